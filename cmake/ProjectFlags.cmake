@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# One interface target, project_flags, carries warnings, hardening and sanitizers;
+# every target of ours links it privately.
+add_library(project_flags INTERFACE)
+
+target_compile_options(project_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wcast-qual -Wcast-align
+  -Wpointer-arith -Wwrite-strings -Wstrict-prototypes -Wold-style-definition
+  -Wmissing-prototypes -Wredundant-decls -Wundef -Wformat=2 -Wvla -Wswitch-enum
+  -Wimplicit-fallthrough -Wnull-dereference -Wdouble-promotion)
+
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(project_flags INTERFACE
+    -Wlogical-op -Wduplicated-cond -Wduplicated-branches)
+elseif(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  target_compile_options(project_flags INTERFACE
+    -Wdocumentation -Wcomma -Wunreachable-code -Wconditional-uninitialized
+    -Wshorten-64-to-32)
+endif()
+
+if(CRI_WERROR)
+  target_compile_options(project_flags INTERFACE -Werror)
+endif()
+
+if(CRI_SANITIZE)
+  target_compile_options(project_flags INTERFACE
+    -fsanitize=${CRI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(project_flags INTERFACE -fsanitize=${CRI_SANITIZE})
+else()
+  # _FORTIFY_SOURCE needs optimisation, and the sanitizers do its work better.
+  target_compile_options(project_flags INTERFACE
+    $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3> -fstack-protector-strong)
+endif()
+
+include(CheckPIESupported)
+check_pie_supported()
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+target_link_options(project_flags INTERFACE -Wl,-z,relro -Wl,-z,now)

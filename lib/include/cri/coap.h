@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/**
+ * @file
+ * Request CRIs and CoAP options (draft sections 8.1.1 and 8.1.2).
+ *
+ * Decomposition is an iterator: cri_options_init() does every check, so that
+ * cri_options_next() cannot fail halfway through a request. Values are borrowed
+ * from the CRI's bytes, apart from a host, which is built inside the iterator.
+ */
+#ifndef CRI_COAP_H
+#define CRI_COAP_H
+
+#include <cri/scheme.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** @name CoAP option numbers that make up a request URI or CRI */
+/** @{ */
+#define CRI_OPTION_URI_HOST 3u
+#define CRI_OPTION_URI_PORT 7u
+#define CRI_OPTION_URI_PATH 11u
+#define CRI_OPTION_URI_QUERY 15u
+#define CRI_OPTION_PROXY_CRI 235u           /**< Draft section 8.2.1 (TBD235). */
+#define CRI_OPTION_PROXY_SCHEME_NUMBER 239u /**< Draft section 8.2.2 (TBD239). */
+/** @} */
+
+/** Longest Uri-Host, Uri-Path and Uri-Query value in bytes (RFC 7252 section 5.10). */
+#define CRI_OPTION_VALUE_MAX 255u
+
+/** The transport address a request is sent to, or was received on. */
+struct cri_destination {
+    uint8_t ip[16];        /**< Network order; the first @a ip_len bytes count. */
+    uint8_t ip_len;        /**< 4 or 16; 0 when not known, which equals no address. */
+    uint16_t port;         /**< Host order. */
+    struct cri_slice zone; /**< Empty when it has none. */
+};
+
+/** One option of a request, as number and value. */
+struct cri_option {
+    uint16_t number;        /**< CRI_OPTION_URI_*. */
+    struct cri_slice value; /**< Borrowed from the CRI's bytes or the iterator. */
+};
+
+/** Iterator over the options of a request CRI; its fields are private. */
+struct cri_options {
+    const struct cri *cri;              /**< @private */
+    struct cri_iter iter;               /**< @private */
+    uint8_t stage;                      /**< @private */
+    uint8_t port_len;                   /**< @private */
+    uint8_t port[2];                    /**< @private */
+    uint16_t host_len;                  /**< @private */
+    bool has_host;                      /**< @private */
+    bool has_port;                      /**< @private */
+    uint8_t host[CRI_OPTION_VALUE_MAX]; /**< @private */
+};
+
+/**
+ * Begin to decompose a request CRI (section 8.1.1).
+ *
+ * The scheme must be one of Table 3, given by number. Beyond the steps of the
+ * draft, a missing or empty host, userinfo, and values over 255 bytes fail.
+ *
+ * @param options     the iterator; borrows @p cri until the last call on it.
+ * @param cri         a decoded CRI.
+ * @param destination where the request goes; NULL: nowhere yet, so that a
+ *                    host-ip always gives a Uri-Host, and the scheme's default
+ *                    port none.
+ * @param table       rows laid over the scheme table, or NULL.
+ * @param ret_fault   NULL, or why it failed (the offset is 0: the CRI itself is valid).
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_options_init(struct cri_options *options,
+                                                      const struct cri *cri,
+                                                      const struct cri_destination *destination,
+                                                      const struct cri_scheme_table *table,
+                                                      struct cri_fault *ret_fault);
+
+/** Next option, in ascending order of numbers; false at the end. */
+CRI_API bool cri_options_next(struct cri_options *options, struct cri_option *ret_option);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/**
+ * @file
+ * Constrained Resource Identifiers (draft-ietf-core-href-30): the model.
+ *
+ * A CRI reference is interchanged as a CBOR array. cri_decode() checks it and
+ * fills a struct cri, which is a view: every slice and list in it points into
+ * the caller's bytes and lives as long as they do. Lists (labels, path, query)
+ * keep their encoded items; a struct cri_iter walks them. There is no limit on
+ * counts but the input's own length, no heap, no recursion and no state.
+ *
+ * Writers take a buffer and its capacity and report the size needed: on CRI_OK
+ * it is what was written, on CRI_ERR_SPACE what would have been.
+ *
+ * Thread rule for the whole library: no global state, so any function may run
+ * in any thread; one object belongs to one thread at a time.
+ */
+#ifndef CRI_CRI_H
+#define CRI_CRI_H
+
+#include <cri/error.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Bytes borrowed from somebody else. @a data may be NULL when @a len is 0. */
+struct cri_slice {
+    const uint8_t *data; /**< First byte. */
+    size_t len;          /**< Bytes. */
+};
+
+/** One text-or-pet item (section 7.2): plain text, or a text-pet-sequence. */
+struct cri_item {
+    bool is_pet;             /**< A text-pet-sequence: @a text is empty. */
+    struct cri_slice text;   /**< The text, UTF-8, unless is_pet. */
+    struct cri_slice pieces; /**< With is_pet: the encoded pieces, see cri_piece_next(). */
+};
+
+/** A run of text-or-pet items: labels of a host, path segments, query parameters. */
+struct cri_list {
+    bool is_set;              /**< False for null ("not set", references only). */
+    size_t count;             /**< Number of items. */
+    struct cri_slice encoded; /**< The encoded items, without the array's head. */
+};
+
+/** Cursor over the items of a list or the pieces of a text-pet-sequence. */
+struct cri_iter {
+    struct cri_slice rest; /**< What has not been read yet. */
+};
+
+/** How the scheme section is given. */
+enum cri_scheme_form {
+    CRI_SCHEME_NOT_SET, /**< null or discard form: a relative reference. */
+    CRI_SCHEME_ID,      /**< By number: @a scheme_number. */
+    CRI_SCHEME_NAME     /**< By name (feature scheme-name): @a scheme_name. */
+};
+
+/** How the authority section is given. */
+enum cri_authority_form {
+    CRI_AUTHORITY_NULL,      /**< Not set; in a full CRI: NOAUTH-ROOTBASED. */
+    CRI_AUTHORITY_ROOTLESS,  /**< true: NOAUTH-ROOTLESS. */
+    CRI_AUTHORITY_HOST_NAME, /**< A registered name: @a labels. */
+    CRI_AUTHORITY_HOST_IP    /**< An IP address: @a ip, perhaps @a zone. */
+};
+
+/** @name Features of section 7 a CRI may need; a bit set. */
+/** @{ */
+#define CRI_FEATURE_SCHEME_NAME 0x01u  /**< scheme-name. */
+#define CRI_FEATURE_NO_AUTHORITY 0x02u /**< no-authority. */
+#define CRI_FEATURE_USERINFO 0x04u     /**< userinfo. */
+#define CRI_FEATURE_TEXT_OR_PET 0x08u  /**< text-or-pet. */
+#define CRI_FEATURE_ZONE_ID 0x10u      /**< zone-id after host-ip. */
+#define CRI_FEATURES_ALL 0x1fu         /**< All of them. */
+/** @} */
+
+/** Value of @a discard for DISCARD-ALL (true), explicit or implied. */
+#define CRI_DISCARD_ALL 128
+
+/**
+ * A CRI reference in its abstract form (section 5.2), as a view into the bytes
+ * it was decoded from.
+ */
+struct cri {
+    enum cri_scheme_form scheme;       /**< Which of the next two counts. */
+    uint64_t scheme_number;            /**< -1 - scheme-id. */
+    struct cri_slice scheme_name;      /**< Lower-case ASCII. */
+    enum cri_authority_form authority; /**< Which of the host fields count. */
+    bool has_userinfo;                 /**< @a userinfo is there. */
+    bool has_zone;                     /**< @a zone is there. */
+    bool has_port;                     /**< @a port is there. */
+    bool has_fragment;                 /**< @a fragment is there. */
+    uint16_t port;                     /**< 0 to 65535. */
+    uint16_t discard;                  /**< 0 to 127, or CRI_DISCARD_ALL. */
+    uint32_t features;                 /**< CRI_FEATURE_* that it uses. */
+    struct cri_item userinfo;          /**< Before the host. */
+    struct cri_list labels;            /**< Of a registered name; never empty there. */
+    struct cri_slice ip;               /**< 4 or 16 bytes, network order. */
+    struct cri_slice zone;             /**< UTF-8. */
+    struct cri_list path;              /**< Segments. */
+    struct cri_list query;             /**< Parameters. */
+    struct cri_item fragment;          /**< May be the empty text. */
+};
+
+/** What a decoder accepts. All zero but @a features is the default. */
+struct cri_decode_options {
+    uint32_t features; /**< CRI_FEATURE_* that are on. */
+    bool strict;       /**< Also refuse trailing defaults, long heads, text not in NFC. */
+    bool allow_tag99;  /**< Accept and skip one tag 99 in front (section 11.2). */
+};
+
+/**
+ * Decode and check one CRI reference (sections 2, 5.1, 5.2 and 7.2).
+ *
+ * @param encoded   exactly one CBOR item; trailing bytes are an error.
+ * @param options   NULL for the default: every feature on, not strict.
+ * @param ret_cri   the view, valid while @p encoded's bytes are; untouched on error.
+ * @param ret_fault NULL, or where and why it failed; untouched on success.
+ * @return CRI_OK; a MALFORMED or INVALID error; CRI_ERR_FEATURE for what is
+ *         well-formed but uses a feature that is off.
+ *
+ * Linear in encoded.len, no heap, no recursion.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_decode(struct cri_slice encoded,
+                                                const struct cri_decode_options *options,
+                                                struct cri *ret_cri, struct cri_fault *ret_fault);
+
+/** Whether it is a full CRI (section 5.1.4): its scheme is set. */
+static inline bool cri_is_full(const struct cri *cri)
+{
+    return cri->scheme != CRI_SCHEME_NOT_SET;
+}
+
+/**
+ * Encode in canonical interchange form (section 5.1): shortest heads, definite
+ * lengths, trailing defaults removed, discard form where scheme and authority
+ * are not set, `[]` for a lone discard 0.
+ *
+ * @param buffer  may be NULL when @p capacity is 0.
+ * @param ret_len bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer,
+                                                size_t capacity, size_t *ret_len);
+
+/** Start over the items of @p list. */
+CRI_API void cri_iter_init(struct cri_iter *iter, const struct cri_list *list);
+
+/** Next item; false at the end, @p ret_item then untouched. Borrowed from the CRI's bytes. */
+CRI_API bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item);
+
+/** Start over the pieces of a text-pet-sequence. */
+CRI_API void cri_piece_init(struct cri_iter *iter, const struct cri_item *item);
+
+/**
+ * Next piece of a text-pet-sequence; false at the end.
+ *
+ * @param ret_is_bytes true for a byte string (stands percent-encoded), false for text.
+ * @param ret_piece    the bytes or the UTF-8 text, borrowed.
+ */
+CRI_API bool cri_piece_next(struct cri_iter *iter, bool *ret_is_bytes, struct cri_slice *ret_piece);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
