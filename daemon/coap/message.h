@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CoAP messages (RFC 7252 section 3) as bytes and back, for datagrams.
+ *
+ * Decoding gives a view into the datagram: the options have been checked as a
+ * whole, and a struct option_iter walks them. Encoding appends to a buffer in
+ * ascending order of option numbers. Tokens of up to 65804 bytes (RFC 8974) are
+ * understood; how long a token is served is the caller's business.
+ */
+#ifndef CRIPROXY_MESSAGE_H
+#define CRIPROXY_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum message_type {
+    MESSAGE_CON = 0,
+    MESSAGE_NON = 1,
+    MESSAGE_ACK = 2,
+    MESSAGE_RST = 3,
+};
+
+/* A code as its byte on the wire: CODE(4, 4) is 4.04. */
+#define CODE(class, detail) ((uint8_t)((class) << 5 | (detail)))
+#define CODE_CLASS(code) ((unsigned)(code) >> 5)
+#define CODE_DETAIL(code) ((unsigned)(code)&0x1fu)
+
+enum {
+    CODE_EMPTY = CODE(0, 0),
+    CODE_GET = CODE(0, 1),
+    CODE_POST = CODE(0, 2),
+    CODE_PUT = CODE(0, 3),
+    CODE_DELETE = CODE(0, 4),
+    CODE_FETCH = CODE(0, 5),
+    CODE_PATCH = CODE(0, 6),
+    CODE_IPATCH = CODE(0, 7),
+};
+
+/* Borrowed bytes. */
+struct bytes {
+    const uint8_t *data;
+    size_t len;
+};
+
+struct message {
+    enum message_type type;
+    uint8_t code;
+    uint16_t mid;
+    struct bytes token;
+    struct bytes options; /* encoded, checked; walk with option_iter_init() */
+    struct bytes payload;
+};
+
+enum message_error {
+    MESSAGE_OK = 0,
+    MESSAGE_TOO_SHORT,    /* less than a header: ignore */
+    MESSAGE_VERSION,      /* not version 1: ignore (RFC 7252 section 3) */
+    MESSAGE_FORMAT_ERROR, /* header (type, code, mid) is good, the rest is not */
+};
+
+/**
+ * Decode one datagram (RFC 7252 section 3, RFC 8974 section 2.1).
+ *
+ * @param ret_message set on MESSAGE_OK; on MESSAGE_FORMAT_ERROR only type, code
+ *                    and mid are, so that it can be rejected; borrowed from @p data.
+ */
+enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message);
+
+static inline bool message_is_request(const struct message *message)
+{
+    return CODE_CLASS(message->code) == 0 && message->code != CODE_EMPTY;
+}
+
+static inline bool message_is_response(const struct message *message)
+{
+    unsigned class = CODE_CLASS(message->code);
+    return class >= 2 && class <= 5;
+}
+
+/* One option of a decoded message. */
+struct option {
+    uint16_t number;
+    struct bytes value;
+};
+
+struct option_iter {
+    const uint8_t *at;
+    size_t left;
+    uint16_t number;
+};
+
+static inline void option_iter_init(struct option_iter *iter, struct bytes options)
+{
+    *iter = (struct option_iter){.at = options.data, .left = options.len, .number = 0};
+}
+
+/** Next option in ascending order of numbers; false at the end. */
+bool option_iter_next(struct option_iter *iter, struct option *ret_option);
+
+/* An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
+uint32_t option_uint(struct bytes value);
+
+/*
+ * Appends a message to a buffer. Never writes past capacity; when something did
+ * not fit, `overflow` is set and stays set, and nothing more is written.
+ */
+struct message_writer {
+    uint8_t *buffer;
+    size_t capacity, len;
+    uint16_t number; /* of the last option */
+    bool overflow;
+};
+
+/** Header and token. */
+void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
+                         enum message_type type, uint8_t code, uint16_t mid, struct bytes token);
+
+/** @p number must not be below that of the option before. */
+void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value);
+
+/** An unsigned integer in its shortest form. */
+void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value);
+
+/** Marker and payload; nothing for an empty one. At most once, last. */
+void message_writer_payload(struct message_writer *writer, struct bytes payload);
+
+#endif

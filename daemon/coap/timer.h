@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A hierarchical timing wheel: set, cancel and expire in O(1), 1 ms resolution.
+ * No clock of its own: the owner brings the time.
+ */
+#ifndef CRIPROXY_TIMER_H
+#define CRIPROXY_TIMER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TIMER_LEVELS 6
+#define TIMER_SLOTS 64
+
+struct timer;
+typedef void (*timer_fn)(void *context, struct timer *timer, uint64_t now_ms);
+
+/* Embedded in what it times; zeroed is "not set". */
+struct timer {
+    struct timer *next, **link; /* the slot's list; link == NULL: not set */
+    uint64_t at_ms;
+    timer_fn on_expire;
+};
+
+struct timer_wheel {
+    uint64_t now_ms;
+    uint64_t occupied[TIMER_LEVELS]; /* bit per slot */
+    struct timer *slots[TIMER_LEVELS][TIMER_SLOTS];
+    void *context; /* handed to every on_expire */
+};
+
+void timer_wheel_init(struct timer_wheel *wheel, uint64_t now_ms, void *context);
+
+/** Set or move @p timer. A time that has passed expires at the next advance. */
+void timer_set(struct timer_wheel *wheel, struct timer *timer, uint64_t at_ms, timer_fn on_expire);
+
+/** Takes a timer that is not set. */
+void timer_cancel(struct timer_wheel *wheel, struct timer *timer);
+
+static inline bool timer_is_set(const struct timer *timer)
+{
+    return timer->link != NULL;
+}
+
+/**
+ * Move the time on and expire what is due, in order of time (in any order within
+ * one ms). A callback may set and cancel any timer, its own included.
+ */
+void timer_wheel_advance(struct timer_wheel *wheel, uint64_t now_ms);
+
+/** When the next timer may be due: never late, at most early; UINT64_MAX if none is set. */
+uint64_t timer_wheel_next_ms(const struct timer_wheel *wheel);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A transport address: IP address, port, and the interface it is bound to where
+ * it is link-local. Plain bytes without padding, so that it can be compared and
+ * hashed whole; it becomes a sockaddr only in net/.
+ */
+#ifndef CRIPROXY_ADDRESS_H
+#define CRIPROXY_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "[ffff:...]%4294967295:65535" and its NUL. */
+#define ADDRESS_TEXT_MAX 72
+
+enum address_family {
+    ADDRESS_NONE = 0, /* not set: a zeroed struct */
+    ADDRESS_IPV4 = 4,
+    ADDRESS_IPV6 = 6,
+};
+
+struct address {
+    uint16_t family; /* enum address_family */
+    uint16_t port;   /* host order */
+    uint32_t scope;  /* interface index; 0 where it does not matter */
+    uint8_t ip[16];  /* network order; IPv4 in the first 4 bytes, the rest zero */
+};
+
+/** Bytes of the IP address: 4, 16, or 0 when not set. */
+size_t address_ip_len(const struct address *address);
+
+bool address_equal(const struct address *a, const struct address *b);
+
+/** Same IP address and scope, whatever the ports. */
+bool address_same_host(const struct address *a, const struct address *b);
+
+/** Keyed by @p seed, so that nobody outside can choose colliding addresses. */
+uint64_t address_hash(const struct address *address, uint64_t seed);
+
+/** From 4 or 16 bytes in network order; an IPv4-mapped IPv6 address stays IPv6. */
+void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, uint16_t port);
+
+/** As "192.0.2.1:5683" or "[2001:db8::1%2]:5683", NUL-terminated; returns @p text. */
+const char *address_format(const struct address *address, char text[ADDRESS_TEXT_MAX]);
+
+/**
+ * Parse "IPv4:PORT" or "[IPv6]:PORT" or, with the port absent, @p default_port.
+ * A zone ("%eth0" or "%2") is accepted inside the brackets. No names.
+ *
+ * @return false where it is none of these; @p ret_address is then untouched.
+ */
+bool address_parse(const char *text, size_t len, uint16_t default_port,
+                   struct address *ret_address);
+
+bool address_is_loopback(const struct address *address);
+bool address_is_multicast(const struct address *address);
+bool address_is_unspecified(const struct address *address);
+
+#endif

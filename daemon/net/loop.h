@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One event loop: a thread's descriptors and its clock.
+ *
+ * The clock is read once a turn; everybody asks loop_now_ms(). Timers are not
+ * the loop's: the owner keeps them in a timer wheel (coap/timer.h) and tells the
+ * loop, at the end of each turn, when it wants to be called again.
+ */
+#ifndef CRIPROXY_LOOP_H
+#define CRIPROXY_LOOP_H
+
+#include <stdint.h>
+
+struct loop;
+
+/**
+ * Called at the end of every turn, after all callbacks of that turn: run due
+ * timers, flush output, free what was deferred.
+ *
+ * @return when to be called at the latest, in ms of loop_now_ms(); UINT64_MAX: no need.
+ */
+typedef uint64_t (*loop_turn_fn)(void *context, uint64_t now_ms);
+
+/** Something to do in the loop's own thread, see loop_post(). */
+typedef void (*loop_task_fn)(void *context);
+
+/** @return 0 or -errno. Free with loop_free(). */
+int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop);
+
+/** Takes NULL. Sockets on it must be closed before. */
+void loop_free(struct loop *loop);
+
+/** Run turns until loop_stop(). @return 0 or -errno. */
+int loop_run(struct loop *loop);
+
+/** Leave loop_run() at the end of this turn. From the loop's thread. */
+void loop_stop(struct loop *loop);
+
+/**
+ * Have @p task called in the loop's thread, soon. From any thread; tasks of one
+ * caller keep their order.
+ *
+ * @return 0 or -errno (-ENOMEM, or -ESHUTDOWN when the loop has ended).
+ */
+int loop_post(struct loop *loop, loop_task_fn task, void *context);
+
+/** Monotonic clock in ms, frozen for the turn. */
+uint64_t loop_now_ms(const struct loop *loop);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UDP sockets on a loop: datagrams in and out in batches.
+ *
+ * Input arrives by recvmmsg, up to a batch a turn, one callback a datagram.
+ * Output is queued by udp_send() and leaves by sendmmsg at udp_flush(), which
+ * the owner of the loop calls at the end of its turn. ICMP errors come from the
+ * socket's error queue with the start of the datagram that caused them.
+ */
+#ifndef CRIPROXY_UDP_H
+#define CRIPROXY_UDP_H
+
+#include "net/address.h"
+
+#include <stdint.h>
+
+struct loop;
+struct udp_socket;
+
+/* Longest payload of a UDP datagram over IPv4; what is longer cannot be sent. */
+#define UDP_DATAGRAM_MAX 65507u
+
+/* The two ends of a datagram's way. */
+struct udp_path {
+    struct address remote;
+    struct address local; /* family ADDRESS_NONE: not known, or for the kernel to choose */
+};
+
+/* One datagram as it came in: borrowed for the time of the callback. */
+struct datagram {
+    const uint8_t *data;
+    size_t len;
+    bool truncated; /* the datagram was longer than len */
+    struct udp_path path;
+};
+
+struct udp_handler {
+    void (*on_datagram)(void *context, struct udp_socket *socket, const struct datagram *datagram);
+    /*
+     * An ICMP error, or an error of the kernel, for a datagram sent to @p remote.
+     * @p error is an errno (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, ...).
+     * @p quoted is the start of the UDP payload that caused it, perhaps empty: it
+     * comes from the network and proves nothing by itself.
+     */
+    void (*on_error)(void *context, struct udp_socket *socket, const struct address *remote,
+                     int error, const uint8_t *quoted, size_t quoted_len);
+};
+
+struct udp_options {
+    struct address bind;   /* port 0: the kernel chooses */
+    bool reuse_port;       /* SO_REUSEPORT: one of several workers' sockets */
+    bool want_local;       /* fill path.local of what comes in (a wildcard address is bound) */
+    uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF; 0: the system's default */
+    int fd;                /* an inherited, bound socket to take over, or -1 */
+};
+
+/* Counters of one socket; the owner's thread writes them, others may read. */
+struct udp_counters {
+    uint64_t datagrams_in, datagrams_out, bytes_in, bytes_out;
+    uint64_t receive_overflows; /* dropped by the kernel: receive buffer full (SO_RXQ_OVFL) */
+    uint64_t send_failures;     /* datagrams the kernel would not take */
+    uint64_t truncated;
+};
+
+/** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */
+int udp_open(struct loop *loop, const struct udp_options *options,
+             const struct udp_handler *handler, void *context, struct udp_socket **ret_socket);
+
+/** Takes NULL. What is queued is sent first. */
+void udp_close(struct udp_socket *socket);
+
+/** The address it is bound to, with the port the kernel chose. */
+const struct address *udp_local(const struct udp_socket *socket);
+
+/**
+ * Queue one datagram to path->remote, from path->local where that is set. The
+ * bytes are copied. A full queue is flushed at once; a datagram that cannot be
+ * sent is dropped and counted, as the network would.
+ */
+void udp_send(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
+              size_t len);
+
+/** Send what is queued. */
+void udp_flush(struct udp_socket *socket);
+
+const struct udp_counters *udp_counters(const struct udp_socket *socket);
+
+#endif
