@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "coap/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+/*
+ *  0                   1                   2                   3
+ *  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+ * |Ver| T |  TKL  |      Code     |          Message ID           |
+ * | (extended token length) token | options | 0xff payload        |
+ */
+#define HEADER_LEN 4u
+#define PAYLOAD_MARKER 0xffu
+
+/* Nibbles that announce 1 or 2 more bytes, and the one that is reserved. */
+#define NIBBLE_EXT8 13u
+#define NIBBLE_EXT16 14u
+#define NIBBLE_RESERVED 15u
+#define EXT8_BASE 13u
+#define EXT16_BASE 269u
+
+struct cursor {
+    const uint8_t *at;
+    size_t left;
+};
+
+/* The value of a nibble with its extension (RFC 7252 section 3.1); false where bytes are missing.
+ */
+static bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_value)
+{
+    if (nibble < NIBBLE_EXT8) {
+        *ret_value = nibble;
+        return true;
+    }
+    if (nibble == NIBBLE_EXT8 && in->left >= 1) {
+        *ret_value = EXT8_BASE + in->at[0];
+        in->at += 1;
+        in->left -= 1;
+        return true;
+    }
+    if (nibble == NIBBLE_EXT16 && in->left >= 2) {
+        *ret_value = EXT16_BASE + ((uint32_t)in->at[0] << 8 | in->at[1]);
+        in->at += 2;
+        in->left -= 2;
+        return true;
+    }
+    return false; /* NIBBLE_RESERVED, or cut short */
+}
+
+/* One option; false where it breaks the format. */
+static bool take_option(struct cursor *in, uint32_t *number, struct bytes *ret_value)
+{
+    uint32_t delta, len;
+    unsigned head = in->at[0];
+    in->at += 1;
+    in->left -= 1;
+    if (!take_extended(in, head >> 4, &delta) || !take_extended(in, head & 15u, &len)) {
+        return false;
+    }
+    /* Option numbers are 16 bits wide (OPT-21); both summands are below 2^17. */
+    *number += delta;
+    if (*number > UINT16_MAX || len > in->left) {
+        return false;
+    }
+    *ret_value = (struct bytes){in->at, len};
+    in->at += len;
+    in->left -= len;
+    return true;
+}
+
+static bool decode_body(struct cursor *in, unsigned token_nibble, struct message *message)
+{
+    uint32_t token_len, number = 0;
+    struct bytes value;
+    if (!take_extended(in, token_nibble, &token_len) || token_len > in->left) {
+        return false;
+    }
+    message->token = (struct bytes){in->at, token_len};
+    in->at += token_len;
+    in->left -= token_len;
+
+    message->options = (struct bytes){in->at, 0};
+    while (in->left > 0 && in->at[0] != PAYLOAD_MARKER) {
+        if (!take_option(in, &number, &value)) {
+            return false;
+        }
+    }
+    message->options.len = (size_t)(in->at - message->options.data);
+    if (in->left == 1) {
+        return false; /* a marker with nothing behind it (RFC 7252 section 3) */
+    }
+    message->payload = in->left > 0 ? (struct bytes){in->at + 1, in->left - 1} : (struct bytes){0};
+    return true;
+}
+
+enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message)
+{
+    if (len < HEADER_LEN) {
+        return MESSAGE_TOO_SHORT;
+    }
+    if (data[0] >> 6 != 1) {
+        return MESSAGE_VERSION;
+    }
+    struct message message = {
+        .type = (enum message_type)(data[0] >> 4 & 3),
+        .code = data[1],
+        .mid = (uint16_t)(data[2] << 8 | data[3]),
+    };
+    struct cursor in = {data + HEADER_LEN, len - HEADER_LEN};
+    bool good;
+    if (message.code == CODE_EMPTY) {
+        good = len == HEADER_LEN && (data[0] & 15u) == 0; /* RFC 7252 section 4.1 */
+    } else {
+        good = decode_body(&in, data[0] & 15u, &message);
+    }
+    *ret_message = message;
+    return good ? MESSAGE_OK : MESSAGE_FORMAT_ERROR;
+}
+
+bool option_iter_next(struct option_iter *iter, struct option *ret_option)
+{
+    if (iter->left == 0) {
+        return false;
+    }
+    struct cursor in = {iter->at, iter->left};
+    uint32_t number = iter->number;
+    struct bytes value;
+    if (!take_option(&in, &number, &value)) {
+        iter->left = 0; /* not reached for the options of a decoded message */
+        return false;
+    }
+    iter->at = in.at;
+    iter->left = in.left;
+    iter->number = (uint16_t)number;
+    *ret_option = (struct option){(uint16_t)number, value};
+    return true;
+}
+
+uint32_t option_uint(struct bytes value)
+{
+    uint32_t result = 0;
+    for (size_t i = 0; i < value.len && i < 4; i++) {
+        result = result << 8 | value.data[i];
+    }
+    return result;
+}
+
+static uint8_t *reserve(struct message_writer *writer, size_t len)
+{
+    if (writer->overflow || len > writer->capacity - writer->len) {
+        writer->overflow = true;
+        return NULL;
+    }
+    uint8_t *at = writer->buffer + writer->len;
+    writer->len += len;
+    return at;
+}
+
+static void append(struct message_writer *writer, struct bytes bytes)
+{
+    uint8_t *at = bytes.len > 0 ? reserve(writer, bytes.len) : NULL;
+    if (at != NULL) {
+        memcpy(at, bytes.data, bytes.len);
+    }
+}
+
+/* The nibble for @p value; its extension goes to @p ext, *ext_len bytes of it. */
+static unsigned nibble_for(size_t value, uint8_t ext[2], size_t *ext_len)
+{
+    if (value < EXT8_BASE) {
+        *ext_len = 0;
+        return (unsigned)value;
+    }
+    if (value < EXT16_BASE) {
+        ext[0] = (uint8_t)(value - EXT8_BASE);
+        *ext_len = 1;
+        return NIBBLE_EXT8;
+    }
+    ext[0] = (uint8_t)((value - EXT16_BASE) >> 8);
+    ext[1] = (uint8_t)(value - EXT16_BASE);
+    *ext_len = 2;
+    return NIBBLE_EXT16;
+}
+
+void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
+                         enum message_type type, uint8_t code, uint16_t mid, struct bytes token)
+{
+    uint8_t ext[2];
+    size_t ext_len;
+    *writer = (struct message_writer){.buffer = buffer, .capacity = capacity};
+    if (token.len > EXT16_BASE + UINT16_MAX) {
+        writer->overflow = true;
+        return;
+    }
+    unsigned nibble = nibble_for(token.len, ext, &ext_len);
+    uint8_t *head = reserve(writer, HEADER_LEN);
+    if (head != NULL) {
+        head[0] = (uint8_t)(1u << 6 | (unsigned)type << 4 | nibble);
+        head[1] = code;
+        head[2] = (uint8_t)(mid >> 8);
+        head[3] = (uint8_t)mid;
+    }
+    append(writer, (struct bytes){ext, ext_len});
+    append(writer, token);
+}
+
+void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value)
+{
+    uint8_t head[5], ext[2];
+    size_t head_len = 1, ext_len;
+    assert(number >= writer->number); /* ours to sort, never a peer's */
+    if (value.len > EXT16_BASE + UINT16_MAX) {
+        writer->overflow = true;
+        return;
+    }
+    unsigned delta = nibble_for((size_t)(number - writer->number), head + 1, &ext_len);
+    head_len += ext_len;
+    unsigned len = nibble_for(value.len, ext, &ext_len);
+    memcpy(head + head_len, ext, ext_len);
+    head_len += ext_len;
+    head[0] = (uint8_t)(delta << 4 | len);
+
+    uint8_t *at = reserve(writer, head_len + value.len);
+    if (at == NULL) {
+        return;
+    }
+    memcpy(at, head, head_len);
+    if (value.len > 0) {
+        memcpy(at + head_len, value.data, value.len);
+    }
+    writer->number = number;
+}
+
+void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value)
+{
+    uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
+                        (uint8_t)value};
+    size_t skip = 0;
+    while (skip < sizeof(bytes) && bytes[skip] == 0) {
+        skip++;
+    }
+    message_writer_option(writer, number, (struct bytes){bytes + skip, sizeof(bytes) - skip});
+}
+
+void message_writer_payload(struct message_writer *writer, struct bytes payload)
+{
+    if (payload.len == 0) {
+        return;
+    }
+    uint8_t *at = reserve(writer, 1 + payload.len);
+    if (at != NULL) {
+        at[0] = PAYLOAD_MARKER;
+        memcpy(at + 1, payload.data, payload.len);
+    }
+}
