@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The words that keys of type WORD choose from: an enum and the text in files
+ * come from the same row. X(ENUMERATOR, word)
+ */
+#ifndef CRIPROXY_CONF_WORDS_H
+#define CRIPROXY_CONF_WORDS_H
+
+#define CONFIG_WORDS_proxy_scheme_port(X)                                                          \
+    X(SCHEME_PORT_LITERAL, "literal")                                                              \
+    X(SCHEME_PORT_TARGET_DEFAULT, "target-default")
+
+#define CONFIG_WORDS_resolve_prefer(X)                                                             \
+    X(RESOLVE_PREFER_SYSTEM, "system")                                                             \
+    X(RESOLVE_PREFER_IPV4, "ipv4")                                                                 \
+    X(RESOLVE_PREFER_IPV6, "ipv6")
+
+#define CONFIG_WORDS_log_level(X)                                                                  \
+    X(LOG_LEVEL_ERROR, "error")                                                                    \
+    X(LOG_LEVEL_WARNING, "warning")                                                                \
+    X(LOG_LEVEL_INFO, "info")                                                                      \
+    X(LOG_LEVEL_DEBUG, "debug")
+
+#define CONFIG_WORDS_log_format(X)                                                                 \
+    X(LOG_FORMAT_TEXT, "text")                                                                     \
+    X(LOG_FORMAT_JSON, "json")
+
+#define CONFIG_WORDS_log_access(X)                                                                 \
+    X(LOG_ACCESS_OFF, "off")                                                                       \
+    X(LOG_ACCESS_ERRORS, "errors")                                                                 \
+    X(LOG_ACCESS_ON, "on")
+
+#define CONFIG_WORDS_scheme_transport(X)                                                           \
+    X(TRANSPORT_NONE, "none")                                                                      \
+    X(TRANSPORT_UDP, "udp")                                                                        \
+    X(TRANSPORT_DTLS, "dtls")                                                                      \
+    X(TRANSPORT_TCP, "tcp")                                                                        \
+    X(TRANSPORT_TLS, "tls")                                                                        \
+    X(TRANSPORT_WS, "ws")                                                                          \
+    X(TRANSPORT_WSS, "wss")
+
+#define CONFIG_WORDS_scheme_congestion_control(X)                                                  \
+    X(CONGESTION_WINDOW, "window")                                                                 \
+    X(CONGESTION_FIXED, "fixed")
+
+#define CONFIG_WORD_ENUMERATOR(name, word) name,
+
+enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
+enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
+enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
+enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
+enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };
+enum config_scheme_transport { CONFIG_WORDS_scheme_transport(CONFIG_WORD_ENUMERATOR) };
+enum config_scheme_congestion_control {
+    CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)
+};
+
+#undef CONFIG_WORD_ENUMERATOR
+
+#endif
