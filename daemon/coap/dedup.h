@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The deduplication store (RFC 7252 section 4.5): messages that have been dealt
+ * with, and the answer to give when one is repeated.
+ *
+ * Two rings of records, one for safe requests and one for unsafe ones, so that
+ * a flood of the first never pushes out the second: an unsafe request done twice
+ * does harm, a safe one costs a round trip. The oldest record makes room for the
+ * newest; a record pushed out before its lifetime is over is counted. All memory
+ * is taken at init.
+ */
+#ifndef CRIPROXY_DEDUP_H
+#define CRIPROXY_DEDUP_H
+
+#include "coap/message.h"
+
+enum dedup_class {
+    DEDUP_SAFE,
+    DEDUP_UNSAFE,
+    DEDUP_CLASSES,
+};
+
+struct dedup_ring {
+    uint8_t *data;
+    uint32_t capacity;   /* bytes */
+    uint32_t head, tail; /* where the next record goes; the oldest record */
+    uint32_t used;       /* bytes between tail and head */
+};
+
+struct dedup {
+    struct dedup_ring rings[DEDUP_CLASSES];
+    uint32_t *buckets; /* references to the first record of each chain */
+    unsigned shift;
+    uint64_t seed;
+    uint64_t evicted; /* records pushed out within their lifetime */
+};
+
+/**
+ * @param bytes for everything: a quarter for unsafe requests, the rest for safe ones.
+ * @return 0 or -ENOMEM
+ */
+int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed);
+
+/** Takes a zeroed store. */
+void dedup_clear(struct dedup *dedup);
+
+/**
+ * Remember a message that has been dealt with.
+ *
+ * @param key    names the sender and the message id exactly; not in the store yet.
+ * @param answer the datagram to send again, copied; empty: silence. One that is
+ *               longer than a quarter of its ring is left out: then dedup_find()
+ *               gives an empty answer.
+ */
+void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct bytes answer,
+               uint64_t now_ms, uint32_t lifetime_ms);
+
+/**
+ * @param ret_answer what was given to dedup_add(); borrowed until the next dedup_add().
+ * @return whether @p key was remembered and its lifetime is not over.
+ */
+bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct bytes *ret_answer);
+
+#endif

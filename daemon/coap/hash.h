@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A hash map of fixed size over nodes that live in what they index: no
+ * allocation after init, O(1) everywhere. Keys are 64 bits; where a key is
+ * exact the node is the answer, where it is itself a hash the caller compares.
+ */
+#ifndef CRIPROXY_HASH_H
+#define CRIPROXY_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash_node {
+    struct hash_node *next, **link; /* link == NULL: in no map */
+    uint64_t key;
+};
+
+struct hash_map {
+    struct hash_node **buckets;
+    unsigned shift; /* 64 - log2 of the bucket count */
+    uint64_t seed;
+};
+
+/** The struct that @p node is @p member of. */
+#define HASH_ENTRY(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+/** Mix two words into one; keyed when one of them is secret. */
+uint64_t hash_mix(uint64_t a, uint64_t b);
+
+/** Hash of bytes under @p seed. */
+uint64_t hash_bytes(const uint8_t *data, size_t len, uint64_t seed);
+
+/** For about @p capacity nodes. @p seed keeps strangers from choosing collisions. @return 0 or
+ * -ENOMEM. */
+int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed);
+
+/** Takes a zeroed map. Nodes are the caller's. */
+void hash_map_clear(struct hash_map *map);
+
+/** @p node must be in no map. Equal keys may be in the map more than once. */
+void hash_map_add(struct hash_map *map, struct hash_node *node, uint64_t key);
+
+/** Takes a node that is in no map. */
+void hash_map_remove(struct hash_node *node);
+
+/** A node with @p key, the newest first, or NULL. */
+struct hash_node *hash_map_find(const struct hash_map *map, uint64_t key);
+
+/** The next node with the same key, or NULL. */
+struct hash_node *hash_map_find_next(const struct hash_node *node);
+
+#endif

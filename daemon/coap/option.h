@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is known of CoAP options: the rows of options.def, and the class bits. */
+#ifndef CRIPROXY_OPTION_H
+#define CRIPROXY_OPTION_H
+
+#include "coap/message.h"
+
+/* Option numbers, as OPTION_uri_host. */
+enum {
+#define OPTION(number, name, min, max, repeat_request, repeat_response, request, response)         \
+    OPTION_##name = (number),
+#include "coap/options.def"
+#undef OPTION
+};
+
+enum option_use {
+    OPTION_USE_NONE,
+    OPTION_USE_TARGET,
+    OPTION_USE_PROXY,
+    OPTION_USE_OWN,
+    OPTION_USE_FORWARD,
+};
+
+struct option_row {
+    const char *name;
+    uint16_t number, len_min, len_max;
+    bool repeats_in_request, repeats_in_response;
+    enum option_use in_request, in_response;
+};
+
+/** The row of @p number, or NULL for an option that is not known. */
+const struct option_row *option_row(uint16_t number);
+
+/* RFC 7252 section 5.4.6. */
+static inline bool option_is_critical(uint16_t number)
+{
+    return (number & 1u) != 0;
+}
+
+static inline bool option_is_unsafe(uint16_t number)
+{
+    return (number & 2u) != 0;
+}
+
+/** Whether a safe option is left out of the cache key. */
+static inline bool option_is_no_cache_key(uint16_t number)
+{
+    return (number & 0x1eu) == 0x1cu;
+}
+
+/** Whether @p value has a length that @p row allows. */
+static inline bool option_length_is_good(const struct option_row *row, struct bytes value)
+{
+    return value.len >= row->len_min && value.len <= row->len_max;
+}
+
+#endif
