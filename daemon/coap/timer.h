@@ -25,6 +25,7 @@ struct timer {
 
 struct timer_wheel {
     uint64_t now_ms;
+    struct timer *due;               /* set to a time that had passed: for the next advance */
     uint64_t occupied[TIMER_LEVELS]; /* bit per slot */
     struct timer *slots[TIMER_LEVELS][TIMER_SLOTS];
     void *context; /* handed to every on_expire */
@@ -45,7 +46,10 @@ static inline bool timer_is_set(const struct timer *timer)
 
 /**
  * Move the time on and expire what is due, in order of time (in any order within
- * one ms). A callback may set and cancel any timer, its own included.
+ * one ms; what had passed already when it was set comes first). A callback may
+ * set and cancel any timer, its own included; it is told @p now_ms, the time this
+ * call moves to. Costs what it expires and moves down a level, however long the
+ * time that passed. A @p now_ms before the last one counts as the last one.
  */
 void timer_wheel_advance(struct timer_wheel *wheel, uint64_t now_ms);
 
