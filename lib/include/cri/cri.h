@@ -80,6 +80,9 @@ enum cri_authority_form {
 /** Value of @a discard for DISCARD-ALL (true), explicit or implied. */
 #define CRI_DISCARD_ALL 128
 
+/** CBOR tag of a CRI reference (section 11.2). */
+#define CRI_TAG 99u
+
 /**
  * A CRI reference in its abstract form (section 5.2), as a view into the bytes
  * it was decoded from.

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How it works: the octets of URIs are classed once, in a table. Text is looked at
+ * eight bytes at a time as long as it is ASCII; only then is UTF-8 decoded.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+#define U CRI__UNRESERVED
+#define H (CRI__UNRESERVED | CRI__HEX)
+#define D CRI__SUB_DELIM
+#define M (CRI__SUB_DELIM | CRI__AMPERSAND)
+#define C CRI__COLON
+#define A CRI__AT
+#define S CRI__SLASH
+
+/* RFC 3986 section 2 */
+const uint8_t cri__octet_classes[256] = {
+    ['!'] = D, ['$'] = D, ['&'] = M, ['\''] = D, ['('] = D, [')'] = D, ['*'] = D, ['+'] = D,
+    [','] = D, ['-'] = U, ['.'] = U, ['/'] = S,  ['0'] = H, ['1'] = H, ['2'] = H, ['3'] = H,
+    ['4'] = H, ['5'] = H, ['6'] = H, ['7'] = H,  ['8'] = H, ['9'] = H, [':'] = C, [';'] = D,
+    ['='] = D, ['?'] = S, ['@'] = A, ['A'] = H,  ['B'] = H, ['C'] = H, ['D'] = H, ['E'] = H,
+    ['F'] = H, ['G'] = U, ['H'] = U, ['I'] = U,  ['J'] = U, ['K'] = U, ['L'] = U, ['M'] = U,
+    ['N'] = U, ['O'] = U, ['P'] = U, ['Q'] = U,  ['R'] = U, ['S'] = U, ['T'] = U, ['U'] = U,
+    ['V'] = U, ['W'] = U, ['X'] = U, ['Y'] = U,  ['Z'] = U, ['_'] = U, ['a'] = H, ['b'] = H,
+    ['c'] = H, ['d'] = H, ['e'] = H, ['f'] = H,  ['g'] = U, ['h'] = U, ['i'] = U, ['j'] = U,
+    ['k'] = U, ['l'] = U, ['m'] = U, ['n'] = U,  ['o'] = U, ['p'] = U, ['q'] = U, ['r'] = U,
+    ['s'] = U, ['t'] = U, ['u'] = U, ['v'] = U,  ['w'] = U, ['x'] = U, ['y'] = U, ['z'] = U,
+    ['~'] = U,
+};
+
+#undef U
+#undef H
+#undef D
+#undef M
+#undef C
+#undef A
+#undef S
+
+static bool is_continuation(uint8_t octet)
+{
+    return (octet & 0xc0u) == 0x80;
+}
+
+size_t cri__utf8_len(const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return 0;
+    }
+    uint8_t first = data[0];
+    if (first < 0x80) {
+        return 1;
+    }
+    /* RFC 3629 section 4: no overlong forms, no surrogates, nothing over U+10FFFF. */
+    if (first < 0xc2 || first > 0xf4 || len < 2 || !is_continuation(data[1])) {
+        return 0;
+    }
+    if (first < 0xe0) {
+        return 2;
+    }
+    if (len < 3 || !is_continuation(data[2])) {
+        return 0;
+    }
+    if (first < 0xf0) {
+        bool is_overlong = first == 0xe0 && data[1] < 0xa0;
+        bool is_surrogate = first == 0xed && data[1] >= 0xa0;
+        return is_overlong || is_surrogate ? 0 : 3;
+    }
+    bool is_overlong = first == 0xf0 && data[1] < 0x90;
+    bool is_too_large = first == 0xf4 && data[1] >= 0x90;
+    return len < 4 || !is_continuation(data[3]) || is_overlong || is_too_large ? 0 : 4;
+}
+
+size_t cri__utf8_span(const uint8_t *data, size_t len)
+{
+    size_t at = 0;
+
+    for (;;) {
+        uint64_t octets;
+        while (len - at >= sizeof octets) {
+            memcpy(&octets, data + at, sizeof octets);
+            if ((octets & 0x8080808080808080u) != 0) {
+                break;
+            }
+            at += sizeof octets;
+        }
+        while (at < len && data[at] < 0x80) {
+            at++;
+        }
+        if (at == len) {
+            return len;
+        }
+        size_t character_len = cri__utf8_len(data + at, len - at);
+        if (character_len == 0) {
+            return at;
+        }
+        at += character_len;
+    }
+}
+
+enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t octet = text.data[i];
+        if (octet == '.') {
+            *ret_rule = "host label contains a dot"; /* CRI-22 */
+        } else if (octet >= 'A' && octet <= 'Z') {
+            *ret_rule = "host label contains a capital letter"; /* CRI-23 */
+        } else {
+            continue;
+        }
+        *ret_offset = i;
+        return CRI_ERR_HOST;
+    }
+    return CRI_OK;
+}
+
+/* PET-3: what is unreserved, or a whole UTF-8 character, has to be text. */
+size_t cri__pet_minimal_span(struct cri_slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        uint8_t octet = bytes.data[i];
+        if (octet < 0x80 ? cri__is_unreserved(octet)
+                         : cri__utf8_len(bytes.data + i, bytes.len - i) > 0) {
+            return i;
+        }
+    }
+    return bytes.len;
+}
+
+bool cri__is_scheme_name(struct cri_slice name)
+{
+    if (name.len == 0 || name.data[0] < 'a' || name.data[0] > 'z') {
+        return false;
+    }
+    for (size_t i = 1; i < name.len; i++) {
+        uint8_t c = name.data[i];
+        bool is_good =
+            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+        if (!is_good) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *cri__check_full_path(const struct cri *cri)
+{
+    struct cri_iter iter;
+    struct cri_item first;
+
+    cri_iter_init(&iter, &cri->path);
+    bool has_first = cri_iter_next(&iter, &first);
+    bool first_is_empty = has_first && !first.is_pet && first.text.len == 0;
+    if (cri->authority == CRI_AUTHORITY_ROOTLESS) {
+        if (!has_first) {
+            return "rootless path is empty"; /* CRI-37 */
+        }
+        if (first_is_empty) {
+            return "rootless path begins with an empty segment";
+        }
+    } else if (first_is_empty && iter.rest.len > 0) {
+        return "path without authority begins with an empty segment"; /* CRI-35 */
+    }
+    return NULL;
+}

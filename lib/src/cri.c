@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How it works: the bytes behind a list were checked when the CRI was decoded, so
+ * that iterating is a matter of reading heads. All the same no length is believed:
+ * a list that somebody made by hand ends early instead of reading on.
+ */
+#include "internal.h"
+
+#include <string.h>
+
+bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+size_t cri__head(const uint8_t *data, size_t len, uint64_t *ret_arg)
+{
+    if (len == 0) {
+        return 0;
+    }
+    unsigned info = data[0] & 0x1fu;
+    if (info < 24) {
+        *ret_arg = info;
+        return 1;
+    }
+    if (info > 27) {
+        return 0;
+    }
+    size_t arg_len = (size_t)1 << (info - 24);
+    if (arg_len > len - 1) {
+        return 0;
+    }
+    uint64_t arg = 0;
+    for (size_t i = 1; i <= arg_len; i++) {
+        arg = arg << 8 | data[i];
+    }
+    *ret_arg = arg;
+    return arg_len + 1;
+}
+
+/* Take a string of the major type off the front of *rest. */
+static bool take_string(struct cri_slice *rest, struct cri_slice *ret_string)
+{
+    uint64_t arg;
+    size_t head_len = cri__head(rest->data, rest->len, &arg);
+
+    if (head_len == 0 || arg > rest->len - head_len) {
+        return false;
+    }
+    *ret_string = cri__slice(rest->data + head_len, (size_t)arg);
+    rest->data += head_len + (size_t)arg;
+    rest->len -= head_len + (size_t)arg;
+    return true;
+}
+
+static unsigned major_of(const struct cri_slice *rest)
+{
+    return (unsigned)rest->data[0] >> 5;
+}
+
+void cri_iter_init(struct cri_iter *iter, const struct cri_list *list)
+{
+    iter->rest = list->encoded;
+}
+
+bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
+{
+    struct cri_slice rest = iter->rest;
+
+    if (rest.len == 0) {
+        return false;
+    }
+    if (major_of(&rest) == CRI__MAJOR_TEXT) {
+        struct cri_slice text;
+        if (!take_string(&rest, &text)) {
+            return false;
+        }
+        iter->rest = rest;
+        ret_item->is_pet = false;
+        ret_item->text = text;
+        ret_item->pieces = cri__slice(NULL, 0);
+        return true;
+    }
+    uint64_t count;
+    size_t head_len = cri__head(rest.data, rest.len, &count);
+    if (head_len == 0 || major_of(&rest) != CRI__MAJOR_ARRAY) {
+        return false;
+    }
+    rest.data += head_len;
+    rest.len -= head_len;
+    const uint8_t *pieces = rest.data;
+    for (uint64_t i = 0; i < count; i++) {
+        struct cri_slice piece;
+        if (!take_string(&rest, &piece)) {
+            return false;
+        }
+    }
+    iter->rest = rest;
+    ret_item->is_pet = true;
+    ret_item->text = cri__slice(NULL, 0);
+    ret_item->pieces = cri__slice(pieces, (size_t)(rest.data - pieces));
+    return true;
+}
+
+void cri_piece_init(struct cri_iter *iter, const struct cri_item *item)
+{
+    iter->rest = item->pieces;
+}
+
+bool cri_piece_next(struct cri_iter *iter, bool *ret_is_bytes, struct cri_slice *ret_piece)
+{
+    if (iter->rest.len == 0) {
+        return false;
+    }
+    unsigned major = major_of(&iter->rest);
+    if ((major != CRI__MAJOR_TEXT && major != CRI__MAJOR_BYTES) ||
+        !take_string(&iter->rest, ret_piece)) {
+        return false;
+    }
+    *ret_is_bytes = major == CRI__MAJOR_BYTES;
+    return true;
+}
