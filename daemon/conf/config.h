@@ -59,7 +59,6 @@ struct config {
 #define CONFIG_DECLARE_DURATION(section, key) uint32_t section##_##key; /* ms */
 #define CONFIG_DECLARE_SIZE(section, key) uint64_t section##_##key;     /* bytes */
 #define CONFIG_DECLARE_FACTOR(section, key) uint32_t section##_##key;   /* hundredths */
-#define CONFIG_DECLARE_TEXT(section, key) const char *section##_##key;
 #define CONFIG_DECLARE_LIST(section, key) struct config_list section##_##key;
 #define OPTION(section, key, type, min, max, def, reload, help) CONFIG_DECLARE_##type(section, key)
 #include "conf/options.def"

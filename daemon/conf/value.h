@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Values of keys: from text, to text, and what is expected in words. */
+#ifndef CRIPROXY_CONF_VALUE_H
+#define CRIPROXY_CONF_VALUE_H
+
+#include "conf/schema.h"
+
+/* Enough for every value_format() and value_expected(). */
+#define VALUE_TEXT_MAX 128
+
+/**
+ * The value of a key of any type but LIST, in the unit of its field and inside
+ * the row's limits.
+ *
+ * @return false where @p text is not one; @p ret_value is then untouched.
+ */
+bool value_parse(const struct config_row *row, const char *text, uint64_t *ret_value);
+
+/** As in files: "250ms", "16MiB", "yes", "auto"; returns @p text. */
+const char *value_format(const struct config_row *row, uint64_t value, char text[VALUE_TEXT_MAX]);
+
+/** What the key takes: "a size from 64KiB to 1GiB"; returns @p text. */
+const char *value_expected(const struct config_row *row, char text[VALUE_TEXT_MAX]);
+
+/** Into the row's field of @p base (struct config or config_scheme); not for LIST. */
+void value_store(void *base, const struct config_row *row, uint64_t value);
+
+/** Out of the row's field; not for LIST. */
+uint64_t value_load(const void *base, const struct config_row *row);
+
+#endif

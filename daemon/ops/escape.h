@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Text that others wrote, made safe to show: in a log line, in an error message,
+ * on a terminal. Printable ASCII stays, everything else becomes \xHH, and what is
+ * too long is cut with "...".
+ */
+#ifndef CRIPROXY_ESCAPE_H
+#define CRIPROXY_ESCAPE_H
+
+#include <stddef.h>
+
+/**
+ * Write @p text (at most @p len bytes of it) escaped into @p buffer, always
+ * NUL-terminated; quotes and backslashes get a backslash. Needs a capacity of 8.
+ *
+ * @return @p buffer
+ */
+const char *escape_text(char *buffer, size_t capacity, const char *text, size_t len);
+
+/**
+ * A value for a log line: as it is where it has only harmless characters, else
+ * escaped and between double quotes. Needs a capacity of 10.
+ */
+const char *escape_value(char *buffer, size_t capacity, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log: lines of "event key=value ..." (or JSON objects of the same) on
+ * standard error.
+ *
+ * A line leaves in one write(2) and takes no lock; where standard error cannot
+ * take it at once (a pipe nobody reads), the line is dropped and counted rather
+ * than a worker held up. Lines of one event are limited to LOG_LINES_PER_SECOND;
+ * what was left out is counted in a line of its own.
+ *
+ * What goes into a line: never a payload, a query or a key. A value that may come
+ * from outside goes through escape_value() (ops/escape.h) first; as a second line
+ * of defence every control byte of a line is escaped here.
+ */
+#ifndef CRIPROXY_LOG_H
+#define CRIPROXY_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is longer is cut, and ends in "...". */
+#define LOG_LINE_MAX 2048
+#define LOG_LINES_PER_SECOND 20
+
+/* In the order of the words of log.level. */
+enum log_level {
+    LOG_ERROR,
+    LOG_WARNING,
+    LOG_INFO,
+    LOG_DEBUG,
+};
+
+/* For log_is_on() only. */
+extern atomic_int log_threshold;
+extern atomic_bool log_trace_wanted;
+
+/**
+ * Where lines go: @p fd, with the journal's "<6>" before each line where @p fd is
+ * the journal ($JOURNAL_STREAM). Call once, before there are threads; without it
+ * lines go to standard error.
+ */
+void log_open(int fd);
+
+/** From any thread, at any time. */
+void log_set(enum log_level level, bool json);
+
+/** Whether lines of this level are written: ask before costly preparations. */
+static inline bool log_is_on(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&log_threshold, memory_order_relaxed);
+}
+
+/**
+ * log_event(LOG_INFO, "ready", "workers=%u", n): the event's name, a literal, then
+ * its fields, "key=value" with single spaces between them.
+ */
+#define log_event(level, ...) (log_is_on(level) ? log_write((level), __VA_ARGS__) : (void)0)
+
+/** What log_event() does when the level is on. */
+void log_write(enum log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** An event without fields. */
+void log_plain(enum log_level level, const char *event);
+
+/** A line of the access log: as log_write() at level info, but neither limited nor filtered. */
+void log_access(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Lines that could not be written or were over the limit, since the start. */
+uint64_t log_lost_count(void);
+
+/** --trace: whether each request is shown as a block of lines. */
+void log_set_trace(bool wanted);
+
+static inline bool log_trace_is_on(void)
+{
+    return atomic_load_explicit(&log_trace_wanted, memory_order_relaxed);
+}
+
+/* A block of trace lines under way; keep it on the stack. */
+struct log_block {
+    size_t len;
+    bool cut;
+    char text[8192];
+};
+
+void log_block_init(struct log_block *block);
+
+/** One line, without its newline; indent it with spaces as you like. */
+void log_block_line(struct log_block *block, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Write the block whole, so that blocks of several workers do not mix. */
+void log_block_write(struct log_block *block);
+
+#endif
