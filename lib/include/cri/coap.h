@@ -48,6 +48,7 @@ struct cri_options {
     const struct cri *cri;              /**< @private */
     struct cri_iter iter;               /**< @private */
     uint8_t stage;                      /**< @private */
+    bool skips_path;                    /**< @private */
     uint8_t port_len;                   /**< @private */
     uint8_t port[2];                    /**< @private */
     uint16_t host_len;                  /**< @private */
@@ -60,7 +61,8 @@ struct cri_options {
  * Begin to decompose a request CRI (section 8.1.1).
  *
  * The scheme must be one of Table 3, given by number. Beyond the steps of the
- * draft, a missing or empty host, userinfo, and values over 255 bytes fail.
+ * draft, a missing or empty host, userinfo, and values over 255 bytes fail; so
+ * does a zone-id that is not the destination's, which no option could carry.
  *
  * @param options     the iterator; borrows @p cri until the last call on it.
  * @param cri         a decoded CRI.
@@ -78,6 +80,40 @@ CRI_API CRI_NODISCARD enum cri_error cri_options_init(struct cri_options *option
 
 /** Next option, in ascending order of numbers; false at the end. */
 CRI_API bool cri_options_next(struct cri_options *options, struct cri_option *ret_option);
+
+/** How options become a CRI: the request they came with. */
+struct cri_composition {
+    uint64_t scheme_number; /**< Of the variant of CoAP, or Proxy-Scheme-Number's. */
+    const struct cri_destination *destination; /**< Where the request was received, or NULL. */
+    const struct cri_scheme_table *table;      /**< Rows laid over the scheme table, or NULL. */
+};
+
+/**
+ * Compose a request CRI from options (section 8.1.2), encoded.
+ *
+ * A missing Uri-Host is the destination's address, with its zone; an address in
+ * Uri-Host gets that zone too where it is link-local. A missing Uri-Port is the
+ * destination's port. The scheme's default port is left out. Letters of Uri-Host
+ * become lower case.
+ *
+ * Refused are: Uri-Host or Uri-Port twice, values of a wrong length, a Uri-Host
+ * that is neither name nor address or has a "%" in it, text that is not UTF-8,
+ * dot-segments. Options other than Uri-* are passed over.
+ *
+ * @param composition scheme, destination and table.
+ * @param options     @p count of them, in any order; Uri-Path and Uri-Query count
+ *                    in the order they have.
+ * @param count       number of options.
+ * @param buffer      may be NULL when @p capacity is 0.
+ * @param capacity    bytes at @p buffer.
+ * @param ret_len     bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @param ret_fault   NULL, or why it failed; the offset is the option's index.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_from_options(const struct cri_composition *composition,
+                                                      const struct cri_option *options,
+                                                      size_t count, uint8_t *buffer,
+                                                      size_t capacity, size_t *ret_len,
+                                                      struct cri_fault *ret_fault);
 
 #ifdef __cplusplus
 }

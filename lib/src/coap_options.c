@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Decomposing a request CRI (section 8.1.1). The iterator goes through four
+ * stages, one per option; what could fail is looked at before the first.
+ */
+#include <cri/coap.h>
+
+#include "host.h"
+
+#include <string.h>
+
+enum stage { STAGE_HOST, STAGE_PORT, STAGE_PATH, STAGE_QUERY, STAGE_END };
+
+static bool is_coap_scheme(const struct cri *cri)
+{
+    /* Bit n: scheme number n is in Table 3. */
+    const uint32_t table3 = 1u << CRI_SCHEME_COAP | 1u << CRI_SCHEME_COAPS |
+                            1u << CRI_SCHEME_COAP_TCP | 1u << CRI_SCHEME_COAPS_TCP |
+                            1u << CRI_SCHEME_COAP_WS | 1u << CRI_SCHEME_COAPS_WS;
+    return cri->scheme == CRI_SCHEME_ID && cri->scheme_number < 32 &&
+           (table3 >> cri->scheme_number & 1u) != 0;
+}
+
+/* Steps 1 to 3, and what the draft has no step for (C2O-15). */
+static enum cri_error check(const struct cri *cri, const char **ret_rule)
+{
+    if (!cri_is_full(cri)) {
+        *ret_rule = "not a full CRI";
+        return CRI_ERR_NOT_FULL;
+    }
+    if (!is_coap_scheme(cri)) {
+        *ret_rule = "scheme is not a CoAP scheme number";
+        return CRI_ERR_SCHEME_NOT_COAP;
+    }
+    if (cri->has_fragment) {
+        *ret_rule = "fragment present";
+        return CRI_ERR_FRAGMENT;
+    }
+    if (cri->authority == CRI_AUTHORITY_NULL || cri->authority == CRI_AUTHORITY_ROOTLESS) {
+        *ret_rule = "no host";
+        return CRI_ERR_NO_HOST;
+    }
+    if (cri->has_userinfo) {
+        *ret_rule = "userinfo has no place in a CoAP request";
+        return CRI_ERR_USERINFO;
+    }
+    if ((cri->features & CRI_FEATURE_TEXT_OR_PET) != 0) {
+        *ret_rule = "text-pet-sequence where CoAP needs text"; /* C2O-5 */
+        return CRI_ERR_PET_IN_OPTION;
+    }
+    return CRI_OK;
+}
+
+/* C2O-14. An item cannot be too long where all of them together are not. */
+static bool list_fits(const struct cri_list *list)
+{
+    struct cri_iter iter;
+    struct cri_item item;
+
+    if (list->encoded.len <= CRI_OPTION_VALUE_MAX) {
+        return true;
+    }
+    cri_iter_init(&iter, list);
+    while (cri_iter_next(&iter, &item)) {
+        if (item.text.len > CRI_OPTION_VALUE_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum cri_error join_labels(struct cri_options *options, const struct cri_list *labels,
+                                  const char **ret_rule)
+{
+    size_t len = 0;
+    bool is_first = true;
+    struct cri_iter iter;
+    struct cri_item label;
+
+    cri_iter_init(&iter, labels);
+    while (cri_iter_next(&iter, &label)) {
+        size_t dot = is_first ? 0 : 1;
+        if (label.text.len + dot > sizeof options->host - len) {
+            *ret_rule = "host is over 255 bytes";
+            return CRI_ERR_OPTION_LENGTH;
+        }
+        if (dot != 0) {
+            options->host[len++] = '.';
+        }
+        is_first = false;
+        if (label.text.len > 0) {
+            memcpy(options->host + len, label.text.data, label.text.len);
+        }
+        len += label.text.len;
+    }
+    if (len == 0) {
+        *ret_rule = "host is empty";
+        return CRI_ERR_NO_HOST;
+    }
+    options->host_len = (uint16_t)len;
+    options->has_host = true;
+    return CRI_OK;
+}
+
+/* Step 4. A zone-id never stands in an option, so it has to be the destination's (C2O-17). */
+static enum cri_error set_host(struct cri_options *options, const struct cri *cri,
+                               const struct cri_destination *destination, const char **ret_rule)
+{
+    if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
+        return join_labels(options, &cri->labels, ret_rule);
+    }
+    bool is_there = false;
+    if (destination != NULL && destination->ip_len <= sizeof destination->ip) {
+        struct cri_slice zone = cri->has_zone ? cri->zone : cri__slice(NULL, 0);
+        is_there = cri__slice_is_equal(cri->ip, cri__slice(destination->ip, destination->ip_len)) &&
+                   cri__slice_is_equal(zone, destination->zone);
+    }
+    if (is_there) {
+        return CRI_OK;
+    }
+    if (cri->has_zone) {
+        *ret_rule = "zone-id is not the destination's";
+        return CRI_ERR_ZONE;
+    }
+    char text[CRI__IP_TEXT_MAX];
+    size_t len = cri__ip_format(cri->ip, text);
+    memcpy(options->host, text, len);
+    options->host_len = (uint16_t)len;
+    options->has_host = true;
+    return CRI_OK;
+}
+
+/* Steps 5 and 6; the shortest form of RFC 7252 section 3.2. */
+static void set_port(struct cri_options *options, const struct cri *cri,
+                     const struct cri_destination *destination,
+                     const struct cri_scheme_table *table)
+{
+    const struct cri_scheme *scheme = cri_scheme_by_number(table, cri->scheme_number);
+    uint16_t default_port = scheme == NULL ? 0 : scheme->default_port;
+    uint16_t port = cri->has_port ? cri->port : default_port;
+
+    if (port == (destination == NULL ? default_port : destination->port)) {
+        return;
+    }
+    options->has_port = true;
+    if (port > UINT8_MAX) {
+        options->port[options->port_len++] = (uint8_t)(port >> 8);
+    }
+    if (port > 0) {
+        options->port[options->port_len++] = (uint8_t)(port & 0xff);
+    }
+}
+
+/* Step 7: a lone empty segment gives no option. */
+static bool is_lone_empty(const struct cri_list *path)
+{
+    struct cri_iter iter;
+    struct cri_item item;
+
+    if (path->count != 1) {
+        return false;
+    }
+    cri_iter_init(&iter, path);
+    return cri_iter_next(&iter, &item) && item.text.len == 0;
+}
+
+enum cri_error cri_options_init(struct cri_options *options, const struct cri *cri,
+                                const struct cri_destination *destination,
+                                const struct cri_scheme_table *table, struct cri_fault *ret_fault)
+{
+    const char *rule = "";
+
+    options->cri = cri;
+    options->stage = STAGE_HOST;
+    options->port_len = 0;
+    options->host_len = 0;
+    options->has_host = false;
+    options->has_port = false;
+    enum cri_error error = check(cri, &rule);
+    if (error == CRI_OK) {
+        error = set_host(options, cri, destination, &rule);
+    }
+    if (error == CRI_OK && !list_fits(&cri->path)) {
+        rule = "path segment is over 255 bytes";
+        error = CRI_ERR_OPTION_LENGTH;
+    }
+    if (error == CRI_OK && !list_fits(&cri->query)) {
+        rule = "query parameter is over 255 bytes";
+        error = CRI_ERR_OPTION_LENGTH;
+    }
+    if (error != CRI_OK) {
+        options->stage = STAGE_END;
+        return cri__fail(ret_fault, error, 0, rule);
+    }
+    set_port(options, cri, destination, table);
+    options->skips_path = is_lone_empty(&cri->path);
+    return CRI_OK;
+}
+
+/* Next item of the list in hand as an option. */
+static bool next_item(struct cri_options *options, uint16_t number, struct cri_option *ret_option)
+{
+    struct cri_item item;
+
+    if (!cri_iter_next(&options->iter, &item)) {
+        return false;
+    }
+    ret_option->number = number;
+    ret_option->value = item.text;
+    return true;
+}
+
+bool cri_options_next(struct cri_options *options, struct cri_option *ret_option)
+{
+    switch ((enum stage)options->stage) { /* Each stage runs into the next when it is done. */
+    case STAGE_HOST:
+        options->stage = STAGE_PORT;
+        if (options->has_host) {
+            ret_option->number = CRI_OPTION_URI_HOST;
+            ret_option->value = cri__slice(options->host, options->host_len);
+            return true;
+        }
+        /* fall through */
+    case STAGE_PORT:
+        options->stage = STAGE_PATH;
+        cri_iter_init(&options->iter, &options->cri->path);
+        if (options->skips_path) {
+            options->iter.rest.len = 0;
+        }
+        if (options->has_port) {
+            ret_option->number = CRI_OPTION_URI_PORT;
+            ret_option->value = cri__slice(options->port, options->port_len);
+            return true;
+        }
+        /* fall through */
+    case STAGE_PATH:
+        if (next_item(options, CRI_OPTION_URI_PATH, ret_option)) {
+            return true;
+        }
+        options->stage = STAGE_QUERY;
+        cri_iter_init(&options->iter, &options->cri->query);
+        /* fall through */
+    case STAGE_QUERY:
+        if (next_item(options, CRI_OPTION_URI_QUERY, ret_option)) {
+            return true;
+        }
+        options->stage = STAGE_END;
+        /* fall through */
+    case STAGE_END:
+        break;
+    }
+    return false;
+}
