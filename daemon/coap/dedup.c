@@ -117,8 +117,6 @@ static uint32_t make_room(struct dedup *dedup, enum dedup_class class, uint32_t 
         evict_oldest(dedup, class, now_ms);
     }
     if (padding > 0) {
-        /* Less than a header may be left: then key and size do not fit, so the
-         * padding is written only where they do, see record_size_min below. */
         struct record *record = record_at(dedup, reference_of(class, ring->head));
         record->key = KEY_PADDING;
         record->size = padding;

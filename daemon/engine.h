@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine: what one worker does, from a datagram that comes in to the answer
+ * that goes out. It runs on one loop and shares nothing with other workers. It
+ * does no I/O of its own: net/ does, or the fake network of the tests.
+ */
+#ifndef CRIPROXY_ENGINE_H
+#define CRIPROXY_ENGINE_H
+
+#include "ops/metrics.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct config;
+struct loop;
+struct resolver;
+struct udp_options;
+struct address;
+struct engine;
+
+struct engine_options {
+    const struct config *config; /* borrowed, until engine_set_config() gives another */
+    struct loop *loop;           /* borrowed */
+    struct resolver *resolver;   /* borrowed; shared by all workers */
+    bool trace;                  /* a block of text a request, on standard error */
+};
+
+/** @return 0 or -errno; all tables are allocated here. Free with engine_free(). */
+int engine_new(const struct engine_options *options, struct engine **ret_engine);
+
+/**
+ * Ends every exchange (without an answer), closes the sockets. Takes NULL. The
+ * resolver must have been freed before, or must still run the loop: it may hold
+ * questions of this engine.
+ */
+void engine_free(struct engine *engine);
+
+/**
+ * Listen for clients. @p options->port 0 lets the kernel choose.
+ *
+ * @param ret_address NULL, or where it listens.
+ * @return 0 or -errno
+ */
+int engine_listen(struct engine *engine, const struct udp_options *options,
+                  struct address *ret_address);
+
+/** The loop's turn function: run timers, flush output. @return when to be called next. */
+uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
+
+/** From now on newcomers get 5.03; what is in flight goes on. */
+void engine_drain(struct engine *engine);
+
+/** Exchanges that have not ended. */
+size_t engine_in_flight(const struct engine *engine);
+
+/** Another snapshot, at a turn of the loop. Table sizes stay what they were. */
+void engine_set_config(struct engine *engine, const struct config *config);
+
+/** The engine's counters; other threads may read them, see metrics_add(). */
+const struct metrics *engine_metrics(const struct engine *engine);
+
+#endif

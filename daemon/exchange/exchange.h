@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An exchange: one client request on its way to an origin server and back.
+ *
+ * Exchanges live in slots of fixed size, with their bytes (token, target, the
+ * datagram to the origin server, later the answer) behind them, so that a
+ * request allocates nothing. The token towards the origin server leads to the
+ * slot in O(1): 24 bits of it are the slot, 40 are random.
+ */
+#ifndef CRIPROXY_EXCHANGE_H
+#define CRIPROXY_EXCHANGE_H
+
+#include "coap/hash.h"
+#include "coap/timer.h"
+#include "exchange/reason.h"
+#include "front/leg.h"
+#include "front/target.h"
+
+struct engine;
+struct origin;
+struct port;
+
+enum exchange_state {
+#define STATE(name, help) EXCHANGE_##name,
+#include "exchange/states.def"
+#undef STATE
+};
+
+/* Bytes behind each exchange; what needs more takes a large block. */
+#define EXCHANGE_MEMORY_BYTES 1536u
+
+#define EXCHANGE_TOKEN_LEN 8u
+
+struct exchange {
+    uint32_t slot;
+    enum exchange_state state;
+    uint64_t id; /* for people: counts up */
+    struct leg leg;
+    struct hash_node by_request; /* client and message id */
+    struct hash_node by_token;   /* client and token */
+    struct hash_node by_message; /* of the message that is out: to the origin, or to the client */
+
+    struct timer timer;     /* retransmission, or the queue's deadline, or the request's */
+    struct timer ack_timer; /* ack-delay */
+    uint64_t started_ms, deadline_ms;
+    uint64_t sent_ms; /* first transmission of the datagram that is out */
+    uint32_t retransmit_ms;
+    uint8_t retransmit_count;
+    uint8_t hop_limit;
+
+    struct target target; /* its segments are in memory */
+
+    struct origin *origin; /* NULL before it is known, and again when delivering */
+    struct port *port;     /* source port the request left from */
+    struct exchange *next_waiting, *previous_waiting; /* in the origin's queue, or a name's */
+    bool is_outstanding;                              /* counted in the origin's window */
+    uint8_t candidate, candidate_count;               /* addresses of a name, tried in order */
+    struct address candidates[4];
+
+    uint8_t token[EXCHANGE_TOKEN_LEN];
+    uint8_t *datagram; /* what is (re)transmitted */
+    uint32_t datagram_len;
+    uint8_t *memory; /* inline bytes, or a large block */
+    uint32_t memory_capacity, memory_used;
+};
+
+struct exchange_table {
+    struct exchange *slots;
+    uint8_t *memory;
+    uint32_t capacity, used; /* slots ever used: memory is touched in order */
+    uint32_t *free;          /* stack of slots that are free again */
+    uint32_t free_count;
+    uint32_t in_use;
+    uint64_t last_id;
+    struct hash_map map; /* all three kinds of keys */
+    uint8_t *large;      /* blocks of large_bytes */
+    uint32_t large_bytes, large_free_count;
+    uint16_t large_free[64];
+};
+
+/** @return 0 or -ENOMEM */
+int exchange_table_init(struct exchange_table *table, uint32_t capacity, uint32_t large_bytes,
+                        uint64_t seed);
+
+/** Takes a zeroed table. */
+void exchange_table_clear(struct exchange_table *table);
+
+/**
+ * A new exchange with @p bytes of memory.
+ *
+ * @return NULL when the table, or the large blocks, are used up.
+ */
+struct exchange *exchange_new(struct exchange_table *table, size_t bytes);
+
+/** The slot is free again; the exchange must be in no map, queue or timer. */
+void exchange_free(struct exchange_table *table, struct exchange *exchange);
+
+/** Take @p len bytes of its memory; NULL where they are not left. */
+uint8_t *exchange_alloc(struct exchange *exchange, size_t len);
+
+/**
+ * Forget what is in its memory and have at least @p bytes of it.
+ *
+ * @return false when the large blocks are used up; nothing has changed then.
+ */
+bool exchange_renew_memory(struct exchange_table *table, struct exchange *exchange, size_t bytes);
+
+/** The exchange whose token towards an origin server is @p token, or NULL. */
+struct exchange *exchange_by_token(const struct exchange_table *table, struct bytes token);
+
+/** Give it a token: the slot and 40 bits of @p random. */
+void exchange_set_token(struct exchange *exchange, uint64_t random);
+
+/**
+ * The request ends here, for @p reason: an answer is made where the reason has
+ * a code, and everything it holds towards an origin server is let go.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
+                  const char *text);
+
+/** As exchange_end(), without any answer. */
+void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason);
+
+/** It has been answered: count it, log it. Called once a request, by front/reply.c. */
+void exchange_account(struct engine *engine, const struct exchange *exchange, enum reason reason,
+                      uint8_t code);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UDP clients that have been heard of: what has to be remembered of an endpoint
+ * between its messages. A table of fixed size; the client not heard of for
+ * longest, of a few looked at, makes room for a new one.
+ */
+#ifndef CRIPROXY_CLIENT_H
+#define CRIPROXY_CLIENT_H
+
+#include "coap/hash.h"
+#include "coap/mid.h"
+#include "net/address.h"
+
+struct client {
+    struct hash_node node;  /* by address and listener */
+    struct address address; /* a zeroed one: the slot is free */
+    struct mid_space mids;  /* of messages that we begin */
+    uint32_t listener;      /* index: the same peer at another listener is another endpoint */
+    uint32_t generation;    /* of the slot, so that keys of its last owner do not match */
+    uint32_t in_flight;     /* exchanges that point here */
+    uint32_t seen_s;
+};
+
+struct client_table {
+    struct client *slots;
+    uint32_t capacity, used;
+    struct hash_map map;
+    uint64_t random; /* state of the sampling */
+    uint64_t evicted;
+};
+
+/** @return 0 or -ENOMEM */
+int client_table_init(struct client_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
+void client_table_clear(struct client_table *table);
+
+/**
+ * The client at @p address, made if it is new.
+ *
+ * @param start where its message ids begin; random.
+ * @return NULL when the table is full of clients with requests in flight.
+ */
+struct client *client_table_get(struct client_table *table, const struct address *address,
+                                uint32_t listener, uint16_t start, uint64_t now_ms);
+
+/** The client at @p address, or NULL. */
+struct client *client_table_find(const struct client_table *table, const struct address *address,
+                                 uint32_t listener);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests for the proxy itself (RFC 7252 section 5.7.2): its own few resources. */
+#ifndef CRIPROXY_LOCAL_H
+#define CRIPROXY_LOCAL_H
+
+#include "coap/message.h"
+#include "front/leg.h"
+
+struct engine;
+struct segments;
+
+/** Answer @p message, a request for the resource at @p path of the proxy itself. */
+void local_answer(struct engine *engine, struct leg *leg, const struct message *message,
+                  const struct segments *path);
+
+#endif

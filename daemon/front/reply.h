@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Answers to clients: piggybacked on the ACK, separate, or NON, as the request
+ * and the time that has passed ask for (RFC 7252 section 5.2).
+ */
+#ifndef CRIPROXY_REPLY_H
+#define CRIPROXY_REPLY_H
+
+#include "exchange/exchange.h"
+
+/* An answer to send. */
+struct reply {
+    uint8_t code;
+    struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
+    struct bytes payload;
+    uint32_t max_age_s; /* added where not 0; only without options */
+};
+
+/** Answer a request that has no exchange. */
+void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply);
+
+/** Answer for @p reason, with the diagnostic @p text or the reason's own. */
+void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
+                          const char *text);
+
+/**
+ * Answer the exchange and end it, at once or, where the answer is separate and
+ * confirmable, when the client has acknowledged it. What it held towards the
+ * origin server must have been released.
+ */
+void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
+/** Send the empty ACK that is due (or asked for by a repeated request). */
+void reply_acknowledge(struct engine *engine, struct exchange *exchange);
+
+/** An empty message of type ACK or RST for @p mid. */
+void reply_empty(struct listener *listener, const struct udp_path *path, enum message_type type,
+                 uint16_t mid);
+
+/** The client's ACK (or RST) for a message of ours. */
+void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset);
+
+#endif

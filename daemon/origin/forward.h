@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The way to the origin server: encode, find the address, queue, send, send again. */
+#ifndef CRIPROXY_FORWARD_H
+#define CRIPROXY_FORWARD_H
+
+#include "exchange/exchange.h"
+#include "origin/origin.h"
+
+/**
+ * Encode the request to the next hop into the exchange's memory.
+ *
+ * @param request the client's message.
+ * @return false where it does not fit.
+ */
+bool forward_encode(const struct engine *engine, struct exchange *exchange,
+                    const struct message *request);
+
+/** Start: the exchange has its target and its datagram. May end it at once. */
+void forward_start(struct engine *engine, struct exchange *exchange);
+
+/** The addresses of its name are known. */
+void forward_with_addresses(struct engine *engine, struct exchange *exchange,
+                            const struct address *addresses, size_t count);
+
+/** The candidate address failed for @p reason: try the next one, or end. */
+void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason);
+
+/** The origin acknowledged or answered: it counts no more in the window. */
+void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success);
+
+/** Let go of queue, window, origin and timer. */
+void forward_release(struct engine *engine, struct exchange *exchange);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Origin servers that requests are sent to: one record an address, with its
+ * congestion window, its queue, and the message ids used towards it.
+ *
+ * Message ids: 65,536 of them last 247 s towards one endpoint from one source
+ * port (RFC 7252 section 4.4), which is 265 requests a second. An origin server
+ * that is asked more often is asked from further source ports.
+ */
+#ifndef CRIPROXY_ORIGIN_H
+#define CRIPROXY_ORIGIN_H
+
+#include "coap/hash.h"
+#include "coap/mid.h"
+#include "coap/timer.h"
+#include "net/udp.h"
+#include "origin/window.h"
+
+struct engine;
+struct exchange;
+struct config_scheme;
+
+/* Families of source ports. */
+enum port_family {
+    PORT_IPV4,
+    PORT_IPV6,
+    PORT_FAMILIES,
+};
+
+/* A source port of ours. */
+struct port {
+    struct engine *engine;
+    struct udp_socket *socket;
+    uint16_t index;
+};
+
+/* The source ports of one family; opened as they are needed, in order. */
+struct port_pool {
+    struct port *ports;
+    uint32_t capacity, count;
+};
+
+struct origin {
+    struct hash_node node; /* by address */
+    struct address address;
+    uint32_t slot;
+    uint32_t generation;
+    struct window window;
+    struct exchange *queue_head, *queue_tail;
+    uint32_t queue_count;
+    uint32_t exchanges; /* that point here */
+    uint32_t seen_s;
+    uint16_t port_index;       /* source port in use now */
+    struct mid_space first;    /* ids from source port 0 */
+    struct mid_space *further; /* from the others; NULL until the first are used up */
+};
+
+struct origin_table {
+    struct origin *slots;
+    uint32_t capacity, used;
+    uint32_t further_count; /* origins that have further source ports */
+    struct hash_map map;
+    uint64_t random;
+    struct port_pool pools[PORT_FAMILIES];
+    uint64_t evicted;
+};
+
+/** @return 0 or -ENOMEM */
+int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t ports, uint64_t seed);
+
+/** Closes the source ports. Takes a zeroed table. */
+void origin_table_clear(struct origin_table *table);
+
+/** The origin server at @p address, made if it is new; NULL when the table is full. */
+struct origin *origin_get(struct engine *engine, const struct address *address,
+                          const struct config_scheme *scheme);
+
+/**
+ * A message id towards @p origin and the source port it belongs to; opens
+ * another source port where the last one's ids are used up.
+ *
+ * @return false when there is none: the request has to wait or to fail.
+ */
+bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
+                     uint16_t *ret_mid);
+
+/** Queue handling: at the end, from anywhere. */
+void origin_queue_add(struct origin *origin, struct exchange *exchange);
+void origin_queue_remove(struct origin *origin, struct exchange *exchange);
+
+#endif

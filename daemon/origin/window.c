@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/window.h"
+
+#define ONE 256u
+
+/* While no round trip has been measured, losses within this time are one event. */
+#define LOSS_EPOCH_MS 2000u
+
+void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max)
+{
+    *window = (struct window){
+        .size_x256 = nstart * ONE,
+        .threshold_x256 = nstart_max * ONE,
+        .max_x256 = nstart_max * ONE,
+    };
+}
+
+void window_limit(struct window *window, uint32_t nstart_max)
+{
+    window->max_x256 = nstart_max * ONE;
+    if (window->size_x256 > window->max_x256) {
+        window->size_x256 = window->max_x256;
+    }
+    if (window->threshold_x256 > window->max_x256) {
+        window->threshold_x256 = window->max_x256;
+    }
+}
+
+bool window_is_open(const struct window *window)
+{
+    return window->outstanding < window->size_x256 / ONE;
+}
+
+void window_on_send(struct window *window)
+{
+    window->outstanding++;
+}
+
+void window_on_end(struct window *window)
+{
+    window->outstanding--;
+}
+
+static void measure(struct window *window, uint32_t rtt_ms)
+{
+    /* RFC 6298 section 2, in the integer form that keeps 3 and 2 bits of fraction. */
+    uint32_t rtt = rtt_ms > 0 ? rtt_ms : 1;
+    if (window->srtt_ms_x8 == 0) {
+        window->srtt_ms_x8 = rtt * 8;
+        window->rttvar_ms_x4 = rtt * 2;
+        return;
+    }
+    uint32_t srtt = window->srtt_ms_x8 / 8;
+    uint32_t error = rtt > srtt ? rtt - srtt : srtt - rtt;
+    window->rttvar_ms_x4 = window->rttvar_ms_x4 - window->rttvar_ms_x4 / 4 + error;
+    window->srtt_ms_x8 = window->srtt_ms_x8 - window->srtt_ms_x8 / 8 + rtt;
+}
+
+void window_on_success(struct window *window, uint32_t rtt_ms)
+{
+    measure(window, rtt_ms);
+    /* A window that is not used is not tested either: it does not grow. */
+    if ((window->outstanding + 1) * 2 < window->size_x256 / ONE) {
+        return;
+    }
+    if (window->size_x256 < window->threshold_x256) {
+        window->size_x256 += ONE;
+    } else {
+        uint32_t step = ONE * ONE / window->size_x256;
+        window->size_x256 += step > 0 ? step : 1;
+    }
+    if (window->size_x256 > window->max_x256) {
+        window->size_x256 = window->max_x256;
+    }
+}
+
+bool window_on_loss(struct window *window, uint64_t now_ms)
+{
+    if (now_ms < window->loss_until_ms) {
+        return false;
+    }
+    uint32_t rtt = window_rtt_ms(window);
+    window->loss_until_ms = now_ms + (rtt > 0 ? rtt : LOSS_EPOCH_MS);
+    window->size_x256 /= 2;
+    if (window->size_x256 < ONE) {
+        window->size_x256 = ONE;
+    }
+    window->threshold_x256 = window->size_x256;
+    return true;
+}
+
+uint32_t window_rtt_ms(const struct window *window)
+{
+    return (window->srtt_ms_x8 + 4) / 8;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Congestion control towards one origin server (RFC 7252 section 4.7): how many
+ * interactions may be outstanding. The window starts small, grows while answers
+ * come in time (by one an answer until the first loss, then by one a round trip)
+ * and is halved, once a round trip, on loss.
+ *
+ * Pure arithmetic: time comes as an argument.
+ */
+#ifndef CRIPROXY_WINDOW_H
+#define CRIPROXY_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct window {
+    uint32_t size_x256;      /* in 256ths of an interaction */
+    uint32_t threshold_x256; /* slow start up to here */
+    uint32_t max_x256;
+    uint32_t outstanding;
+    uint32_t srtt_ms_x8; /* smoothed round-trip time (RFC 6298); 0: not measured */
+    uint32_t rttvar_ms_x4;
+    uint64_t loss_until_ms; /* losses before this belong to the last halving */
+};
+
+void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
+
+/** Other limits, after a reload. */
+void window_limit(struct window *window, uint32_t nstart_max);
+
+bool window_is_open(const struct window *window);
+
+/** One more is outstanding. */
+void window_on_send(struct window *window);
+
+/** One that was outstanding no longer is, whatever became of it. */
+void window_on_end(struct window *window);
+
+/**
+ * An acknowledgement or answer came in time for something sent once.
+ *
+ * @param rtt_ms since it was sent.
+ */
+void window_on_success(struct window *window, uint32_t rtt_ms);
+
+/** Something went unanswered. @return whether the window was halved for it. */
+bool window_on_loss(struct window *window, uint64_t now_ms);
+
+/** Smoothed round-trip time in ms; 0 when not measured yet. */
+uint32_t window_rtt_ms(const struct window *window);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What one engine has; shared by the files that make it up, and by nobody else. */
+#ifndef CRIPROXY_STATE_H
+#define CRIPROXY_STATE_H
+
+#include "coap/dedup.h"
+#include "conf/config.h"
+#include "engine.h"
+#include "exchange/exchange.h"
+#include "front/client.h"
+#include "net/entropy.h"
+#include "net/loop.h"
+#include "net/udp.h"
+#include "origin/names.h"
+#include "origin/origin.h"
+
+#define LISTENERS_MAX 64
+
+struct listener {
+    struct engine *engine;
+    struct udp_socket *socket;
+    uint32_t index;
+};
+
+struct engine {
+    const struct config *config;
+    struct loop *loop;
+    struct resolver *resolver;
+    bool is_draining;
+    bool trace;
+    struct entropy entropy;
+    struct timer_wheel wheel;
+    struct exchange_table exchanges;
+    struct client_table clients;
+    struct origin_table origins;
+    struct name_table names;
+    struct dedup dedup;
+    struct metrics metrics;
+    struct listener listeners[LISTENERS_MAX];
+    uint32_t listener_count;
+    uint8_t *scratch; /* one datagram to encode; limits_datagram_bytes of it */
+    uint8_t *target_memory;
+    size_t target_memory_bytes;
+};
+
+/* What a key of the deduplication store or of the exchange map is for. */
+enum key_kind {
+    KEY_CLIENT_REQUEST,  /* a client's message id */
+    KEY_CLIENT_RESPONSE, /* ours, towards a client */
+    KEY_CLIENT_TOKEN,    /* a client's token */
+    KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
+    KEY_ORIGIN_RESPONSE, /* an origin server's message id */
+};
+
+/* Kind, who (slot and its generation, or the source port), message id: exact. */
+static inline uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid)
+{
+    return (uint64_t)kind << 61 | (uint64_t)(slot & 0xffffffu) << 37 |
+           (uint64_t)(extra & 0x1fffffu) << 16 | mid;
+}
+
+static inline uint64_t key_of_client(const struct engine *engine, enum key_kind kind,
+                                     const struct client *client, uint16_t mid)
+{
+    return key_make(kind, (uint32_t)(client - engine->clients.slots), client->generation, mid);
+}
+
+static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *origin,
+                                     const struct port *port, uint16_t mid)
+{
+    return key_make(kind, origin->slot, (uint32_t)port->index << 9 | (origin->generation & 0x1ffu),
+                    mid);
+}
+
+/* The wheel's clock: where every part of the engine has its time from. */
+static inline uint64_t engine_now_ms(const struct engine *engine)
+{
+    return loop_now_ms(engine->loop);
+}
+
+/** Whether @p address is one of the engine's own listeners (TGT-3, TGT-4). */
+bool engine_is_own_address(const struct engine *engine, const struct address *address);
+
+#endif
