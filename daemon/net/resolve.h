@@ -31,17 +31,38 @@ enum resolve_status {
 typedef void (*resolve_fn)(void *context, enum resolve_status status,
                            const struct address *addresses, size_t address_count);
 
-/** One pool for the process. @p queue_max: questions that may wait. @return 0 or -errno. */
+/**
+ * One pool for the process.
+ *
+ * @param thread_count  questions asked at the same time, at least 1
+ * @param queue_max     questions not answered yet, those being asked included
+ * @return 0 or -errno
+ */
 int resolver_new(unsigned thread_count, unsigned queue_max, struct resolver **ret_resolver);
 
-/** Waits for questions under way. Takes NULL. */
+/**
+ * Takes NULL. Does not wait: a question that the system's resolver still works on
+ * cannot be taken back, its thread ends by itself when the answer comes (or with
+ * the process). No on_result is called any more.
+ */
 void resolver_free(struct resolver *resolver);
 
 /**
- * Ask for the addresses of @p name (at most RESOLVE_NAME_MAX bytes, copied).
+ * No on_result for questions of @p loop any more: call it in the loop's thread
+ * before what the callbacks use is freed, and before loop_free(). Takes NULL.
+ */
+void resolver_forget(struct resolver *resolver, const struct loop *loop);
+
+/**
+ * Ask for the addresses of @p name (at most RESOLVE_NAME_MAX bytes, copied). In the
+ * thread of @p loop.
  *
- * @return 0, and @p on_result is called exactly once, never from inside this call;
- *         -EAGAIN when the queue is full, -EINVAL for a name too long or empty.
+ * @return 0, and @p on_result is called exactly once, never from inside this call
+ *         (not at all after resolver_forget() or resolver_free());
+ *         -EAGAIN when the queue is full, -ENOMEM;
+ *         -EINVAL for a name that is empty or too long, holds a NUL, or that the
+ *         system's resolver might take for the number of an IPv4 address
+ *         ("127.1", "0x7f000001": the last label is digits or begins with 0x).
  */
 int resolver_ask(struct resolver *resolver, struct loop *loop, const char *name, size_t name_len,
                  resolve_fn on_result, void *context);
