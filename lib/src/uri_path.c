@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How it works: remove_dot_segments (RFC 3986 section 5.2.4) without a stack. Going
+ * through the segments from the last to the first, each ".." says that the next
+ * segment which is no dot-segment falls away; at the end, how many ".." have found
+ * none is known. Writing goes the same way, so the bytes are put at their place
+ * from the back, for the length of all of them is known by then.
+ */
+#include "uri_path.h"
+
+#include "pct.h"
+
+enum segment_kind { SEGMENT_NORMAL, SEGMENT_DOT, SEGMENT_DOT_DOT };
+
+/* "." is unreserved, so "%2e" is the same. Gives what stands behind the dot, or no change. */
+static struct cri_slice skip_dot(struct cri_slice text)
+{
+    size_t len = 0;
+    if (text.len >= 1 && text.data[0] == '.') {
+        len = 1;
+    } else if (text.len >= 3 && text.data[0] == '%' && text.data[1] == '2' &&
+               (text.data[2] | 0x20u) == 'e') {
+        len = 3;
+    }
+    return cri__slice(text.data + len, text.len - len);
+}
+
+static enum segment_kind segment_kind(struct cri_slice segment)
+{
+    struct cri_slice rest = skip_dot(segment);
+    if (rest.len == segment.len) {
+        return SEGMENT_NORMAL;
+    }
+    if (rest.len == 0) {
+        return SEGMENT_DOT;
+    }
+    rest = skip_dot(rest);
+    return rest.len == 0 ? SEGMENT_DOT_DOT : SEGMENT_NORMAL;
+}
+
+/* Walks the segments from the back and gives those that stay. */
+struct walk {
+    struct cri_slice rest; /* In front of the segments given so far. */
+    size_t skip;           /* Segments that fall away next. */
+    bool is_over;
+    bool is_last;       /* None was looked at yet. */
+    bool dropped_first; /* The first segment of all did not stay. */
+};
+
+static struct walk walk_start(const struct cri__path *path)
+{
+    struct walk walk = {path->source, 0, !path->has_segments, true, false};
+    return walk;
+}
+
+static bool walk_next(struct walk *walk, struct cri_slice *ret_segment)
+{
+    while (!walk->is_over) {
+        size_t start = walk->rest.len;
+        while (start > 0 && walk->rest.data[start - 1] != '/') {
+            start--;
+        }
+        struct cri_slice segment = cri__slice(walk->rest.data + start, walk->rest.len - start);
+        enum segment_kind kind = segment_kind(segment);
+        bool was_last = walk->is_last;
+        walk->is_last = false;
+        walk->is_over = start == 0;
+        walk->rest.len = start == 0 ? 0 : start - 1;
+        if (kind == SEGMENT_DOT_DOT) {
+            walk->skip++;
+        }
+        if (kind != SEGMENT_NORMAL && was_last) {
+            /* "a/." and "a/b/.." end with "/". */
+            *ret_segment = cri__slice(walk->rest.data, 0);
+            walk->dropped_first = walk->is_over;
+            return true;
+        }
+        if (kind == SEGMENT_NORMAL && walk->skip == 0) {
+            *ret_segment = segment;
+            return true;
+        }
+        if (kind == SEGMENT_NORMAL) {
+            walk->skip--;
+        }
+        walk->dropped_first = walk->is_over;
+    }
+    return false;
+}
+
+/* Steps 2A and 2D: a path without "/" in front loses the dot-segments it begins with. */
+static struct cri_slice strip_front(struct cri_slice source)
+{
+    for (;;) {
+        size_t len = 0;
+        while (len < source.len && source.data[len] != '/') {
+            len++;
+        }
+        if (segment_kind(cri__slice(source.data, len)) == SEGMENT_NORMAL) {
+            return source;
+        }
+        size_t skip = len < source.len ? len + 1 : len;
+        source.data += skip;
+        source.len -= skip;
+    }
+}
+
+static size_t segment_len(struct cri_slice segment)
+{
+    struct cri__writer writer = {NULL, 0, 0};
+    cri__put_source(&writer, segment, CRI__SEGMENT);
+    return writer.len;
+}
+
+void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path *ret_path)
+{
+    struct cri__path path = {.source = source, .is_relative = is_relative};
+    bool has_slash = source.len > 0 && source.data[0] == '/';
+
+    if (!has_slash && !is_relative) {
+        path.source = strip_front(source);
+        has_slash = path.source.len > 0 && path.source.data[0] == '/';
+    }
+    path.has_segments = path.source.len > 0;
+    if (has_slash) {
+        path.source.data++;
+        path.source.len--;
+    }
+    struct walk walk = walk_start(&path);
+    struct cri_slice segment;
+    while (walk_next(&walk, &segment)) {
+        path.count++;
+        path.encoded_len += segment_len(segment);
+        path.first_is_empty = segment.len == 0;
+    }
+    path.surplus = walk.skip;
+    path.is_rooted = has_slash || walk.dropped_first;
+    *ret_path = path;
+}
+
+void cri__put_path(struct cri__writer *writer, const struct cri__path *path)
+{
+    bool fits =
+        writer->len <= writer->capacity && path->encoded_len <= writer->capacity - writer->len;
+
+    if (fits && path->count > 0) {
+        size_t end = writer->len + path->encoded_len;
+        struct walk walk = walk_start(path);
+        struct cri_slice segment;
+        while (walk_next(&walk, &segment)) {
+            size_t len = segment_len(segment);
+            struct cri__writer part = {writer->buffer + (end - len), len, 0};
+            cri__put_source(&part, segment, CRI__SEGMENT);
+            end -= len;
+        }
+    }
+    writer->len += path->encoded_len;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Paths of URI references: dot-segments and what they leave; see uri_path.c. */
+#ifndef CRI_URI_PATH_H
+#define CRI_URI_PATH_H
+
+#include "internal.h"
+
+/* What a path turns into. */
+struct cri__path {
+    struct cri_slice source; /* Segments with "/" between them. */
+    bool has_segments;       /* False for an empty path; the source may be empty all the same. */
+    bool is_rooted;          /* It began with "/", or dot-segments made it so. */
+    bool is_relative;        /* Of a relative reference: ".." may be left over. */
+    size_t count;            /* Segments that are left. */
+    size_t encoded_len;      /* Bytes of their encoding. */
+    size_t surplus;          /* Number of ".." left over. */
+    bool first_is_empty;     /* The first of the segments that are left is. */
+};
+
+/* Look through a checked path; is_relative: there is neither scheme nor authority. */
+void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path *ret_path);
+
+/* Write the segments that are left, without the array's head. */
+void cri__put_path(struct cri__writer *writer, const struct cri__path *path);
+
+#endif
