@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conf/config.h"
+
+#include "conf/arena.h"
+#include "conf/schema.h"
+#include "conf/value.h"
+
+#include <errno.h>
+#include <string.h>
+
+const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number)
+{
+    for (size_t i = 0; i < config->scheme_count && config->schemes[i].number <= number; i++) {
+        if (config->schemes[i].number == number) {
+            return &config->schemes[i];
+        }
+    }
+    return NULL;
+}
+
+void config_print_summary(const struct config *config, FILE *out)
+{
+    if (config->proxy_workers == 0) {
+        (void)fprintf(out, "workers: one for each processor\n");
+    } else {
+        (void)fprintf(out, "workers: %u\n", config->proxy_workers);
+    }
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+        (void)fprintf(out, "listens: %s%s\n", listener->uri,
+                      listener->is_default ? " (default)" : "");
+    }
+    for (size_t i = 0; i < config->scheme_count; i++) {
+        const struct config_scheme *scheme = &config->schemes[i];
+        (void)fprintf(out, "scheme: %s number=%u default-port=%u %s\n", scheme->name,
+                      scheme->number, scheme->default_port,
+                      scheme->transport == TRANSPORT_UDP ? "forwarded over udp" : "not forwarded");
+    }
+}
+
+/* A copy in the arena of @p fresh: the running snapshot will go away. */
+static int copy_list(struct config *fresh, const struct config_list *from,
+                     struct config_list *ret_list)
+{
+    const char **items = arena_alloc(fresh->arena, (from->count + 1) * sizeof(const char *));
+
+    if (items == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < from->count; i++) {
+        items[i] = arena_text(fresh->arena, from->items[i], strlen(from->items[i]));
+        if (items[i] == NULL) {
+            return -ENOMEM;
+        }
+    }
+    *ret_list = (struct config_list){.count = from->count, .items = items};
+    return 0;
+}
+
+static bool list_equal(const struct config_list *a, const struct config_list *b)
+{
+    if (a->count != b->count) {
+        return false;
+    }
+    for (size_t i = 0; i < a->count; i++) {
+        if (strcmp(a->items[i], b->items[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int keep_list(struct config *fresh, const struct config *running,
+                     const struct config_row *row, bool *ret_differs)
+{
+    struct config_list mine;
+    struct config_list theirs;
+    char *field = (char *)fresh + row->offset;
+
+    memcpy(&mine, field, sizeof(mine));
+    memcpy(&theirs, (const char *)running + row->offset, sizeof(theirs));
+    *ret_differs = !list_equal(&mine, &theirs);
+    int error = copy_list(fresh, &theirs, &mine);
+    if (error == 0) {
+        memcpy(field, &mine, sizeof(mine));
+    }
+    return error;
+}
+
+/* The listeners go with listen.uri, whose items have just been copied in their order. */
+static int keep_listeners(struct config *fresh, const struct config *running)
+{
+    size_t count = running->listener_count;
+    struct config_listener *listeners =
+        arena_alloc(fresh->arena, (count + 1) * sizeof(struct config_listener));
+
+    if (listeners == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        listeners[i] = running->listeners[i];
+        listeners[i].uri = fresh->listen_uri.items[i];
+    }
+    fresh->listeners = listeners;
+    fresh->listener_count = count;
+    return 0;
+}
+
+int config_keep_started(struct config *fresh, const struct config *running,
+                        void (*on_kept)(void *context, const char *key), void *context)
+{
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        const struct config_row *row = &config_rows[i];
+        bool differs = false;
+        if (row->live) {
+            continue;
+        }
+        if (row->type == CONFIG_TYPE_LIST) {
+            int error = keep_list(fresh, running, row, &differs);
+            if (error != 0) {
+                return error;
+            }
+        } else {
+            uint64_t value = value_load(running, row);
+            differs = value_load(fresh, row) != value;
+            value_store(fresh, row, value);
+        }
+        if (differs && on_kept != NULL) {
+            char name[64];
+            (void)snprintf(name, sizeof(name), "%s.%s", row->section, schema_key(row).text);
+            on_kept(context, name);
+        }
+    }
+    return keep_listeners(fresh, running);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A configuration while it is being read. Private to conf/.
+ *
+ * The way of a key: read.c cuts a file into lines and has inih split them;
+ * assign.c finds the row and stores the value; check.c, when everything is read,
+ * looks at what keys mean together and derives the rest; load.c runs these.
+ */
+#ifndef CRIPROXY_CONF_LOADER_H
+#define CRIPROXY_CONF_LOADER_H
+
+#include "conf/arena.h"
+#include "conf/config.h"
+#include "conf/schema.h"
+
+#include <stdarg.h>
+
+#define CONFIG_FILES_MAX 16 /* one and what it includes */
+#define CONFIG_FILE_MAX_BYTES (1u << 20)
+#define CONFIG_LIST_MAX 64    /* items of a LIST */
+#define CONFIG_SCHEMES_MAX 32 /* built in and added */
+#define CONFIG_SECTION_MAX 50 /* inih cuts the text between the brackets to fit, NUL included */
+
+#define SCHEME_NUMBER_NONE UINT32_MAX
+
+enum place_kind {
+    PLACE_PRESET = 0, /* never set */
+    PLACE_FILE,
+    PLACE_SET,    /* --set */
+    PLACE_LISTEN, /* --listen */
+};
+
+/* Where a value was set. */
+struct place {
+    enum place_kind kind;
+    uint32_t line;    /* of a file, from 1 */
+    const char *file; /* its name; equal pointers are the same file */
+};
+
+enum section_kind {
+    SECTION_UNKNOWN,
+    SECTION_PLAIN, /* has rows in options.def */
+    SECTION_SCHEME,
+    SECTION_INCLUDE,
+};
+
+struct section {
+    enum section_kind kind;
+    char name[CONFIG_SECTION_MAX]; /* of a scheme: its name alone */
+};
+
+struct scheme_draft {
+    struct config_scheme row;
+    struct place set_at[CONFIG_SCHEME_ROW_COUNT];
+};
+
+struct loader {
+    struct config *config;
+    struct config_errors *errors;
+    bool may_include; /* reading from a file */
+    bool no_memory;
+    struct place here; /* of what is being assigned */
+    struct place set_at[CONFIG_ROW_COUNT];
+    struct scheme_draft schemes[CONFIG_SCHEMES_MAX];
+    size_t scheme_count;
+    const char *files[CONFIG_FILES_MAX]; /* read, and still to be read */
+    size_t file_count;
+};
+
+/** One more error. */
+void config_errors_add(struct config_errors *errors, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** An error about a key (both may be NULL) that was set at @p place. */
+void loader_error(struct loader *loader, const struct place *place, const char *section,
+                  const char *key, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/** @p text quoted, escaped and cut for an error message; returns @p buffer. */
+#define GOT_MAX 80
+const char *got_text(char buffer[GOT_MAX], const char *text, size_t len);
+
+/* assign.c */
+
+/** Every field at its default, and the schemes that are built in. */
+void loader_preset(struct loader *loader);
+
+/** What stands between the brackets, or before the key in --set; reports what is not a section. */
+void section_parse(struct loader *loader, const char *text, size_t len,
+                   struct section *ret_section);
+
+/** One key, set at loader->here. */
+void loader_assign(struct loader *loader, const struct section *section, const char *key,
+                   const char *value);
+
+/* read.c */
+
+/** The lines of @p text, which came from @p file. */
+void loader_read_text(struct loader *loader, const char *file, const char *text, size_t len);
+
+/* check.c and scheme.c: what everything means together; fill the snapshot's derived parts */
+void loader_check(struct loader *loader);
+void loader_check_schemes(struct loader *loader);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The checks of [scheme NAME], and the times that follow from it (RFC 7252 section 4.8). */
+#include "conf/loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LATENCY_MS 100000u /* RFC 7252 section 4.8.2 */
+
+static const struct place *place_of(const struct scheme_draft *draft, const char *key)
+{
+    const struct config_row *row = schema_find_scheme_key(key);
+
+    return row == NULL ? &draft->set_at[0] : &draft->set_at[row - config_scheme_rows];
+}
+
+static bool is_set(const struct scheme_draft *draft, const char *key)
+{
+    return place_of(draft, key)->kind != PLACE_PRESET;
+}
+
+__attribute__((format(printf, 5, 6))) static void
+scheme_error(struct loader *loader, const struct scheme_draft *draft, const struct place *place,
+             const char *key, const char *format, ...)
+{
+    char section[CONFIG_SECTION_MAX + sizeof("scheme ")];
+    char message[160];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    (void)snprintf(section, sizeof(section), "scheme %s", draft->row.name);
+    loader_error(loader, place, section, key, "%s", message);
+}
+
+/* Any place where the scheme was mentioned, for what is missing from it. */
+static const struct place *any_place(const struct scheme_draft *draft)
+{
+    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
+        if (draft->set_at[i].kind != PLACE_PRESET) {
+            return &draft->set_at[i];
+        }
+    }
+    return &draft->set_at[0];
+}
+
+/* A number leads to one name: in this table, and in the registry that libcri has. */
+static void check_number(struct loader *loader, size_t index)
+{
+    const struct scheme_draft *draft = &loader->schemes[index];
+    const struct place *place = place_of(draft, "number");
+    uint32_t number = draft->row.number;
+
+    if (number == SCHEME_NUMBER_NONE && place->kind != PLACE_PRESET) {
+        return; /* what was given was no number, and has been reported */
+    }
+    if (number == SCHEME_NUMBER_NONE) {
+        scheme_error(loader, draft, any_place(draft), "number",
+                     "needed, because the registry of scheme numbers has no such name");
+        return;
+    }
+    for (size_t i = 0; i < index; i++) {
+        const struct scheme_draft *other = &loader->schemes[i];
+        if (other->row.number == number) {
+            scheme_error(loader, draft,
+                         place->kind == PLACE_PRESET ? place_of(other, "number") : place, "number",
+                         "%u is the number of %s too", number, other->row.name);
+            return;
+        }
+    }
+    const struct cri_scheme *known = cri_scheme_by_number(NULL, number);
+    if (known != NULL && strcmp(known->name, draft->row.name) != 0) {
+        scheme_error(loader, draft, place, "number", "%u is the registered number of %s", number,
+                     known->name);
+    }
+}
+
+/*
+ * RFC 7252 section 4.8.1: ACK_TIMEOUT must not be decreased nor NSTART increased
+ * without a mechanism that keeps congestion control safe (MSG-30). Our window is
+ * one; for an ACK_TIMEOUT below one second it has to be asked for by name.
+ */
+static void check_congestion(struct loader *loader, struct scheme_draft *draft)
+{
+    struct config_scheme *row = &draft->row;
+
+    if (row->congestion_control == CONGESTION_FIXED) {
+        if (is_set(draft, "nstart") && row->nstart > 1) {
+            scheme_error(loader, draft, place_of(draft, "nstart"), "nstart",
+                         "above 1 needs congestion-control = window (RFC 7252 section 4.8.1)");
+        }
+        if (is_set(draft, "nstart-max") && row->nstart_max > 1) {
+            scheme_error(loader, draft, place_of(draft, "nstart-max"), "nstart-max",
+                         "above 1 needs congestion-control = window (RFC 7252 section 4.8.1)");
+        }
+        row->nstart = 1;
+        row->nstart_max = 1;
+    } else if (!is_set(draft, "nstart") && row->nstart > row->nstart_max) {
+        row->nstart = row->nstart_max; /* a cap below our default lowers it */
+    } else if (row->nstart > row->nstart_max) {
+        scheme_error(loader, draft, place_of(draft, "nstart"), "nstart",
+                     "above nstart-max, which is %u", row->nstart_max);
+    }
+    bool window_by_name =
+        is_set(draft, "congestion-control") && row->congestion_control == CONGESTION_WINDOW;
+    if (row->ack_timeout < 1000 && !window_by_name) {
+        scheme_error(loader, draft, place_of(draft, "ack-timeout"), "ack-timeout",
+                     "below 1s needs congestion-control = window in the same section "
+                     "(RFC 7252 section 4.8.1)");
+    }
+}
+
+/* RFC 7252 section 4.8.2; the rows' limits keep every product below 2^32. */
+static void derive_times(struct config_scheme *row)
+{
+    uint64_t longest = (uint64_t)row->ack_timeout * row->ack_random_factor / 100;
+    uint64_t span = longest * ((UINT64_C(1) << row->max_retransmit) - 1);
+    uint64_t wait = longest * ((UINT64_C(2) << row->max_retransmit) - 1);
+
+    row->max_transmit_span = (uint32_t)span;
+    row->max_transmit_wait = (uint32_t)wait;
+    row->exchange_lifetime = (uint32_t)(span + 2u * MAX_LATENCY_MS + row->ack_timeout);
+    row->non_lifetime = (uint32_t)(span + MAX_LATENCY_MS);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const struct config_scheme *left = a;
+    const struct config_scheme *right = b;
+
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+/* The drafts become the snapshot's two tables. */
+static void freeze(struct loader *loader)
+{
+    struct config *config = loader->config;
+    size_t count = loader->scheme_count;
+    struct config_scheme *schemes =
+        arena_alloc(config->arena, count * sizeof(struct config_scheme));
+    struct cri_scheme *rows = arena_alloc(config->arena, count * sizeof(struct cri_scheme));
+
+    if (schemes == NULL || rows == NULL) {
+        loader->no_memory = true;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        schemes[i] = loader->schemes[i].row;
+    }
+    qsort(schemes, count, sizeof(struct config_scheme), compare_numbers);
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct cri_scheme){.number = schemes[i].number,
+                                      .name = schemes[i].name,
+                                      .default_port = (uint16_t)schemes[i].default_port};
+    }
+    config->schemes = schemes;
+    config->scheme_count = count;
+    config->scheme_table = (struct cri_scheme_table){.rows = rows, .count = count};
+}
+
+void loader_check_schemes(struct loader *loader)
+{
+    for (size_t i = 0; i < loader->scheme_count; i++) {
+        check_number(loader, i);
+        check_congestion(loader, &loader->schemes[i]);
+        derive_times(&loader->schemes[i].row);
+    }
+    freeze(loader);
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "conf/config.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct config_errors errors;
+
+static int load_text(const char *text, struct config **ret_config)
+{
+    struct config_source source = {.file = "a.conf", .text = text, .text_len = strlen(text)};
+
+    return config_load(&source, &errors, ret_config);
+}
+
+static struct config *load_good(const char *text)
+{
+    struct config *config = NULL;
+    int error = load_text(text, &config);
+
+    config_errors_print(&errors, stderr);
+    assert_int_equal(error, 0);
+    assert_int_equal(errors.count, 0);
+    return config;
+}
+
+static void test_defaults_listen_on_loopback_only(void **state)
+{
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(NULL, &errors, &config), 0);
+    assert_int_equal(config->proxy_workers, 0);
+    assert_int_equal(config->proxy_ack_delay, 250);
+    assert_int_equal(config->proxy_scheme_port, SCHEME_PORT_LITERAL);
+    assert_int_equal(config->limits_dedup_bytes, 16 << 20);
+    assert_int_equal(config->log_level, LOG_LEVEL_INFO);
+    assert_int_equal(config->listener_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(config->listeners[i].is_default);
+        assert_true(address_is_loopback(&config->listeners[i].bind));
+        assert_int_equal(config->listeners[i].bind.port, 5683);
+    }
+    config_free(config);
+}
+
+static void test_keys_of_a_file_are_taken(void **state)
+{
+    struct config *config = load_good("\xef\xbb\xbf# a comment\n"
+                                      "[proxy]\r\n"
+                                      "  workers=2 ; why not\n"
+                                      "\tstrict = yes # indented is no continuation\n"
+                                      "ack-delay   =   1s\n"
+                                      "\n"
+                                      "[ listen ]\n"
+                                      "uri = coap://127.0.0.1:0\n"
+                                      "uri = coap://[::1%1]\n"
+                                      "[log]\n"
+                                      "format=json");
+
+    (void)state;
+    assert_int_equal(config->proxy_workers, 2);
+    assert_true(config->proxy_strict);
+    assert_int_equal(config->proxy_ack_delay, 1000);
+    assert_int_equal(config->log_format, LOG_FORMAT_JSON);
+    assert_int_equal(config->listen_uri.count, 2);
+    assert_string_equal(config->listen_uri.items[0], "coap://127.0.0.1:0");
+    assert_int_equal(config->listeners[0].bind.port, 0);
+    assert_int_equal(config->listeners[1].bind.port, 5683);
+    assert_int_equal(config->listeners[1].bind.family, ADDRESS_IPV6);
+    assert_false(config->listeners[1].is_default);
+    config_free(config);
+}
+
+#define LONG_50 "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee"
+#define LONG_200 LONG_50 LONG_50 LONG_50 LONG_50
+
+struct bad {
+    const char *text;
+    const char *error; /* its start */
+};
+
+static const struct bad bad_files[] = {
+    {"[proxy]\nworkers = many\n",
+     "a.conf:2: [proxy] workers: expected auto or a whole number from 1 "
+     "to 256, got \"many\""},
+    {"[proxy]\nworkers =\n", "a.conf:2: [proxy] workers: expected auto or a whole number from 1 to "
+                             "256, got \"\""},
+    {"[proxy]\nack-delay = 5\n",
+     "a.conf:2: [proxy] ack-delay: expected a time with its unit (ms, s, min or h) from 0 to "
+     "1500ms, got \"5\""},
+    {"[proxy]\nnope = 5\n", "a.conf:2: [proxy]: no such key: \"nope\""},
+    {"[proxy]\nack_delay = 5ms\n", "a.conf:2: [proxy]: no such key: \"ack_delay\""},
+    {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, limits"},
+    {"workers = 2\n", "a.conf:1: expected a [SECTION] before the first key, got \"workers = 2\""},
+    {"[proxy]\nworkers\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers\""},
+    {"[proxy]\nworkers: 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers: 2\""},
+    {"[proxy]\n= 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"= 2\""},
+    {"[proxy\nworkers = 2\n", "a.conf:1: expected [SECTION] on a line of its own, got \"[proxy\""},
+    {"[proxy] x\n", "a.conf:1: expected [SECTION] on a line of its own, got \"[proxy] x\""},
+    {"[]\n", "a.conf:1: expected [SECTION] on a line of its own, got \"[]\""},
+    {"[" LONG_50 "]\n", "a.conf:1: section name too long"},
+    {"[proxy]\nworkers = 2\nstrict = no\nworkers = 3\n",
+     "a.conf:4: [proxy] workers: set twice in this file, before in line 2"},
+    {"[proxy]\nworkers = 2\n[log]\nlevel = info\n[proxy]\nworkers = 2\n",
+     "a.conf:6: [proxy] workers: set twice in this file, before in line 2"},
+    {"[proxy]\nworkers = \x01\x7f\"\n",
+     "a.conf:2: control byte in the line, got \"workers = \\x01\\x7f\\\"\""},
+    {"[proxy]\nworkers = \xc3\xa9\n",
+     "a.conf:2: [proxy] workers: expected auto or a whole number from 1 to 256, got "
+     "\"\\xc3\\xa9\""},
+    {"[listen]\nuri = " LONG_200 "\n", "a.conf:2: line longer than 197 bytes"},
+    {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, got \"\""},
+    {"[listen]\nuri = coaps://127.0.0.1\n",
+     "a.conf:2: [listen] uri: this version listens on coap:// only, got"},
+    {"[listen]\nuri = http://127.0.0.1\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT"},
+    {"[listen]\nuri = coap://localhost\n",
+     "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
+    {"[listen]\nuri = coap://127.0.0.1:65536\n",
+     "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
+    {"[listen]\nuri = coap://127.0.0.1/path\n",
+     "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
+    {"[listen]\nuri = coap://[ff02::fd]\n",
+     "a.conf:2: [listen] uri: a multicast address cannot be listened on"},
+    {"[listen]\nuri = coap://127.0.0.1\nuri = coap://127.0.0.1:5683\n",
+     "a.conf:3: [listen] uri: address given twice"},
+    {"[limits]\ndatagram-bytes = 2KiB\n[proxy]\nmax-token-bytes = 1025\n",
+     "a.conf:4: [proxy] max-token-bytes: more than half of limits.datagram-bytes"},
+    {"[include]\nfile = b.conf\n", "a.conf:2: [include] file: only a file can include another"},
+    {"[include]\nfolder = b\n", "a.conf:2: [include]: no such key: \"folder\""},
+};
+
+static void test_bad_files_are_refused_with_the_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
+        struct config *config = NULL;
+        assert_int_equal(load_text(bad_files[i].text, &config), -EINVAL);
+        assert_null(config);
+        print_message("%s\n", errors.text[0]);
+        assert_int_equal(errors.count, 1);
+        assert_memory_equal(errors.text[0], bad_files[i].error, strlen(bad_files[i].error));
+    }
+}
+
+/* Every length around inih's own limit: whole, or refused, but never cut. */
+static void test_no_line_length_is_cut_silently(void **state)
+{
+    (void)state;
+    for (int len = 150; len < 250; len++) {
+        char text[512];
+        struct config *config = NULL;
+        int used =
+            snprintf(text, sizeof(text), "[listen]\nuri = coap://127.0.0.1:%0*d\n", len, 5683);
+        assert_in_range(used, 1, sizeof(text) - 1);
+        assert_int_equal(load_text(text, &config), -EINVAL);
+        assert_int_equal(errors.count, 1);
+        assert_non_null(strstr(errors.text[0], strlen("uri = coap://127.0.0.1:") + (size_t)len > 197
+                                                   ? "line longer than"
+                                                   : "expected coap://"));
+    }
+}
+
+static void test_nul_byte_is_refused(void **state)
+{
+    static const char text[] = "[proxy]\nworkers = 2\0 3\n";
+    struct config_source source = {.text = text, .text_len = sizeof(text) - 1};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_string_equal(errors.text[0],
+                        "text:2: control byte in the line, got \"workers = 2\\x00 3\"");
+}
+
+static void test_long_comments_are_no_error(void **state)
+{
+    config_free(load_good("[proxy]\n# " LONG_200 LONG_200 "\nworkers = 2 ; " LONG_200 "\n"));
+    (void)state;
+}
+
+static void test_all_errors_are_collected_up_to_a_cap(void **state)
+{
+    struct config *config = NULL;
+    char text[4096] = "[proxy]\n";
+
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        strcat(text, "nope = 1\n");
+    }
+    assert_int_equal(load_text(text, &config), -EINVAL);
+    assert_int_equal(errors.count, 30);
+    char *printed = NULL;
+    size_t printed_len = 0;
+    FILE *out = open_memstream(&printed, &printed_len);
+    assert_non_null(out);
+    config_errors_print(&errors, out);
+    (void)fclose(out);
+    assert_non_null(strstr(printed, "a.conf:21: [proxy]: no such key: \"nope\"\nand 10 more\n"));
+    free(printed);
+}
+
+static int load_sets(const char *const *sets, size_t count, struct config **ret_config)
+{
+    static const char text[] = "[proxy]\nworkers = 2\n[listen]\nuri = coap://127.0.0.1:1\n";
+    struct config_source source = {
+        .text = text, .text_len = strlen(text), .sets = sets, .set_count = count};
+
+    return config_load(&source, &errors, ret_config);
+}
+
+static void test_set_wins_over_the_file(void **state)
+{
+    static const char *const sets[] = {"proxy.workers=3", "proxy.workers=4",
+                                       "scheme coap.nstart-max=9"};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(load_sets(sets, 3, &config), 0);
+    assert_int_equal(config->proxy_workers, 4);
+    assert_int_equal(config_scheme_by_number(config, 0)->nstart_max, 9);
+    assert_int_equal(config->listener_count, 1);
+    config_free(config);
+}
+
+static void test_first_set_of_a_list_replaces_and_the_next_adds(void **state)
+{
+    static const char *const sets[] = {"listen.uri=coap://127.0.0.1:2",
+                                       "listen.uri=coap://127.0.0.1:3"};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(load_sets(sets, 2, &config), 0);
+    assert_int_equal(config->listener_count, 2);
+    assert_int_equal(config->listeners[0].bind.port, 2);
+    assert_int_equal(config->listeners[1].bind.port, 3);
+    config_free(config);
+}
+
+static void test_listen_replaces_the_configured_listeners(void **state)
+{
+    static const char *const listens[] = {"coap://127.0.0.1:7", "coap://127.0.0.1:8"};
+    static const char *const sets[] = {"listen.uri=coap://127.0.0.1:2"};
+    struct config_source source = {
+        .sets = sets, .set_count = 1, .listens = listens, .listen_count = 2};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config->listener_count, 2);
+    assert_int_equal(config->listeners[0].bind.port, 7);
+    config_free(config);
+}
+
+static const struct bad bad_sets[] = {
+    {"", "--set: expected SECTION.KEY=VALUE, got \"\""},
+    {"proxy", "--set: expected SECTION.KEY=VALUE, got \"proxy\""},
+    {"workers=2", "--set: expected SECTION.KEY=VALUE"},
+    {"proxy.workers", "--set: expected SECTION.KEY=VALUE"},
+    {".workers=2", "--set: expected SECTION.KEY=VALUE"},
+    {"proxy." LONG_200 "=2", "--set: expected SECTION.KEY=VALUE"},
+    {LONG_200 ".workers=2", "--set: expected the section proxy"},
+    {"proxy.workers=0", "--set: [proxy] workers: expected auto or a whole number"},
+    {"scheme.number=2", "--set: expected the section proxy"},
+    {"scheme 1x.number=2", "--set: expected the section proxy"},
+    {"include.file=x", "--set: [include] file: only a file can include another"},
+};
+
+static void test_bad_sets_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_sets) / sizeof(bad_sets[0]); i++) {
+        struct config *config = NULL;
+        assert_int_equal(load_sets(&bad_sets[i].text, 1, &config), -EINVAL);
+        print_message("%s\n", errors.text[0]);
+        assert_int_equal(errors.count, 1);
+        assert_memory_equal(errors.text[0], bad_sets[i].error, strlen(bad_sets[i].error));
+    }
+}
+
+static void write_file(const char *folder, const char *name, const char *text, char path[256])
+{
+    assert_in_range(snprintf(path, 256, "%s/%s", folder, name), 1, 255);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs(text, file) >= 0, 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_included_files_win_and_are_found_beside_the_file(void **state)
+{
+    char folder[] = "/tmp/test_config.XXXXXX";
+    char first[256];
+    char second[256];
+    struct config *config = NULL;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    write_file(folder, "a.conf", "[include]\nfile = b.conf\n[proxy]\nworkers = 2\nstrict = yes\n",
+               first);
+    write_file(folder, "b.conf", "[proxy]\nworkers = 3\n", second);
+    struct config_source source = {.file = first};
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config->proxy_workers, 3);
+    assert_true(config->proxy_strict);
+    config_free(config);
+
+    write_file(folder, "b.conf", "[include]\nfile = a.conf\nfile = nowhere.conf\n", second);
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_int_equal(errors.count, 2);
+    assert_non_null(strstr(errors.text[0], "b.conf:2: [include] file: included already"));
+    assert_non_null(strstr(errors.text[1], "nowhere.conf: cannot be read: No such file"));
+    (void)unlink(first);
+    (void)unlink(second);
+    (void)rmdir(folder);
+}
+
+static void test_a_folder_is_no_file(void **state)
+{
+    struct config_source source = {.file = "/"};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_string_equal(errors.text[0], "/: cannot be read: Is a directory");
+}
+
+static void note_key(void *context, const char *key)
+{
+    char *noted = context;
+
+    strcat(noted, key);
+    strcat(noted, " ");
+}
+
+static void test_reload_takes_live_keys_and_names_the_others(void **state)
+{
+    struct config *running = load_good("[proxy]\nworkers = 2\nack-delay = 1s\n"
+                                       "[listen]\nuri = coap://127.0.0.1:1\n");
+    struct config *fresh = load_good("[proxy]\nworkers = 3\nack-delay = 2ms\n"
+                                     "[listen]\nuri = coap://127.0.0.1:2\n"
+                                     "[scheme coap]\nack-timeout = 3s\n");
+    char noted[200] = "";
+
+    (void)state;
+    assert_int_equal(config_keep_started(fresh, running, note_key, noted), 0);
+    config_free(running);
+    assert_string_equal(noted, "proxy.workers listen.uri ");
+    assert_int_equal(fresh->proxy_workers, 2);
+    assert_int_equal(fresh->proxy_ack_delay, 2);
+    assert_string_equal(fresh->listen_uri.items[0], "coap://127.0.0.1:1");
+    assert_string_equal(fresh->listeners[0].uri, "coap://127.0.0.1:1");
+    assert_int_equal(fresh->listeners[0].bind.port, 1);
+    assert_int_equal(config_scheme_by_number(fresh, 0)->ack_timeout, 3000);
+    config_free(fresh);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_listen_on_loopback_only),
+        cmocka_unit_test(test_keys_of_a_file_are_taken),
+        cmocka_unit_test(test_bad_files_are_refused_with_the_place),
+        cmocka_unit_test(test_no_line_length_is_cut_silently),
+        cmocka_unit_test(test_nul_byte_is_refused),
+        cmocka_unit_test(test_long_comments_are_no_error),
+        cmocka_unit_test(test_all_errors_are_collected_up_to_a_cap),
+        cmocka_unit_test(test_set_wins_over_the_file),
+        cmocka_unit_test(test_first_set_of_a_list_replaces_and_the_next_adds),
+        cmocka_unit_test(test_listen_replaces_the_configured_listeners),
+        cmocka_unit_test(test_bad_sets_are_refused),
+        cmocka_unit_test(test_included_files_win_and_are_found_beside_the_file),
+        cmocka_unit_test(test_a_folder_is_no_file),
+        cmocka_unit_test(test_reload_takes_live_keys_and_names_the_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
