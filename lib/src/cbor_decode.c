@@ -756,3 +756,36 @@ enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_opti
     size_t extent;
     return cri__decode(encoded, options, false, ret_cri, &extent, ret_fault);
 }
+
+/* CRI-local-part = [path, ?query] (section 8.3) */
+enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict, struct cri_list *ret_path,
+                                      struct cri_list *ret_query, size_t *ret_extent,
+                                      struct cri_fault *ret_fault)
+{
+    struct decoder d = {.ret_fault = ret_fault, .strict = strict, .allowed = CRI_FEATURES_ALL};
+
+    d.in.data = encoded.data;
+    d.in.len = encoded.len;
+    enum cri_error error = outer_array(&d, false);
+    if (error != CRI_OK) {
+        return error;
+    }
+    const uint64_t count = d.in.arg;
+    if (count < 1 || count > 2) {
+        return fail(&d, CRI_ERR_STRUCTURE, "a local part has a path and perhaps a query");
+    }
+    error = local_part(&d, count);
+    if (error != CRI_OK) {
+        return error;
+    }
+    if (!d.cri.path.is_set || (count == 2 && !d.cri.query.is_set)) {
+        return fail_at(&d, CRI_ERR_STRUCTURE, d.section_at, "null in a local part");
+    }
+    if (strict && count == 2 && d.cri.query.count == 0) {
+        return fail_at(&d, CRI_ERR_TRAILING_DEFAULT, d.section_at, "trailing empty array");
+    }
+    *ret_path = d.cri.path;
+    *ret_query = d.cri.query;
+    *ret_extent = d.in.pos;
+    return CRI_OK;
+}

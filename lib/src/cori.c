@@ -41,8 +41,7 @@ static enum cri_error check_number(const struct cri__reader *in, unsigned previo
         return cri__fail(ret_fault, CRI_ERR_STRUCTURE, in->at, "not an option number");
     }
     if ((followers[previous] & BIT(in->arg)) == 0) {
-        return cri__fail(ret_fault, CRI_ERR_STRUCTURE, in->at,
-                         "an option that may not stand here");
+        return cri__fail(ret_fault, CRI_ERR_STRUCTURE, in->at, "an option that may not stand here");
     }
     return CRI_OK;
 }

@@ -153,11 +153,11 @@ static void put_local(struct cri__writer *writer, const struct cri_cori *cori,
 
 static size_t count_local(const struct parts *parts, bool with_path)
 {
-    return parts->has_fragment       ? 3
-           : parts->query_count > 0  ? 2
-           : parts->path_count > 0   ? 1
-           : with_path               ? 1
-                                     : 0;
+    return parts->has_fragment      ? 3
+           : parts->query_count > 0 ? 2
+           : parts->path_count > 0  ? 1
+           : with_path              ? 1
+                                    : 0;
 }
 
 static void put_with_authority(struct cri__writer *writer, const struct cri_cori *cori,
@@ -165,8 +165,8 @@ static void put_with_authority(struct cri__writer *writer, const struct cri_cori
 {
     const struct cri_scheme *scheme =
         cori->is_absolute ? cri_scheme_by_name(table, parts->scheme) : NULL;
-    const bool is_default = scheme != NULL && scheme->default_port == parts->port &&
-                            scheme->default_port != 0;
+    const bool is_default =
+        scheme != NULL && scheme->default_port == parts->port && scheme->default_port != 0;
     cri__put_head(writer, CRI__MAJOR_ARRAY, 2 + count_local(parts, false));
     if (!cori->is_absolute) {
         cri__put_null(writer);
@@ -261,8 +261,7 @@ static void emit_uint(struct emitter *out, enum cri_cori_number number, uint64_t
     cri__put_head(&out->writer, CRI__MAJOR_UINT, value);
 }
 
-static void emit_list(struct emitter *out, enum cri_cori_number number,
-                      const struct cri_list *list)
+static void emit_list(struct emitter *out, enum cri_cori_number number, const struct cri_list *list)
 {
     struct cri_iter iter;
     struct cri_item item;

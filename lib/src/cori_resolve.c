@@ -16,10 +16,10 @@
 struct walk {
     const struct cri_cori *base;
     const struct cri_cori *reference;
-    size_t base_count;          /* first options of the base that stay */
-    size_t reference_skip;      /* 1: its path type has been used up */
+    size_t base_count;     /* first options of the base that stay */
+    size_t reference_skip; /* 1: its path type has been used up */
     bool has_relation;
-    struct cri_slice relation;  /* appended between the two */
+    struct cri_slice relation; /* appended between the two */
 };
 
 static size_t count_below(const struct cri_cori *cori, unsigned limit, size_t *ret_paths)
@@ -114,8 +114,7 @@ static bool walk_next(const struct walk *walk, struct position *position,
     }
     if (position->relation_left) {
         position->relation_left = false;
-        *ret_option =
-            (struct cri_cori_option){.number = CRI_CORI_PATH, .string = walk->relation};
+        *ret_option = (struct cri_cori_option){.number = CRI_CORI_PATH, .string = walk->relation};
         return true;
     }
     for (; position->skip_left > 0; position->skip_left--) {

@@ -157,6 +157,14 @@ const char *cri__check_full_path(const struct cri *cri);
 
 /* --- cbor_decode.c --- */
 
+/*
+ * Decode a CRI-local-part, [path, ?query] of section 8.3, at the start of encoded;
+ * a missing query is not set. *ret_extent is its length in bytes.
+ */
+enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
+                                      struct cri_list *ret_path, struct cri_list *ret_query,
+                                      size_t *ret_extent, struct cri_fault *ret_fault);
+
 /* cri_decode(); with is_prefix, bytes may follow, and *ret_extent says where. */
 enum cri_error cri__decode(struct cri_slice encoded, const struct cri_decode_options *options,
                            bool is_prefix, struct cri *ret_cri, size_t *ret_extent,
