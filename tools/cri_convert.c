@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The commands that turn one form into another; each is a thin shell around libcri. */
+#include "cri_tool.h"
+
+#include <cri/cori.h>
+#include <cri/diag.h>
+#include <cri/iri.h>
+#include <cri/uri.h>
+
+#include <string.h>
+
+/* What the writers of libcri have in common; @p context is the caller's own. */
+typedef enum cri_error (*write_fn)(const void *context, uint8_t *buffer, size_t capacity,
+                                   size_t *ret_len, struct cri_fault *ret_fault);
+
+/* Runs a writer into @p out, once more with room when it did not fit. */
+static bool write_out(struct tool *tool, write_fn write, const void *context, struct buffer *out)
+{
+    struct cri_fault fault = {0};
+    size_t len = 0;
+    enum cri_error error = write(context, out->data, out->capacity, &len, &fault);
+    if (error == CRI_ERR_SPACE) {
+        buffer_reserve(out, len);
+        error = write(context, out->data, out->capacity, &len, &fault);
+    }
+    if (error != CRI_OK) {
+        return refuse_error(tool, error, &fault);
+    }
+    out->len = len;
+    return true;
+}
+
+static bool write_hex(struct tool *tool, write_fn write, const void *context)
+{
+    return write_out(tool, write, context, &tool->second) &&
+           answer_hex(tool, buffer_slice(&tool->second));
+}
+
+/* U2C-8: what is created names no port that is its scheme's default. */
+static const struct cri_uri_options uri_options = {.elide_default_port = true};
+
+static enum cri_error write_from_uri(const void *context, uint8_t *buffer, size_t capacity,
+                                     size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *uri = context;
+    return cri_uri_parse(*uri, &uri_options, buffer, capacity, ret_len, ret_fault);
+}
+
+bool convert_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes)
+{
+    return write_out(tool, write_from_uri, &uri, bytes);
+}
+
+static enum cri_error write_uri(const void *context, uint8_t *buffer, size_t capacity,
+                                size_t *ret_len, struct cri_fault *ret_fault)
+{
+    return cri_uri_format(context, NULL, (char *)buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_from_uri(struct tool *tool, struct cri_slice input)
+{
+    return convert_uri(tool, input, &tool->input) && answer_hex(tool, buffer_slice(&tool->input));
+}
+
+bool run_to_uri(struct tool *tool, struct cri_slice input)
+{
+    struct cri cri;
+    return read_cri(tool, input, &tool->input, &cri) &&
+           write_out(tool, write_uri, &cri, &tool->result);
+}
+
+static enum cri_error write_from_iri(const void *context, uint8_t *buffer, size_t capacity,
+                                     size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *iri = context;
+    return cri_iri_parse(*iri, &uri_options, buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_from_iri(struct tool *tool, struct cri_slice input)
+{
+    return write_hex(tool, write_from_iri, &input);
+}
+
+static enum cri_error write_iri(const void *context, uint8_t *buffer, size_t capacity,
+                                size_t *ret_len, struct cri_fault *ret_fault)
+{
+    return cri_iri_format(context, NULL, (char *)buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_to_iri(struct tool *tool, struct cri_slice input)
+{
+    struct cri cri;
+    return read_cri(tool, input, &tool->input, &cri) &&
+           write_out(tool, write_iri, &cri, &tool->result);
+}
+
+bool run_check(struct tool *tool, struct cri_slice input)
+{
+    struct cri cri;
+    if (!read_cri(tool, input, &tool->input, &cri)) {
+        return false;
+    }
+    buffer_set_text(&tool->result, cri_is_full(&cri) ? "full" : "relative");
+    return true;
+}
+
+static enum cri_error write_diag(const void *context, uint8_t *buffer, size_t capacity,
+                                 size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *encoded = context;
+    return cri_diag_format(*encoded, (char *)buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_diag(struct tool *tool, struct cri_slice input)
+{
+    if (!read_hex(tool, input, &tool->input)) {
+        return false;
+    }
+    const struct cri_slice encoded = buffer_slice(&tool->input);
+    return write_out(tool, write_diag, &encoded, &tool->result);
+}
+
+static enum cri_error write_from_diag(const void *context, uint8_t *buffer, size_t capacity,
+                                      size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *text = context;
+    return cri_diag_parse(*text, buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_from_diag(struct tool *tool, struct cri_slice input)
+{
+    return write_hex(tool, write_from_diag, &input);
+}
+
+static enum cri_error write_from_cori(const void *context, uint8_t *buffer, size_t capacity,
+                                      size_t *ret_len, struct cri_fault *ret_fault)
+{
+    return cri_cori_to_cri(context, NULL, buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_from_cori(struct tool *tool, struct cri_slice input)
+{
+    struct cri_cori cori;
+    struct cri_fault fault = {0};
+    if (!read_hex(tool, input, &tool->input)) {
+        return false;
+    }
+    enum cri_error error = cri_cori_decode(buffer_slice(&tool->input), &cori, &fault);
+    return error == CRI_OK ? write_hex(tool, write_from_cori, &cori)
+                           : refuse_error(tool, error, &fault);
+}
+
+static enum cri_error write_to_cori(const void *context, uint8_t *buffer, size_t capacity,
+                                    size_t *ret_len, struct cri_fault *ret_fault)
+{
+    return cri_cori_from_cri(context, NULL, buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_to_cori(struct tool *tool, struct cri_slice input)
+{
+    struct cri cri;
+    return read_cri(tool, input, &tool->input, &cri) && write_hex(tool, write_to_cori, &cri);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The parts of the `cri` tool.
+ *
+ * A command turns one input into one result line. Everything that grows lives in
+ * struct tool and is kept from one line to the next, so that a long batch
+ * allocates only until its longest line has been seen.
+ */
+#ifndef CRI_TOOL_H
+#define CRI_TOOL_H
+
+#include <cri/coap.h>
+#include <cri/cri.h>
+
+/* Exit statuses; scripts rely on them. */
+#define EXIT_INPUT 1 /* at least one input was refused, or a file or pipe failed */
+#define EXIT_USAGE 2 /* the command line itself is wrong */
+
+/* Bytes that grow on demand. */
+struct buffer {
+    uint8_t *data;
+    size_t len;
+    size_t capacity;
+};
+
+struct json_request; /* cri_json.h */
+
+/* Options a command may take; bits. */
+enum {
+    TAKES_BASE = 0x01,
+    TAKES_TO = 0x02,
+    TAKES_STRICT = 0x04,
+    TAKES_FRAGMENT = 0x08,
+    TAKES_URI = 0x10,
+};
+
+struct tool {
+    /* From the command line. */
+    bool is_strict;
+    bool with_fragment;
+    bool with_uri;
+    bool has_to;
+    struct cri_destination to;
+    const char *base_text;    /* NULL: no --base */
+    struct buffer base_bytes; /* encoded base */
+    struct cri base;          /* view into base_bytes */
+    /* For the line at hand. */
+    struct buffer input;          /* the input as bytes */
+    struct buffer second;         /* a second input, or an intermediate form */
+    struct buffer result;         /* the result line, or, when refused, the reason */
+    struct json_request *request; /* what `from-options` reads */
+};
+
+struct command {
+    const char *name;
+    const char *arguments; /* for the usage text */
+    const char *help;      /* one line */
+    unsigned takes;        /* TAKES_* */
+    unsigned fields;       /* inputs to one result: 1 or 2 */
+    /* NULL, or what the command does without an argument instead of reading standard input. */
+    void (*list)(struct tool *tool);
+    /* NULL, or: the arguments are files, and this gives the exit status. */
+    int (*files)(struct tool *tool, char **names, int count);
+    /* One input: true and the result line in tool->result, or false and the reason there. */
+    bool (*run)(struct tool *tool, struct cri_slice input);
+};
+
+/* Grows to hold @p capacity bytes; ends the program when there is no memory. */
+void buffer_reserve(struct buffer *buffer, size_t capacity);
+void buffer_append(struct buffer *buffer, const void *bytes, size_t len);
+void buffer_append_text(struct buffer *buffer, const char *text);
+void buffer_set_text(struct buffer *buffer, const char *text);
+void buffer_free(struct buffer *buffer);
+
+struct cri_slice buffer_slice(const struct buffer *buffer);
+
+/* Refuse the input at hand: returns false. */
+bool refuse(struct tool *tool, const char *reason);
+bool refuse_at(struct tool *tool, size_t offset, const char *reason);
+
+/* Refuse it for @p error of libcri; @p fault says where and why. */
+bool refuse_error(struct tool *tool, enum cri_error error, const struct cri_fault *fault);
+
+/* Hexadecimal text to bytes in @p bytes. */
+bool read_hex(struct tool *tool, struct cri_slice text, struct buffer *bytes);
+
+/* Hexadecimal text of a CRI (reference) to its view; the bytes go into @p bytes. */
+bool read_cri(struct tool *tool, struct cri_slice text, struct buffer *bytes, struct cri *ret_cri);
+
+/* Puts @p bytes in hexadecimal as the result: returns true. */
+bool answer_hex(struct tool *tool, struct cri_slice bytes);
+
+/* A URI (reference) to encoded bytes in @p bytes. */
+bool convert_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes);
+
+/* "192.0.2.1:5683", "[fe80::1%eth0]:5683": false when it is neither. */
+bool parse_destination(const char *text, struct cri_destination *ret_destination);
+
+/* cri_batch.c: run a command over its arguments or over standard input. */
+int run_inputs(struct tool *tool, const struct command *command, char **arguments, int count);
+
+/* cri_convert.c */
+bool run_from_uri(struct tool *tool, struct cri_slice input);
+bool run_to_uri(struct tool *tool, struct cri_slice input);
+bool run_from_iri(struct tool *tool, struct cri_slice input);
+bool run_to_iri(struct tool *tool, struct cri_slice input);
+bool run_check(struct tool *tool, struct cri_slice input);
+bool run_diag(struct tool *tool, struct cri_slice input);
+bool run_from_diag(struct tool *tool, struct cri_slice input);
+bool run_resolve(struct tool *tool, struct cri_slice input);
+bool run_relate(struct tool *tool, struct cri_slice input);
+bool run_compare(struct tool *tool, struct cri_slice input);
+bool run_normalize(struct tool *tool, struct cri_slice input);
+bool run_from_cori(struct tool *tool, struct cri_slice input);
+bool run_to_cori(struct tool *tool, struct cri_slice input);
+
+/* cri_options.c */
+bool run_options(struct tool *tool, struct cri_slice input);
+bool run_from_options(struct tool *tool, struct cri_slice input);
+
+/* cri_tables.c */
+bool run_schemes(struct tool *tool, struct cri_slice input);
+void list_schemes(struct tool *tool);
+
+/* cri_aif.c */
+int print_aif(struct tool *tool, char **names, int count);
+
+#endif
