@@ -237,6 +237,7 @@ struct decoder {
     struct cri__reader in;
     struct cri cri;
     bool strict;
+    bool is_raw;          /* See cri__decode_raw(). */
     uint32_t allowed;     /* CRI_FEATURE_* that are on. */
     struct cri_fault off; /* Where a feature that is off was used first; rule NULL: nowhere. */
     size_t section_at;    /* Of the section read last. */
@@ -335,7 +336,7 @@ static enum cri_error text(struct decoder *d, enum cri__component component)
 {
     struct cri_slice string = d->in.string;
 
-    if (component == CRI__LABEL) {
+    if (component == CRI__LABEL && !d->is_raw) {
         size_t offset = 0;
         const char *rule = NULL;
         enum cri_error error = cri__check_label(string, &offset, &rule);
@@ -419,7 +420,7 @@ static enum cri_error first_section(struct decoder *d, bool *ret_is_discard)
         d->cri.scheme_number = d->in.arg;
         return CRI_OK;
     case CRI__TEXT:
-        if (!cri__is_scheme_name(d->in.string)) {
+        if (!cri__is_scheme_name(d->in.string, d->is_raw)) {
             return fail(d, CRI_ERR_SCHEME, "not a scheme name in lower case");
         }
         use_feature(d, CRI_FEATURE_SCHEME_NAME, "scheme-name is off");
@@ -467,7 +468,7 @@ static enum cri_error host_name(struct decoder *d, uint64_t *left)
     d->cri.labels.is_set = true;
     d->cri.labels.count = count;
     d->cri.labels.encoded = cri__slice(d->in.data + start, d->in.at - start);
-    if (cri__labels_spell_address(&d->cri.labels)) {
+    if (!d->is_raw && cri__labels_spell_address(&d->cri.labels)) {
         return fail_at(d, CRI_ERR_HOST, start, "host labels spell an IP address");
     }
     return CRI_OK;
@@ -718,74 +719,108 @@ static enum cri_error outer_array(struct decoder *d, bool allow_tag99)
     return error;
 }
 
-enum cri_error cri__decode(struct cri_slice encoded, const struct cri_decode_options *options,
-                           bool is_prefix, struct cri *ret_cri, size_t *ret_extent,
-                           struct cri_fault *ret_fault)
+static enum cri_error decode(struct decoder *d, struct cri_slice encoded,
+                             const struct cri_decode_options *options, struct cri *ret_cri)
 {
     static const struct cri_decode_options default_options = {.features = CRI_FEATURES_ALL};
-    struct decoder d = {.ret_fault = ret_fault};
 
     if (options == NULL) {
         options = &default_options;
     }
-    d.in.data = encoded.data;
-    d.in.len = encoded.len;
-    d.strict = options->strict;
-    d.allowed = options->features;
-    enum cri_error error = outer_array(&d, options->allow_tag99);
+    d->in.data = encoded.data;
+    d->in.len = encoded.len;
+    d->strict = options->strict;
+    d->allowed = options->features;
+    enum cri_error error = outer_array(d, options->allow_tag99);
     if (error == CRI_OK) {
-        error = reference(&d);
+        error = reference(d);
     }
     if (error != CRI_OK) {
         return error;
     }
-    if (!is_prefix && d.in.pos < encoded.len) {
-        return fail_at(&d, CRI_ERR_TRAILING_BYTES, d.in.pos, "bytes after the end of the array");
+    if (d->in.pos < encoded.len) {
+        return fail_at(d, CRI_ERR_TRAILING_BYTES, d->in.pos, "bytes after the end of the array");
     }
-    if (d.off.rule != NULL) {
-        return fail_at(&d, CRI_ERR_FEATURE, d.off.offset, d.off.rule);
+    if (d->off.rule != NULL) {
+        return fail_at(d, CRI_ERR_FEATURE, d->off.offset, d->off.rule);
     }
-    *ret_extent = d.in.pos;
-    *ret_cri = d.cri;
+    *ret_cri = d->cri;
     return CRI_OK;
 }
 
 enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_options *options,
                           struct cri *ret_cri, struct cri_fault *ret_fault)
 {
-    size_t extent;
-    return cri__decode(encoded, options, false, ret_cri, &extent, ret_fault);
+    struct decoder d = {.ret_fault = ret_fault};
+    return decode(&d, encoded, options, ret_cri);
 }
 
-/* CRI-local-part = [path, ?query] (section 8.3) */
-enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict, struct cri_list *ret_path,
-                                      struct cri_list *ret_query, size_t *ret_extent,
-                                      struct cri_fault *ret_fault)
+enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
+                               struct cri_fault *ret_fault)
 {
-    struct decoder d = {.ret_fault = ret_fault, .strict = strict, .allowed = CRI_FEATURES_ALL};
+    struct decoder d = {.ret_fault = ret_fault, .is_raw = true};
+    return decode(&d, encoded, NULL, ret_cri);
+}
 
-    d.in.data = encoded.data;
-    d.in.len = encoded.len;
-    enum cri_error error = outer_array(&d, false);
-    if (error != CRI_OK) {
-        return error;
+/* --- Extents --- */
+
+/*
+ * Without indefinite lengths it is enough to know how many items are still to come:
+ * no stack, however deep it goes.
+ */
+enum cri_error cri_skip(struct cri_slice encoded, size_t *ret_extent, struct cri_fault *ret_fault)
+{
+    struct cri__reader in = {.data = encoded.data, .len = encoded.len};
+    uint64_t left = 1;
+
+    while (left > 0) {
+        enum cri_error error = cri__read(&in, ret_fault);
+        if (error != CRI_OK) {
+            return error;
+        }
+        left--;
+        switch ((int)in.kind) { /* NOLINT: the other kinds contain nothing */
+        case CRI__INDEFINITE:
+            return cri__fail(ret_fault, CRI_ERR_INDEFINITE, in.at, "indefinite length");
+        case CRI__BREAK:
+            return cri__fail(ret_fault, CRI_ERR_CBOR, in.at, "break outside of indefinite length");
+        case CRI__ARRAY:
+            left += in.arg;
+            break;
+        case CRI__MAP:
+            left += 2 * in.arg;
+            break;
+        case CRI__TAG:
+            left++;
+            break;
+        default:
+            break;
+        }
+        /* Also keeps the sum from wrapping: each array has at most that many items. */
+        if (left > in.len - in.pos) {
+            return cri__fail(ret_fault, CRI_ERR_TRUNCATED, in.at,
+                             "more items announced than bytes are left");
+        }
     }
-    const uint64_t count = d.in.arg;
-    if (count < 1 || count > 2) {
-        return fail(&d, CRI_ERR_STRUCTURE, "a local part has a path and perhaps a query");
-    }
-    error = local_part(&d, count);
-    if (error != CRI_OK) {
-        return error;
-    }
-    if (!d.cri.path.is_set || (count == 2 && !d.cri.query.is_set)) {
-        return fail_at(&d, CRI_ERR_STRUCTURE, d.section_at, "null in a local part");
-    }
-    if (strict && count == 2 && d.cri.query.count == 0) {
-        return fail_at(&d, CRI_ERR_TRAILING_DEFAULT, d.section_at, "trailing empty array");
-    }
-    *ret_path = d.cri.path;
-    *ret_query = d.cri.query;
-    *ret_extent = d.in.pos;
+    *ret_extent = in.pos;
     return CRI_OK;
+}
+
+enum cri_error cri_decode_next(struct cri_slice *rest, const struct cri_decode_options *options,
+                               struct cri *ret_cri, struct cri_slice *ret_item,
+                               struct cri_fault *ret_fault)
+{
+    size_t extent;
+    enum cri_error error = cri_skip(*rest, &extent, ret_fault);
+
+    if (error != CRI_OK) {
+        return error;
+    }
+    struct cri_slice item = cri__slice(rest->data, extent);
+    rest->data += extent;
+    rest->len -= extent;
+    if (ret_item != NULL) {
+        *ret_item = item;
+    }
+    return cri_decode(item, options, ret_cri, ret_fault);
 }

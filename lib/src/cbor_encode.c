@@ -179,7 +179,7 @@ static void put_list(struct cri__writer *writer, const struct cri_list *list,
  * empty array is a default, except where it says more than null does: behind
  * discard 0 it drops what the base has there (AMB-5).
  */
-static unsigned local_count(const struct cri *cri, bool is_discard, size_t prefix_count)
+unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_count)
 {
     bool is_append = is_discard && cri->discard == 0;
 
@@ -192,23 +192,28 @@ static unsigned local_count(const struct cri *cri, bool is_discard, size_t prefi
     return prefix_count > 0 || (cri->path.is_set && (cri->path.count > 0 || is_append)) ? 1 : 0;
 }
 
+void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigned count)
+{
+    if (count == 0 && cri->discard == 0) {
+        cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
+        return;
+    }
+    cri__put_head(writer, CRI__MAJOR_ARRAY, 1 + count);
+    if (cri->discard >= CRI_DISCARD_ALL) {
+        cri__put_bool(writer, true);
+    } else {
+        cri__put_head(writer, CRI__MAJOR_UINT, cri->discard);
+    }
+}
+
 void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struct cri_list *prefix)
 {
     bool is_full = cri_is_full(cri);
     bool is_discard = !is_full && cri->authority == CRI_AUTHORITY_NULL;
-    unsigned count = local_count(cri, is_discard, prefix == NULL ? 0 : prefix->count);
+    unsigned count = cri__local_count(cri, is_discard, prefix == NULL ? 0 : prefix->count);
 
     if (is_discard) {
-        if (count == 0 && cri->discard == 0) {
-            cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
-            return;
-        }
-        cri__put_head(writer, CRI__MAJOR_ARRAY, 1 + count);
-        if (cri->discard >= CRI_DISCARD_ALL) {
-            cri__put_bool(writer, true);
-        } else {
-            cri__put_head(writer, CRI__MAJOR_UINT, cri->discard);
-        }
+        cri__put_discard(writer, cri, count);
     } else {
         bool has_authority = count > 0 || cri->authority != CRI_AUTHORITY_NULL;
         cri__put_head(writer, CRI__MAJOR_ARRAY, 1 + (has_authority ? 1u : 0u) + count);

@@ -129,20 +129,17 @@ size_t cri__pet_minimal_span(struct cri_slice bytes)
     return bytes.len;
 }
 
-bool cri__is_scheme_name(struct cri_slice name)
+bool cri__is_scheme_name(struct cri_slice name, bool any_case)
 {
-    if (name.len == 0 || name.data[0] < 'a' || name.data[0] > 'z') {
-        return false;
-    }
-    for (size_t i = 1; i < name.len; i++) {
+    for (size_t i = 0; i < name.len; i++) {
         uint8_t c = name.data[i];
-        bool is_good =
-            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-        if (!is_good) {
+        bool is_letter = (c >= 'a' && c <= 'z') || (any_case && c >= 'A' && c <= 'Z');
+        bool is_other = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+        if (!is_letter && (i == 0 || !is_other)) {
             return false;
         }
     }
-    return true;
+    return name.len > 0;
 }
 
 const char *cri__check_full_path(const struct cri *cri)

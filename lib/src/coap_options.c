@@ -212,16 +212,15 @@ static bool next_item(struct cri_options *options, uint16_t number, struct cri_o
 
 bool cri_options_next(struct cri_options *options, struct cri_option *ret_option)
 {
-    switch ((enum stage)options->stage) { /* Each stage runs into the next when it is done. */
-    case STAGE_HOST:
+    if (options->stage == STAGE_HOST) {
         options->stage = STAGE_PORT;
         if (options->has_host) {
             ret_option->number = CRI_OPTION_URI_HOST;
             ret_option->value = cri__slice(options->host, options->host_len);
             return true;
         }
-        /* fall through */
-    case STAGE_PORT:
+    }
+    if (options->stage == STAGE_PORT) {
         options->stage = STAGE_PATH;
         cri_iter_init(&options->iter, &options->cri->path);
         if (options->skips_path) {
@@ -232,22 +231,19 @@ bool cri_options_next(struct cri_options *options, struct cri_option *ret_option
             ret_option->value = cri__slice(options->port, options->port_len);
             return true;
         }
-        /* fall through */
-    case STAGE_PATH:
+    }
+    if (options->stage == STAGE_PATH) {
         if (next_item(options, CRI_OPTION_URI_PATH, ret_option)) {
             return true;
         }
         options->stage = STAGE_QUERY;
         cri_iter_init(&options->iter, &options->cri->query);
-        /* fall through */
-    case STAGE_QUERY:
+    }
+    if (options->stage == STAGE_QUERY) {
         if (next_item(options, CRI_OPTION_URI_QUERY, ret_option)) {
             return true;
         }
         options->stage = STAGE_END;
-        /* fall through */
-    case STAGE_END:
-        break;
     }
     return false;
 }

@@ -84,6 +84,12 @@ enum cri_error cri__writer_finish(const struct cri__writer *writer, size_t *ret_
  */
 void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struct cri_list *prefix);
 
+/* How many sections behind the first ones have to be written, given that of a prefix. */
+unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_count);
+
+/* The outer array's head and a discard section, or [] for a lone discard 0. */
+void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigned count);
+
 /* Store where and why, if the caller wants to know; gives back error. */
 static inline enum cri_error cri__fail(struct cri_fault *ret_fault, enum cri_error error,
                                        size_t offset, const char *rule)
@@ -147,7 +153,8 @@ size_t cri__pet_minimal_span(struct cri_slice bytes);
 /* Whether the labels would read as an IP address once they are joined (AMB-12). */
 bool cri__labels_spell_address(const struct cri_list *labels);
 
-bool cri__is_scheme_name(struct cri_slice name);
+/* The grammar of RFC 3986 section 3.1; with any_case also its capital letters. */
+bool cri__is_scheme_name(struct cri_slice name, bool any_case);
 
 /*
  * The constraints of section 2.3 on a full CRI without a host, whose sections are
@@ -165,10 +172,24 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
                                       struct cri_list *ret_path, struct cri_list *ret_query,
                                       size_t *ret_extent, struct cri_fault *ret_fault);
 
-/* cri_decode(); with is_prefix, bytes may follow, and *ret_extent says where. */
-enum cri_error cri__decode(struct cri_slice encoded, const struct cri_decode_options *options,
-                           bool is_prefix, struct cri *ret_cri, size_t *ret_extent,
-                           struct cri_fault *ret_fault);
+/*
+ * cri_decode(), for the input of a creator: a scheme name with capital letters, and
+ * labels with capital letters and dots, pass, for cri_normalize() to mend them.
+ */
+enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
+                               struct cri_fault *ret_fault);
+
+/* Whether two items have the same text, however they were written. */
+bool cri__item_is_equal(const struct cri_item *a, const struct cri_item *b);
+
+/* Whether everything of the authority section is the same. */
+bool cri__authority_is_equal(const struct cri *a, const struct cri *b);
+
+bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b);
+
+/* The list's first count items, or what is behind them; count is at most the list's. */
+struct cri_list cri__list_front(const struct cri_list *list, size_t count);
+struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 
 /* --- nfc.c --- */
 

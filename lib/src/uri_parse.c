@@ -87,11 +87,6 @@ static enum cri_error check_source(struct parser *p, struct cri_slice source,
     return error == CRI_OK ? error : fail(p, error, source.data + offset, rule);
 }
 
-static bool is_alpha(uint8_t c)
-{
-    return (c | 0x20u) >= 'a' && (c | 0x20u) <= 'z';
-}
-
 /* scheme = ALPHA *( ALPHA / DIGIT / "+" / "-" / "." ), and the colon behind it. */
 static enum cri_error scheme(struct parser *p, struct cri_slice *rest)
 {
@@ -101,17 +96,9 @@ static enum cri_error scheme(struct parser *p, struct cri_slice *rest)
     if (!starts_with(after, ':')) {
         return CRI_OK; /* A relative reference. */
     }
-    for (size_t i = 0; i < name.len; i++) {
-        uint8_t c = name.data[i];
-        bool is_good =
-            is_alpha(c) || (i > 0 && ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'));
-        if (!is_good) {
-            /* Nor is it a path-noscheme, whose first segment has no colon. */
-            return fail(p, CRI_ERR_URI_SYNTAX, name.data + i, "not a scheme");
-        }
-    }
-    if (name.len == 0) {
-        return fail(p, CRI_ERR_URI_SYNTAX, name.data, "empty scheme");
+    if (!cri__is_scheme_name(name, true)) {
+        /* Nor is it a path-noscheme, whose first segment has no colon. */
+        return fail(p, CRI_ERR_URI_SYNTAX, name.data, "not a scheme");
     }
     p->has_scheme = true;
     p->scheme = name;

@@ -131,6 +131,49 @@ CRI_API CRI_NODISCARD enum cri_error cri_decode(struct cri_slice encoded,
                                                 const struct cri_decode_options *options,
                                                 struct cri *ret_cri, struct cri_fault *ret_fault);
 
+/**
+ * Length of the CBOR item at the front of @p encoded, whatever it is: what a reader
+ * skips when a CRI inside something larger is unprocessable (section 5.2.1).
+ *
+ * @param encoded    one item, and what follows it.
+ * @param ret_extent bytes of the item; untouched on error.
+ * @param ret_fault  NULL, or where and why it is not well-formed or not definite.
+ *
+ * Linear, and in bounded memory however deep the item is.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_skip(struct cri_slice encoded, size_t *ret_extent,
+                                              struct cri_fault *ret_fault);
+
+/**
+ * Decode the CRI reference at the front of a CBOR sequence and move on behind it,
+ * also when it is unprocessable (section 5.2.1).
+ *
+ * @param rest      what is left of the sequence; moved behind the item, unless the
+ *                  item is not even well-formed CBOR of definite length: then no
+ *                  end is known and @p rest stays.
+ * @param options   as for cri_decode().
+ * @param ret_cri   as for cri_decode().
+ * @param ret_item  NULL, or the bytes of the item, set whenever @p rest is moved. Of
+ *                  an unprocessable CRI they are all that may be used: it equals
+ *                  another one with the same bytes, and nothing else.
+ * @param ret_fault as for cri_decode(); offsets count from the item's start.
+ */
+CRI_API CRI_NODISCARD enum cri_error
+cri_decode_next(struct cri_slice *rest, const struct cri_decode_options *options,
+                struct cri *ret_cri, struct cri_slice *ret_item, struct cri_fault *ret_fault);
+
+/**
+ * Copy that owns its bytes, in one block of memory. On error @p ret_copy is untouched.
+ *
+ * @param cri      any decoded CRI reference.
+ * @param ret_copy free with cri_free().
+ * @return CRI_OK or CRI_ERR_MEMORY.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_dup(const struct cri *cri, struct cri **ret_copy);
+
+/** Free what cri_dup() gave; takes NULL. */
+CRI_API void cri_free(struct cri *copy);
+
 /** Whether it is a full CRI (section 5.1.4): its scheme is set. */
 static inline bool cri_is_full(const struct cri *cri)
 {

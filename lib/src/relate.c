@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The shortest reference from a base to a target.
+ *
+ * How it works: there are few kinds of references, and within each the shortest is
+ * known, so each is sized and the smallest wins:
+ *
+ *   - the target itself;
+ *   - [null, authority, ...], where the schemes are the same;
+ *   - [true, ...], where the authorities are the same too;
+ *   - [n, ...] with n >= 1: n has to remove everything behind the segments that both
+ *     paths begin with. A larger n removes more, so that more has to be written
+ *     again, and its own head is no shorter: only the smallest is worth a look;
+ *   - [0, path, ...], where the target's path continues the base's;
+ *   - [0, null, query, ...] and [0, null, null, fragment], where the paths, and the
+ *     queries, are the same.
+ *
+ * Which sections can be left out behind these is decided by the encoder.
+ */
+#include <cri/resolve.h>
+
+#include "internal.h"
+
+/* The best so far. */
+struct best {
+    struct cri reference;
+    size_t len;
+};
+
+static void offer(struct best *best, const struct cri *candidate)
+{
+    struct cri__writer writer = {NULL, 0, 0};
+
+    cri__put_cri(&writer, candidate, NULL);
+    if (writer.len < best->len) {
+        best->reference = *candidate;
+        best->len = writer.len;
+    }
+}
+
+/* A reference that sets what the target has there; no list where an empty one says no more. */
+static struct cri candidate(const struct cri *target, uint16_t discard, struct cri_list path)
+{
+    struct cri reference = {.discard = discard, .path = path, .query = target->query};
+
+    reference.path.is_set = path.count > 0;
+    reference.query.is_set = target->query.count > 0;
+    reference.has_fragment = target->has_fragment;
+    reference.fragment = target->fragment;
+    return reference;
+}
+
+static void offer_authority(struct best *best, const struct cri *target)
+{
+    struct cri reference = *target;
+
+    if (target->authority == CRI_AUTHORITY_NULL) {
+        return; /* null would mean that it is not set. */
+    }
+    reference.scheme = CRI_SCHEME_NOT_SET;
+    reference.path.is_set = target->path.count > 0;
+    reference.query.is_set = target->query.count > 0;
+    offer(best, &reference);
+}
+
+static size_t common_count(const struct cri_list *a, const struct cri_list *b)
+{
+    struct cri_iter iter_a;
+    struct cri_iter iter_b;
+    struct cri_item item_a;
+    struct cri_item item_b;
+    size_t count = 0;
+
+    cri_iter_init(&iter_a, a);
+    cri_iter_init(&iter_b, b);
+    while (cri_iter_next(&iter_a, &item_a) && cri_iter_next(&iter_b, &item_b) &&
+           cri__item_is_equal(&item_a, &item_b)) {
+        count++;
+    }
+    return count;
+}
+
+/* Discard 0: the base's path stays, and what is behind it as long as nothing is set. */
+static void offer_append(struct best *best, const struct cri *base, const struct cri *target)
+{
+    struct cri reference = candidate(target, 0, cri__list_behind(&target->path, base->path.count));
+
+    reference.path.is_set = true;
+    offer(best, &reference);
+    if (target->path.count > base->path.count) {
+        return;
+    }
+    reference.path.is_set = false;
+    reference.query.is_set = true;
+    offer(best, &reference);
+    if (!cri__list_is_equal(&base->query, &target->query)) {
+        return;
+    }
+    reference.query.is_set = false;
+    if (target->has_fragment) {
+        offer(best, &reference);
+    }
+    bool has_same_fragment =
+        base->has_fragment == target->has_fragment &&
+        (!base->has_fragment || cri__item_is_equal(&base->fragment, &target->fragment));
+    if (has_same_fragment) {
+        reference.has_fragment = false;
+        offer(best, &reference);
+    }
+}
+
+static void offer_discards(struct best *best, const struct cri *base, const struct cri *target)
+{
+    struct cri kept = *base;
+
+    if (kept.authority == CRI_AUTHORITY_ROOTLESS) {
+        kept.authority = CRI_AUTHORITY_NULL; /* Which is what true leaves of it. */
+    }
+    if (cri__authority_is_equal(&kept, target)) {
+        struct cri reference = candidate(target, CRI_DISCARD_ALL, target->path);
+        offer(best, &reference);
+    }
+    if (!cri__authority_is_equal(base, target)) {
+        return;
+    }
+    size_t common = common_count(&base->path, &target->path);
+    size_t drop = base->path.count - common;
+    if (drop == 0) {
+        offer_append(best, base, target);
+        drop = 1;
+    }
+    if (drop < CRI_DISCARD_ALL) {
+        size_t keep = base->path.count > drop ? base->path.count - drop : 0;
+        struct cri reference =
+            candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
+        offer(best, &reference);
+    }
+}
+
+static bool has_same_scheme(const struct cri *a, const struct cri *b)
+{
+    return a->scheme == b->scheme &&
+           (a->scheme == CRI_SCHEME_ID ? a->scheme_number == b->scheme_number
+                                       : cri__slice_is_equal(a->scheme_name, b->scheme_name));
+}
+
+enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint8_t *buffer,
+                          size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
+{
+    struct cri__writer writer = {buffer, capacity, 0};
+    struct best best = {.len = SIZE_MAX};
+
+    if (!cri_is_full(base) || !cri_is_full(target)) {
+        return cri__fail(ret_fault, CRI_ERR_NOT_FULL, 0,
+                         cri_is_full(base) ? "target is not a full CRI" : "base is not a full CRI");
+    }
+    offer(&best, target);
+    if (has_same_scheme(base, target)) {
+        offer_authority(&best, target);
+        offer_discards(&best, base, target);
+    }
+    cri__put_cri(&writer, &best.reference, NULL);
+    enum cri_error error = cri__writer_finish(&writer, ret_len);
+    return error == CRI_OK ? error : cri__fail(ret_fault, error, 0, "buffer too small");
+}
