@@ -153,8 +153,9 @@ size_t cri__pet_minimal_span(struct cri_slice bytes);
 /* Whether the labels would read as an IP address once they are joined (AMB-12). */
 bool cri__labels_spell_address(const struct cri_list *labels);
 
-/* The grammar of RFC 3986 section 3.1; with any_case also its capital letters. */
-bool cri__is_scheme_name(struct cri_slice name, bool any_case);
+/* The grammar of RFC 3986 section 3.1, in its canonical form or in any case. */
+bool cri__is_scheme_name(struct cri_slice name);
+bool cri__is_scheme_name_any_case(struct cri_slice name);
 
 /*
  * The constraints of section 2.3 on a full CRI without a host, whose sections are
