@@ -15,6 +15,7 @@
 #include "origin/origin.h"
 
 #define LISTENERS_MAX 64
+#define OWN_ADDRESSES_MAX 128
 
 struct listener {
     struct engine *engine;
@@ -24,6 +25,7 @@ struct listener {
 
 struct engine {
     const struct config *config;
+    const struct config_scheme *coap; /* of the configuration: what clients at listeners speak */
     struct loop *loop;
     struct resolver *resolver;
     bool is_draining;
@@ -41,6 +43,9 @@ struct engine {
     uint8_t *scratch; /* one datagram to encode; limits_datagram_bytes of it */
     uint8_t *target_memory;
     size_t target_memory_bytes;
+    struct address own[OWN_ADDRESSES_MAX]; /* the host's addresses, looked up when needed */
+    size_t own_count;
+    uint64_t own_until_ms;
 };
 
 /* What a key of the deduplication store or of the exchange map is for. */
@@ -79,6 +84,6 @@ static inline uint64_t engine_now_ms(const struct engine *engine)
 }
 
 /** Whether @p address is one of the engine's own listeners (TGT-3, TGT-4). */
-bool engine_is_own_address(const struct engine *engine, const struct address *address);
+bool engine_is_own_address(struct engine *engine, const struct address *address);
 
 #endif

@@ -18,7 +18,9 @@
 
 struct engine;
 struct origin;
+struct name;
 struct port;
+struct reply;
 
 enum exchange_state {
 #define STATE(name, help) EXCHANGE_##name,
@@ -52,9 +54,12 @@ struct exchange {
 
     struct origin *origin; /* NULL before it is known, and again when delivering */
     struct port *port;     /* source port the request left from */
+    struct name *name;     /* whose addresses it waits for, or NULL */
     struct exchange *next_waiting, *previous_waiting; /* in the origin's queue, or a name's */
-    bool is_outstanding;                              /* counted in the origin's window */
-    uint8_t candidate, candidate_count;               /* addresses of a name, tried in order */
+    bool is_confirmable;                              /* towards the origin server */
+    bool is_queued;
+    bool is_outstanding;                /* counted in the origin's window */
+    uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
     struct address candidates[4];
 
     uint8_t token[EXCHANGE_TOKEN_LEN];
@@ -72,8 +77,9 @@ struct exchange_table {
     uint32_t free_count;
     uint32_t in_use;
     uint64_t last_id;
-    struct hash_map map; /* all three kinds of keys */
-    uint8_t *large;      /* blocks of large_bytes */
+    struct hash_map map;    /* by_request and by_message: exact keys */
+    struct hash_map tokens; /* by_token */
+    uint8_t *large;         /* blocks of large_bytes */
     uint32_t large_bytes, large_free_count;
     uint16_t large_free[64];
 };
@@ -120,11 +126,19 @@ void exchange_set_token(struct exchange *exchange, uint64_t random);
 void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
                   const char *text);
 
+/** The origin server's answer has come: give it to the client. */
+void exchange_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
 /** As exchange_end(), without any answer. */
 void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason);
 
-/** It has been answered: count it, log it. Called once a request, by front/reply.c. */
-void exchange_account(struct engine *engine, const struct exchange *exchange, enum reason reason,
-                      uint8_t code);
+/**
+ * It is over for the client too: remembered for repetitions of the request with
+ * @p answer, out of every map and timer, its slot free.
+ */
+void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer);
+
+/** When to send what is out again for the first time (RFC 7252 section 4.2), in ms. */
+uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme);
 
 #endif

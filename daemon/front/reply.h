@@ -8,7 +8,7 @@
 
 #include "exchange/exchange.h"
 
-/* An answer to send. */
+/* An answer to send. Where options and payload come from is the caller's. */
 struct reply {
     uint8_t code;
     struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
@@ -30,8 +30,15 @@ void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason re
  */
 void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply);
 
+/** As reply_to_exchange(), with the code and words of @p reason, or @p text. */
+void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
+                              const char *text);
+
 /** Send the empty ACK that is due (or asked for by a repeated request). */
 void reply_acknowledge(struct engine *engine, struct exchange *exchange);
+
+/** Have repetitions of the request answered with @p answer (empty: silence). */
+void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer);
 
 /** An empty message of type ACK or RST for @p mid. */
 void reply_empty(struct listener *listener, const struct udp_path *path, enum message_type type,

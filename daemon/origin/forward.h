@@ -28,6 +28,9 @@ void forward_failed(struct engine *engine, struct exchange *exchange, enum reaso
 /** The origin acknowledged or answered: it counts no more in the window. */
 void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success);
 
+/** The origin has promised an answer: no more retransmissions. */
+void forward_acknowledged(struct engine *engine, struct exchange *exchange);
+
 /** Let go of queue, window, origin and timer. */
 void forward_release(struct engine *engine, struct exchange *exchange);
 

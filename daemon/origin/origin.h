@@ -31,6 +31,7 @@ enum port_family {
 struct port {
     struct engine *engine;
     struct udp_socket *socket;
+    enum port_family family;
     uint16_t index;
 };
 
@@ -49,6 +50,7 @@ struct origin {
     struct exchange *queue_head, *queue_tail;
     uint32_t queue_count;
     uint32_t exchanges; /* that point here */
+    bool is_sending;    /* its queue is being worked off */
     uint32_t seen_s;
     uint16_t port_index;       /* source port in use now */
     struct mid_space first;    /* ids from source port 0 */
@@ -74,6 +76,9 @@ void origin_table_clear(struct origin_table *table);
 /** The origin server at @p address, made if it is new; NULL when the table is full. */
 struct origin *origin_get(struct engine *engine, const struct address *address,
                           const struct config_scheme *scheme);
+
+/** The origin server at @p address, or NULL. */
+struct origin *origin_find(const struct origin_table *table, const struct address *address);
 
 /**
  * A message id towards @p origin and the source port it belongs to; opens

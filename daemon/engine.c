@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine.h"
+
+#include "front/request.h"
+#include "net/interfaces.h"
+#include "origin/forward.h"
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* How long the list of the host's own addresses is used. */
+#define OWN_ADDRESSES_MS 5000u
+
+static int init_tables(struct engine *engine)
+{
+    const struct config *config = engine->config;
+    uint64_t seed = entropy_u64(&engine->entropy);
+    uint32_t datagram_bytes = (uint32_t)config->limits_datagram_bytes;
+    engine->scratch = malloc(datagram_bytes);
+    /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
+    engine->target_memory_bytes = 2 * (size_t)datagram_bytes + 4096;
+    engine->target_memory = malloc(engine->target_memory_bytes);
+    if (engine->scratch == NULL || engine->target_memory == NULL) {
+        return -ENOMEM;
+    }
+    /* A large block holds a token, the target and the datagram made from them. */
+    int error =
+        exchange_table_init(&engine->exchanges, config->limits_exchanges, 4 * datagram_bytes, seed);
+    if (error == 0) {
+        error = client_table_init(&engine->clients, config->limits_clients, seed);
+    }
+    if (error == 0) {
+        error = origin_table_init(&engine->origins, config->limits_origins,
+                                  config->limits_origin_ports, seed);
+    }
+    if (error == 0) {
+        error = name_table_init(&engine->names, config->resolve_names, seed);
+    }
+    if (error == 0) {
+        error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
+    }
+    return error;
+}
+
+int engine_new(const struct engine_options *options, struct engine **ret_engine)
+{
+    struct engine *engine = calloc(1, sizeof(*engine));
+    if (engine == NULL) {
+        return -ENOMEM;
+    }
+    engine->loop = options->loop;
+    engine->resolver = options->resolver;
+    engine->trace = options->trace;
+    engine_set_config(engine, options->config);
+    entropy_init(&engine->entropy);
+    timer_wheel_init(&engine->wheel, loop_now_ms(engine->loop), engine);
+    int error = init_tables(engine);
+    if (error != 0) {
+        engine_free(engine);
+        return error;
+    }
+    *ret_engine = engine;
+    return 0;
+}
+
+void engine_free(struct engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < engine->listener_count; i++) {
+        udp_close(engine->listeners[i].socket);
+    }
+    resolver_forget(engine->resolver, engine->loop);
+    origin_table_clear(&engine->origins);
+    client_table_clear(&engine->clients);
+    name_table_clear(&engine->names);
+    exchange_table_clear(&engine->exchanges);
+    dedup_clear(&engine->dedup);
+    free(engine->target_memory);
+    free(engine->scratch);
+    free(engine);
+}
+
+int engine_listen(struct engine *engine, const struct udp_options *options,
+                  struct address *ret_address)
+{
+    if (engine->listener_count == LISTENERS_MAX) {
+        return -ENOSPC;
+    }
+    struct listener *listener = &engine->listeners[engine->listener_count];
+    *listener = (struct listener){.engine = engine, .index = engine->listener_count};
+    int error = udp_open(engine->loop, options, &request_handler, listener, &listener->socket);
+    if (error != 0) {
+        return error;
+    }
+    engine->listener_count++;
+    if (ret_address != NULL) {
+        *ret_address = *udp_local(listener->socket);
+    }
+    return 0;
+}
+
+static void flush(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->listener_count; i++) {
+        udp_flush(engine->listeners[i].socket);
+    }
+    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
+        const struct port_pool *pool = &engine->origins.pools[family];
+        for (uint32_t i = 0; i < pool->count; i++) {
+            udp_flush(pool->ports[i].socket);
+        }
+    }
+}
+
+uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
+{
+    timer_wheel_advance(&engine->wheel, now_ms);
+    flush(engine);
+    metric_set(&engine->metrics.clients, engine->clients.used);
+    metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
+    metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
+    return timer_wheel_next_ms(&engine->wheel);
+}
+
+void engine_drain(struct engine *engine)
+{
+    engine->is_draining = true;
+}
+
+size_t engine_in_flight(const struct engine *engine)
+{
+    return engine->exchanges.in_use;
+}
+
+void engine_set_config(struct engine *engine, const struct config *config)
+{
+    engine->config = config;
+    engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
+}
+
+const struct metrics *engine_metrics(const struct engine *engine)
+{
+    return &engine->metrics;
+}
+
+/* Whether the host has @p address; asked of the system once in a few seconds. */
+static bool is_host_address(struct engine *engine, const struct address *address)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    if (now_ms >= engine->own_until_ms) {
+        engine->own_count = interfaces_list(engine->own, OWN_ADDRESSES_MAX);
+        engine->own_until_ms = now_ms + OWN_ADDRESSES_MS;
+    }
+    for (size_t i = 0; i < engine->own_count; i++) {
+        if (address_same_host(&engine->own[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool engine_is_own_address(struct engine *engine, const struct address *address)
+{
+    for (uint32_t i = 0; i < engine->listener_count; i++) {
+        const struct address *bound = udp_local(engine->listeners[i].socket);
+        if (bound->port != address->port || bound->family != address->family) {
+            continue;
+        }
+        bool is_any = address_is_unspecified(bound);
+        if (is_any ? address_is_loopback(address) || address_is_unspecified(address) ||
+                         is_host_address(engine, address)
+                   : address_same_host(bound, address)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How exchanges end. There is one way out for each side: towards the origin
+ * server forward_release(), towards the client exchange_finish().
+ */
+#include "exchange/exchange.h"
+
+#include "front/reply.h"
+#include "ops/trace.h"
+#include "origin/forward.h"
+#include "state.h"
+
+uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme)
+{
+    /* ACK_TIMEOUT to ACK_TIMEOUT * ACK_RANDOM_FACTOR; the factor is in hundredths. */
+    uint32_t spread = scheme->ack_timeout * (scheme->ack_random_factor - 100) / 100;
+    return scheme->ack_timeout +
+           (spread > 0 ? (uint32_t)(entropy_u64(&engine->entropy) % (spread + 1)) : 0);
+}
+
+void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
+{
+    const struct leg *leg = &exchange->leg;
+    reply_remember(engine, leg, answer);
+    timer_cancel(&engine->wheel, &exchange->timer);
+    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    hash_map_remove(&exchange->by_request);
+    hash_map_remove(&exchange->by_token);
+    hash_map_remove(&exchange->by_message);
+    leg->client->in_flight--;
+    exchange_free(&engine->exchanges, exchange);
+    metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
+}
+
+void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
+                  const char *text)
+{
+    uint8_t code = reason_row(reason)->code;
+    if (code == 0) {
+        exchange_drop(engine, exchange, reason);
+        return;
+    }
+    forward_release(engine, exchange);
+    trace_ended(engine, exchange, reason, code);
+    reply_reason_to_exchange(engine, exchange, reason, text);
+}
+
+void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    forward_release(engine, exchange);
+    trace_ended(engine, exchange, reason, 0);
+    exchange_finish(engine, exchange, (struct bytes){0});
+}
+
+void exchange_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    forward_release(engine, exchange);
+    trace_ended(engine, exchange, REASON_answered, reply->code);
+    reply_to_exchange(engine, exchange, reply);
+}

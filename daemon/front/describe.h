@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a request became, in words: for the trace and --explain. All text is
+ * printable, bounded and NUL-terminated.
+ */
+#ifndef CRIPROXY_DESCRIBE_H
+#define CRIPROXY_DESCRIBE_H
+
+#include "front/target.h"
+
+/** "GET", "POST", ... or "method 0.12". Static text. */
+const char *method_name(uint8_t code);
+
+/** "Proxy-Cri", ... Static text. */
+const char *target_form_name(enum target_form form);
+
+/** The target as a CRI in diagnostic notation. */
+const char *describe_cri(const struct target *target, char *text, size_t capacity);
+
+/** Options of an encoded message: `Uri-Host "h", Uri-Path "x", 65 h'01'`. */
+const char *describe_options(const uint8_t *datagram, size_t len, char *text, size_t capacity);
+
+#endif

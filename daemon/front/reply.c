@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/reply.h"
+
+#include "coap/option.h"
+#include "state.h"
+
+#include <string.h>
+
+#define EMPTY_LEN 4u
+
+void reply_empty(struct listener *listener, const struct udp_path *path, enum message_type type,
+                 uint16_t mid)
+{
+    uint8_t empty[EMPTY_LEN];
+    struct message_writer writer;
+    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
+    udp_send(listener->socket, path, empty, sizeof(empty));
+}
+
+/* What of the origin server's options reaches the client (OPT-7, Appendix A). */
+static bool is_forwarded(uint16_t number)
+{
+    const struct option_row *row = option_row(number);
+    return row == NULL || row->in_response != OPTION_USE_OWN;
+}
+
+static void write_options(struct message_writer *writer, const struct reply *reply)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, reply->options);
+    while (option_iter_next(&iter, &option)) {
+        if (is_forwarded(option.number)) {
+            message_writer_option(writer, option.number, option.value);
+        }
+    }
+    if (reply->max_age_s > 0) {
+        message_writer_option_uint(writer, OPTION_max_age, reply->max_age_s);
+    }
+}
+
+/* The answer as a datagram; empty where it does not fit. */
+static struct bytes encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
+                           const struct leg *leg, const struct reply *reply)
+{
+    struct message_writer writer;
+    message_writer_init(&writer, buffer, capacity, type, reply->code, mid, leg->token);
+    write_options(&writer, reply);
+    message_writer_payload(&writer, reply->payload);
+    return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
+}
+
+static bool is_unwanted(const struct leg *leg, uint8_t code)
+{
+    return (leg->unwanted & 1u << (CODE_CLASS(code) - 1)) != 0; /* RFC 7967 section 2.1 */
+}
+
+/*
+ * Send an answer that needs no acknowledgement of its own: piggybacked or NON.
+ * Gives what a repetition of the request is to be answered with.
+ */
+static struct bytes send_plain(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    enum message_type type = leg->confirmable ? MESSAGE_ACK : MESSAGE_NON;
+    uint8_t *buffer = engine->scratch;
+    size_t capacity = (size_t)engine->config->limits_datagram_bytes;
+    uint16_t mid = leg->mid;
+    struct bytes datagram;
+    if (is_unwanted(leg, reply->code)) {
+        static const uint8_t empty_ack[EMPTY_LEN] = {0x60, 0, 0, 0};
+        memcpy(buffer, empty_ack, EMPTY_LEN);
+        buffer[2] = (uint8_t)(mid >> 8);
+        buffer[3] = (uint8_t)mid;
+        datagram = (struct bytes){buffer, leg->confirmable ? EMPTY_LEN : 0};
+    } else {
+        if (!leg->confirmable && !mid_space_take(&leg->client->mids, engine_now_ms(engine),
+                                                 engine->coap->exchange_lifetime, &mid)) {
+            metric_add(&engine->metrics.message_ids_exhausted, 1);
+            return (struct bytes){0}; /* as if the network had lost it */
+        }
+        datagram = encode(buffer, capacity, type, mid, leg, reply);
+    }
+    if (datagram.len > 0) {
+        udp_send(leg->listener->socket, &leg->path, datagram.data, datagram.len);
+    }
+    return leg->confirmable ? datagram : (struct bytes){0};
+}
+
+void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer)
+{
+    dedup_add(&engine->dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
+              key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer,
+              engine_now_ms(engine),
+              leg->confirmable ? engine->coap->exchange_lifetime : engine->coap->non_lifetime);
+}
+
+void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    reply_remember(engine, leg, send_plain(engine, leg, reply));
+}
+
+static struct reply reply_of(enum reason reason, const char *text)
+{
+    const struct reason_row *row = reason_row(reason);
+    const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;
+    return (struct reply){
+        .code = row->code,
+        .payload = {(const uint8_t *)words, strlen(words)},
+        .max_age_s = row->max_age_s,
+    };
+}
+
+void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
+                          const char *text)
+{
+    struct reply reply = reply_of(reason, text);
+    reply_at_once(engine, leg, &reply);
+}
+
+void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
+                              const char *text)
+{
+    struct reply reply = reply_of(reason, text);
+    reply_to_exchange(engine, exchange, &reply);
+}
+
+/* --- separate answers --------------------------------------------------- */
+
+/* The empty ACK that answers repetitions of a request whose answer was separate. */
+static void finish_acknowledged(struct engine *engine, struct exchange *exchange)
+{
+    uint16_t mid = exchange->leg.mid;
+    uint8_t ack[EMPTY_LEN] = {0x60, 0, (uint8_t)(mid >> 8), (uint8_t)mid};
+    exchange_finish(engine, exchange, (struct bytes){ack, sizeof(ack)});
+}
+
+static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
+    if (exchange->retransmit_count == engine->coap->max_retransmit) {
+        metric_add(&engine->metrics.ended[REASON_client_unreachable], 1);
+        finish_acknowledged(engine, exchange);
+        return;
+    }
+    exchange->retransmit_count++;
+    exchange->retransmit_ms *= 2;
+    metric_add(&engine->metrics.responses_retransmitted, 1);
+    udp_send(exchange->leg.listener->socket, &exchange->leg.path, exchange->datagram,
+             exchange->datagram_len);
+    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+}
+
+/* Bytes for the answer behind the token, which stays at the start of the memory. */
+static struct bytes encode_separate(struct engine *engine, struct exchange *exchange, uint16_t mid,
+                                    const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    uint8_t *scratch = engine->scratch;
+    struct bytes made = encode(scratch, (size_t)engine->config->limits_datagram_bytes, MESSAGE_CON,
+                               mid, leg, reply);
+    if (made.len == 0 || !exchange_renew_memory(&engine->exchanges, exchange, made.len)) {
+        return (struct bytes){0};
+    }
+    uint8_t *datagram = exchange_alloc(exchange, made.len);
+    memcpy(datagram, made.data, made.len);
+    /* The token is in the datagram as well: that copy is the one that lives on. */
+    size_t head = made.len > EMPTY_LEN && (datagram[0] & 15u) == 13u   ? EMPTY_LEN + 1
+                  : made.len > EMPTY_LEN && (datagram[0] & 15u) == 14u ? EMPTY_LEN + 2
+                                                                       : EMPTY_LEN;
+    leg->token.data = datagram + head;
+    return (struct bytes){datagram, made.len};
+}
+
+static void send_separate(struct engine *engine, struct exchange *exchange,
+                          const struct reply *reply)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    const struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (!mid_space_take(&leg->client->mids, now_ms, engine->coap->exchange_lifetime, &mid)) {
+        metric_add(&engine->metrics.message_ids_exhausted, 1);
+        finish_acknowledged(engine, exchange);
+        return;
+    }
+    struct bytes datagram = encode_separate(engine, exchange, mid, reply);
+    if (datagram.len == 0) {
+        struct reply too_large = reply_of(REASON_response_too_large, NULL);
+        datagram = encode_separate(engine, exchange, mid, &too_large);
+    }
+    if (datagram.len == 0) { /* a token as long as the buffer: nothing can be said */
+        finish_acknowledged(engine, exchange);
+        return;
+    }
+    exchange->datagram = exchange->memory;
+    exchange->datagram_len = (uint32_t)datagram.len;
+    exchange->state = EXCHANGE_delivering;
+    exchange->retransmit_count = 0;
+    exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
+    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    udp_send(leg->listener->socket, &leg->path, exchange->datagram, exchange->datagram_len);
+    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+}
+
+void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    if (leg->acknowledged && is_unwanted(leg, reply->code)) {
+        finish_acknowledged(engine, exchange);
+    } else if (leg->acknowledged) {
+        send_separate(engine, exchange, reply);
+    } else {
+        exchange_finish(engine, exchange, send_plain(engine, leg, reply));
+    }
+}
+
+void reply_acknowledge(struct engine *engine, struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    leg->acknowledged = true;
+    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    reply_empty(leg->listener, &leg->path, MESSAGE_ACK, leg->mid);
+}
+
+void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)
+{
+    if (is_reset) {
+        metric_add(&engine->metrics.ended[REASON_client_reset], 1);
+    }
+    finish_acknowledged(engine, exchange);
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Order of evaluation (TGT-1): what excludes each other, Proxy-Cri, Proxy-Uri,
+ * Proxy-Scheme(-Number) with Uri-*; what is left is for the proxy itself. The
+ * first form that is there decides: if it is bad the request fails, it does not
+ * fall back to another (PXO-15).
+ *
+ * A Proxy-Uri becomes a CRI first, so that there is one path from there on.
+ */
+#include "front/target.h"
+
+#include "coap/option.h"
+
+#include <arpa/inet.h>
+#include <cri/cri.h>
+#include <cri/uri.h>
+#include <stdio.h>
+#include <string.h>
+#include <utf8proc.h>
+
+/* What is being built, and what it is built from. */
+struct builder {
+    const struct config *config;
+    const struct message *message;
+    const struct request_options *options;
+    const struct address *local;
+    struct target *target;
+    struct problem *problem;
+    uint8_t *at; /* free memory for segments */
+    size_t left;
+    bool flatten; /* percent-encoded pieces become plain bytes (RFC 7252 section 6.4) */
+};
+
+static bool fail(struct builder *builder, enum reason reason)
+{
+    builder->problem->reason = reason;
+    builder->problem->text[0] = '\0';
+    return false;
+}
+
+static bool fail_at(struct builder *builder, enum reason reason, const char *option,
+                    const struct cri_fault *fault)
+{
+    builder->problem->reason = reason;
+    snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: byte %zu: %s", option,
+             fault->offset, fault->rule);
+    return false;
+}
+
+static bool is_utf8(struct bytes text)
+{
+    utf8proc_int32_t code_point;
+    for (size_t i = 0; i < text.len;) {
+        if (text.data[i] < 0x80) {
+            i++;
+            continue;
+        }
+        utf8proc_ssize_t len =
+            utf8proc_iterate(text.data + i, (utf8proc_ssize_t)(text.len - i), &code_point);
+        if (len <= 0) {
+            return false;
+        }
+        i += (size_t)len;
+    }
+    return true;
+}
+
+/* --- packed segments ---------------------------------------------------- */
+
+bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item)
+{
+    if (*offset >= segments->len) {
+        return false;
+    }
+    uint8_t len = segments->packed[*offset];
+    *ret_item = (struct bytes){segments->packed + *offset + 1, len};
+    *offset += 1u + len;
+    return true;
+}
+
+static void segments_begin(const struct builder *builder, struct segments *segments)
+{
+    *segments = (struct segments){.packed = builder->at};
+}
+
+/* One plain item; the caller has checked that it is at most 255 bytes. */
+static bool segments_add(struct builder *builder, struct segments *segments, struct bytes item)
+{
+    if (item.len + 1 > builder->left) {
+        return fail(builder, REASON_request_too_large);
+    }
+    builder->at[0] = (uint8_t)item.len;
+    if (item.len > 0) {
+        memcpy(builder->at + 1, item.data, item.len);
+    }
+    builder->at += 1 + item.len;
+    builder->left -= 1 + item.len;
+    segments->len += 1 + (uint32_t)item.len;
+    segments->count++;
+    return true;
+}
+
+/* A path of one empty segment is the empty path to CoAP (RFC 7252 section 6.4). */
+static void path_finish(struct segments *path)
+{
+    if (path->count == 1 && path->len == 1) {
+        *path = (struct segments){.packed = path->packed};
+    }
+}
+
+/* --- from a CRI --------------------------------------------------------- */
+
+/* Text of an item in at most 255 bytes of @p room; false with the problem set. */
+static bool item_text(struct builder *builder, const struct cri_item *item, uint8_t *room,
+                      struct bytes *ret_text)
+{
+    if (!item->is_pet) {
+        *ret_text = (struct bytes){item->text.data, item->text.len};
+    } else if (!builder->flatten) {
+        return fail(builder, REASON_cri_pet);
+    } else {
+        struct cri_iter iter;
+        struct cri_slice piece;
+        bool is_bytes;
+        size_t len = 0;
+        cri_piece_init(&iter, item);
+        while (cri_piece_next(&iter, &is_bytes, &piece)) {
+            if (piece.len > TARGET_NAME_MAX - len) {
+                return fail(builder, REASON_cri_too_long);
+            }
+            memcpy(room + len, piece.data, piece.len);
+            len += piece.len;
+        }
+        *ret_text = (struct bytes){room, len};
+        if (!is_utf8(*ret_text)) {
+            return fail(builder, REASON_uri_malformed); /* TGT-11 */
+        }
+    }
+    return ret_text->len <= TARGET_NAME_MAX || fail(builder, REASON_cri_too_long);
+}
+
+static bool pack_list(struct builder *builder, const struct cri_list *list,
+                      struct segments *ret_segments)
+{
+    struct cri_iter iter;
+    struct cri_item item;
+    struct bytes text;
+    uint8_t room[TARGET_NAME_MAX];
+    segments_begin(builder, ret_segments);
+    cri_iter_init(&iter, list);
+    while (cri_iter_next(&iter, &item)) {
+        if (!item_text(builder, &item, room, &text) || !segments_add(builder, ret_segments, text)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool join_labels(struct builder *builder, const struct cri_list *labels)
+{
+    struct target *target = builder->target;
+    struct cri_iter iter;
+    struct cri_item item;
+    struct bytes text;
+    uint8_t room[TARGET_NAME_MAX];
+    size_t len = 0;
+    cri_iter_init(&iter, labels);
+    for (bool first = true; cri_iter_next(&iter, &item); first = false) {
+        if (!item_text(builder, &item, room, &text)) {
+            return false;
+        }
+        if (text.len + !first > TARGET_NAME_MAX - len) {
+            return fail(builder, REASON_cri_too_long);
+        }
+        if (!first) {
+            target->name[len++] = '.';
+        }
+        if (text.len > 0) {
+            memcpy(target->name + len, text.data, text.len);
+        }
+        len += text.len;
+    }
+    target->name_len = (uint8_t)len;
+    return len > 0 || fail(builder, REASON_target_no_host);
+}
+
+/* Schemes whose URIs need a host and have no userinfo, served or not (PXO-10, PXO-11). */
+static bool needs_host(uint64_t scheme_number)
+{
+    switch (scheme_number) {
+    case CRI_SCHEME_COAP:
+    case CRI_SCHEME_COAPS:
+    case CRI_SCHEME_HTTP:
+    case CRI_SCHEME_HTTPS:
+    case CRI_SCHEME_COAP_TCP:
+    case CRI_SCHEME_COAPS_TCP:
+    case CRI_SCHEME_COAP_WS:
+    case CRI_SCHEME_COAPS_WS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool set_scheme(struct builder *builder, uint64_t number)
+{
+    const struct config_scheme *scheme = config_scheme_by_number(builder->config, number);
+    /* Only plain UDP has an upstream transport in this version. */
+    if (scheme == NULL || scheme->transport != TRANSPORT_UDP) {
+        return fail(builder, REASON_scheme_unsupported);
+    }
+    builder->target->scheme = scheme;
+    return true;
+}
+
+static bool set_port(struct builder *builder, bool has_port, uint32_t port)
+{
+    struct target *target = builder->target;
+    target->port = (uint16_t)(has_port ? port : target->scheme->default_port);
+    target->address.port = target->port;
+    return target->port != 0 || fail(builder, REASON_port_zero); /* TGT-19 */
+}
+
+static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_len)
+{
+    struct target *target = builder->target;
+    target->is_name = false;
+    address_set_ip(&target->address, ip, ip_len, 0);
+    return !address_is_multicast(&target->address) || fail(builder, REASON_multicast);
+}
+
+/* What of the authority can be said without knowing whether the scheme is served. */
+static bool check_authority(struct builder *builder, const struct cri *cri)
+{
+    if (cri->scheme != CRI_SCHEME_ID || !needs_host(cri->scheme_number)) {
+        return true;
+    }
+    if (cri->authority != CRI_AUTHORITY_HOST_NAME && cri->authority != CRI_AUTHORITY_HOST_IP) {
+        return fail(builder, REASON_target_no_host);
+    }
+    return !cri->has_userinfo || fail(builder, REASON_target_userinfo);
+}
+
+static bool take_host(struct builder *builder, const struct cri *cri)
+{
+    if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
+        builder->target->is_name = true;
+        return join_labels(builder, &cri->labels);
+    }
+    if (cri->authority != CRI_AUTHORITY_HOST_IP) {
+        return fail(builder, REASON_target_no_host);
+    }
+    if (cri->has_zone) {
+        return fail(builder, REASON_zone_unknown); /* PXO-12 */
+    }
+    return set_address(builder, cri->ip.data, cri->ip.len);
+}
+
+static bool from_cri(struct builder *builder, const struct cri *cri)
+{
+    struct target *target = builder->target;
+    if (cri->has_fragment) {
+        return fail(builder, REASON_cri_fragment); /* PXO-9, for every scheme */
+    }
+    if (!check_authority(builder, cri)) {
+        return false;
+    }
+    if (cri->scheme == CRI_SCHEME_NAME) {
+        /* No scheme that is served may be given by name (PXO-8, AMB-13). */
+        struct cri_slice name = cri->scheme_name;
+        bool is_known = cri_scheme_by_name(&builder->config->scheme_table, name) != NULL;
+        return fail(builder, is_known ? REASON_cri_scheme_name : REASON_scheme_unsupported);
+    }
+    if (!set_scheme(builder, cri->scheme_number)) {
+        return false;
+    }
+    if (cri->has_userinfo) {
+        return fail(builder, REASON_target_userinfo);
+    }
+    if (!take_host(builder, cri) || !set_port(builder, cri->has_port, cri->port) ||
+        !pack_list(builder, &cri->path, &target->path) ||
+        !pack_list(builder, &cri->query, &target->query)) {
+        return false;
+    }
+    path_finish(&target->path);
+    return true;
+}
+
+static enum reason reason_of(enum cri_error error)
+{
+    switch (cri_error_class(error)) {
+    case CRI_CLASS_INVALID:
+        return REASON_cri_invalid;
+    case CRI_CLASS_UNSUPPORTED:
+        return REASON_cri_unprocessable;
+    case CRI_CLASS_OK:
+    case CRI_CLASS_MISUSE:
+    case CRI_CLASS_RESOURCE:
+    case CRI_CLASS_MALFORMED:
+    case CRI_CLASS_CONVERSION:
+        break;
+    }
+    return REASON_cri_malformed;
+}
+
+static bool from_proxy_cri(struct builder *builder)
+{
+    struct bytes value = builder->options->proxy_cri;
+    struct cri_decode_options how = {
+        .features = CRI_FEATURES_ALL,
+        .strict = builder->config->proxy_strict,
+    };
+    struct cri cri;
+    struct cri_fault fault;
+    builder->target->form = TARGET_FORM_PROXY_CRI;
+    enum cri_error error =
+        cri_decode((struct cri_slice){value.data, value.len}, &how, &cri, &fault);
+    if (error != CRI_OK) {
+        return fail_at(builder, reason_of(error), "proxy-cri", &fault);
+    }
+    if (!cri_is_full(&cri)) {
+        return fail(builder, REASON_cri_not_full);
+    }
+    return from_cri(builder, &cri);
+}
+
+static bool from_proxy_uri(struct builder *builder)
+{
+    struct bytes value = builder->options->proxy_uri;
+    struct cri_uri_options how = {.table = &builder->config->scheme_table};
+    struct cri cri;
+    struct cri_fault fault = {0, "not a URI"};
+    /* The CRI goes to the end of the memory, the segments made from it to the start. */
+    size_t room = builder->left / 2;
+    uint8_t *encoded = builder->at + room;
+    size_t encoded_len;
+    builder->target->form = TARGET_FORM_PROXY_URI;
+    builder->flatten = true;
+    enum cri_error error = cri_uri_parse((struct cri_slice){value.data, value.len}, &how, encoded,
+                                         builder->left - room, &encoded_len, &fault);
+    if (error == CRI_OK) {
+        error = cri_decode((struct cri_slice){encoded, encoded_len}, NULL, &cri, NULL);
+    }
+    if (error != CRI_OK) {
+        return fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
+    }
+    if (!cri_is_full(&cri)) {
+        fault = (struct cri_fault){0, "no scheme"};
+        return fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
+    }
+    builder->left = room;
+    return from_cri(builder, &cri);
+}
+
+/* --- from Uri-* options ------------------------------------------------- */
+
+static bool is_scheme_name(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        bool is_alpha = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+        bool is_other = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+        if (!is_alpha && (i == 0 || !is_other)) {
+            return false;
+        }
+    }
+    return text.len > 0;
+}
+
+/* What a Uri-Host may hold as a registered name; '%' would read as encoded (AMB-42). */
+static bool is_name_byte(uint8_t c)
+{
+    return c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || (c != '\0' && strchr("-._~!$&'()*+,;=", c) != NULL);
+}
+
+static bool take_name(struct builder *builder, struct bytes host)
+{
+    struct target *target = builder->target;
+    for (size_t i = 0; i < host.len; i++) {
+        uint8_t c = host.data[i];
+        if (!is_name_byte(c)) {
+            return fail(builder, REASON_target_host);
+        }
+        target->name[i] = c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c; /* O2C-4 */
+    }
+    target->is_name = true;
+    target->name_len = (uint8_t)host.len;
+    return is_utf8(host) || fail(builder, REASON_target_host);
+}
+
+static bool take_uri_host(struct builder *builder)
+{
+    struct bytes host = builder->options->uri_host;
+    char text[INET6_ADDRSTRLEN];
+    uint8_t ip[16];
+    bool is_literal = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
+    size_t skip = is_literal ? 1 : 0;
+    if (host.len - 2 * skip < sizeof(text)) {
+        memcpy(text, host.data + skip, host.len - 2 * skip);
+        text[host.len - 2 * skip] = '\0';
+        bool has_nul = memchr(text, '\0', host.len - 2 * skip) != NULL;
+        if (!has_nul && inet_pton(is_literal ? AF_INET6 : AF_INET, text, ip) == 1) {
+            return set_address(builder, ip, is_literal ? 16 : 4);
+        }
+    }
+    return take_name(builder, host);
+}
+
+/* Uri-Path or Uri-Query options as segments. */
+static bool pack_options(struct builder *builder, uint16_t number, struct segments *ret_segments)
+{
+    struct option_iter iter;
+    struct option option;
+    segments_begin(builder, ret_segments);
+    option_iter_init(&iter, builder->message->options);
+    while (option_iter_next(&iter, &option) && option.number <= number) {
+        if (option.number != number) {
+            continue;
+        }
+        struct bytes value = option.value;
+        bool is_path = number == OPTION_uri_path;
+        bool is_dots = is_path && (value.len == 1 || value.len == 2) && value.data[0] == '.' &&
+                       value.data[value.len - 1] == '.';
+        if (is_dots || !is_utf8(value)) { /* O2C-10, O2C-11 */
+            return fail(builder, is_path ? REASON_target_path : REASON_target_query);
+        }
+        if (!segments_add(builder, ret_segments, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Uri-Port as given; else the port the request came to, read as RFC 7252 section 6.5 does (PXO-22).
+ */
+static bool take_uri_port(struct builder *builder)
+{
+    const struct config_scheme *arrived = config_scheme_by_number(builder->config, CRI_SCHEME_COAP);
+    uint16_t local = builder->local->port;
+    if (builder->options->uri_port.data != NULL) {
+        return set_port(builder, true, option_uint(builder->options->uri_port));
+    }
+    bool is_default = arrived != NULL && local == arrived->default_port;
+    if (is_default || builder->config->proxy_scheme_port == SCHEME_PORT_TARGET_DEFAULT) {
+        return set_port(builder, false, 0);
+    }
+    return set_port(builder, true, local);
+}
+
+static bool find_scheme(struct builder *builder)
+{
+    const struct request_options *options = builder->options;
+    if (options->proxy_scheme_number.data != NULL) {
+        builder->target->form = TARGET_FORM_PROXY_SCHEME_NUMBER;
+        return set_scheme(builder, option_uint(options->proxy_scheme_number));
+    }
+    struct bytes name = options->proxy_scheme;
+    builder->target->form = TARGET_FORM_PROXY_SCHEME;
+    if (!is_scheme_name(name)) {
+        return fail(builder, REASON_scheme_malformed);
+    }
+    const struct cri_scheme *scheme =
+        cri_scheme_by_name(&builder->config->scheme_table, (struct cri_slice){name.data, name.len});
+    return scheme != NULL ? set_scheme(builder, scheme->number)
+                          : fail(builder, REASON_scheme_unsupported);
+}
+
+static bool from_uri_options(struct builder *builder)
+{
+    struct target *target = builder->target;
+    if (!find_scheme(builder)) {
+        return false;
+    }
+    if (builder->options->uri_host.data == NULL) {
+        target->form = TARGET_FORM_NONE; /* the proxy itself (TGT-5) */
+        return pack_options(builder, OPTION_uri_path, &target->path);
+    }
+    if (!take_uri_host(builder) || !take_uri_port(builder) ||
+        !pack_options(builder, OPTION_uri_path, &target->path) ||
+        !pack_options(builder, OPTION_uri_query, &target->query)) {
+        return false;
+    }
+    path_finish(&target->path);
+    return true;
+}
+
+/* --- which form --------------------------------------------------------- */
+
+static bool is_mixed(const struct request_options *options)
+{
+    bool has_full = options->proxy_cri.data != NULL || options->proxy_uri.data != NULL;
+    bool has_scheme =
+        options->proxy_scheme.data != NULL || options->proxy_scheme_number.data != NULL;
+    bool has_uri = options->uri_host.data != NULL || options->uri_port.data != NULL ||
+                   options->has_uri_path_or_query;
+    return (options->proxy_cri.data != NULL && options->proxy_uri.data != NULL) ||
+           (has_full && (has_scheme || has_uri));
+}
+
+bool target_find(const struct config *config, const struct message *message,
+                 const struct request_options *options, const struct address *local,
+                 struct target_memory memory, struct target *ret_target,
+                 struct problem *ret_problem)
+{
+    struct builder builder = {
+        .config = config,
+        .message = message,
+        .options = options,
+        .local = local,
+        .target = ret_target,
+        .problem = ret_problem,
+        .at = memory.bytes,
+        .left = memory.capacity,
+    };
+    /* Field by field: the name's 255 bytes need no clearing. */
+    ret_target->form = TARGET_FORM_NONE;
+    ret_target->scheme = NULL;
+    ret_target->is_name = false;
+    ret_target->name_len = 0;
+    ret_target->address = (struct address){0};
+    ret_target->port = 0;
+    segments_begin(&builder, &ret_target->path);
+    segments_begin(&builder, &ret_target->query);
+
+    if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
+        return fail(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
+    }
+    if (config->proxy_strict && is_mixed(options)) {
+        return fail(&builder, REASON_forms_mixed);
+    }
+    if (options->proxy_cri.data != NULL) {
+        return from_proxy_cri(&builder);
+    }
+    if (options->proxy_uri.data != NULL) {
+        return from_proxy_uri(&builder);
+    }
+    if (options->proxy_scheme.data != NULL || options->proxy_scheme_number.data != NULL) {
+        return from_uri_options(&builder);
+    }
+    return pack_options(&builder, OPTION_uri_path, &ret_target->path);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ops/trace.h"
+
+#include "coap/option.h"
+#include "front/describe.h"
+#include "ops/escape.h"
+#include "ops/log.h"
+#include "state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TARGET_TEXT_MAX 512
+
+static const char *code_text(uint8_t code, char text[8])
+{
+    snprintf(text, 8, "%u.%02u", CODE_CLASS(code), CODE_DETAIL(code));
+    return text;
+}
+
+/* What the log may show of a target: no query, which may hold secrets. */
+static const char *target_without_query(const struct target *target, char *text, size_t capacity)
+{
+    struct target shown = *target;
+    shown.query = (struct segments){0};
+    return target_format(&shown, text, capacity);
+}
+
+static bool wants_access(const struct engine *engine, enum reason reason)
+{
+    enum config_log_access access = engine->config->log_access;
+    bool is_error = reason != REASON_answered && reason != REASON_local;
+    return access == LOG_ACCESS_ON || (access == LOG_ACCESS_ERRORS && is_error);
+}
+
+static void count(struct engine *engine, enum reason reason)
+{
+    metric_add(&engine->metrics.ended[reason], 1);
+}
+
+/* One line: reason exchange=... client=... target=... code=... ms=... */
+static void access_exchange(struct engine *engine, const struct exchange *exchange,
+                            enum reason reason, uint8_t code)
+{
+    char client[ADDRESS_TEXT_MAX], target[TARGET_TEXT_MAX], shown[8];
+    log_access(reason_row(reason)->name,
+               "exchange=%" PRIu64 " client=%s target=%s code=%s ms=%" PRIu64, exchange->id,
+               address_format(&exchange->leg.path.remote, client),
+               target_without_query(&exchange->target, target, sizeof(target)),
+               code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
+}
+
+static const char *type_name(bool is_confirmable)
+{
+    return is_confirmable ? "CON" : "NON";
+}
+
+static void trace_block(struct engine *engine, const struct exchange *exchange, enum reason reason,
+                        uint8_t code)
+{
+    struct log_block block;
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], shown[8];
+    const struct target *target = &exchange->target;
+    log_block_init(&block);
+    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id,
+                   address_format(&exchange->leg.path.remote, address),
+                   type_name(exchange->leg.confirmable), method_name(exchange->datagram[1]));
+    log_block_line(&block, "  named by   %s", target_form_name(target->form));
+    log_block_line(&block, "  target     %s", target_format(target, text, sizeof(text)));
+    log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+    log_block_line(
+        &block, "  options    %s",
+        describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
+    if (exchange->candidate_count > 0) {
+        log_block_line(&block, "  sent to    %s, %u time(s), message id %u",
+                       address_format(&exchange->candidates[exchange->candidate], address),
+                       exchange->retransmit_count + 1u,
+                       (unsigned)exchange->datagram[2] << 8 | exchange->datagram[3]);
+    }
+    log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", reason_row(reason)->name,
+                   code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
+    log_block_write(&block);
+}
+
+void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
+                 uint8_t code)
+{
+    count(engine, reason);
+    if (wants_access(engine, reason)) {
+        access_exchange(engine, exchange, reason, code);
+    }
+    if (engine->trace) {
+        trace_block(engine, exchange, reason, code);
+    }
+}
+
+void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
+                   const struct problem *problem)
+{
+    char client[ADDRESS_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
+    const struct reason_row *row = reason_row(problem->reason);
+    uint8_t code = problem->reason == REASON_local ? CODE(2, 5) : row->code;
+    count(engine, problem->reason);
+    if (wants_access(engine, problem->reason)) {
+        log_access(row->name, "client=%s code=%s why=%s", address_format(&leg->path.remote, client),
+                   code_text(code, shown),
+                   escape_value(why, sizeof(why), problem->text, strlen(problem->text)));
+    }
+    if (engine->trace) {
+        struct log_block block;
+        log_block_init(&block);
+        log_block_line(&block, "request from %s: %s %s", address_format(&leg->path.remote, client),
+                       type_name(leg->confirmable), method_name(request->code));
+        log_block_line(&block, "  outcome    %s %s%s%s", row->name, code_text(code, shown),
+                       problem->text[0] != '\0' ? ": " : "",
+                       escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
+        log_block_write(&block);
+    }
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of each request, told once: counted, one access line in the log, and
+ * for labs (--trace) a block of lines that says what it became.
+ *
+ * Never payloads, key material, or bytes that a terminal could take for commands.
+ */
+#ifndef CRIPROXY_TRACE_H
+#define CRIPROXY_TRACE_H
+
+#include "exchange/exchange.h"
+
+struct engine;
+
+/** An exchange ended for @p reason; the client is given @p code (0: nothing). */
+void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
+                 uint8_t code);
+
+/** A request that became no exchange: refused, or answered by the proxy itself. */
+void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
+                   const struct problem *problem);
+
+#endif

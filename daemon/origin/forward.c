@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/forward.h"
+
+#include "coap/option.h"
+#include "front/local.h"
+#include "state.h"
+
+#include <string.h>
+
+/* --- encoding ----------------------------------------------------------- */
+
+/*
+ * The client's options that are passed on and those that are made from the
+ * target have to come out in one ascending order.
+ */
+struct merge {
+    struct message_writer writer;
+    const struct exchange *exchange;
+    uint16_t done; /* own options up to this number have been written */
+};
+
+static void write_segments(struct message_writer *writer, uint16_t number,
+                           const struct segments *segments)
+{
+    struct bytes item;
+    uint32_t offset = 0;
+    while (segments_next(segments, &offset, &item)) {
+        message_writer_option(writer, number, item);
+    }
+}
+
+/* Write our own options with numbers below @p limit. */
+static void write_own(struct merge *merge, uint32_t limit)
+{
+    struct message_writer *writer = &merge->writer;
+    const struct target *target = &merge->exchange->target;
+    if (merge->done < OPTION_uri_host && OPTION_uri_host < limit) {
+        if (target->is_name) {
+            message_writer_option(writer, OPTION_uri_host,
+                                  (struct bytes){target->name, target->name_len});
+        }
+        merge->done = OPTION_uri_host;
+    }
+    /* No Uri-Port: the request goes to that very port (C2O-9). */
+    if (merge->done < OPTION_uri_path && OPTION_uri_path < limit) {
+        write_segments(writer, OPTION_uri_path, &target->path);
+        merge->done = OPTION_uri_path;
+    }
+    if (merge->done < OPTION_uri_query && OPTION_uri_query < limit) {
+        write_segments(writer, OPTION_uri_query, &target->query);
+        merge->done = OPTION_uri_query;
+    }
+    if (merge->done < OPTION_hop_limit && OPTION_hop_limit < limit) {
+        if (merge->exchange->hop_limit > 0) {
+            message_writer_option_uint(writer, OPTION_hop_limit, merge->exchange->hop_limit);
+        }
+        merge->done = OPTION_hop_limit;
+    }
+}
+
+/* Whether an option of the client is passed on: the unsafe unknown ones were refused before. */
+static bool is_forwarded(const struct option *option)
+{
+    const struct option_row *row = option_row(option->number);
+    if (row == NULL || row->in_request == OPTION_USE_FORWARD) {
+        return true;
+    }
+    /* A safe option we know, but of a wrong length, is one we do not know (OPT-10). */
+    return !option_is_unsafe(option->number) && !option_length_is_good(row, option->value);
+}
+
+bool forward_encode(const struct engine *engine, struct exchange *exchange,
+                    const struct message *request)
+{
+    struct option_iter iter;
+    struct option option;
+    struct merge merge = {.exchange = exchange};
+    size_t capacity = exchange->memory_capacity - exchange->memory_used;
+    if (capacity > engine->config->limits_datagram_bytes) {
+        capacity = (size_t)engine->config->limits_datagram_bytes;
+    }
+    /* CON whatever the client used, so that a lossy hop is repaired where it is (MSG-37). */
+    exchange->is_confirmable = true;
+    exchange->datagram = exchange->memory + exchange->memory_used;
+    message_writer_init(&merge.writer, exchange->datagram, capacity, MESSAGE_CON, request->code, 0,
+                        (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN});
+    option_iter_init(&iter, request->options);
+    while (option_iter_next(&iter, &option)) {
+        if (is_forwarded(&option)) {
+            write_own(&merge, option.number);
+            message_writer_option(&merge.writer, option.number, option.value);
+        }
+    }
+    write_own(&merge, UINT32_MAX);
+    message_writer_payload(&merge.writer, request->payload);
+    exchange->datagram_len = (uint32_t)merge.writer.len;
+    return !merge.writer.overflow && exchange_alloc(exchange, merge.writer.len) != NULL;
+}
+
+/* --- sending ------------------------------------------------------------ */
+
+static void transmit(const struct exchange *exchange)
+{
+    struct udp_path path = {.remote = exchange->origin->address};
+    udp_send(exchange->port->socket, &path, exchange->datagram, exchange->datagram_len);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void on_timer(void *context, struct timer *timer, uint64_t now_ms);
+
+static void send_first(struct engine *engine, struct exchange *exchange, struct port *port,
+                       uint16_t mid)
+{
+    struct origin *origin = exchange->origin;
+    uint64_t now_ms = engine_now_ms(engine);
+    exchange->state = EXCHANGE_sent;
+    exchange->port = port;
+    exchange->sent_ms = now_ms;
+    exchange->retransmit_count = 0;
+    exchange->retransmit_ms = exchange_first_timeout_ms(engine, exchange->target.scheme);
+    exchange->datagram[2] = (uint8_t)(mid >> 8);
+    exchange->datagram[3] = (uint8_t)mid;
+    exchange->is_outstanding = true;
+    window_on_send(&origin->window);
+    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+                 key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
+    timer_set(&engine->wheel, &exchange->timer,
+              earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
+    metric_add(&engine->metrics.upstream_requests, 1);
+    transmit(exchange);
+}
+
+/* Work off the queue as far as the window allows. */
+static void send_queued(struct engine *engine, struct origin *origin)
+{
+    struct port *port;
+    uint16_t mid;
+    if (origin->is_sending) {
+        return; /* called from below: the loop here goes on */
+    }
+    origin->is_sending = true;
+    while (origin->queue_head != NULL && window_is_open(&origin->window)) {
+        if (!origin_take_mid(engine, origin, &port, &mid)) {
+            metric_add(&engine->metrics.message_ids_exhausted, 1);
+            break; /* they wait, each until its own deadline */
+        }
+        struct exchange *exchange = origin->queue_head;
+        origin_queue_remove(origin, exchange);
+        send_first(engine, exchange, port, mid);
+    }
+    origin->is_sending = false;
+}
+
+static void retransmit(struct engine *engine, struct exchange *exchange, uint64_t now_ms)
+{
+    exchange->retransmit_count++;
+    exchange->retransmit_ms *= 2;
+    metric_add(&engine->metrics.upstream_retransmitted, 1);
+    transmit(exchange);
+    timer_set(&engine->wheel, &exchange->timer,
+              earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
+}
+
+static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
+    if (exchange->state == EXCHANGE_queued) {
+        exchange_end(engine, exchange, REASON_origin_busy, NULL);
+        return;
+    }
+    if (exchange->state == EXCHANGE_sent && window_on_loss(&exchange->origin->window, now_ms)) {
+        metric_add(&engine->metrics.upstream_losses, 1);
+    }
+    bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||
+                   exchange->retransmit_count >= exchange->target.scheme->max_retransmit;
+    if (is_over) {
+        exchange_end(engine, exchange, REASON_origin_timeout, NULL);
+        return;
+    }
+    retransmit(engine, exchange, now_ms);
+}
+
+/* --- where to ----------------------------------------------------------- */
+
+/* Send to the candidate address, or wait for the window. */
+static void try_candidate(struct engine *engine, struct exchange *exchange)
+{
+    const struct address *address = &exchange->candidates[exchange->candidate];
+    uint64_t now_ms = engine_now_ms(engine);
+    struct origin *origin = origin_get(engine, address, exchange->target.scheme);
+    if (origin == NULL) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        return;
+    }
+    if (origin->queue_count >= engine->config->limits_origin_queue &&
+        !window_is_open(&origin->window)) {
+        exchange_end(engine, exchange, REASON_origin_busy, NULL);
+        return;
+    }
+    exchange->origin = origin;
+    origin->exchanges++;
+    exchange->state = EXCHANGE_queued;
+    origin_queue_add(origin, exchange);
+    send_queued(engine, origin);
+    if (exchange->is_queued) {
+        timer_set(&engine->wheel, &exchange->timer,
+                  earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
+                  on_timer);
+    }
+}
+
+/* A name may lead where a literal address would not be let (ERR-12, MCAST-1). */
+static bool is_usable(const struct address *address)
+{
+    return !address_is_multicast(address) && !address_is_unspecified(address);
+}
+
+void forward_with_addresses(struct engine *engine, struct exchange *exchange,
+                            const struct address *addresses, size_t count)
+{
+    const size_t max = sizeof(exchange->candidates) / sizeof(exchange->candidates[0]);
+    exchange->candidate = 0;
+    exchange->candidate_count = 0;
+    for (size_t i = 0; i < count && exchange->candidate_count < max; i++) {
+        struct address address = addresses[i];
+        address.port = exchange->target.port;
+        if (engine_is_own_address(engine, &address)) {
+            local_answer_exchange(engine, exchange); /* TGT-4 */
+            return;
+        }
+        if (is_usable(&address)) {
+            exchange->candidates[exchange->candidate_count++] = address;
+        }
+    }
+    if (exchange->candidate_count == 0) {
+        exchange_end(engine, exchange, REASON_target_refused, NULL);
+        return;
+    }
+    try_candidate(engine, exchange);
+}
+
+void forward_start(struct engine *engine, struct exchange *exchange)
+{
+    if (exchange->target.is_name) {
+        names_resolve(engine, exchange);
+    } else {
+        forward_with_addresses(engine, exchange, &exchange->target.address, 1);
+    }
+}
+
+void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    /* Another address only where this one cannot have acted on the request. */
+    bool has_next = exchange->candidate + 1 < exchange->candidate_count;
+    if (exchange->state != EXCHANGE_sent || !has_next) {
+        exchange_end(engine, exchange, reason, NULL);
+        return;
+    }
+    forward_release(engine, exchange);
+    exchange->candidate++;
+    try_candidate(engine, exchange);
+}
+
+void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success)
+{
+    struct origin *origin = exchange->origin;
+    if (!exchange->is_outstanding) {
+        return;
+    }
+    exchange->is_outstanding = false;
+    window_on_end(&origin->window);
+    /* An answer to something sent twice says nothing about the time (Karn). */
+    if (is_success && exchange->retransmit_count == 0) {
+        window_on_success(&origin->window, (uint32_t)(engine_now_ms(engine) - exchange->sent_ms));
+    }
+    send_queued(engine, origin);
+}
+
+void forward_acknowledged(struct engine *engine, struct exchange *exchange)
+{
+    forward_settle(engine, exchange, true);
+    exchange->state = EXCHANGE_acknowledged;
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_timer);
+}
+
+void forward_release(struct engine *engine, struct exchange *exchange)
+{
+    struct origin *origin = exchange->origin;
+    names_forget(engine, exchange);
+    timer_cancel(&engine->wheel, &exchange->timer);
+    hash_map_remove(&exchange->by_message);
+    if (origin == NULL) {
+        return;
+    }
+    origin_queue_remove(origin, exchange);
+    forward_settle(engine, exchange, false);
+    exchange->origin = NULL;
+    exchange->port = NULL;
+    origin->exchanges--;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/origin.h"
+
+#include "origin/receive.h"
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SAMPLE_SIZE 8 /* as for clients: see front/client.c */
+
+/* Origins that may have further source ports at a time: each takes some 10 KiB. */
+#define FURTHER_MAX 256
+
+int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t ports, uint64_t seed)
+{
+    struct origin_table made = {.capacity = capacity, .random = seed};
+    bool good = true;
+    made.slots = calloc(capacity, sizeof(*made.slots));
+    for (unsigned i = 0; i < PORT_FAMILIES; i++) {
+        made.pools[i].capacity = ports;
+        made.pools[i].ports = calloc(ports, sizeof(*made.pools[i].ports));
+        good = good && made.pools[i].ports != NULL;
+    }
+    if (!good || made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0) {
+        origin_table_clear(&made);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void origin_table_clear(struct origin_table *table)
+{
+    for (uint32_t i = 0; i < table->used; i++) {
+        free(table->slots[i].further);
+    }
+    for (unsigned i = 0; i < PORT_FAMILIES; i++) {
+        struct port_pool *pool = &table->pools[i];
+        for (uint32_t j = 0; j < pool->count; j++) {
+            udp_close(pool->ports[j].socket);
+        }
+        free(pool->ports);
+    }
+    hash_map_clear(&table->map);
+    free(table->slots);
+    *table = (struct origin_table){0};
+}
+
+static struct origin *find(const struct origin_table *table, const struct address *address,
+                           uint64_t key)
+{
+    struct hash_node *node = hash_map_find(&table->map, key);
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct origin *origin = HASH_ENTRY(node, struct origin, node);
+        if (address_equal(&origin->address, address)) {
+            return origin;
+        }
+    }
+    return NULL;
+}
+
+static void drop_further(struct origin_table *table, struct origin *origin)
+{
+    table->further_count -= origin->further != NULL;
+    free(origin->further);
+    origin->further = NULL;
+}
+
+static struct origin *slot_to_use(struct origin_table *table)
+{
+    if (table->used < table->capacity) {
+        return &table->slots[table->used++];
+    }
+    struct origin *oldest = NULL;
+    for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
+        table->random = hash_mix(table->random, i + 1);
+        struct origin *origin = &table->slots[table->random % table->capacity];
+        if (origin->exchanges == 0 && (oldest == NULL || origin->seen_s < oldest->seen_s)) {
+            oldest = origin;
+        }
+    }
+    if (oldest != NULL) {
+        hash_map_remove(&oldest->node);
+        drop_further(table, oldest);
+        table->evicted++;
+    }
+    return oldest;
+}
+
+struct origin *origin_find(const struct origin_table *table, const struct address *address)
+{
+    return find(table, address, address_hash(address, table->map.seed));
+}
+
+struct origin *origin_get(struct engine *engine, const struct address *address,
+                          const struct config_scheme *scheme)
+{
+    struct origin_table *table = &engine->origins;
+    uint64_t key = address_hash(address, table->map.seed);
+    struct origin *origin = find(table, address, key);
+    if (origin == NULL) {
+        origin = slot_to_use(table);
+        if (origin == NULL) {
+            return NULL;
+        }
+        *origin = (struct origin){
+            .address = *address,
+            .slot = (uint32_t)(origin - table->slots),
+            .generation = origin->generation + 1,
+        };
+        window_init(&origin->window, scheme->nstart, scheme->nstart_max);
+        mid_space_init(&origin->first, (uint16_t)entropy_u64(&engine->entropy));
+        hash_map_add(&table->map, &origin->node, key);
+        metric_set(&engine->metrics.origins, table->used);
+        metric_set(&engine->metrics.origins_evicted, table->evicted);
+    }
+    origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
+    return origin;
+}
+
+/* --- source ports and message ids --------------------------------------- */
+
+/* Source port @p index of the family, opened if need be; NULL where it cannot be. */
+static struct port *port_get(struct engine *engine, enum port_family family, uint16_t index)
+{
+    struct port_pool *pool = &engine->origins.pools[family];
+    if (index < pool->count) {
+        return &pool->ports[index];
+    }
+    if (index != pool->count || index >= pool->capacity) {
+        return NULL;
+    }
+    struct port *port = &pool->ports[index];
+    struct udp_options options = {
+        .bind = {.family = family == PORT_IPV4 ? ADDRESS_IPV4 : ADDRESS_IPV6},
+        .buffer_bytes = (uint32_t)engine->config->listen_buffer_bytes,
+        .datagram_max = (uint32_t)engine->config->limits_datagram_bytes,
+        .fd = -1,
+    };
+    *port = (struct port){.engine = engine, .family = family, .index = index};
+    if (udp_open(engine->loop, &options, &receive_handler, port, &port->socket) != 0) {
+        return NULL;
+    }
+    pool->count++;
+    metric_add(&engine->metrics.upstream_ports, 1);
+    return port;
+}
+
+static bool make_further(struct engine *engine, struct origin *origin)
+{
+    struct origin_table *table = &engine->origins;
+    uint32_t count = table->pools[PORT_IPV4].capacity;
+    if (table->further_count >= FURTHER_MAX || count < 2) {
+        return false;
+    }
+    origin->further = calloc(count - 1, sizeof(*origin->further));
+    if (origin->further == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count - 1; i++) {
+        mid_space_init(&origin->further[i], (uint16_t)entropy_u64(&engine->entropy));
+    }
+    table->further_count++;
+    return true;
+}
+
+static bool take_from(struct engine *engine, struct origin *origin, uint16_t index,
+                      struct port **ret_port, uint16_t *ret_mid)
+{
+    enum port_family family = origin->address.family == ADDRESS_IPV4 ? PORT_IPV4 : PORT_IPV6;
+    struct mid_space *space = index == 0 ? &origin->first : &origin->further[index - 1];
+    struct port *port = port_get(engine, family, index);
+    if (port == NULL ||
+        !mid_space_take(space, engine_now_ms(engine), engine->coap->exchange_lifetime, ret_mid)) {
+        return false;
+    }
+    *ret_port = port;
+    return true;
+}
+
+bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
+                     uint16_t *ret_mid)
+{
+    if (take_from(engine, origin, origin->port_index, ret_port, ret_mid)) {
+        return true;
+    }
+    if (origin->further == NULL && !make_further(engine, origin)) {
+        return false;
+    }
+    /* The next one was left longest ago: if it is not free again, none is. Only where
+     * it cannot be opened the first one is another try. */
+    uint32_t count = engine->origins.pools[PORT_IPV4].capacity;
+    uint16_t next = (uint16_t)((origin->port_index + 1u) % count);
+    for (unsigned try = 0; try < 2; try++, next = 0) {
+        if (take_from(engine, origin, next, ret_port, ret_mid)) {
+            origin->port_index = next;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- queue -------------------------------------------------------------- */
+
+void origin_queue_add(struct origin *origin, struct exchange *exchange)
+{
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = origin->queue_tail;
+    if (origin->queue_tail != NULL) {
+        origin->queue_tail->next_waiting = exchange;
+    } else {
+        origin->queue_head = exchange;
+    }
+    origin->queue_tail = exchange;
+    origin->queue_count++;
+    exchange->is_queued = true;
+}
+
+void origin_queue_remove(struct origin *origin, struct exchange *exchange)
+{
+    if (!exchange->is_queued) {
+        return;
+    }
+    if (exchange->previous_waiting != NULL) {
+        exchange->previous_waiting->next_waiting = exchange->next_waiting;
+    } else {
+        origin->queue_head = exchange->next_waiting;
+    }
+    if (exchange->next_waiting != NULL) {
+        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
+    } else {
+        origin->queue_tail = exchange->previous_waiting;
+    }
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = NULL;
+    exchange->is_queued = false;
+    origin->queue_count--;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Matching (RFC 7252 sections 4.4 and 5.3.2): an empty ACK or RST belongs to the
+ * request with its message id, a response to the request with its token; always
+ * from the address the request went to, at the source port it left from. A
+ * piggybacked response has to match in both.
+ */
+#include "origin/receive.h"
+
+#include "coap/option.h"
+#include "front/reply.h"
+#include "origin/forward.h"
+#include "state.h"
+
+#include <errno.h>
+
+static struct exchange *by_mid(const struct port *port, const struct address *remote, uint16_t mid)
+{
+    const struct engine *engine = port->engine;
+    const struct origin *origin = origin_find(&engine->origins, remote);
+    if (origin == NULL) {
+        return NULL;
+    }
+    struct hash_node *node =
+        hash_map_find(&engine->exchanges.map, key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
+    return node != NULL ? HASH_ENTRY(node, struct exchange, by_message) : NULL;
+}
+
+static struct exchange *by_token(const struct port *port, const struct address *remote,
+                                 struct bytes token)
+{
+    struct exchange *exchange = exchange_by_token(&port->engine->exchanges, token);
+    bool is_match = exchange != NULL && exchange->origin != NULL && exchange->port == port &&
+                    address_equal(&exchange->origin->address, remote);
+    return is_match ? exchange : NULL;
+}
+
+static uint16_t mid_of(const struct exchange *exchange)
+{
+    return (uint16_t)(exchange->datagram[2] << 8 | exchange->datagram[3]);
+}
+
+static void send_empty(struct port *port, const struct address *remote, enum message_type type,
+                       uint16_t mid)
+{
+    uint8_t empty[4];
+    struct message_writer writer;
+    struct udp_path path = {.remote = *remote};
+    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
+    udp_send(port->socket, &path, empty, sizeof(empty));
+}
+
+/* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
+static bool has_bad_option(const struct message *message)
+{
+    struct option_iter iter;
+    struct option option;
+    const struct option_row *last = NULL;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        const struct option_row *row = option_row(option.number);
+        bool is_recognised = row != NULL && row->in_response != OPTION_USE_NONE &&
+                             option_length_is_good(row, option.value) &&
+                             (row != last || row->repeats_in_response);
+        last = row;
+        if (!is_recognised && option_is_unsafe(option.number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_option(const struct message *message, uint16_t number)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option) && option.number <= number) {
+        if (option.number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Codes that may go to the client (MSG-40, MSG-41). */
+static bool is_good_code(const struct message *message)
+{
+    unsigned class = CODE_CLASS(message->code);
+    if (message->code == CODE(2, 31)) {
+        return has_option(message, OPTION_block1);
+    }
+    return class == 2 || class == 4 || class == 5;
+}
+
+static void on_response(struct engine *engine, struct exchange *exchange,
+                        const struct message *message, bool truncated)
+{
+    forward_settle(engine, exchange, true);
+    if (truncated) {
+        exchange_end(engine, exchange, REASON_response_too_large, NULL);
+        return;
+    }
+    if (!is_good_code(message) || has_bad_option(message)) {
+        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+        return;
+    }
+    struct reply reply = {
+        .code = message->code,
+        .options = message->options,
+        .payload = message->payload,
+    };
+    exchange_answer(engine, exchange, &reply);
+}
+
+/* ACK and RST: the verdict on a request of ours, perhaps with the answer (MSG-11, MSG-12). */
+static void on_verdict(struct port *port, const struct datagram *datagram,
+                       const struct message *message)
+{
+    struct engine *engine = port->engine;
+    const struct address *remote = &datagram->path.remote;
+    struct exchange *exchange = by_mid(port, remote, message->mid);
+    bool is_empty = message->code == CODE_EMPTY;
+    bool is_ack = message->type == MESSAGE_ACK;
+    if (exchange == NULL || (!is_empty && (!is_ack || !message_is_response(message) ||
+                                           by_token(port, remote, message->token) != exchange))) {
+        metric_add(&engine->metrics.upstream_unmatched, 1);
+    } else if (!is_empty) {
+        on_response(engine, exchange, message, datagram->truncated);
+    } else if (!is_ack) {
+        exchange_end(engine, exchange, REASON_origin_reset, NULL);
+    } else if (exchange->state == EXCHANGE_sent) {
+        forward_acknowledged(engine, exchange);
+    }
+}
+
+/* A separate response; a CON one is acknowledged, as often as it comes (MSG-20). */
+static void on_separate(struct port *port, const struct datagram *datagram,
+                        const struct message *message)
+{
+    struct engine *engine = port->engine;
+    const struct address *remote = &datagram->path.remote;
+    bool is_con = message->type == MESSAGE_CON;
+    struct exchange *exchange = by_token(port, remote, message->token);
+    if (exchange != NULL) {
+        if (is_con) {
+            struct bytes none = {0};
+            uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, port, message->mid);
+            send_empty(port, remote, MESSAGE_ACK, message->mid);
+            dedup_add(&engine->dedup, DEDUP_SAFE, key, none, engine_now_ms(engine),
+                      exchange->target.scheme->exchange_lifetime);
+        }
+        on_response(engine, exchange, message, datagram->truncated);
+        return;
+    }
+    const struct origin *origin = origin_find(&engine->origins, remote);
+    struct bytes answer;
+    bool is_repeated =
+        is_con && origin != NULL &&
+        dedup_find(&engine->dedup, key_of_origin(KEY_ORIGIN_RESPONSE, origin, port, message->mid),
+                   engine_now_ms(engine), &answer);
+    metric_add(
+        is_repeated ? &engine->metrics.upstream_duplicate : &engine->metrics.upstream_unmatched, 1);
+    if (is_con) {
+        send_empty(port, remote, is_repeated ? MESSAGE_ACK : MESSAGE_RST, message->mid);
+    }
+}
+
+static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)socket;
+    struct port *port = context;
+    struct engine *engine = port->engine;
+    struct message message;
+    enum message_error error = message_decode(datagram->data, datagram->len, &message);
+    if (error == MESSAGE_TOO_SHORT || error == MESSAGE_VERSION) {
+        metric_add(&engine->metrics.upstream_malformed, 1);
+        return;
+    }
+    bool is_verdict = message.type == MESSAGE_ACK || message.type == MESSAGE_RST;
+    if (error == MESSAGE_OK && is_verdict) {
+        on_verdict(port, datagram, &message);
+    } else if (error == MESSAGE_OK && message_is_response(&message)) {
+        on_separate(port, datagram, &message);
+    } else {
+        /* A format error, a ping, or a request: nobody here serves it. */
+        metric_add(error == MESSAGE_OK ? &engine->metrics.upstream_unmatched
+                                       : &engine->metrics.upstream_malformed,
+                   1);
+        if (message.type == MESSAGE_CON) {
+            send_empty(port, &datagram->path.remote, MESSAGE_RST, message.mid);
+        }
+    }
+}
+
+/* An ICMP error counts only with the token of the request it quotes (MSG-34). */
+static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                     int error, const uint8_t *quoted, size_t quoted_len)
+{
+    (void)socket;
+    struct port *port = context;
+    struct engine *engine = port->engine;
+    if (quoted_len < 4 + EXCHANGE_TOKEN_LEN) {
+        return;
+    }
+    struct bytes token = {quoted + 4, EXCHANGE_TOKEN_LEN};
+    struct exchange *exchange = by_token(port, remote, token);
+    if (exchange == NULL || mid_of(exchange) != (quoted[2] << 8 | quoted[3])) {
+        return;
+    }
+    switch (error) {
+    case ECONNREFUSED:
+        forward_failed(engine, exchange, REASON_origin_refused);
+        break;
+    case EMSGSIZE:
+        exchange_end(engine, exchange, REASON_request_too_large, NULL);
+        break;
+    default:
+        forward_failed(engine, exchange, REASON_no_route);
+        break;
+    }
+}
+
+const struct udp_handler receive_handler = {on_datagram, on_error};
