@@ -21,7 +21,8 @@ struct link_ops {
     int (*renew)(struct link *link, uint32_t client, uint32_t *ret_endpoint);
     void (*send)(struct link *link, uint32_t client, uint32_t endpoint, const uint8_t *data,
                  size_t len);
-    int (*turn)(struct link *link, uint64_t timeout_ns, link_message_fn on_message, void *context);
+    int (*wait)(struct link *link, uint64_t timeout_ns);
+    int (*deliver)(struct link *link, link_message_fn on_message, void *context);
     void (*close)(struct link *link);
 };
 
@@ -50,18 +51,23 @@ static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_e
     return link->ops->renew(link, client, ret_endpoint);
 }
 
-/** Queue one message; link_turn() sends. */
+/** Queue one message; link_wait() sends. */
 static inline void link_send(struct link *link, uint32_t client, uint32_t endpoint,
                              const uint8_t *data, size_t len)
 {
     link->ops->send(link, client, endpoint, data, len);
 }
 
-/** Send what is queued, wait for messages at most @p timeout_ns, deliver them. */
-static inline int link_turn(struct link *link, uint64_t timeout_ns, link_message_fn on_message,
-                            void *context)
+/** Send what is queued, wait for messages at most @p timeout_ns. @return 0 or -errno. */
+static inline int link_wait(struct link *link, uint64_t timeout_ns)
 {
-    return link->ops->turn(link, timeout_ns, on_message, context);
+    return link->ops->wait(link, timeout_ns);
+}
+
+/** Deliver a batch of what has been waited for. @return 0 or -errno. */
+static inline int link_deliver(struct link *link, link_message_fn on_message, void *context)
+{
+    return link->ops->deliver(link, on_message, context);
 }
 
 static inline void link_close(struct link *link)

@@ -41,6 +41,8 @@ struct udp_link {
     uint32_t *endpoint_of; /* [clients], UNUSED at first */
     struct batch *in, *out;
     int out_fd; /* where the queued batch goes */
+    struct epoll_event events[EVENTS];
+    int event_count;
 };
 
 static struct udp_link *of_link(struct link *link)
@@ -144,10 +146,25 @@ static void deliver(struct udp_link *udp, uint32_t endpoint, const struct datagr
     on_message(context, client, endpoint, datagram->data, datagram->len);
 }
 
-/* A bounded number of batches of one socket; what is left is still readable next turn. */
-static int drain(struct udp_link *udp, uint32_t endpoint, link_message_fn on_message, void *context)
+static int wait_for_messages(struct link *link, uint64_t timeout_ns)
 {
-    for (unsigned i = 0; i < EVENTS; i++) {
+    struct udp_link *udp = of_link(link);
+    int count;
+
+    flush(udp);
+    count = clock_wait(udp->epoll_fd, udp->events, EVENTS, timeout_ns);
+    udp->event_count = count > 0 ? count : 0;
+    return count < 0 ? count : 0;
+}
+
+/* One batch of each socket, so that the caller's idea of the time stays fresh; what is
+ * left makes the next wait return at once. */
+static int deliver_messages(struct link *link, link_message_fn on_message, void *context)
+{
+    struct udp_link *udp = of_link(link);
+
+    for (int i = 0; i < udp->event_count; i++) {
+        uint32_t endpoint = udp->events[i].data.u32;
         int count = batch_receive(udp->in, udp->sockets[endpoint].fd);
         if (count < 0) {
             return count;
@@ -155,29 +172,8 @@ static int drain(struct udp_link *udp, uint32_t endpoint, link_message_fn on_mes
         for (int j = 0; j < count; j++) {
             deliver(udp, endpoint, batch_at(udp->in, (unsigned)j), on_message, context);
         }
-        flush(udp);
-        if (count < BATCH_MAX) {
-            return 0;
-        }
     }
     return 0;
-}
-
-static int turn(struct link *link, uint64_t timeout_ns, link_message_fn on_message, void *context)
-{
-    struct udp_link *udp = of_link(link);
-    struct epoll_event events[EVENTS];
-    int count;
-
-    flush(udp);
-    count = clock_wait(udp->epoll_fd, events, EVENTS, timeout_ns);
-    for (int i = 0; i < count; i++) {
-        int err = drain(udp, events[i].data.u32, on_message, context);
-        if (err < 0) {
-            return err;
-        }
-    }
-    return count < 0 ? count : 0;
 }
 
 static void close_link(struct link *link)
@@ -197,7 +193,8 @@ static void close_link(struct link *link)
     free(udp);
 }
 
-static const struct link_ops udp_ops = {renew, send_message, turn, close_link};
+static const struct link_ops udp_ops = {renew, send_message, wait_for_messages, deliver_messages,
+                                        close_link};
 
 /* As many descriptors as we are allowed; too few show as an error when they run out. */
 static void raise_descriptor_limit(void)

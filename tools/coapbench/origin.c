@@ -63,7 +63,7 @@ struct origin {
     uint64_t now_ms;
     uint16_t next_mid;
     struct slot *slots;
-    uint32_t free_slot;
+    uint32_t free_slot, slots_used; /* slots beyond slots_used have never been touched */
     struct seen *seen;
     uint32_t *slot_of_mid; /* [MIDS], confirmable answers under way */
     uint64_t received, lost, malformed, requests, repeated, answered, overflow, unacked, refused;
@@ -245,6 +245,24 @@ static void on_due(void *context, uint32_t number)
               origin->now_ms + ((uint64_t)ACK_TIMEOUT_MS << (slot->sent - 1)));
 }
 
+/* A slot that is free, which it stays until claim_slot(); NO_SLOT when all are taken. */
+static uint32_t find_slot(const struct origin *origin)
+{
+    if (origin->free_slot != NO_SLOT) {
+        return origin->free_slot;
+    }
+    return origin->slots_used < SLOTS ? origin->slots_used : NO_SLOT;
+}
+
+static void claim_slot(struct origin *origin, uint32_t number)
+{
+    if (number == origin->free_slot) {
+        origin->free_slot = origin->slots[number].next_free;
+    } else {
+        origin->slots_used++;
+    }
+}
+
 static uint64_t delay_ms(struct origin *origin)
 {
     uint64_t delay = origin->options.delay_ns;
@@ -258,7 +276,7 @@ static uint64_t delay_ms(struct origin *origin)
 static void answer_later(struct origin *origin, const union address *peer,
                          const struct wire_message *request, struct seen *seen)
 {
-    uint32_t number = origin->free_slot;
+    uint32_t number = find_slot(origin);
     bool separate = origin->options.separate && request->type == WIRE_CON;
     enum wire_type type = request->type == WIRE_CON ? WIRE_ACK : WIRE_NON;
     uint16_t mid = request->type == WIRE_CON && !separate ? request->mid : origin->next_mid++;
@@ -273,7 +291,7 @@ static void answer_later(struct origin *origin, const union address *peer,
     if (slot->len == 0) {
         return;
     }
-    origin->free_slot = slot->next_free;
+    claim_slot(origin, number);
     slot->peer = *peer;
     slot->key = seen->key;
     slot->mid = mid;
@@ -402,9 +420,7 @@ static int open_tables(struct origin *origin)
         batch_new(BATCH_MAX, &origin->in) != 0 || batch_new(BATCH_MAX, &origin->out) != 0) {
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < SLOTS; i++) {
-        origin->slots[i].next_free = i + 1 < SLOTS ? i + 1 : NO_SLOT;
-    }
+    origin->free_slot = NO_SLOT;
     memset(origin->slot_of_mid, 0xff, MIDS * sizeof(*origin->slot_of_mid)); /* NO_SLOT each */
     origin->now_ms = clock_now_ns() / NS_PER_MS;
     return wheel_init(&origin->wheel, SLOTS, origin->now_ms);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What comes back to the load: whose answer it is, and whether it is the right one. */
+#include "echo.h"
+#include "load_state.h"
+
+#include <string.h>
+
+static void send_empty(struct load *load, uint32_t client, uint32_t endpoint, enum wire_type type,
+                       uint16_t mid)
+{
+    uint8_t bytes[WIRE_HEADER_LEN];
+    struct wire_writer writer;
+
+    wire_begin(&writer, bytes, sizeof(bytes), type, WIRE_EMPTY, mid, (struct view){0});
+    link_send(load->link, client, endpoint, bytes, writer.len);
+}
+
+static void count_reason(struct load_counters *counters, const struct wire_message *message)
+{
+    char text[LOAD_TEXT_MAX] = "";
+    size_t len =
+        message->payload.len < LOAD_TEXT_MAX - 1 ? message->payload.len : LOAD_TEXT_MAX - 1;
+    unsigned at = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        uint8_t byte = message->payload.data[i];
+        text[i] = byte >= 0x20 && byte < 0x7f ? (char)byte : '?';
+    }
+    while (at < counters->reason_count && (counters->reasons[at].code != message->code ||
+                                           strcmp(counters->reasons[at].text, text) != 0)) {
+        at++;
+    }
+    if (at == LOAD_REASONS_MAX) {
+        return; /* the codes are counted all the same */
+    }
+    if (at == counters->reason_count) {
+        counters->reason_count++;
+        counters->reasons[at].code = message->code;
+        memcpy(counters->reasons[at].text, text, sizeof(text));
+    }
+    counters->reasons[at].count++;
+}
+
+/* Does the payload say what was asked? Errors and 2.03 have no echo line. */
+static bool answers(const struct load *load, const struct pending *request,
+                    const struct wire_message *message)
+{
+    struct echo_line line;
+    struct wording wording;
+
+    if (!load->options->check || WIRE_CODE_CLASS(message->code) != 2 ||
+        message->code == WIRE_CODE(2, 3)) {
+        return true;
+    }
+    request_word(load->options, request, &wording);
+    echo_begin(&line, request->method);
+    for (unsigned i = 0; i < wording.resource.segment_count; i++) {
+        echo_add_path(&line, wording.resource.segments[i]);
+    }
+    if (wording.resource.query.len > 0) {
+        echo_add_query(&line, wording.resource.query);
+    }
+    echo_end(&line, wording.payload);
+    return echo_matches(&line, message->payload);
+}
+
+/* An answer to no request of this client: once more, too late, or somebody else's? */
+static void on_stray(struct load *load, uint32_t client, const struct wire_message *message,
+                     bool other)
+{
+    uint64_t key = pending_token_key(message->token);
+    const struct load_recent *recent = &load->recent[random_mix(key) % LOAD_RECENT];
+    bool known = recent->used && recent->token_key == key;
+
+    if (known && recent->client == client) {
+        load->result.counters.late++;
+    } else if (known || other) {
+        load->result.counters.wrong_client++;
+    } else {
+        load->result.counters.unknown++;
+    }
+}
+
+static void on_answer(struct load *load, uint32_t number, const struct wire_message *message)
+{
+    struct load_counters *counters = &load->result.counters;
+    const struct pending *request = &load->pending.requests[number];
+
+    counters->codes[message->code]++;
+    if (WIRE_CODE_CLASS(message->code) >= 4) {
+        count_reason(counters, message);
+    }
+    load_end_request(load, number, answers(load, request, message) ? END_ANSWERED : END_WRONG);
+}
+
+static void on_response(struct load *load, uint32_t client, uint32_t endpoint,
+                        const struct wire_message *message)
+{
+    uint64_t key = pending_mid_key(client, endpoint, message->mid) + 1;
+    uint64_t *acked = &load->acked[random_mix(key) % LOAD_ACKED];
+    bool other;
+    uint32_t number = pending_find_token(&load->pending, client, message->token, &other);
+
+    if (message->type == WIRE_CON && *acked == key) {
+        send_empty(load, client, endpoint, WIRE_ACK, message->mid); /* our ACK was lost */
+        load->result.counters.late++;
+        return;
+    }
+    if (number == INDEX_NONE) {
+        on_stray(load, client, message, other);
+        if (message->type == WIRE_CON) {
+            send_empty(load, client, endpoint, WIRE_RST, message->mid);
+        }
+        return;
+    }
+    if (message->type == WIRE_ACK && load->pending.requests[number].mid != message->mid) {
+        load->result.counters.wrong_mid++;
+        return;
+    }
+    if (message->type == WIRE_CON) {
+        *acked = key;
+        send_empty(load, client, endpoint, WIRE_ACK, message->mid);
+    }
+    on_answer(load, number, message);
+}
+
+static void on_empty(struct load *load, uint32_t client, uint32_t endpoint,
+                     const struct wire_message *message)
+{
+    uint32_t number = pending_find_mid(&load->pending, client, endpoint, message->mid);
+
+    if (message->type == WIRE_CON) {
+        send_empty(load, client, endpoint, WIRE_RST, message->mid); /* a ping */
+    } else if (number != INDEX_NONE && message->type == WIRE_RST) {
+        load_end_request(load, number, END_RESET);
+    } else if (number != INDEX_NONE && message->type == WIRE_ACK &&
+               load->pending.requests[number].state == PENDING_SENT) {
+        load->pending.requests[number].state = PENDING_ACKED;
+        load_set_timer(load, number, load->options->timeout_ns);
+    }
+}
+
+void answer_on_message(void *context, uint32_t client, uint32_t endpoint, const uint8_t *data,
+                       size_t len)
+{
+    struct load *load = context;
+    struct wire_message message;
+
+    if (!wire_decode(data, len, &message)) {
+        load->result.counters.malformed++;
+    } else if (message.code == WIRE_EMPTY) {
+        on_empty(load, client, endpoint, &message);
+    } else if (WIRE_CODE_CLASS(message.code) >= 2 && message.type != WIRE_RST) {
+        on_response(load, client, endpoint, &message);
+    } else {
+        load->result.counters.malformed++; /* nobody sends us requests */
+    }
+}
