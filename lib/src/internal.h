@@ -163,7 +163,7 @@ bool cri__is_scheme_name_any_case(struct cri_slice name);
  */
 const char *cri__check_full_path(const struct cri *cri);
 
-/* --- cbor_decode.c --- */
+/* --- decode.c --- */
 
 /*
  * Decode a CRI-local-part, [path, ?query] of section 8.3, at the start of encoded;

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CRI references from CBOR.
+ *
+ * How it works: one function per rule of the CDDL (Figure 2 of the draft), each of
+ * which asks the reader for the next item where the rule needs one. Depth is fixed
+ * by the grammar: sections, lists, items, pieces. What the CDDL does not say is
+ * checked where the item is at hand, so that every fault has its place.
+ */
+#include "internal.h"
+
+struct decoder {
+    struct cri__reader in;
+    struct cri cri;
+    bool strict;
+    bool is_raw;          /* See cri__decode_raw(). */
+    uint32_t allowed;     /* CRI_FEATURE_* that are on. */
+    struct cri_fault off; /* Where a feature that is off was used first; rule NULL: nowhere. */
+    size_t section_at;    /* Of the section read last. */
+    size_t path_at;       /* Of the path section, or of the array. */
+    struct cri_fault *ret_fault;
+};
+
+static enum cri_error fail_at(struct decoder *d, enum cri_error error, size_t offset,
+                              const char *rule)
+{
+    return cri__fail(d->ret_fault, error, offset, rule);
+}
+
+/* The item that was read last is the one that is wrong. */
+static enum cri_error fail(struct decoder *d, enum cri_error error, const char *rule)
+{
+    return cri__fail(d->ret_fault, error, d->in.at, rule);
+}
+
+/* Features that are off count only once the whole turns out well-formed (FEAT-6). */
+static void use_feature(struct decoder *d, uint32_t feature, const char *rule)
+{
+    d->cri.features |= feature;
+    if ((d->allowed & feature) == 0 && d->off.rule == NULL) {
+        d->off.offset = d->in.at;
+        d->off.rule = rule;
+    }
+}
+
+/* Refuse what has no place anywhere in a CRI, each with its own error. */
+static enum cri_error check_kind(struct decoder *d)
+{
+    switch (d->in.kind) {
+    case CRI__INDEFINITE:
+        return fail(d, CRI_ERR_INDEFINITE, "indefinite length");
+    case CRI__BREAK:
+        return fail(d, CRI_ERR_CBOR, "break outside of indefinite length");
+    case CRI__TAG:
+        return fail(d, CRI_ERR_TAG, "tag not enabled");
+    case CRI__SIMPLE:
+        return fail(d, CRI_ERR_TAG, "simple value not enabled");
+    case CRI__UINT:
+    case CRI__NINT:
+    case CRI__BYTES:
+    case CRI__TEXT:
+    case CRI__ARRAY:
+    case CRI__MAP:
+    case CRI__FALSE:
+    case CRI__TRUE:
+    case CRI__NULL:
+    case CRI__FLOAT:
+    case CRI__END:
+        break;
+    }
+    if (d->strict && cri__head_is_long(&d->in)) {
+        return fail(d, CRI_ERR_NOT_STRICT, "head longer than needed");
+    }
+    return CRI_OK;
+}
+
+static enum cri_error next(struct decoder *d)
+{
+    enum cri_error error = cri__read(&d->in, d->ret_fault);
+    if (error == CRI_OK && (d->in.kind >= CRI__TAG || d->strict)) {
+        error = check_kind(d);
+    }
+    return error;
+}
+
+/* Next item of an array of which *left are to come; CRI__END when there is none. */
+static enum cri_error next_of(struct decoder *d, uint64_t *left)
+{
+    if (*left == 0) {
+        d->in.at = d->in.pos;
+        d->in.kind = CRI__END;
+        return CRI_OK;
+    }
+    --*left;
+    return next(d);
+}
+
+/* Error for a text that is not UTF-8, or under strict checking not in NFC. */
+static enum cri_error check_unicode(struct decoder *d, struct cri_slice text)
+{
+    size_t good = cri__utf8_span(text.data, text.len);
+    if (good < text.len) {
+        return fail_at(d, CRI_ERR_UTF8, d->in.pos - text.len + good, "text is not valid UTF-8");
+    }
+    if (d->strict && !cri__is_nfc(text)) {
+        return fail(d, CRI_ERR_NFC, "text is not in Normalization Form C");
+    }
+    return CRI_OK;
+}
+
+static enum cri_error text(struct decoder *d, enum cri__component component)
+{
+    struct cri_slice string = d->in.string;
+
+    if (component == CRI__LABEL && !d->is_raw) {
+        size_t offset = 0;
+        const char *rule = NULL;
+        enum cri_error error = cri__check_label(string, &offset, &rule);
+        if (error != CRI_OK) {
+            return fail_at(d, error, d->in.pos - string.len + offset, rule);
+        }
+    }
+    return check_unicode(d, string);
+}
+
+/* text-pet-sequence = [?text1, ((+(pet1, text1), ?pet1) // pet1)]   (section 7.2) */
+static enum cri_error pet(struct decoder *d, enum cri__component component,
+                          struct cri_item *ret_item)
+{
+    uint64_t left = d->in.arg;
+    size_t array_at = d->in.at;
+    size_t start = d->in.pos;
+    bool has_bytes = false;
+    enum cri__kind previous = CRI__END;
+
+    use_feature(d, CRI_FEATURE_TEXT_OR_PET, "text-or-pet is off");
+    while (left > 0) {
+        enum cri_error error = next_of(d, &left);
+        if (error != CRI_OK) {
+            return error;
+        }
+        if (d->in.kind != CRI__TEXT && d->in.kind != CRI__BYTES) {
+            return fail(d, CRI_ERR_STRUCTURE, "neither text nor bytes in a text-pet-sequence");
+        }
+        if (d->in.kind == previous) {
+            return fail(d, CRI_ERR_PET, "text and bytes do not alternate");
+        }
+        if (d->in.string.len == 0) {
+            return fail(d, CRI_ERR_PET, "empty string in a text-pet-sequence");
+        }
+        previous = d->in.kind;
+        if (previous == CRI__TEXT) {
+            error = text(d, component);
+            if (error != CRI_OK) {
+                return error;
+            }
+            continue;
+        }
+        has_bytes = true;
+        size_t good = cri__pet_minimal_span(d->in.string);
+        if (good < d->in.string.len) {
+            return fail_at(d, CRI_ERR_PET, d->in.pos - d->in.string.len + good,
+                           "percent-encoded bytes that belong in text");
+        }
+    }
+    if (!has_bytes) {
+        return fail_at(d, CRI_ERR_PET, array_at, "text-pet-sequence without bytes");
+    }
+    *ret_item =
+        (struct cri_item){.is_pet = true, .pieces = {d->in.data + start, d->in.pos - start}};
+    return CRI_OK;
+}
+
+/* text-or-pet, the item read last being its first. */
+static enum cri_error text_or_pet(struct decoder *d, enum cri__component component,
+                                  struct cri_item *ret_item)
+{
+    if (d->in.kind == CRI__TEXT) {
+        *ret_item = (struct cri_item){.text = d->in.string};
+        return text(d, component);
+    }
+    if (d->in.kind == CRI__ARRAY) {
+        return pet(d, component, ret_item);
+    }
+    return fail(d, CRI_ERR_STRUCTURE, "neither text nor a text-pet-sequence");
+}
+
+/* scheme-id, scheme-name, null, true or 0..127; see which element of the array is left. */
+static enum cri_error first_section(struct decoder *d, bool *ret_is_discard)
+{
+    *ret_is_discard = false;
+    d->cri.discard = CRI_DISCARD_ALL;
+    switch ((int)d->in.kind) { /* NOLINT: most kinds have no place here */
+    case CRI__NINT:
+        d->cri.scheme = CRI_SCHEME_ID;
+        d->cri.scheme_number = d->in.arg;
+        return CRI_OK;
+    case CRI__TEXT:
+        if (!(d->is_raw ? cri__is_scheme_name_any_case(d->in.string)
+                        : cri__is_scheme_name(d->in.string))) {
+            return fail(d, CRI_ERR_SCHEME, "not a scheme name in lower case");
+        }
+        use_feature(d, CRI_FEATURE_SCHEME_NAME, "scheme-name is off");
+        d->cri.scheme = CRI_SCHEME_NAME;
+        d->cri.scheme_name = d->in.string;
+        return CRI_OK;
+    case CRI__NULL:
+        return CRI_OK;
+    case CRI__TRUE:
+        *ret_is_discard = true;
+        return CRI_OK;
+    case CRI__UINT:
+        if (d->in.arg >= CRI_DISCARD_ALL) {
+            return fail(d, CRI_ERR_STRUCTURE, "discard over 127");
+        }
+        *ret_is_discard = true;
+        d->cri.discard = (uint16_t)d->in.arg;
+        return CRI_OK;
+    default:
+        return fail(d, CRI_ERR_STRUCTURE, "first section is neither scheme nor discard");
+    }
+}
+
+/* The labels of a host-name, the item read last being the first; stops after them. */
+static enum cri_error host_name(struct decoder *d, uint64_t *left)
+{
+    size_t start = d->in.at;
+    size_t count = 0;
+
+    d->cri.authority = CRI_AUTHORITY_HOST_NAME;
+    while (d->in.kind == CRI__TEXT || d->in.kind == CRI__ARRAY) {
+        struct cri_item label;
+        enum cri_error error = text_or_pet(d, CRI__LABEL, &label);
+        if (error == CRI_OK) {
+            error = next_of(d, left);
+        }
+        if (error != CRI_OK) {
+            return error;
+        }
+        count++;
+    }
+    if (count == 0) {
+        return fail(d, CRI_ERR_AUTHORITY, "host without labels");
+    }
+    d->cri.labels.is_set = true;
+    d->cri.labels.count = count;
+    d->cri.labels.encoded = cri__slice(d->in.data + start, d->in.at - start);
+    if (!d->is_raw && cri__labels_spell_address(&d->cri.labels)) {
+        return fail_at(d, CRI_ERR_HOST, start, "host labels spell an IP address");
+    }
+    return CRI_OK;
+}
+
+/* host-ip = (bytes .size (4/16), ?zone-id), the bytes having been read; stops after it. */
+static enum cri_error host_ip(struct decoder *d, uint64_t *left)
+{
+    if (d->in.string.len != 4 && d->in.string.len != 16) {
+        return fail(d, CRI_ERR_HOST, "IP address of neither 4 nor 16 bytes");
+    }
+    d->cri.authority = CRI_AUTHORITY_HOST_IP;
+    d->cri.ip = d->in.string;
+    enum cri_error error = next_of(d, left);
+    if (error != CRI_OK || d->in.kind != CRI__TEXT) {
+        return error;
+    }
+    use_feature(d, CRI_FEATURE_ZONE_ID, "zone-id is off");
+    d->cri.has_zone = true;
+    d->cri.zone = d->in.string;
+    error = check_unicode(d, d->in.string);
+    return error == CRI_OK ? next_of(d, left) : error;
+}
+
+/* authority = [?userinfo, host, ?port], the array's head having been read. */
+static enum cri_error authority_array(struct decoder *d)
+{
+    uint64_t left = d->in.arg;
+    enum cri_error error = next_of(d, &left);
+
+    if (error == CRI_OK && d->in.kind == CRI__FALSE) {
+        use_feature(d, CRI_FEATURE_USERINFO, "userinfo is off");
+        d->cri.has_userinfo = true;
+        error = next_of(d, &left);
+        if (error == CRI_OK) {
+            error = text_or_pet(d, CRI__USERINFO, &d->cri.userinfo);
+        }
+        if (error == CRI_OK) {
+            error = next_of(d, &left);
+        }
+    }
+    if (error == CRI_OK) {
+        error = d->in.kind == CRI__BYTES ? host_ip(d, &left) : host_name(d, &left);
+    }
+    if (error == CRI_OK && d->in.kind == CRI__UINT) {
+        if (d->in.arg > UINT16_MAX) {
+            return fail(d, CRI_ERR_AUTHORITY, "port over 65535");
+        }
+        d->cri.has_port = true;
+        d->cri.port = (uint16_t)d->in.arg;
+        error = next_of(d, &left);
+    }
+    if (error == CRI_OK && d->in.kind != CRI__END) {
+        return fail(d, CRI_ERR_STRUCTURE, "unexpected item in the authority");
+    }
+    return error;
+}
+
+static enum cri_error authority_section(struct decoder *d)
+{
+    switch ((int)d->in.kind) { /* NOLINT: most kinds have no place here */
+    case CRI__ARRAY:
+        return authority_array(d);
+    case CRI__TRUE:
+        use_feature(d, CRI_FEATURE_NO_AUTHORITY, "no-authority is off");
+        d->cri.authority = CRI_AUTHORITY_ROOTLESS;
+        return CRI_OK;
+    case CRI__NULL:
+        if (!cri_is_full(&d->cri)) {
+            return fail(d, CRI_ERR_STRUCTURE, "scheme and authority both null");
+        }
+        return CRI_OK;
+    default:
+        return fail(d, CRI_ERR_STRUCTURE, "authority is neither array, null nor true");
+    }
+}
+
+/* path = [*text-or-pet] or query likewise, or null. */
+static enum cri_error list_section(struct decoder *d, enum cri__component component,
+                                   struct cri_list *ret_list)
+{
+    if (d->in.kind == CRI__NULL) {
+        return CRI_OK;
+    }
+    if (d->in.kind != CRI__ARRAY) {
+        return fail(d, CRI_ERR_STRUCTURE,
+                    component == CRI__SEGMENT ? "path is neither array nor null"
+                                              : "query is neither array nor null");
+    }
+    uint64_t left = d->in.arg;
+    size_t start = d->in.pos;
+    ret_list->count = (size_t)left;
+    while (left > 0) {
+        struct cri_item item;
+        enum cri_error error = next_of(d, &left);
+        if (error == CRI_OK) {
+            error = text_or_pet(d, component, &item);
+        }
+        if (error != CRI_OK) {
+            return error;
+        }
+        if (component == CRI__SEGMENT && !item.is_pet && cri__is_dot_segment(item.text)) {
+            return fail(d, CRI_ERR_PATH, "dot-segment in the path");
+        }
+    }
+    ret_list->is_set = true;
+    ret_list->encoded = cri__slice(d->in.data + start, d->in.pos - start);
+    return CRI_OK;
+}
+
+static enum cri_error fragment_section(struct decoder *d)
+{
+    if (d->in.kind == CRI__NULL) {
+        return CRI_OK; /* A trailing null; refused where all sections are. */
+    }
+    d->cri.has_fragment = true;
+    return text_or_pet(d, CRI__FRAGMENT, &d->cri.fragment);
+}
+
+static enum cri_error next_section(struct decoder *d, uint64_t *left)
+{
+    enum cri_error error = next_of(d, left);
+    d->section_at = d->in.at;
+    return error;
+}
+
+/* The sections behind scheme and authority, or behind discard. */
+static enum cri_error local_part(struct decoder *d, uint64_t left)
+{
+    enum cri_error error = CRI_OK;
+
+    if (left > 0) {
+        error = next_section(d, &left);
+        d->path_at = d->in.at;
+        if (error == CRI_OK) {
+            error = list_section(d, CRI__SEGMENT, &d->cri.path);
+        }
+    }
+    if (error == CRI_OK && left > 0) {
+        error = next_section(d, &left);
+        if (error == CRI_OK) {
+            error = list_section(d, CRI__PARAMETER, &d->cri.query);
+        }
+    }
+    if (error == CRI_OK && left > 0) {
+        error = next_section(d, &left);
+        if (error == CRI_OK) {
+            error = fragment_section(d);
+        }
+    }
+    return error;
+}
+
+/* Section 5.1 wants defaults removed at the end; only null is refused always (AMB-1). */
+static enum cri_error check_end(struct decoder *d, uint64_t count, bool is_discard)
+{
+    const struct cri *cri = &d->cri;
+
+    if (d->in.data[d->section_at] == 0xf6) {
+        return fail_at(d, CRI_ERR_TRAILING_DEFAULT, d->section_at, "trailing null");
+    }
+    if (!d->strict) {
+        return CRI_OK;
+    }
+    bool is_append = is_discard && cri->discard == 0;
+    if (count == 1 && is_append) {
+        return fail_at(d, CRI_ERR_TRAILING_DEFAULT, d->section_at, "lone discard 0");
+    }
+    /* AMB-5: behind discard 0 an empty array changes what the reference resolves to. */
+    uint64_t path_count = is_discard ? 2 : 3;
+    bool ends_with_path = count == path_count && cri->path.count == 0;
+    bool ends_with_query = count == path_count + 1 && cri->query.count == 0;
+    if ((ends_with_path && !is_append) || (ends_with_query && (!is_append || cri->path.is_set))) {
+        return fail_at(d, CRI_ERR_TRAILING_DEFAULT, d->section_at, "trailing empty array");
+    }
+    return CRI_OK;
+}
+
+/* What a scheme entails: a null list is an empty one (AMB-2), and the rules of section 2.3. */
+static enum cri_error finish_full(struct decoder *d)
+{
+    struct cri *cri = &d->cri;
+
+    cri->path.is_set = true;
+    cri->query.is_set = true;
+    if (cri->authority == CRI_AUTHORITY_HOST_NAME || cri->authority == CRI_AUTHORITY_HOST_IP) {
+        return CRI_OK;
+    }
+    d->in.at = d->path_at;
+    use_feature(d, CRI_FEATURE_NO_AUTHORITY, "no-authority is off");
+    const char *rule = cri__check_full_path(cri);
+    return rule == NULL ? CRI_OK : fail_at(d, CRI_ERR_PATH, d->path_at, rule);
+}
+
+/* CRI-Reference (Figure 2), the head of the array having been read. */
+static enum cri_error reference(struct decoder *d)
+{
+    uint64_t count = d->in.arg;
+    uint64_t left = count;
+    size_t array_at = d->in.at;
+    bool is_discard = false;
+
+    if (count == 0) {
+        return CRI_OK; /* The same as [0]: section 5.2. */
+    }
+    enum cri_error error = next_section(d, &left);
+    if (error == CRI_OK) {
+        error = first_section(d, &is_discard);
+    }
+    if (error != CRI_OK) {
+        return error;
+    }
+    if (count > (is_discard ? 4 : 5)) {
+        return fail_at(d, CRI_ERR_STRUCTURE, array_at, "too many sections");
+    }
+    if (!is_discard && left > 0) {
+        error = next_section(d, &left);
+        if (error == CRI_OK) {
+            error = authority_section(d);
+        }
+    }
+    if (error == CRI_OK) {
+        error = local_part(d, left);
+    }
+    if (error == CRI_OK) {
+        error = check_end(d, count, is_discard);
+    }
+    if (error == CRI_OK && cri_is_full(&d->cri)) {
+        error = finish_full(d);
+    }
+    return error;
+}
+
+/* The head of the outer array, behind tag 99 where that is allowed. */
+static enum cri_error outer_array(struct decoder *d, bool allow_tag99)
+{
+    enum cri_error error = cri__read(&d->in, d->ret_fault);
+
+    if (error == CRI_OK && allow_tag99 && d->in.kind == CRI__TAG && d->in.arg == CRI_TAG) {
+        error = cri__read(&d->in, d->ret_fault);
+    }
+    if (error == CRI_OK) {
+        error = check_kind(d);
+    }
+    if (error == CRI_OK && d->in.kind != CRI__ARRAY) {
+        return fail(d, CRI_ERR_STRUCTURE, "not an array");
+    }
+    return error;
+}
+
+static enum cri_error decode(struct decoder *d, struct cri_slice encoded,
+                             const struct cri_decode_options *options, struct cri *ret_cri)
+{
+    static const struct cri_decode_options default_options = {.features = CRI_FEATURES_ALL};
+
+    if (options == NULL) {
+        options = &default_options;
+    }
+    d->in.data = encoded.data;
+    d->in.len = encoded.len;
+    d->strict = options->strict;
+    d->allowed = options->features;
+    enum cri_error error = outer_array(d, options->allow_tag99);
+    if (error == CRI_OK) {
+        error = reference(d);
+    }
+    if (error != CRI_OK) {
+        return error;
+    }
+    if (d->in.pos < encoded.len) {
+        return fail_at(d, CRI_ERR_TRAILING_BYTES, d->in.pos, "bytes after the end of the array");
+    }
+    if (d->off.rule != NULL) {
+        return fail_at(d, CRI_ERR_FEATURE, d->off.offset, d->off.rule);
+    }
+    *ret_cri = d->cri;
+    return CRI_OK;
+}
+
+enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_options *options,
+                          struct cri *ret_cri, struct cri_fault *ret_fault)
+{
+    struct decoder d = {.ret_fault = ret_fault};
+    return decode(&d, encoded, options, ret_cri);
+}
+
+enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
+                               struct cri_fault *ret_fault)
+{
+    struct decoder d = {.ret_fault = ret_fault, .is_raw = true};
+    return decode(&d, encoded, NULL, ret_cri);
+}
+
+/* CRI-local-part = [path, ?query] (section 8.3) */
+enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
+                                      struct cri_list *ret_path, struct cri_list *ret_query,
+                                      size_t *ret_extent, struct cri_fault *ret_fault)
+{
+    struct decoder d = {.ret_fault = ret_fault, .strict = strict, .allowed = CRI_FEATURES_ALL};
+
+    d.in.data = encoded.data;
+    d.in.len = encoded.len;
+    enum cri_error error = outer_array(&d, false);
+    if (error != CRI_OK) {
+        return error;
+    }
+    const uint64_t count = d.in.arg;
+    if (count < 1 || count > 2) {
+        return fail(&d, CRI_ERR_STRUCTURE, "a local part has a path and perhaps a query");
+    }
+    error = local_part(&d, count);
+    if (error != CRI_OK) {
+        return error;
+    }
+    if (!d.cri.path.is_set || (count == 2 && !d.cri.query.is_set)) {
+        return fail_at(&d, CRI_ERR_STRUCTURE, d.section_at, "null in a local part");
+    }
+    if (strict && count == 2 && d.cri.query.count == 0) {
+        return fail_at(&d, CRI_ERR_TRAILING_DEFAULT, d.section_at, "trailing empty array");
+    }
+    *ret_path = d.cri.path;
+    *ret_query = d.cri.query;
+    *ret_extent = d.in.pos;
+    return CRI_OK;
+}
+
+enum cri_error cri_decode_next(struct cri_slice *rest, const struct cri_decode_options *options,
+                               struct cri *ret_cri, struct cri_slice *ret_item,
+                               struct cri_fault *ret_fault)
+{
+    size_t extent;
+    enum cri_error error = cri_skip(*rest, &extent, ret_fault);
+
+    if (error != CRI_OK) {
+        return error;
+    }
+    struct cri_slice item = cri__slice(rest->data, extent);
+    rest->data += extent;
+    rest->len -= extent;
+    if (ret_item != NULL) {
+        *ret_item = item;
+    }
+    return cri_decode(item, options, ret_cri, ret_fault);
+}
