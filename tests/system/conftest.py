@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fixtures of the system tests. Run them with ctest, or by hand:
+
+    CRIPROXYD=build/asan/daemon/criproxyd /usr/bin/python3 -m pytest tests/system
+"""
+
+import os
+import random
+import socket
+
+import pytest
+
+from coap_wire import Origin
+from processes import CoapServer, Proxy, libcoap_tool, program
+
+
+def pytest_configure(config):
+    if not os.access(program("criproxyd"), os.X_OK):
+        raise pytest.UsageError("criproxyd is not built: %s" % program("criproxyd"))
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            sock.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+def addresses_of_localhost():
+    try:
+        found = socket.getaddrinfo("localhost", 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return ()
+    hosts = dict.fromkeys(entry[4][0] for entry in found)
+    return tuple(host for host in hosts if ":" not in host or has_ipv6())
+
+
+LOOPBACK = ("127.0.0.1", "::1") if has_ipv6() else ("127.0.0.1",)
+LOCALHOST = addresses_of_localhost()
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="this host has no IPv6")
+needs_localhost = pytest.mark.skipif(not LOCALHOST, reason="localhost does not resolve here")
+needs_libcoap = pytest.mark.skipif(
+    not (libcoap_tool("coap-client") and libcoap_tool("coap-server")),
+    reason="libcoap's tools are not installed")
+
+# The three ways to say where an origin is, for parametrize.
+HOSTS = [
+    pytest.param("127.0.0.1", id="ipv4"),
+    pytest.param("::1", id="ipv6", marks=needs_ipv6),
+    pytest.param("localhost", id="name", marks=needs_localhost),
+]
+
+
+def hosts_of(name):
+    """The addresses an origin has to listen on to be found under that host."""
+    return LOCALHOST if name == "localhost" else (name,)
+
+
+@pytest.fixture
+def start_proxy():
+    """Starts proxies with settings of the test's own; each has to end cleanly."""
+    proxies = []
+
+    def start(*arguments, listen=LOOPBACK):
+        proxies.append(Proxy(*arguments, listen=listen))
+        return proxies[-1]
+
+    yield start
+    for running in proxies:
+        running.stop_cleanly()
+
+
+@pytest.fixture(scope="module")
+def proxy():
+    """One proxy with the default settings, for all tests of a file."""
+    running = Proxy(listen=LOOPBACK)
+    yield running
+    running.stop_cleanly()
+
+
+@pytest.fixture(scope="module")
+def plain_proxy():
+    """As `proxy`, without Hop-Limit insertion: what CONFORMANCE appendix B assumes."""
+    running = Proxy("--set", "proxy.hop-limit=no", listen=LOOPBACK)
+    yield running
+    running.stop_cleanly()
+
+
+@pytest.fixture
+def client(proxy):
+    with proxy.client() as running:
+        yield running
+
+
+@pytest.fixture
+def plain_client(plain_proxy):
+    with plain_proxy.client() as running:
+        yield running
+
+
+@pytest.fixture
+def origin():
+    with Origin() as running:
+        yield running
+
+
+@pytest.fixture
+def start_origin():
+    origins = []
+
+    def start(*arguments, **more):
+        origins.append(Origin(*arguments, **more))
+        return origins[-1]
+
+    yield start
+    for running in origins:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def coap_server():
+    """libcoap's coap-server, by host; started when first asked for."""
+    servers = {}
+
+    def at(host="127.0.0.1"):
+        address = hosts_of(host)[0]
+        if address not in servers:
+            servers[address] = CoapServer(address)
+        return servers[address]
+
+    yield at
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.fixture
+def chance():
+    """Randomness that can be had again: CRIPROXY_TEST_SEED repeats a run."""
+    seed = int(os.environ.get("CRIPROXY_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    print("CRIPROXY_TEST_SEED=%d" % seed)  # pytest shows it when the test fails
+    return random.Random(seed)

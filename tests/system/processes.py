@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The processes that the system tests run: criproxyd and libcoap's two tools.
+
+Each is started with a port that is free, awaited by what it prints or binds, and
+ended by its own process id.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from coap_wire import PATIENCE_S, Client, family_of
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def program(name):
+    """criproxyd or cri: what CMake says it built, else the asan preset's."""
+    folder = {"criproxyd": "daemon", "cri": "tools"}[name]
+    default = os.path.join(ROOT, "build", "asan", folder, name)
+    return os.environ.get(name.upper(), default)
+
+
+def libcoap_tool(name):
+    """coap-client or coap-server, under one of the names that Debian gives them."""
+    for candidate in (name + "-notls", name, name + "-openssl", name + "-gnutls"):
+        path = shutil.which(candidate)
+        if path:
+            return path
+    return None
+
+
+class Proxy:
+    """A running criproxyd."""
+
+    def __init__(self, *arguments, listen=("127.0.0.1", "::1")):
+        command = [program("criproxyd")]
+        for host in listen:
+            command += ["--listen", "coap://%s:0" % ("[%s]" % host if ":" in host else host)]
+        command += arguments
+        self.log = []
+        self._changed = threading.Condition()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace")
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.wait_for_line(r"^ready\b")
+        self.addresses = {}
+        for line in self.log:
+            match = re.match(r"listening\b.*\buri=\"?coap://(\[([^\]]+)\]|([^:/]+)):(\d+)", line)
+            if match:
+                host = match[2] or match[3]
+                self.addresses.setdefault(family_of(host), (host, int(match[4])))
+        assert len(self.addresses) == len(listen), self.text
+
+    def _read(self):
+        for line in self.process.stdout:
+            with self._changed:
+                self.log.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self.log.append("[end of output]")
+            self._changed.notify_all()
+
+    @property
+    def text(self):
+        return "\n".join(self.log)
+
+    def wait_for_line(self, pattern, patience_s=PATIENCE_S):
+        """The first line of the log that matches, awaited."""
+        def found():
+            return next((line for line in self.log if re.search(pattern, line)), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or "[end of output]" in self.log, patience_s)
+            line = found()
+        assert line is not None, "no line matches %r in:\n%s" % (pattern, self.text)
+        return line
+
+    def address(self, host="127.0.0.1"):
+        return self.addresses[family_of(host)]
+
+    def client(self, host="127.0.0.1"):
+        return Client(self.address(host))
+
+    def assert_alive(self):
+        """It still answers a ping, after whatever was sent to it before."""
+        with self.client() as client:
+            client.ping()
+        assert self.process.poll() is None, self.text
+
+    def stop(self):
+        """SIGTERM; the exit status, 0 after a stop without a sanitizer's complaint."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError("no end within %s s of SIGTERM:\n%s" % (PATIENCE_S, self.text))
+        finally:
+            self._reader.join(PATIENCE_S)
+            self.process.stdout.close()
+        return status
+
+    def stop_cleanly(self):
+        status = self.stop()
+        assert status == 0, "exit status %d:\n%s" % (status, self.text)
+        for word in ("ERROR: ", "runtime error:", "WARNING: ThreadSanitizer"):
+            assert word not in self.text, self.text
+
+
+def run_criproxyd(*arguments, patience_s=PATIENCE_S):
+    """Runs criproxyd to its end; for what does not serve."""
+    return subprocess.run(
+        [program("criproxyd"), *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=patience_s, check=False)
+
+
+class CoapServer:
+    """libcoap's coap-server on a free port of one address."""
+
+    def __init__(self, host="127.0.0.1"):
+        self.host = host
+        for _ in range(20):
+            with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
+                sock.bind((host, 0))
+                self.port = sock.getsockname()[1]
+            # It gives up or binds at once; in the rare race for the port, once more.
+            self.process = subprocess.Popen(
+                [libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100"],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if self._answers():
+                return
+            self.stop()
+        raise AssertionError("coap-server does not come up")
+
+    def _answers(self):
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None and time.monotonic() < deadline:
+            with Client((self.host, self.port)) as client:
+                mid = client.next_mid()
+                try:
+                    client.send(bytes([0x40, 0, mid >> 8, mid & 255]))
+                    client.receive(0.1)
+                    return True
+                except ConnectionError:
+                    select.select([], [], [], 0.02)  # not bound yet: look again soon
+                except TimeoutError:
+                    pass
+        return False
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(PATIENCE_S)
+
+
+class CoapAnswer:
+    """What libcoap's coap-client sent and got, read from its debug output."""
+
+    def __init__(self, output, payload):
+        self.output = output
+        self.payload = payload
+        self.sent = None
+        self.code = None
+        self.options = None
+        incoming = False
+        for line in output.splitlines():
+            if "received" in line or " sent " in line:
+                incoming = "received" in line
+            match = re.match(r"v:1 t:(\w+) c:(\S+) i:\w+ \{\w*\} \[(.*?)\](?: ::|$)", line)
+            if match and not incoming and self.sent is None:
+                self.sent = match[3].strip()
+            elif match and incoming and match[2] != "0.00":
+                self.code = match[2]
+                self.options = match[3].strip()
+
+
+def coap_client(*arguments, wait_s=PATIENCE_S):
+    """Runs libcoap's coap-client once and reads its answer."""
+    with tempfile.NamedTemporaryFile() as file:
+        # Error responses have no body in the file: they are in the debug output.
+        command = [libcoap_tool("coap-client"), "-v", "7", "-B", str(int(wait_s)),
+                   "-o", file.name, *arguments]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=wait_s + 5, check=False)
+        answer = CoapAnswer(done.stdout.decode("utf-8", "replace"), file.read())
+    answer.command = command
+    return answer

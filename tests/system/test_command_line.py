@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""criproxyd's command line, configuration file, start and stop."""
+
+import re
+import signal
+import socket
+
+import pytest
+
+from conftest import LOOPBACK, needs_ipv6
+from coap_wire import Origin
+from processes import run_criproxyd
+from target import Target
+
+
+def test_version_and_help():
+    """DESIGN 7: --version and --help print to standard output and exit 0."""
+    version = run_criproxyd("--version")
+    assert (version.returncode, version.stderr) == (0, "")
+    assert re.search(r"criproxyd \d+\.\d+\.\d+", version.stdout)
+    usage = run_criproxyd("--help")
+    assert (usage.returncode, usage.stderr) == (0, "")
+    for option in ("--listen", "--set", "--check-config", "--explain", "--trace", "--version"):
+        assert option in usage.stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--nonsense"], ["stray"], ["--listen"], ["--listen", "nonsense"],
+    ["--listen", "coap://127.0.0.1:99999"], ["--listen", "gopher://127.0.0.1:1"],
+    ["--set", "proxy"], ["--set", "proxy.nonsense=1"], ["--set", "proxy.strict=perhaps"],
+    ["--set", "proxy.ack-delay=250"], ["--set", "proxy.ack-delay=9h"], ["-c", "/nonexistent.conf"],
+])
+def test_a_bad_command_line_is_status_2(arguments):
+    """DESIGN 7: exit status 2 and a reason, before any socket is opened."""
+    done = run_criproxyd(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.strip()
+
+
+@pytest.mark.parametrize("text, line", [
+    ("[proxy]\nstrict = perhaps\n", 2),
+    ("[proxy]\n\n# three\nnonsense = 1\n", 4),
+    ("[nonsense]\nkey = 1\n", 2),
+    ("[proxy]\nack-delay = 250\n", 2),
+    ("[scheme coap]\ndefault-port = 70000\n", 2),
+])
+def test_a_bad_configuration_names_file_and_line(tmp_path, text, line):
+    """DESIGN 7: a bad value is an error with file, line and what was expected."""
+    file = tmp_path / "bad.conf"
+    file.write_text(text)
+    done = run_criproxyd("--check-config", "-c", str(file))
+    assert done.returncode == 2
+    assert "%s:%d" % (file, line) in done.stderr
+
+
+def test_a_good_configuration_passes_the_check(tmp_path):
+    """DESIGN 7: --check-config opens nothing and exits 0."""
+    file = tmp_path / "good.conf"
+    file.write_text("[proxy]\nstrict = yes\nworkers = 1\n[listen]\nuri = coap://127.0.0.1:5683\n")
+    done = run_criproxyd("--check-config", "-c", str(file))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_file_is_read_and_overridden(start_proxy, tmp_path):
+    """DESIGN 7: -c is read, --set and --listen win over it."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = yes\nhop-limit = no\n[listen]\nuri = coap://127.0.0.1:1\n")
+    running = start_proxy("-c", str(file), "--set", "proxy.strict=no", listen=("127.0.0.1",))
+    with Origin() as origin, running.client() as client:
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
+        assert client.ask(options).code_text == "2.05"
+        assert origin.requests[0].values(16) == []
+
+
+def test_the_scheme_table_comes_from_configuration(start_proxy, tmp_path):
+    """Issue 2, item 4: a name, number, default port and transport of one's own."""
+    with Origin() as origin:
+        file = tmp_path / "schemes.conf"
+        file.write_text("[scheme lab]\nnumber = 1000\ndefault-port = %d\ntransport = udp\n"
+                        % origin.port)
+        running = start_proxy("-c", str(file), listen=("127.0.0.1",))
+        with running.client() as client:
+            answer = client.ask([(35, b"lab://127.0.0.1/x")])
+        assert answer.code_text == "2.05"
+
+
+def test_explain_prints_what_a_target_becomes():
+    """DESIGN 2: the decoded CRI and the options, for a URI and for a CRI in hex."""
+    target = Target("192.0.2.1", 61616, ("a", "b"), ("q",))
+    for text in (target.uri, target.cri.hex()):
+        done = run_criproxyd("--explain", text)
+        assert done.returncode == 0, done.stderr
+        assert "[-1, [h'C0000201', 61616], [\"a\", \"b\"], [\"q\"]]" in done.stdout
+        assert "Uri-Path" in done.stdout and "Uri-Query" in done.stdout
+
+
+def test_explain_says_why_not():
+    """DESIGN 2: what a bad target would be answered with."""
+    done = run_criproxyd("--explain", "82208163612e62")
+    assert "4.02" in done.stdout + done.stderr
+
+
+def test_a_port_that_is_taken_is_status_1():
+    """DESIGN 7: a run-time failure, with the address in the message."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        uri = "coap://127.0.0.1:%d" % taken.getsockname()[1]
+        done = run_criproxyd("--listen", uri)
+    assert done.returncode == 1
+    assert uri in done.stderr
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_it_stops_when_told_to(start_proxy, end):
+    """DESIGN 7: exit status 0."""
+    running = start_proxy()
+    running.process.send_signal(end)
+    assert running.process.wait(30) == 0
+
+
+def test_it_stops_while_requests_are_under_way(start_proxy):
+    """DESIGN 7, reason shutting_down: requests in flight end within drain-timeout."""
+    running = start_proxy("--set", "proxy.drain-timeout=200ms")
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
+        for _ in range(20):
+            client.send(client.make(
+                Target("127.0.0.1", origin.port, ("x",)).options("cri")).encode())
+        origin.wait_for(1)
+        running.stop_cleanly()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_every_number_of_workers_serves_every_client(start_proxy, workers):
+    """DESIGN 1: SO_REUSEPORT spreads clients over workers; each answers its own."""
+    running = start_proxy("--set", "proxy.workers=%d" % workers)
+    with Origin() as origin:
+        for _ in range(40):
+            with running.client() as client:
+                target = Target("127.0.0.1", origin.port, ("x",))
+                assert client.ask(target.options("cri")).code_text == "2.05"
+
+
+@needs_ipv6
+def test_it_listens_where_it_is_told(start_proxy):
+    """DESIGN 7: --listen may be repeated; each listener is logged with its port."""
+    running = start_proxy(listen=LOOPBACK)
+    ports = {running.address(host)[1] for host in LOOPBACK}
+    assert all(0 < port < 65536 for port in ports)
+    for host in LOOPBACK:
+        with running.client(host) as client:
+            assert client.ask([(11, b".well-known"), (11, b"core")]).code_text == "2.05"
+
+
+def test_the_proxy_describes_itself(proxy):
+    """TGT-14: link-format, ct at most once a link; PUT is 4.05, other paths 4.04."""
+    path = [(11, b".well-known"), (11, b"core")]
+    with proxy.client() as client:
+        core = client.ask(path)
+        put = client.ask(path, method=3)
+        other = client.ask([(11, b"nothing")])
+    assert (core.code_text, core.values(12)) == ("2.05", [b"\x28"])
+    assert all(link.count("ct=") <= 1 for link in core.payload.decode().split(","))
+    assert put.code_text == "4.05"
+    assert other.code_text == "4.04"
+
+
+def test_local_requests_and_unknown_options(proxy):
+    """OPT-5, OPT-6: unknown critical 4.02 (NON as NON), unknown elective ignored."""
+    with proxy.client() as client:
+        path = [(11, b".well-known"), (11, b"core")]
+        assert client.ask(path + [(65, b"")]).code_text == "4.02"
+        assert client.ask(path + [(64, b"")]).code_text == "2.05"
+        answer = client.ask(path + [(65, b"")], type=1)
+        assert (answer.type, answer.code_text) == (1, "4.02")
+
+
+def test_uri_host_alone_is_local(proxy):
+    """TGT-2, TGT-5: no implicit forwarding; a scheme without Uri-Host means the proxy."""
+    with Origin() as origin, proxy.client() as client:
+        assert client.ask([(3, b"127.0.0.1"), (11, b"x")]).code_text == "4.04"
+        assert client.ask([(11, b"x"), (239, b"")]).code_text == "4.04"
+        assert client.ask([(11, b"x"), (39, b"coap")]).code_text == "4.04"
+        assert not origin.requests
+
+
+def test_trace_shows_what_a_request_became(start_proxy):
+    """DESIGN 2: with --trace each request is shown with its CRI and options."""
+    running = start_proxy("--trace", listen=("127.0.0.1",))
+    with Origin() as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("seen",))
+        assert client.ask(target.options("cri")).code_text == "2.05"
+        running.wait_for_line(r"h'7F000001'")
+        running.wait_for_line(r"seen")
+        running.wait_for_line(r"answered")
