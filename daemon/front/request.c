@@ -268,6 +268,10 @@ static void proxy_request(struct engine *engine, struct request *request)
 {
     struct problem problem = {.reason = take_hop(engine, request)};
     if (problem.reason != REASON_none) {
+        if (problem.reason == REASON_hop_limit_reached) {
+            /* Who stopped it: a name without spaces (RFC 8768 section 4). */
+            snprintf(problem.text, sizeof(problem.text), "criproxy");
+        }
         refuse(engine, request, &problem);
         return;
     }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/replay.h"
+
+#include "net/resolve.h"
+
+#include <string.h>
+
+#define SETTINGS_MAX 16
+
+static uint64_t on_turn(void *context, uint64_t now_ms)
+{
+    const struct replay *replay = context;
+    return replay->engine != NULL ? engine_turn(replay->engine, now_ms) : UINT64_MAX;
+}
+
+static struct config *load(const char *const *settings)
+{
+    const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off"};
+    struct config_source source = {.sets = sets, .set_count = 2};
+    struct config_errors errors;
+    struct config *config;
+    for (; settings != NULL && *settings != NULL; settings++) {
+        assert_true(source.set_count < SETTINGS_MAX);
+        sets[source.set_count++] = *settings;
+    }
+    if (config_load(&source, &errors, &config) != 0) {
+        config_errors_print(&errors, stderr);
+        fail();
+    }
+    return config;
+}
+
+void replay_start(struct replay *replay, const char *const *settings)
+{
+    *replay = (struct replay){0};
+    fake_net_start(1);
+    replay->config = load(settings);
+    assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
+    assert_int_equal(resolver_new(1, 16, &replay->resolver), 0);
+    struct engine_options options = {
+        .config = replay->config,
+        .loop = replay->loop,
+        .resolver = replay->resolver,
+    };
+    assert_int_equal(engine_new(&options, &replay->engine), 0);
+    struct udp_options listen = {.fd = -1};
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
+    assert_int_equal(engine_listen(replay->engine, &listen, NULL), 0);
+    fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
+    replay->client = fake_peer_new("192.0.2.7:40001");
+    replay->origin = fake_peer_new("192.0.2.5:5683");
+}
+
+void replay_stop(struct replay *replay)
+{
+    assert_int_equal(engine_in_flight(replay->engine), 0);
+    engine_free(replay->engine);
+    resolver_free(replay->resolver);
+    loop_free(replay->loop);
+    config_free(replay->config);
+    fake_net_stop();
+}
+
+uint64_t replay_ended(const struct replay *replay, enum reason reason)
+{
+    return metric_get(&engine_metrics(replay->engine)->ended[reason]);
+}
+
+void replay_ask(struct replay *replay, const char *hex)
+{
+    fake_peer_send(replay->client, PROXY, hex);
+}
+
+void replay_expect_words(struct replay *replay, const char *head, const char *words)
+{
+    struct fake_datagram answer;
+    struct message message;
+    char pattern[64], payload[256] = {0};
+    assert_true(snprintf(pattern, sizeof(pattern), "%s ...", head) < (int)sizeof(pattern));
+    fake_peer_expect(replay->client, pattern, &answer);
+    assert_int_equal(message_decode(answer.data, answer.len, &message), MESSAGE_OK);
+    assert_true(message.payload.len < sizeof(payload));
+    memcpy(payload, message.payload.data, message.payload.len);
+    if (strstr(payload, words) == NULL) {
+        fail_msg("payload \"%s\" does not contain \"%s\"", payload, words);
+    }
+}

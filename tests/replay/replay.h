@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A proxy on the fake network, as Appendix B of the conformance list has it: it
+ * listens on 192.0.2.9:5683; the name h is 192.0.2.5; a client and an origin
+ * server are there to be scripted.
+ */
+#ifndef CRIPROXY_REPLAY_H
+#define CRIPROXY_REPLAY_H
+
+#include "support/test.h"
+
+#include "support/fake_net.h"
+
+#include "engine.h"
+#include "state.h"
+
+#define PROXY "192.0.2.9:5683"
+
+struct replay {
+    struct config *config;
+    struct loop *loop;
+    struct resolver *resolver;
+    struct engine *engine;
+    struct fake_peer *client; /* 192.0.2.7:40001 */
+    struct fake_peer *origin; /* 192.0.2.5:5683 */
+};
+
+/**
+ * Start a proxy with @p settings: "SECTION.KEY=VALUE" strings up to a NULL, laid
+ * over hop-limit = no; NULL for none.
+ */
+void replay_start(struct replay *replay, const char *const *settings);
+
+/** Checks that nothing is left in flight and nothing leaks. */
+void replay_stop(struct replay *replay);
+
+/** A metric's value now. */
+#define replay_metric(replay, name) metric_get(&engine_metrics((replay)->engine)->name)
+
+/** How many requests ended for @p reason. */
+uint64_t replay_ended(const struct replay *replay, enum reason reason);
+
+/** The client sends @p hex to the proxy. */
+void replay_ask(struct replay *replay, const char *hex);
+
+/** The next datagram to the client is an answer with @p head ("61 84 0001 aa") whose
+ * payload contains @p words; it may have options. */
+void replay_expect_words(struct replay *replay, const char *head, const char *words);
+
+#endif
