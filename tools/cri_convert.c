@@ -2,9 +2,12 @@
 /* The commands that turn one form into another; each is a thin shell around libcri. */
 #include "cri_tool.h"
 
+#include <cri/compare.h>
 #include <cri/cori.h>
 #include <cri/diag.h>
 #include <cri/iri.h>
+#include <cri/normalize.h>
+#include <cri/resolve.h>
 #include <cri/uri.h>
 
 #include <string.h>
@@ -130,6 +133,123 @@ static enum cri_error write_from_diag(const void *context, uint8_t *buffer, size
 bool run_from_diag(struct tool *tool, struct cri_slice input)
 {
     return write_hex(tool, write_from_diag, &input);
+}
+
+/* Base and reference, or base and target. */
+struct pair {
+    const struct cri *base;
+    const struct cri *other;
+};
+
+static enum cri_error write_resolved(const void *context, uint8_t *buffer, size_t capacity,
+                                     size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct pair *pair = context;
+    return cri_resolve(pair->base, pair->other, buffer, capacity, ret_len, ret_fault);
+}
+
+static enum cri_error write_related(const void *context, uint8_t *buffer, size_t capacity,
+                                    size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct pair *pair = context;
+    return cri_relate(pair->base, pair->other, buffer, capacity, ret_len, ret_fault);
+}
+
+/* Input and result are hexadecimal, or with --uri URIs. */
+static bool run_with_base(struct tool *tool, struct cri_slice input, write_fn write)
+{
+    struct cri other;
+    struct cri_fault fault = {0};
+    const struct pair pair = {&tool->base, &other};
+    if (!tool->with_uri) {
+        return read_cri(tool, input, &tool->input, &other) && write_hex(tool, write, &pair);
+    }
+    if (!convert_uri(tool, input, &tool->input)) {
+        return false;
+    }
+    enum cri_error error = cri_decode(buffer_slice(&tool->input), NULL, &other, &fault);
+    if (error == CRI_OK && !write_out(tool, write, &pair, &tool->second)) {
+        return false;
+    }
+    if (error == CRI_OK) {
+        error = cri_decode(buffer_slice(&tool->second), NULL, &other, &fault);
+    }
+    /* Offsets in what the user has not seen would not help. */
+    return error == CRI_OK ? write_out(tool, write_uri, &other, &tool->result)
+                           : refuse(tool, fault.rule);
+}
+
+bool run_resolve(struct tool *tool, struct cri_slice input)
+{
+    return run_with_base(tool, input, write_resolved);
+}
+
+bool run_relate(struct tool *tool, struct cri_slice input)
+{
+    return run_with_base(tool, input, write_related);
+}
+
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Next field of a line, between blanks; empty when there is none. */
+static struct cri_slice take_field(struct cri_slice *line)
+{
+    size_t start = 0;
+    while (start < line->len && is_blank(line->data[start])) {
+        start++;
+    }
+    size_t end = start;
+    while (end < line->len && !is_blank(line->data[end])) {
+        end++;
+    }
+    const struct cri_slice field = {line->data + start, end - start};
+    *line = (struct cri_slice){line->data + end, line->len - end};
+    return field;
+}
+
+bool run_compare(struct tool *tool, struct cri_slice input)
+{
+    struct cri a;
+    struct cri b;
+    const struct cri_slice first = take_field(&input);
+    const struct cri_slice second = take_field(&input);
+    if (second.len == 0 || take_field(&input).len != 0) {
+        return refuse(tool, "two fields were expected");
+    }
+    if (!read_cri(tool, first, &tool->input, &a)) {
+        return false;
+    }
+    if (!read_cri(tool, second, &tool->second, &b)) {
+        /* Which of the two is meant has to be said. */
+        static const char prefix[] = "second CRI: ";
+        struct buffer *result = &tool->result;
+        buffer_append_text(result, prefix);
+        memmove(result->data + sizeof(prefix) - 1, result->data, result->len - sizeof(prefix) + 1);
+        memcpy(result->data, prefix, sizeof(prefix) - 1);
+        return false;
+    }
+    buffer_set_text(&tool->result,
+                    cri_is_equal(&a, &b, tool->with_fragment) ? "equal" : "different");
+    return true;
+}
+
+static enum cri_error write_normalized(const void *context, uint8_t *buffer, size_t capacity,
+                                       size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *encoded = context;
+    return cri_normalize(*encoded, NULL, buffer, capacity, ret_len, ret_fault);
+}
+
+bool run_normalize(struct tool *tool, struct cri_slice input)
+{
+    if (!read_hex(tool, input, &tool->input)) {
+        return false;
+    }
+    const struct cri_slice encoded = buffer_slice(&tool->input);
+    return write_hex(tool, write_normalized, &encoded);
 }
 
 static enum cri_error write_from_cori(const void *context, uint8_t *buffer, size_t capacity,

@@ -21,6 +21,9 @@
 /* Longest double in text: sign, 17 digits, point, exponent. */
 #define FLOAT_TEXT_MAX 40
 
+/* Whole numbers below this are written without an exponent. */
+#define FLOAT_WHOLE_MAX 1e15
+
 struct level {
     uint64_t left;      /* items still to come; unused when indefinite */
     uint64_t done;      /* items written */
@@ -234,7 +237,7 @@ static double float_of_head(const struct head *head)
     return value;
 }
 
-/* The shortest decimal that reads back as the same number, always with a point or an exponent. */
+/* The fewest digits that read back as the same number; always a point or an exponent. */
 static void put_float(struct formatter *f, double value)
 {
     if (isnan(value)) {
@@ -247,22 +250,19 @@ static void put_float(struct formatter *f, double value)
     }
     char text[FLOAT_TEXT_MAX];
     int len = 0;
-    for (int precision = 1; precision <= 17; precision++) {
-        len = snprintf(text, sizeof(text), "%.*g", precision, value);
-        if (strtod(text, NULL) == value) {
-            break;
-        }
+    if (value > -FLOAT_WHOLE_MAX && value < FLOAT_WHOLE_MAX && (double)(int64_t)value == value) {
+        len = snprintf(text, sizeof(text), "%.1f", value);
     }
-    bool is_integer = true;
+    for (int precision = 1; len == 0 || strtod(text, NULL) != value; precision++) {
+        len = snprintf(text, sizeof(text), "%.*g", precision, value); /* ends: 17 always do */
+    }
     for (int i = 0; i < len; i++) {
-        if (strchr("+-0123456789", text[i]) == NULL) {
-            is_integer = false;
-            /* The program's locale may have another decimal point. */
-            text[i] = text[i] == 'e' ? 'e' : '.';
+        /* The program's locale may have another decimal point. */
+        if (strchr("+-0123456789e", text[i]) == NULL) {
+            text[i] = '.';
         }
     }
     put(f, text, (size_t)len);
-    put_text(f, is_integer ? ".0" : "");
 }
 
 static enum cri_error put_simple(struct formatter *f, const struct head *head)
