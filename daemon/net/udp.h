@@ -26,7 +26,13 @@ struct udp_path {
     struct address local; /* family ADDRESS_NONE: not known, or for the kernel to choose */
 };
 
-/* One datagram as it came in: borrowed for the time of the callback. */
+/*
+ * One datagram as it came in: borrowed for the time of the callback.
+ *
+ * path.local is the address it was sent to, where that is asked for (want_local).
+ * It may be a multicast address; what is sent from such a path leaves from an
+ * address that the kernel chooses.
+ */
 struct datagram {
     const uint8_t *data;
     size_t len;
@@ -40,7 +46,9 @@ struct udp_handler {
      * An ICMP error, or an error of the kernel, for a datagram sent to @p remote.
      * @p error is an errno (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, ...).
      * @p quoted is the start of the UDP payload that caused it, perhaps empty: it
-     * comes from the network and proves nothing by itself.
+     * comes from the network and proves nothing by itself. Never called from inside
+     * udp_send() or udp_flush(). What the network only asks to have in smaller
+     * fragments (ICMPv6 "packet too big") is no error: sending it again will do.
      */
     void (*on_error)(void *context, struct udp_socket *socket, const struct address *remote,
                      int error, const uint8_t *quoted, size_t quoted_len);
@@ -57,17 +65,17 @@ struct udp_options {
 
 /* Counters of one socket; the owner's thread writes them, others may read. */
 struct udp_counters {
-    uint64_t datagrams_in, datagrams_out, bytes_in, bytes_out;
-    uint64_t receive_overflows; /* dropped by the kernel: receive buffer full (SO_RXQ_OVFL) */
-    uint64_t send_failures;     /* datagrams the kernel would not take */
-    uint64_t truncated;
+    _Atomic uint64_t datagrams_in, datagrams_out, bytes_in, bytes_out;
+    _Atomic uint64_t receive_overflows; /* dropped by the kernel: receive buffer full */
+    _Atomic uint64_t send_failures;     /* datagrams the kernel would not take */
+    _Atomic uint64_t truncated;
 };
 
 /** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */
 int udp_open(struct loop *loop, const struct udp_options *options,
              const struct udp_handler *handler, void *context, struct udp_socket **ret_socket);
 
-/** Takes NULL. What is queued is sent first. */
+/** Takes NULL. What is queued is sent first. May be called from the socket's own callbacks. */
 void udp_close(struct udp_socket *socket);
 
 /** The address it is bound to, with the port the kernel chose. */

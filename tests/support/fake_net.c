@@ -219,6 +219,20 @@ int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop)
     return 0;
 }
 
+static void loop_run_tasks(struct loop *loop)
+{
+    /* Tasks that tasks post wait for the next turn, as in the real loop. */
+    struct task *task = loop->tasks;
+    loop->tasks = NULL;
+    loop->tasks_end = &loop->tasks;
+    while (task != NULL) {
+        struct task *next = task->next;
+        task->run(task->context);
+        free(task);
+        task = next;
+    }
+}
+
 void loop_free(struct loop *loop)
 {
     if (loop == NULL) {
@@ -236,9 +250,7 @@ void loop_free(struct loop *loop)
     }
     net.loops[at] = net.loops[--net.loop_count];
     while (loop->tasks != NULL) {
-        struct task *task = loop->tasks;
-        loop->tasks = task->next;
-        free(task);
+        loop_run_tasks(loop);
     }
     free(loop);
 }
@@ -282,20 +294,6 @@ int loop_run(struct loop *loop)
 void fake_loop_wake(struct loop *loop)
 {
     loop->is_awake = true;
-}
-
-static void loop_run_tasks(struct loop *loop)
-{
-    /* Tasks that tasks post wait for the next turn, as in the real loop. */
-    struct task *task = loop->tasks;
-    loop->tasks = NULL;
-    loop->tasks_end = &loop->tasks;
-    while (task != NULL) {
-        struct task *next = task->next;
-        task->run(task->context);
-        free(task);
-        task = next;
-    }
 }
 
 static void loop_turn(struct loop *loop)

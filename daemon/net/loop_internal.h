@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the other files of daemon/net need of a loop. */
+#ifndef CRIPROXY_LOOP_INTERNAL_H
+#define CRIPROXY_LOOP_INTERNAL_H
+
+#include "net/loop.h"
+
+struct event_base;
+struct udp_batch;
+
+/* A task whose memory is the caller's until it runs. */
+struct loop_task {
+    struct loop_task *next;
+    loop_task_fn run;
+    void *context;
+};
+
+/** As loop_post(), and cannot run out of memory. @return 0 or -ESHUTDOWN. */
+int loop_post_task(struct loop *loop, struct loop_task *task);
+
+/** For events of our own; each callback begins with loop_turn_begin(). */
+struct event_base *loop_event_base(struct loop *loop);
+
+/** Read the clock, if this is the turn's first callback. */
+void loop_turn_begin(struct loop *loop);
+
+/** One receive batch serves all sockets of a loop: they are read one after the other. */
+struct udp_batch **loop_udp_batch(struct loop *loop);
+
+/** Takes NULL. In udp.c. */
+void udp_batch_free(struct udp_batch *batch);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Datagrams and errors in. A readable socket gives one batch a turn: when there
+ * is more, the next turn has it, and no socket keeps the others waiting.
+ *
+ * ICMP errors. The kernel queues them per socket (IP_RECVERR), shows EPOLLERR,
+ * and has the next system call on the socket fail once. So the error queue is
+ * read when a call failed, or when the socket was readable without a datagram;
+ * as long as neither happens it costs no system call.
+ */
+#include "net/loop_internal.h"
+#include "net/udp_internal.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <linux/errqueue.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define RECEIVE_BATCH 64u
+
+/* ICMP errors read in one turn, so that a flood of them stays a part of it. */
+#define ERRORS_PER_TURN 64u
+
+/*
+ * Bytes between the buffers of a batch: the longest datagram, and then a step so
+ * that their first lines do not all fall into the same set of the CPU's cache.
+ */
+#define BUFFER_STRIDE (64u * 1024u + 320u)
+
+_Static_assert(BUFFER_STRIDE >= UDP_DATAGRAM_MAX, "a buffer takes any datagram");
+
+/* IP_PKTINFO or IPV6_PKTINFO, and SO_RXQ_OVFL. */
+#define RECEIVE_CONTROL_LEN (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)))
+
+struct receive_control {
+    _Alignas(struct cmsghdr) uint8_t bytes[RECEIVE_CONTROL_LEN];
+};
+
+/* Set up once; after each call only what the kernel has changed is put back. */
+struct udp_batch {
+    struct mmsghdr headers[RECEIVE_BATCH];
+    struct iovec parts[RECEIVE_BATCH];
+    union sockaddr_any names[RECEIVE_BATCH];
+    struct receive_control controls[RECEIVE_BATCH];
+    size_t part_len; /* of each of parts */
+    uint8_t *buffers;
+};
+
+#define BUFFERS_LEN ((size_t)RECEIVE_BATCH * BUFFER_STRIDE)
+
+static void batch_header_reset(struct udp_batch *batch, unsigned i)
+{
+    batch->headers[i].msg_hdr.msg_namelen = sizeof batch->names[i];
+    batch->headers[i].msg_hdr.msg_controllen = sizeof batch->controls[i];
+}
+
+int udp_batch_need(struct loop *loop)
+{
+    struct udp_batch **slot = loop_udp_batch(loop);
+
+    if (*slot != NULL) {
+        return 0;
+    }
+    struct udp_batch *batch = calloc(1, sizeof *batch);
+    if (batch == NULL) {
+        return -ENOMEM;
+    }
+    /* Pages become resident as datagrams touch them: usually one a buffer, not all 4 MiB. */
+    void *buffers =
+        mmap(NULL, BUFFERS_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffers == MAP_FAILED) {
+        free(batch);
+        return -ENOMEM;
+    }
+    madvise(buffers, BUFFERS_LEN, MADV_NOHUGEPAGE);
+    batch->buffers = buffers;
+    for (unsigned i = 0; i < RECEIVE_BATCH; i++) {
+        batch->parts[i].iov_base = batch->buffers + (size_t)i * BUFFER_STRIDE;
+        batch->headers[i].msg_hdr = (struct msghdr){.msg_name = &batch->names[i],
+                                                    .msg_iov = &batch->parts[i],
+                                                    .msg_iovlen = 1,
+                                                    .msg_control = &batch->controls[i]};
+        batch_header_reset(batch, i);
+    }
+    *slot = batch;
+    return 0;
+}
+
+void udp_batch_free(struct udp_batch *batch)
+{
+    if (batch != NULL) {
+        munmap(batch->buffers, BUFFERS_LEN);
+        free(batch);
+    }
+}
+
+/* Sockets with limits of their own share the batch. */
+static void batch_set_part_len(struct udp_batch *batch, size_t len)
+{
+    if (batch->part_len != len) {
+        batch->part_len = len;
+        for (unsigned i = 0; i < RECEIVE_BATCH; i++) {
+            batch->parts[i].iov_len = len;
+        }
+    }
+}
+
+/* ---- what comes with a datagram ---- */
+
+static bool is_link_local(const uint8_t ip[16])
+{
+    return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
+static void local_from_ipv4(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
+{
+    struct in_pktinfo info;
+    uint8_t ip[4];
+
+    memcpy(&info, CMSG_DATA(cmsg), sizeof info);
+    /* For a broadcast, spec_dst is the address of ours that was meant. */
+    bool is_multicast = IN_MULTICAST(ntohl(info.ipi_addr.s_addr));
+    memcpy(ip, is_multicast ? &info.ipi_addr : &info.ipi_spec_dst, sizeof ip);
+    address_set_ip(ret_local, ip, sizeof ip, port);
+}
+
+static void local_from_ipv6(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
+{
+    struct in6_pktinfo info;
+
+    memcpy(&info, CMSG_DATA(cmsg), sizeof info);
+    address_set_ip(ret_local, info.ipi6_addr.s6_addr, 16, port);
+    if (is_link_local(ret_local->ip) || address_is_multicast(ret_local)) {
+        ret_local->scope = info.ipi6_ifindex;
+    }
+}
+
+static void count_kernel_drops(struct udp_socket *socket, const struct cmsghdr *cmsg)
+{
+    uint32_t drops;
+
+    memcpy(&drops, CMSG_DATA(cmsg), sizeof drops);
+    udp_count(&socket->counters.receive_overflows, (uint32_t)(drops - socket->kernel_drops));
+    socket->kernel_drops = drops;
+}
+
+static void read_control(struct udp_socket *socket, struct msghdr *header,
+                         struct address *ret_local)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(header, cmsg)) {
+        if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO) {
+            local_from_ipv4(cmsg, socket->local.port, ret_local);
+        } else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_PKTINFO) {
+            local_from_ipv6(cmsg, socket->local.port, ret_local);
+        } else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
+            count_kernel_drops(socket, cmsg);
+        }
+    }
+}
+
+/* ---- datagrams ---- */
+
+static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned i)
+{
+    struct mmsghdr *header = &batch->headers[i];
+    struct datagram datagram = {.data = batch->parts[i].iov_base,
+                                .len = header->msg_len,
+                                .truncated = (header->msg_hdr.msg_flags & MSG_TRUNC) != 0};
+
+    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &datagram.path.remote);
+    if (header->msg_hdr.msg_controllen != 0) {
+        read_control(socket, &header->msg_hdr, &datagram.path.local);
+    }
+    udp_count(&socket->counters.datagrams_in, 1);
+    udp_count(&socket->counters.bytes_in, datagram.len);
+    if (datagram.truncated) {
+        udp_count(&socket->counters.truncated, 1);
+    }
+    socket->handler->on_datagram(socket->context, socket, &datagram);
+}
+
+static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
+{
+    int count;
+
+    batch_set_part_len(batch, socket->datagram_max);
+    do {
+        count = recvmmsg(socket->fd, batch->headers, RECEIVE_BATCH, MSG_DONTWAIT, NULL);
+    } while (count < 0 && errno == EINTR);
+    if (count <= 0) {
+        socket->has_errors = true; /* why else was it readable? */
+        return;
+    }
+    for (unsigned i = 0; i < (unsigned)count && !socket->is_closed; i++) {
+        deliver(socket, batch, i);
+    }
+    for (unsigned i = 0; i < (unsigned)count; i++) {
+        batch_header_reset(batch, i);
+    }
+}
+
+/* ---- errors ---- */
+
+/* What came with an error: room for struct sock_extended_err and the router's address. */
+struct error_control {
+    _Alignas(struct cmsghdr)
+        uint8_t bytes[CMSG_SPACE(sizeof(struct sock_extended_err) + sizeof(struct sockaddr_in6)) +
+                      RECEIVE_CONTROL_LEN];
+};
+
+/* The errno of an ICMP error that ends something; 0 for everything else in the queue. */
+static int error_of(struct msghdr *header)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(header, cmsg)) {
+        bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
+                        (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR);
+        if (!is_error || cmsg->cmsg_len < CMSG_LEN(sizeof(struct sock_extended_err))) {
+            continue;
+        }
+        struct sock_extended_err error;
+        memcpy(&error, CMSG_DATA(cmsg), sizeof error);
+        if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) {
+            return 0; /* of this host: sendmmsg() has told udp_out.c */
+        }
+        /* The kernel has learned the path's MTU and will fragment the next one. */
+        return error.ee_errno == EMSGSIZE ? 0 : (int)error.ee_errno;
+    }
+    return 0;
+}
+
+/* One entry of the error queue. @return false when it is empty. */
+static bool read_error(struct udp_socket *socket, struct udp_batch *batch)
+{
+    union sockaddr_any name;
+    struct error_control control;
+    struct iovec part = batch->parts[0];
+    struct msghdr header = {.msg_name = &name,
+                            .msg_namelen = sizeof name,
+                            .msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof control};
+    struct address remote;
+
+    ssize_t len = recvmsg(socket->fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT);
+    if (len < 0) {
+        return errno == EINTR;
+    }
+    sockaddr_to_address(&name, header.msg_namelen, &remote);
+    int error = error_of(&header);
+    if (error != 0 && remote.family != ADDRESS_NONE) {
+        socket->handler->on_error(socket->context, socket, &remote, error, part.iov_base,
+                                  (size_t)len);
+    }
+    return true;
+}
+
+static void read_errors(struct udp_socket *socket, struct udp_batch *batch)
+{
+    unsigned count = 0;
+
+    while (count < ERRORS_PER_TURN && !socket->is_closed && read_error(socket, batch)) {
+        count++;
+    }
+    if (count < ERRORS_PER_TURN) {
+        socket->has_errors = false;
+    }
+}
+
+/* What udp_out.c could not send, told now that nobody is in the middle of sending. */
+static void report_failures(struct udp_socket *socket)
+{
+    unsigned count = socket->failure_count;
+
+    socket->failure_count = 0;
+    for (unsigned i = 0; i < count && !socket->is_closed; i++) {
+        struct udp_failure failure = socket->failures[i]; /* a callback may send, and fail */
+        socket->handler->on_error(socket->context, socket, &failure.remote, failure.error,
+                                  failure.quoted, failure.quoted_len);
+    }
+}
+
+void udp_on_readable(int fd, short what, void *context)
+{
+    struct udp_socket *socket = context;
+    struct udp_batch *batch = *loop_udp_batch(socket->loop);
+    (void)fd;
+    (void)what;
+
+    loop_turn_begin(socket->loop);
+    socket->is_calling = true;
+    if (socket->failure_count > 0) {
+        report_failures(socket);
+    }
+    if (!socket->is_closed) {
+        receive_batch(socket, batch);
+    }
+    if (socket->has_errors && !socket->is_closed) {
+        read_errors(socket, batch);
+    }
+    socket->is_calling = false;
+    if (socket->is_closed) {
+        udp_socket_release(socket);
+    }
+}
