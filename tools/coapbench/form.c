@@ -215,6 +215,8 @@ void form_write(struct wire_writer *writer, enum form form, const struct target 
     }
 }
 
+static const char name_characters[] = "abcdefghijklmnopqrstuvwxyz0123456789-._";
+
 int target_parse(const char *text, struct target *ret_target)
 {
     const char *colon = strrchr(text, ':');
@@ -236,6 +238,9 @@ int target_parse(const char *text, struct target *ret_target)
         return -EINVAL;
     }
     memcpy(target.host, text, len);
+    if (!brackets && strspn(target.host, name_characters) != len) {
+        return -EINVAL;
+    }
     target.port = (uint16_t)port;
     if (!brackets && inet_pton(AF_INET, target.host, target.address) == 1) {
         target.address_len = 4;

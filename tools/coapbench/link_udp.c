@@ -180,6 +180,9 @@ static void close_link(struct link *link)
 {
     struct udp_link *udp = of_link(link);
 
+    if (udp->out != NULL) {
+        flush(udp); /* the last ACK is still in the queue */
+    }
     for (uint32_t i = 0; i < udp->socket_count; i++) {
         close(udp->sockets[i].fd);
     }

@@ -161,11 +161,11 @@ static uint32_t choose_client(struct load *load, uint32_t number)
 static void choose_resource(struct load *load, struct pending *request)
 {
     const struct load_options *options = load->options;
+    unsigned targets = options->target_count > 0 ? options->target_count : 1;
 
     request->id = load->result.counters.sent;
     request->path = options->paths == 0 ? request->id : random_below(&load->random, options->paths);
-    request->target =
-        options->target_count <= 1 ? 0 : (uint8_t)(request->id % options->target_count);
+    request->target = (uint8_t)(request->id % targets);
     request->form = options->form == FORM_MIX ? (enum form)random_below(&load->random, FORM_DIRECT)
                                               : options->form;
 }

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The built coapbench on loopback: that it measures, and that it catches a liar."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+
+import pytest
+
+COAPBENCH = os.environ["COAPBENCH"]
+
+
+@contextlib.contextmanager
+def started(command, *options):
+    """A coapbench server; gives (process, "address:port")."""
+    process = subprocess.Popen([COAPBENCH, command, "--time", "60s", *options],
+                               stdout=subprocess.PIPE, text=True)
+    try:
+        word, address = process.stdout.readline().split()
+        assert word == "listening"
+        yield process, address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def load(*options, status=0):
+    run = subprocess.run([COAPBENCH, "load", "--json", "--seed", "5", *options],
+                         capture_output=True, text=True, timeout=90)
+    assert run.returncode == status, (run.stdout, run.stderr)
+    return json.loads(run.stdout)
+
+
+def test_every_request_to_an_origin_is_answered():
+    with started("origin", "--max-age", "5", "--etag") as (process, address):
+        result = load("--proxy", address, "--form", "direct", "--count", "5000", "--warmup", "0",
+                      "--type", "mix", "--methods", "get=3,put=1,delete=1,fetch=1",
+                      "--clients", "50", "--token-length", "3", "--pid", str(process.pid))
+    assert result["ends"]["answered"] == result["sent"] == 5000
+    assert result["wrong"] == result["unknown"] == result["malformed"] == 0
+    assert set(result["codes"]) == {"2.02", "2.04", "2.05"}
+    assert result["measured"]["answers"] > 0
+    latency = result["measured"]["latency_us"]
+    assert 0 < latency["p50"] <= latency["p99"] <= latency["max"] < 10e6
+    assert result["process"]["cpu_us_per_request"] > 0
+    assert result["process"]["rss_kib_after"] > 0
+
+
+@pytest.mark.parametrize("single", [[], ["--single"]])
+def test_relay_brings_each_answer_to_its_client(single):
+    with started("origin") as (_, origin), \
+            started("relay", "--upstream", origin, *single) as (relay, address):
+        result = load("--proxy", address, "--form", "direct", "--count", "20000", "--warmup", "0",
+                      "--clients", "3000", "--in-flight", "200")
+        relay.terminate()
+        counters = dict(pair.split("=") for pair in relay.stdout.read().split())
+    assert result["ends"]["answered"] == 20000
+    assert result["wrong"] == 0
+    assert counters["clients"] == "3000"
+    assert counters["dropped"] == "0"
+
+
+def test_delay_shows_as_latency_and_separate_answers_are_acknowledged():
+    with started("origin", "--delay", "30ms", "--separate") as (process, address):
+        result = load("--proxy", address, "--form", "direct", "--rate", "500", "--time", "1s",
+                      "--warmup", "0")
+        process.terminate()
+        counters = dict(pair.split("=") for pair in process.stdout.read().split())
+    assert result["ends"]["answered"] == result["sent"] >= 400
+    assert result["measured"]["latency_us"]["p50"] >= 29000
+    # A request and the ACK of its answer each: had the ACK been missing, there would be repeats.
+    assert int(counters["received"]) == 2 * result["sent"]
+    assert counters["unacked"] == "0"
+
+
+def test_retransmission_makes_up_for_loss():
+    with started("origin", "--loss", "20%", "--seed", "7") as (_, address):
+        result = load("--proxy", address, "--form", "direct", "--count", "500", "--clients", "100",
+                      "--ack-timeout", "20ms", "--max-retransmit", "12", "--warmup", "0")
+    assert result["ends"]["answered"] == 500
+    assert result["retransmitted"] > 50
+
+
+def test_silence_ends_every_request():
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    silent.bind(("127.0.0.1", 0))
+    common = ["--proxy", "127.0.0.1:%d" % silent.getsockname()[1], "--form", "direct",
+              "--count", "20", "--clients", "20", "--warmup", "0"]
+    con = load(*common, "--ack-timeout", "10ms", "--max-retransmit", "2", status=1)
+    non = load(*common, "--type", "non", "--timeout", "50ms", status=1)
+    silent.close()
+    assert con["ends"]["unacknowledged"] == 20 and con["retransmitted"] == 40
+    assert non["ends"]["unanswered"] == 20 and non["retransmitted"] == 0
+
+
+class Liar(threading.Thread):
+    """An origin that answers each second request with the first one's payload, or token."""
+
+    def __init__(self, swap):
+        super().__init__(daemon=True)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        self.swap = swap
+
+    def run(self):
+        waiting = []
+        while True:
+            data, peer = self.socket.recvfrom(2000)
+            if not data:
+                return
+            waiting.append((data, peer))
+            if len(waiting) == 2:
+                (one, peer_one), (two, peer_two) = waiting
+                waiting = []
+                self.answer(one, peer_one, two)
+                self.answer(two, peer_two, one)
+
+    def answer(self, request, peer, other):
+        token = (other if self.swap == "token" else request)[4:12]
+        self.socket.sendto(bytes([0x68, 0x45]) + request[2:4] + token + b"\xffnot yours\n", peer)
+
+    def stop(self):
+        self.socket.sendto(b"", self.socket.getsockname())
+        self.join()
+        self.socket.close()
+
+
+@pytest.mark.parametrize("swap,counter", [("payload", "wrong"), ("token", "wrong_client")])
+def test_a_swapped_answer_is_caught(swap, counter):
+    liar = Liar(swap)
+    liar.start()
+    result = load("--proxy", liar.address, "--form", "direct", "--count", "2", "--clients", "2",
+                  "--warmup", "0", "--ack-timeout", "50ms", "--max-retransmit", "0", status=1)
+    liar.stop()
+    assert result[counter] == 2
+    assert result["ends"]["answered"] == 0
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["fly"], ["load"], ["load", "--proxy", "127.0.0.1:1"],
+    ["load", "--proxy", "192.0.2.1:5683", "--target", "127.0.0.1:1"],
+    ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--clients", "0"],
+    ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--methods", "get=0"],
+    ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--path", "a b"],
+    ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--time", "5"],
+    ["origin", "--listen", "192.0.2.1:1"], ["origin", "--loss", "2"], ["origin", "--size", "5000"],
+    ["relay"], ["relay", "--upstream", "[::1]:1"], ["relay", "--nonsense"],
+])
+def test_bad_command_lines_are_refused(arguments):
+    run = subprocess.run([COAPBENCH, *arguments], capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2
+    assert run.stderr and not run.stdout
+
+
+@pytest.mark.parametrize("command", [[], ["load"], ["origin"], ["relay"]])
+def test_help_lists_the_options(command):
+    run = subprocess.run([COAPBENCH, *command, "--help"], capture_output=True, text=True,
+                         timeout=20)
+    assert run.returncode == 0
+    assert "usage: coapbench" in run.stdout and not run.stderr
