@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What confdoc can write; one function a document. */
+#ifndef CRIPROXY_CONFDOC_H
+#define CRIPROXY_CONFDOC_H
+
+#include "conf/schema.h"
+
+#include <stdio.h>
+
+/* A section of the configuration and what it is for. */
+struct doc_section {
+    const char *name;
+    const char *help;
+};
+
+/** In the order of options.def; ends with a NULL name. A section that is missing here aborts. */
+const struct doc_section *doc_sections(void);
+
+/** The rows of @p section, one after the other; NULL after the last. @p index begins at 0. */
+const struct config_row *doc_next_row(const char *section, size_t *index);
+
+/** "a size with its unit ... from 0 to 256MiB". */
+const char *doc_expected(const struct config_row *row, char *text);
+
+void doc_write_conf(FILE *out);
+void doc_write_schemes(FILE *out);
+void doc_write_man_rows(FILE *out);
+void doc_write_man_reasons(FILE *out);
+void doc_write_markdown(FILE *out);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The generated parts of criproxyd.conf(5) and criproxyd(8), in mdoc. */
+#include "conf/doc/confdoc.h"
+
+#include "coap/message.h"
+#include "conf/value.h"
+#include "exchange/reason.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 78
+
+/* One word; backslashes are roff's, and so are dots and quotes at the start of a line. */
+static size_t write_word(FILE *out, const char *word, size_t len, bool at_start)
+{
+    size_t written = 0;
+
+    if (at_start && (word[0] == '.' || word[0] == '\'')) {
+        (void)fputs("\\&", out);
+        written += 2;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (word[i] == '\\') {
+            (void)fputs("\\e", out);
+            written += 2;
+        } else {
+            (void)fputc(word[i], out);
+            written++;
+        }
+    }
+    return written;
+}
+
+/* Running text: every sentence begins a line of its own, and long ones are wrapped. */
+static void write_text(FILE *out, const char *text)
+{
+    size_t column = 0;
+
+    while (*text != '\0') {
+        size_t len = strcspn(text, " ");
+        if (column > 0 && column + 1 + len > WIDTH) {
+            (void)fputc('\n', out);
+            column = 0;
+        }
+        if (column > 0) {
+            (void)fputc(' ', out);
+            column++;
+        }
+        column += write_word(out, text, len, column == 0);
+        bool sentence = len > 0 && text[len - 1] == '.' && text[len] == ' ' &&
+                        text[len + 1] >= 'A' && text[len + 1] <= 'Z';
+        text += len;
+        text += strspn(text, " ");
+        if (sentence) {
+            (void)fputc('\n', out);
+            column = 0;
+        }
+    }
+    (void)fputc('\n', out);
+}
+
+static void write_row(FILE *out, const struct config_row *row)
+{
+    char expected[VALUE_TEXT_MAX];
+
+    (void)fprintf(out, ".It Ic %s\n", schema_key(row).text);
+    write_text(out, row->help);
+    (void)fprintf(out, ".Pp\nTakes %s.\n", doc_expected(row, expected));
+    if (strcmp(row->preset, CONFIG_NO_DEFAULT) != 0) {
+        (void)fprintf(out, "Default:\n.Li %s .\n", row->preset);
+    }
+    (void)fprintf(out, "%s\n", row->live ? "A reload takes it over." : "A change needs a restart.");
+}
+
+void doc_write_man_rows(FILE *out)
+{
+    for (const struct doc_section *section = doc_sections(); section->name != NULL; section++) {
+        const struct config_row *row = NULL;
+        size_t index = 0;
+        (void)fprintf(out, ".Ss Section %s\n", section->name);
+        write_text(out, section->help);
+        (void)fputs(".Bl -tag -width Ds\n", out);
+        while ((row = doc_next_row(section->name, &index)) != NULL) {
+            write_row(out, row);
+        }
+        (void)fputs(".El\n", out);
+    }
+    (void)fputs(".Ss Sections scheme NAME\n"
+                "A section for a scheme, such as\n.Li [scheme coap] .\n"
+                "The defaults of\n.Ic number , default-port\nand\n.Ic transport\n"
+                "are those of the schemes that are built in, which\n.Pa schemes.conf\nlists.\n"
+                "Any other name in the registry of scheme numbers brings its number along.\n"
+                ".Bl -tag -width Ds\n",
+                out);
+    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
+        write_row(out, &config_scheme_rows[i]);
+    }
+    (void)fputs(".El\n", out);
+}
+
+void doc_write_man_reasons(FILE *out)
+{
+    (void)fputs(".Bl -tag -width Ds\n", out);
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        const struct reason_row *row = reason_row((enum reason)i);
+        (void)fprintf(out, ".It Li %s", row->name);
+        if (row->code != 0) {
+            (void)fprintf(out, " Pq %u.%02u", CODE_CLASS(row->code), CODE_DETAIL(row->code));
+        }
+        (void)fputc('\n', out);
+        write_text(out, row->help);
+        if (row->diagnostic[0] != '\0') {
+            (void)fprintf(out, "The answer begins with\n.Dq %s .\n", row->diagnostic);
+        }
+    }
+    (void)fputs(".El\n", out);
+}

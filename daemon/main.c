@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* criproxyd's command line. */
+#include "conf/config.h"
+#include "ops/log.h"
+#include "server.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    EXIT_RUN_TIME = 1,
+    EXIT_USAGE = 2, /* a bad command line or configuration */
+};
+
+enum option_id {
+    OPTION_CONFIG = 'c',
+    OPTION_HELP = 'h',
+    OPTION_LISTEN = 256, /* from here on: no short form */
+    OPTION_SET,
+    OPTION_CHECK,
+    OPTION_TRACE,
+    OPTION_VERSION,
+};
+
+/* What both getopt_long() and the help text are made of. */
+struct option_row {
+    enum option_id id;
+    const char *name;
+    const char *argument; /* NULL: takes none */
+    const char *help;
+};
+
+static const struct option_row option_rows[] = {
+    {OPTION_CONFIG, "config", "FILE", "read this configuration file; without it, none is read"},
+    {OPTION_LISTEN, "listen", "URI", "listen on coap://ADDRESS:PORT instead; repeat for more"},
+    {OPTION_SET, "set", "SECTION.KEY=VALUE", "set a key of the configuration; repeat for more"},
+    {OPTION_CHECK, "check-config", NULL, "check the configuration and end"},
+    {OPTION_TRACE, "trace", NULL, "show each request and what became of it"},
+    {OPTION_VERSION, "version", NULL, "print the version and end"},
+    {OPTION_HELP, "help", NULL, "print this and end"},
+};
+
+#define OPTION_ROW_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
+
+struct command_line {
+    struct config_source source;
+    const char **sets;    /* room for every argument */
+    const char **listens; /* likewise */
+    bool check, trace, help, version;
+};
+
+static void print_help(FILE *out)
+{
+    (void)fputs("usage: criproxyd [OPTION]...\n"
+                "Forward proxy for CoAP. A client names its target with Proxy-Cri, Proxy-Uri,\n"
+                "Proxy-Scheme-Number or Proxy-Scheme. Without a configuration it serves clients\n"
+                "of this host, on 127.0.0.1:5683 and [::1]:5683.\n\n",
+                out);
+    for (size_t i = 0; i < OPTION_ROW_COUNT; i++) {
+        const struct option_row *row = &option_rows[i];
+        char name[64];
+        const char *argument = row->argument == NULL ? "" : row->argument;
+        (void)snprintf(name, sizeof(name), "--%s%s%s", row->name, argument[0] == '\0' ? "" : " ",
+                       argument);
+        if (row->id < 256) {
+            (void)fprintf(out, "  -%c, ", (char)row->id);
+        } else {
+            (void)fputs("      ", out);
+        }
+        (void)fprintf(out, "%-25s %s\n", name, row->help);
+    }
+    (void)fputs(
+        "\nExit status: 0; 1 on a failure at run time; 2 on a bad command line or\n"
+        "configuration. Signals: SIGTERM and SIGINT drain and stop, the second one stops\n"
+        "at once; SIGHUP reads the configuration anew. See criproxyd(8), criproxyd.conf(5).\n",
+        out);
+}
+
+/* The rows as getopt_long() wants them. */
+static void make_getopt_tables(struct option longs[OPTION_ROW_COUNT + 1],
+                               char shorts[2 * OPTION_ROW_COUNT + 1])
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < OPTION_ROW_COUNT; i++) {
+        const struct option_row *row = &option_rows[i];
+        longs[i] =
+            (struct option){.name = row->name,
+                            .has_arg = row->argument == NULL ? no_argument : required_argument,
+                            .val = (int)row->id};
+        if (row->id < 256) {
+            shorts[used++] = (char)row->id;
+            if (row->argument != NULL) {
+                shorts[used++] = ':';
+            }
+        }
+    }
+    longs[OPTION_ROW_COUNT] = (struct option){0};
+    shorts[used] = '\0';
+}
+
+static void take_option(struct command_line *line, enum option_id id, const char *argument)
+{
+    switch (id) {
+    case OPTION_CONFIG:
+        line->source.file = argument;
+        break;
+    case OPTION_LISTEN:
+        line->listens[line->source.listen_count++] = argument;
+        break;
+    case OPTION_SET:
+        line->sets[line->source.set_count++] = argument;
+        break;
+    case OPTION_CHECK:
+        line->check = true;
+        break;
+    case OPTION_TRACE:
+        line->trace = true;
+        break;
+    case OPTION_VERSION:
+        line->version = true;
+        break;
+    case OPTION_HELP:
+        line->help = true;
+        break;
+    }
+}
+
+/* False with the reason on standard error. */
+static bool parse_arguments(int argc, char **argv, struct command_line *line)
+{
+    struct option longs[OPTION_ROW_COUNT + 1];
+    char shorts[2 * OPTION_ROW_COUNT + 1];
+    int id;
+
+    make_getopt_tables(longs, shorts);
+    while ((id = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        if (id == '?') { /* getopt_long() has said what is wrong */
+            (void)fputs("Try criproxyd --help.\n", stderr);
+            return false;
+        }
+        if (id == OPTION_CONFIG && line->source.file != NULL) {
+            (void)fputs("criproxyd: more than one configuration file; one can include others\n",
+                        stderr);
+            return false;
+        }
+        take_option(line, (enum option_id)id, optarg);
+    }
+    if (optind < argc) {
+        (void)fprintf(stderr, "criproxyd: unexpected argument: %s\nTry criproxyd --help.\n",
+                      argv[optind]);
+        return false;
+    }
+    return true;
+}
+
+/* 0 with the configuration, or the exit status with the reasons on standard error. */
+static int load(const struct config_source *source, struct config **ret_config)
+{
+    struct config_errors *errors = calloc(1, sizeof(struct config_errors));
+    int error = errors == NULL ? -ENOMEM : config_load(source, errors, ret_config);
+
+    if (error == -EINVAL) {
+        config_errors_print(errors, stderr);
+    } else if (error != 0) {
+        (void)fprintf(stderr, "criproxyd: %s\n", strerror(-error));
+    }
+    free(errors);
+    return error == 0 ? 0 : error == -EINVAL ? EXIT_USAGE : EXIT_RUN_TIME;
+}
+
+static int run(const struct command_line *line)
+{
+    struct config *config = NULL;
+
+    if (line->help) {
+        print_help(stdout);
+        return 0;
+    }
+    if (line->version) {
+        (void)puts("criproxyd " CRIPROXYD_VERSION);
+        return 0;
+    }
+    int status = load(&line->source, &config);
+    if (status != 0) {
+        return status;
+    }
+    if (line->check) {
+        (void)puts("configuration ok");
+        config_print_summary(config, stdout);
+        config_free(config);
+        return 0;
+    }
+    log_open(STDERR_FILENO);
+    log_set_trace(line->trace);
+    return server_run(&line->source, config, line->trace);
+}
+
+int main(int argc, char **argv)
+{
+    struct command_line line = {0};
+    size_t room = (size_t)argc + 1;
+    int status = EXIT_RUN_TIME;
+
+    line.sets = calloc(room, sizeof(const char *));
+    line.listens = calloc(room, sizeof(const char *));
+    line.source.sets = line.sets;
+    line.source.listens = line.listens;
+    if (line.sets != NULL && line.listens != NULL) {
+        status = parse_arguments(argc, argv, &line) ? run(&line) : EXIT_USAGE;
+    }
+    free(line.sets);
+    free(line.listens);
+    if (fflush(stdout) != 0 && status == 0) {
+        status = EXIT_RUN_TIME;
+    }
+    return status;
+}

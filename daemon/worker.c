@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "worker.h"
+
+#include "engine.h"
+#include "net/loop.h"
+#include "net/udp.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct worker {
+    unsigned index;
+    int event_fd;
+    struct loop *loop;
+    struct engine *engine;
+    pthread_t thread;
+    bool is_started;  /* main thread's: there is a thread to join */
+    bool is_draining; /* the worker's thread's */
+    atomic_bool has_drained;
+    atomic_bool has_failed;
+    _Atomic(const struct config *) wanted; /* by the main thread */
+    _Atomic(const struct config *) in_use; /* by the engine */
+};
+
+static void tell_main(struct worker *worker)
+{
+    static const uint64_t one = 1;
+
+    /* The counter cannot overflow: each worker writes at most twice. */
+    ssize_t written = write(worker->event_fd, &one, sizeof(one));
+    (void)written;
+}
+
+/* The loop is there before the engine, so it cannot have the engine's own function. */
+static uint64_t on_turn(void *context, uint64_t now_ms)
+{
+    struct worker *worker = context;
+    uint64_t next_ms = engine_turn(worker->engine, now_ms);
+
+    /* It goes on answering newcomers with 5.03 until the main thread stops it. */
+    if (worker->is_draining && engine_in_flight(worker->engine) == 0) {
+        worker->is_draining = false;
+        atomic_store(&worker->has_drained, true);
+        tell_main(worker);
+    }
+    return next_ms;
+}
+
+int worker_new(const struct worker_options *options, struct worker **ret_worker)
+{
+    struct worker *worker = calloc(1, sizeof(struct worker));
+
+    if (worker == NULL) {
+        return -ENOMEM;
+    }
+    worker->index = options->index;
+    worker->event_fd = options->event_fd;
+    atomic_init(&worker->wanted, options->config);
+    atomic_init(&worker->in_use, options->config);
+    int error = loop_new(on_turn, worker, &worker->loop);
+    if (error != 0) {
+        goto fail;
+    }
+    const struct engine_options engine_options = {.config = options->config,
+                                                  .loop = worker->loop,
+                                                  .resolver = options->resolver,
+                                                  .trace = options->trace};
+    error = engine_new(&engine_options, &worker->engine);
+    if (error != 0) {
+        goto fail;
+    }
+    *ret_worker = worker;
+    return 0;
+
+fail:
+    worker_free(worker);
+    return error;
+}
+
+void worker_free(struct worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    engine_free(worker->engine);
+    loop_free(worker->loop);
+    free(worker);
+}
+
+int worker_listen(struct worker *worker, const struct address *bind, bool shared,
+                  uint32_t buffer_bytes, struct address *ret_bound)
+{
+    const struct udp_options options = {
+        .bind = *bind,
+        .reuse_port = shared,
+        .want_local = address_is_unspecified(bind),
+        .buffer_bytes = buffer_bytes,
+        .fd = -1,
+    };
+
+    return engine_listen(worker->engine, &options, ret_bound);
+}
+
+/* The probe's socket is closed before the loop runs: nothing can come in. */
+static void on_probe_datagram(void *context, struct udp_socket *socket,
+                              const struct datagram *datagram)
+{
+    (void)context;
+    (void)socket;
+    (void)datagram;
+}
+
+static void on_probe_error(void *context, struct udp_socket *socket, const struct address *remote,
+                           int error, const uint8_t *quoted, size_t quoted_len)
+{
+    (void)context;
+    (void)socket;
+    (void)remote;
+    (void)error;
+    (void)quoted;
+    (void)quoted_len;
+}
+
+int worker_probe(struct worker *worker, const struct address *bind)
+{
+    static const struct udp_handler handler = {.on_datagram = on_probe_datagram,
+                                               .on_error = on_probe_error};
+    const struct udp_options options = {.bind = *bind, .fd = -1};
+    struct udp_socket *socket = NULL;
+    int error = udp_open(worker->loop, &options, &handler, NULL, &socket);
+
+    if (error == 0) {
+        udp_close(socket);
+    }
+    return error;
+}
+
+static void *run(void *context)
+{
+    struct worker *worker = context;
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "worker-%u", worker->index % 1000);
+    (void)pthread_setname_np(pthread_self(), name);
+    if (loop_run(worker->loop) != 0) {
+        atomic_store(&worker->has_failed, true);
+        tell_main(worker);
+    }
+    return NULL;
+}
+
+int worker_start(struct worker *worker)
+{
+    int error = pthread_create(&worker->thread, NULL, run, worker);
+
+    worker->is_started = error == 0;
+    return -error;
+}
+
+static void drain_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_drain(worker->engine);
+    worker->is_draining = true;
+}
+
+void worker_drain(struct worker *worker)
+{
+    if (loop_post(worker->loop, drain_task, worker) != 0) {
+        /* No memory, or the loop has ended: the deadline of the drain covers it. */
+        return;
+    }
+}
+
+bool worker_has_drained(const struct worker *worker)
+{
+    return atomic_load(&worker->has_drained);
+}
+
+bool worker_has_failed(const struct worker *worker)
+{
+    return atomic_load(&worker->has_failed);
+}
+
+static void stop_task(void *context)
+{
+    struct worker *worker = context;
+
+    loop_stop(worker->loop);
+}
+
+void worker_stop(struct worker *worker)
+{
+    /* Without memory for the task there is nothing left to try but again. */
+    while (worker->is_started && loop_post(worker->loop, stop_task, worker) == -ENOMEM) {
+        (void)usleep(1000);
+    }
+}
+
+void worker_join(struct worker *worker)
+{
+    if (worker->is_started) {
+        (void)pthread_join(worker->thread, NULL);
+        worker->is_started = false;
+    }
+}
+
+static void config_task(void *context)
+{
+    struct worker *worker = context;
+    const struct config *config = atomic_load(&worker->wanted);
+
+    engine_set_config(worker->engine, config);
+    atomic_store(&worker->in_use, config);
+}
+
+int worker_set_config(struct worker *worker, const struct config *config)
+{
+    atomic_store(&worker->wanted, config);
+    return loop_post(worker->loop, config_task, worker);
+}
+
+const struct config *worker_config(const struct worker *worker)
+{
+    return atomic_load(&worker->in_use);
+}
+
+const struct metrics *worker_metrics(const struct worker *worker)
+{
+    return engine_metrics(worker->engine);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One worker: a thread with a loop and an engine on it.
+ *
+ * The main thread makes it, binds its sockets and starts it; from then on
+ * everything in it belongs to its thread, and the main thread reaches it through
+ * the loop's queue. In order: worker_new(), worker_listen(), worker_start(), then
+ * worker_drain() if there is time, worker_stop(), worker_join(), worker_free().
+ */
+#ifndef CRIPROXY_WORKER_H
+#define CRIPROXY_WORKER_H
+
+#include "ops/metrics.h"
+
+#include <stdbool.h>
+
+struct address;
+struct config;
+struct config_listener;
+struct resolver;
+struct worker;
+
+struct worker_options {
+    unsigned index;
+    const struct config *config; /* borrowed until worker_config() is another one */
+    struct resolver *resolver;   /* borrowed; outlives the thread, is freed before the worker */
+    bool trace;
+    int event_fd; /* an eventfd, written to when the worker has drained or has failed */
+};
+
+/** @return 0 or -errno. Free with worker_free(). */
+int worker_new(const struct worker_options *options, struct worker **ret_worker);
+
+/** Takes NULL. The thread must have been joined. */
+void worker_free(struct worker *worker);
+
+/**
+ * Bind one socket; before worker_start().
+ *
+ * @param bind where; port 0 lets the kernel choose.
+ * @param shared other workers bind the same address and port.
+ * @param ret_bound with the port that was chosen.
+ * @return 0 or -errno
+ */
+int worker_listen(struct worker *worker, const struct address *bind, bool shared,
+                  uint32_t buffer_bytes, struct address *ret_bound);
+
+/**
+ * Whether @p bind is free: with shared sockets two processes of one user could
+ * bind it without an error, and each get some of the datagrams.
+ *
+ * @return 0 or -errno
+ */
+int worker_probe(struct worker *worker, const struct address *bind);
+
+/** Start the thread. @return 0 or -errno */
+int worker_start(struct worker *worker);
+
+/** Refuse newcomers from now on. */
+void worker_drain(struct worker *worker);
+
+/** Whether everything that was in flight when it was told to drain has ended. */
+bool worker_has_drained(const struct worker *worker);
+
+/** Whether its loop ended by itself, which it should not. */
+bool worker_has_failed(const struct worker *worker);
+
+/** Leave the loop soon. */
+void worker_stop(struct worker *worker);
+
+/** Wait for the thread; nothing where it was never started. */
+void worker_join(struct worker *worker);
+
+/** Go over to another snapshot, soon. @return 0 or -errno */
+int worker_set_config(struct worker *worker, const struct config *config);
+
+/** The snapshot it uses. When it is the newest, no older one is in use. */
+const struct config *worker_config(const struct worker *worker);
+
+/** Its counters; to be read with relaxed loads. */
+const struct metrics *worker_metrics(const struct worker *worker);
+
+#endif
