@@ -229,8 +229,9 @@ static int take_option(struct tool *tool, const struct command *command, int opt
 static int parse_options(struct tool *tool, const struct command *command, int argc, char **argv)
 {
     int option = 0;
+    int index = 0;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":h", long_options, &index)) != -1) {
         if (option == 'h' || option == OPTION_HELP) {
             print_command_help(stdout, command);
             return EXIT_SUCCESS;
@@ -238,8 +239,13 @@ static int parse_options(struct tool *tool, const struct command *command, int a
         if (option == ':') {
             return fail_usage(command, "a value is missing", argv[optind - 1]);
         }
-        if (option == '?' || option == OPTION_VERSION || (command->takes & (unsigned)option) == 0) {
-            return fail_usage(command, "unknown option", argv[optind - 1]);
+        if (option == '?') {
+            return fail_usage(command, "unknown option (-- goes before an argument like this)",
+                              argv[optind - 1]);
+        }
+        if (option == OPTION_VERSION || (command->takes & (unsigned)option) == 0) {
+            return fail_usage(command, "this option is not for this command",
+                              long_options[index].name);
         }
         const int status = take_option(tool, command, option);
         if (status != EXIT_SUCCESS) {
