@@ -1,100 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/forward.h"
 
-#include "coap/option.h"
 #include "front/local.h"
+#include "origin/encode.h"
 #include "state.h"
-
-#include <string.h>
-
-/* --- encoding ----------------------------------------------------------- */
-
-/*
- * The client's options that are passed on and those that are made from the
- * target have to come out in one ascending order.
- */
-struct merge {
-    struct message_writer writer;
-    const struct exchange *exchange;
-    uint16_t done; /* own options up to this number have been written */
-};
-
-static void write_segments(struct message_writer *writer, uint16_t number,
-                           const struct segments *segments)
-{
-    struct bytes item;
-    uint32_t offset = 0;
-    while (segments_next(segments, &offset, &item)) {
-        message_writer_option(writer, number, item);
-    }
-}
-
-/* Write our own options with numbers below @p limit. */
-static void write_own(struct merge *merge, uint32_t limit)
-{
-    struct message_writer *writer = &merge->writer;
-    const struct target *target = &merge->exchange->target;
-    if (merge->done < OPTION_uri_host && OPTION_uri_host < limit) {
-        if (target->is_name) {
-            message_writer_option(writer, OPTION_uri_host,
-                                  (struct bytes){target->name, target->name_len});
-        }
-        merge->done = OPTION_uri_host;
-    }
-    /* No Uri-Port: the request goes to that very port (C2O-9). */
-    if (merge->done < OPTION_uri_path && OPTION_uri_path < limit) {
-        write_segments(writer, OPTION_uri_path, &target->path);
-        merge->done = OPTION_uri_path;
-    }
-    if (merge->done < OPTION_uri_query && OPTION_uri_query < limit) {
-        write_segments(writer, OPTION_uri_query, &target->query);
-        merge->done = OPTION_uri_query;
-    }
-    if (merge->done < OPTION_hop_limit && OPTION_hop_limit < limit) {
-        if (merge->exchange->hop_limit > 0) {
-            message_writer_option_uint(writer, OPTION_hop_limit, merge->exchange->hop_limit);
-        }
-        merge->done = OPTION_hop_limit;
-    }
-}
-
-/* Whether an option of the client is passed on: the unsafe unknown ones were refused before. */
-static bool is_forwarded(const struct option *option)
-{
-    const struct option_row *row = option_row(option->number);
-    if (row == NULL || row->in_request == OPTION_USE_FORWARD) {
-        return true;
-    }
-    /* A safe option we know, but of a wrong length, is one we do not know (OPT-10). */
-    return !option_is_unsafe(option->number) && !option_length_is_good(row, option->value);
-}
 
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
                     const struct message *request)
 {
-    struct option_iter iter;
-    struct option option;
-    struct merge merge = {.exchange = exchange};
     size_t capacity = exchange->memory_capacity - exchange->memory_used;
     if (capacity > engine->config->limits_datagram_bytes) {
         capacity = (size_t)engine->config->limits_datagram_bytes;
     }
     /* CON whatever the client used, so that a lossy hop is repaired where it is (MSG-37). */
-    exchange->is_confirmable = true;
     exchange->datagram = exchange->memory + exchange->memory_used;
-    message_writer_init(&merge.writer, exchange->datagram, capacity, MESSAGE_CON, request->code, 0,
-                        (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN});
-    option_iter_init(&iter, request->options);
-    while (option_iter_next(&iter, &option)) {
-        if (is_forwarded(&option)) {
-            write_own(&merge, option.number);
-            message_writer_option(&merge.writer, option.number, option.value);
-        }
-    }
-    write_own(&merge, UINT32_MAX);
-    message_writer_payload(&merge.writer, request->payload);
-    exchange->datagram_len = (uint32_t)merge.writer.len;
-    return !merge.writer.overflow && exchange_alloc(exchange, merge.writer.len) != NULL;
+    exchange->datagram_len = (uint32_t)encode_request(
+        &exchange->target, exchange->hop_limit, request,
+        (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN}, exchange->datagram, capacity);
+    return exchange->datagram_len > 0 && exchange_alloc(exchange, exchange->datagram_len) != NULL;
 }
 
 /* --- sending ------------------------------------------------------------ */

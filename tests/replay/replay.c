@@ -53,6 +53,7 @@ void replay_start(struct replay *replay, const char *const *settings)
 
 void replay_stop(struct replay *replay)
 {
+    fake_net_run(1);
     assert_int_equal(engine_in_flight(replay->engine), 0);
     engine_free(replay->engine);
     resolver_free(replay->resolver);

@@ -30,11 +30,10 @@ static const struct vector vectors[] = {
     {"V10 slash inside an item", "41010001aadade83208161688163332f34", "01 316883332f34", NULL,
      NULL, NULL},
     {"V11 overridden options",
-     "41010001aa346576696c817add0b00636f61703a2f2f6576696c2f79d8bb8320816168816178",
-     "01 31688178", NULL, NULL, NULL},
-    {"V11 strict",
-     "41010001aa346576696c817add0b00636f61703a2f2f6576696c2f79d8bb8320816168816178", NULL, NULL,
-     "61 82 0001 aa", "proxy.strict=yes"},
+     "41010001aa346576696c817add0b00636f61703a2f2f6576696c2f79d8bb8320816168816178", "01 31688178",
+     NULL, NULL, NULL},
+    {"V11 strict", "41010001aa346576696c817add0b00636f61703a2f2f6576696c2f79d8bb8320816168816178",
+     NULL, NULL, "61 82 0001 aa", "proxy.strict=yes"},
     {"V12 safe unknown option 65", "41010001aad13401d89d8320816168816178", "01 31688178d12901",
      NULL, NULL, NULL},
     {"V13 unsafe unknown option 2", "41010001aa2105d8dc8320816168816178", NULL, NULL,
@@ -51,8 +50,8 @@ static const struct vector vectors[] = {
     {"V22 userinfo", "41010001aad8de822083f461756168", NULL, NULL, "61 82 0001 aa", NULL},
     {"V23 indefinite length", "41010001aad6de9f20816168ff", NULL, NULL, "61 82 0001 aa", NULL},
     {"V24 trailing byte", "41010001aad6de822081616800", NULL, NULL, "61 82 0001 aa", NULL},
-    {"V25 did", "41010001aaddde058325f5816d7765623a616c6963653a626f62", NULL, NULL,
-     "61 a5 0001 aa", NULL},
+    {"V25 did", "41010001aaddde058325f5816d7765623a616c6963653a626f62", NULL, NULL, "61 a5 0001 aa",
+     NULL},
     {"V26 scheme-name", "41010001aad9de8264636f6170816168", NULL, NULL, "61 a5 0001 aa", NULL},
     {"V27 PET on coap", "41010001aaddde00832081616881836161413a6162", NULL, NULL, "61 a5 0001 aa",
      NULL},
@@ -63,9 +62,8 @@ static const struct vector vectors[] = {
      NULL},
     {"V33 dotted-quad as labels", "41010001aaddde0383208463313237613061306131816178", NULL, NULL,
      "61 82 0001 aa", NULL},
-    {"V34 the proxy itself",
-     "41010001aaddde0d83208144c0000209826b2e77656c6c2d6b6e6f776e64636f7265", NULL, NULL,
-     "61 45 0001 aa c128 ff", NULL},
+    {"V34 the proxy itself", "41010001aaddde0d83208144c0000209826b2e77656c6c2d6b6e6f776e64636f7265",
+     NULL, NULL, "61 45 0001 aa c128 ff", NULL},
     {"V35 239 without Uri-Host", "41010001aab178d0d7", NULL, NULL, "61 84 0001 aa", NULL},
     {"V36 Hop-Limit 1", "41010001aad10301d8ce8320816168816178", NULL, NULL,
      "61 a8 0001 aa ff 637269 70726f7879", NULL},
@@ -84,8 +82,7 @@ static void run(const struct vector *vector)
     const char *settings[] = {vector->setting, NULL};
     print_message("    %s\n", vector->id);
     replay_start(&replay, settings);
-    struct fake_peer *origin =
-        vector->to != NULL ? fake_peer_new(vector->to) : replay.origin;
+    struct fake_peer *origin = vector->to != NULL ? fake_peer_new(vector->to) : replay.origin;
     replay_ask(&replay, vector->request);
     if (vector->upstream != NULL) {
         snprintf(pattern, sizeof(pattern), "48 %.2s MID TOKEN %s", vector->upstream,

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The target is put into a request as a client would send it, and taken through
+ * the same code as any request: what is printed is what would happen.
+ */
+#include "front/explain.h"
+
+#include "front/describe.h"
+#include "front/request.h"
+#include "ops/escape.h"
+#include "origin/encode.h"
+#include "origin/names.h"
+
+#include <cri/diag.h>
+#include <string.h>
+
+#define CRI_MAX 1023u
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Whole bytes of hex, or 0. */
+static size_t parse_hex(const char *text, uint8_t *bytes, size_t capacity)
+{
+    size_t len = 0;
+    for (; text[0] != '\0' && text[1] != '\0' && len < capacity; text += 2) {
+        int high = hex_digit(text[0]), low = hex_digit(text[1]);
+        if (high < 0 || low < 0) {
+            return 0;
+        }
+        bytes[len++] = (uint8_t)(high << 4 | low);
+    }
+    return text[0] == '\0' ? len : 0;
+}
+
+/* The option that carries the target: a CRI where it looks like one, else a URI. */
+static struct option option_for(const char *target, uint8_t *room, size_t capacity)
+{
+    struct cri_slice text = {(const uint8_t *)target, strlen(target)};
+    size_t len = parse_hex(target, room, capacity);
+    if (len == 0 && target[0] == '[' &&
+        cri_diag_parse(text, room, capacity, &len, NULL) != CRI_OK) {
+        len = 0;
+    }
+    if (len > 0) {
+        return (struct option){OPTION_proxy_cri, {room, len}};
+    }
+    return (struct option){OPTION_proxy_uri, {text.data, text.len}};
+}
+
+static void print_refusal(const struct problem *problem, FILE *out)
+{
+    char why[2 * PROBLEM_TEXT_MAX];
+    const struct reason_row *row = reason_row(problem->reason);
+    const char *text = problem->text[0] != '\0' ? problem->text : row->diagnostic;
+    fprintf(out, "outcome    %u.%02u %s: %s\n", CODE_CLASS(row->code), CODE_DETAIL(row->code),
+            row->name, escape_text(why, sizeof(why), text, strlen(text)));
+    fprintf(out, "           %s\n", row->help);
+}
+
+static bool print_way(const struct config *config, const struct target *target,
+                      const struct message *request, FILE *out)
+{
+    char text[4096];
+    uint8_t upstream[4096];
+    uint8_t hop_limit = config->proxy_hop_limit ? 16 : 0;
+    size_t len =
+        encode_request(target, hop_limit, request, (struct bytes){0}, upstream, sizeof(upstream));
+    fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
+    fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
+    fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));
+    if (target->is_name && !name_is_askable(target->name, target->name_len)) {
+        struct problem problem = {.reason = REASON_name_unresolvable};
+        print_refusal(&problem, out);
+        return false;
+    }
+    fprintf(out, "route      direct, %s, port %u\n",
+            target->is_name ? "to the addresses that the name resolves to" : "to the address",
+            target->port);
+    fprintf(out, "outcome    forwarded\n");
+    return true;
+}
+
+bool explain_target(const struct config *config, const char *target, FILE *out)
+{
+    uint8_t room[CRI_MAX + 1], datagram[2048], memory[8192];
+    struct option option = option_for(target, room, sizeof(room));
+    struct message_writer writer;
+    struct message request;
+    struct request_options options;
+    struct problem problem = {.reason = REASON_request_too_large};
+    struct target found = {.form = TARGET_FORM_NONE};
+    struct address local = {.family = ADDRESS_IPV4, .port = 5683};
+
+    fprintf(out, "named by   %s\n", option.number == OPTION_proxy_cri ? "Proxy-Cri" : "Proxy-Uri");
+    message_writer_init(&writer, datagram, sizeof(datagram), MESSAGE_CON, CODE_GET, 0,
+                        (struct bytes){0});
+    message_writer_option(&writer, option.number, option.value);
+    if (writer.overflow || message_decode(datagram, writer.len, &request) != MESSAGE_OK ||
+        !request_scan(&request, &options, &problem) ||
+        !target_find(config, &request, &options, &local,
+                     (struct target_memory){memory, sizeof(memory)}, &found, &problem)) {
+        print_refusal(&problem, out);
+        return false;
+    }
+    return print_way(config, &found, &request, out);
+}
