@@ -31,6 +31,7 @@ struct loop {
     struct event *wake, *timeout;
     int wake_fd;
     bool has_turn_begun; /* now_ms is this turn's */
+    bool wants_turn;     /* at once: do not wait */
     bool is_stopping;
     uint64_t now_ms;
     uint64_t timeout_ms; /* when the timeout comes; UINT64_MAX: it is not set */
@@ -214,6 +215,7 @@ int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop)
     loop->on_turn = on_turn;
     loop->context = context;
     loop->timeout_ms = UINT64_MAX;
+    loop->wants_turn = true; /* the first on_turn says what it waits for */
     loop->now_ms = clock_ms();
     loop->tasks_end = &loop->tasks;
     pthread_mutex_init(&loop->mutex, NULL); /* a default mutex: always succeeds on Linux */
@@ -264,36 +266,31 @@ void loop_free(struct loop *loop)
     free(loop);
 }
 
-static void loop_set_ended(struct loop *loop, bool has_ended)
+int loop_run_turn(struct loop *loop)
 {
-    pthread_mutex_lock(&loop->mutex);
-    loop->has_ended = has_ended;
-    pthread_mutex_unlock(&loop->mutex);
+    int flags = EVLOOP_ONCE | (loop->wants_turn ? EVLOOP_NONBLOCK : 0);
+
+    loop->has_turn_begun = false;
+    if (event_base_loop(loop->base, flags) < 0) {
+        return errno != 0 ? -errno : -EIO;
+    }
+    loop_turn_begin(loop);
+    uint64_t wanted_ms = loop->on_turn(loop->context, loop->now_ms);
+    loop->wants_turn = wanted_ms <= loop->now_ms;
+    return loop->wants_turn ? 0 : loop_want_turn(loop, wanted_ms);
 }
 
 int loop_run(struct loop *loop)
 {
-    int flags = EVLOOP_ONCE | EVLOOP_NONBLOCK; /* the first on_turn says what it waits for */
     int err = 0;
 
-    loop->is_stopping = false;
-    loop_set_ended(loop, false);
     while (!loop->is_stopping && err == 0) {
-        loop->has_turn_begun = false;
-        if (event_base_loop(loop->base, flags) < 0) {
-            err = errno != 0 ? -errno : -EIO;
-            break;
-        }
-        loop_turn_begin(loop);
-        uint64_t wanted_ms = loop->on_turn(loop->context, loop->now_ms);
-        flags = EVLOOP_ONCE;
-        if (wanted_ms <= loop->now_ms) {
-            flags |= EVLOOP_NONBLOCK;
-        } else {
-            err = loop_want_turn(loop, wanted_ms);
-        }
+        err = loop_run_turn(loop);
     }
-    loop_set_ended(loop, true);
+    /* First no more come in, then those that did get their turn. */
+    pthread_mutex_lock(&loop->mutex);
+    loop->has_ended = true;
+    pthread_mutex_unlock(&loop->mutex);
     loop_run_tasks(loop);
     return err;
 }

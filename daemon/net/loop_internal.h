@@ -18,6 +18,9 @@ struct loop_task {
 /** As loop_post(), and cannot run out of memory. @return 0 or -ESHUTDOWN. */
 int loop_post_task(struct loop *loop, struct loop_task *task);
 
+/** One turn of loop_run(): wait, call back, on_turn. @return 0 or -errno. */
+int loop_run_turn(struct loop *loop);
+
 /** For events of our own; each callback begins with loop_turn_begin(). */
 struct event_base *loop_event_base(struct loop *loop);
 

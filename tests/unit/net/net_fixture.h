@@ -4,7 +4,7 @@
 #define CRIPROXY_NET_FIXTURE_H
 
 #include "net/address.h"
-#include "net/loop.h"
+#include "net/loop_internal.h"
 #include "net/udp.h"
 #include "support/test.h"
 
@@ -22,28 +22,29 @@ struct fixture {
     void *context;
     uint64_t deadline_ms;
     unsigned turns;
-    bool has_failed;
+    bool is_done, has_failed;
 };
+
+static inline void fixture_flush(struct fixture *fixture)
+{
+    for (size_t i = 0; i < SOCKETS_MAX; i++) {
+        if (fixture->sockets[i] != NULL) {
+            udp_flush(fixture->sockets[i]);
+        }
+    }
+}
 
 static inline uint64_t fixture_on_turn(void *context, uint64_t now_ms)
 {
     struct fixture *fixture = context;
 
     fixture->turns++;
-    for (size_t i = 0; i < SOCKETS_MAX; i++) {
-        if (fixture->sockets[i] != NULL) {
-            udp_flush(fixture->sockets[i]);
-        }
-    }
+    fixture_flush(fixture);
     if (fixture->deadline_ms == 0) {
         fixture->deadline_ms = now_ms + PATIENCE_MS;
     }
-    if (fixture->until(fixture->context)) {
-        loop_stop(fixture->loop);
-    } else if (now_ms >= fixture->deadline_ms) {
-        fixture->has_failed = true;
-        loop_stop(fixture->loop);
-    }
+    fixture->is_done = fixture->until(fixture->context);
+    fixture->has_failed = !fixture->is_done && now_ms >= fixture->deadline_ms;
     return fixture->deadline_ms;
 }
 
@@ -61,13 +62,16 @@ static inline void fixture_close(struct fixture *fixture)
     loop_free(fixture->loop);
 }
 
-/** Run the loop until @p until holds at the end of a turn. */
+/** Turns until @p until holds at the end of one; the loop stays open for more. */
 static inline void fixture_run(struct fixture *fixture, bool (*until)(void *context), void *context)
 {
     fixture->until = until;
     fixture->context = context;
     fixture->deadline_ms = 0;
-    assert_int_equal(loop_run(fixture->loop), 0);
+    fixture_flush(fixture); /* what the test has sent since the last turn */
+    do {
+        assert_int_equal(loop_run_turn(fixture->loop), 0);
+    } while (!fixture->is_done && !fixture->has_failed);
     if (fixture->has_failed) {
         fail_msg("waited in vain for %u ms", PATIENCE_MS);
     }

@@ -127,19 +127,6 @@ static void test_every_accepted_task_runs_once_and_none_after_the_end(void **sta
     assert_int_equal(context.tasks, 1);
 }
 
-static void test_loop_can_run_again(void **state)
-{
-    struct context context;
-    (void)state;
-
-    open_loop(&context, 0);
-    for (unsigned i = 1; i <= 3; i++) {
-        assert_int_equal(loop_run(context.loop), 0);
-        assert_int_equal(context.turns, i);
-    }
-    loop_free(context.loop);
-}
-
 static void test_free_takes_null(void **state)
 {
     (void)state;
@@ -220,7 +207,6 @@ int main(void)
         cmocka_unit_test(test_time_wanted_in_the_past_means_at_once),
         cmocka_unit_test(test_task_wakes_a_loop_that_waits_for_ever),
         cmocka_unit_test(test_every_accepted_task_runs_once_and_none_after_the_end),
-        cmocka_unit_test(test_loop_can_run_again),
         cmocka_unit_test(test_free_takes_null),
         cmocka_unit_test(test_tasks_of_many_threads_all_run_in_each_ones_order),
     };
