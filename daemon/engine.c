@@ -90,8 +90,10 @@ int engine_listen(struct engine *engine, const struct udp_options *options,
         return -ENOSPC;
     }
     struct listener *listener = &engine->listeners[engine->listener_count];
+    struct udp_options with_limit = *options;
+    with_limit.datagram_max = (uint32_t)engine->config->limits_datagram_bytes;
     *listener = (struct listener){.engine = engine, .index = engine->listener_count};
-    int error = udp_open(engine->loop, options, &request_handler, listener, &listener->socket);
+    int error = udp_open(engine->loop, &with_limit, &request_handler, listener, &listener->socket);
     if (error != 0) {
         return error;
     }
@@ -139,6 +141,15 @@ void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;
     engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    /* What is in flight goes on under the new snapshot: the old one will be freed. */
+    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
+        struct exchange *exchange = &engine->exchanges.slots[i];
+        if (exchange->state != EXCHANGE_free && exchange->target.scheme != NULL) {
+            const struct config_scheme *scheme =
+                config_scheme_by_number(config, exchange->target.scheme->number);
+            exchange->target.scheme = scheme != NULL ? scheme : engine->coap;
+        }
+    }
 }
 
 const struct metrics *engine_metrics(const struct engine *engine)
