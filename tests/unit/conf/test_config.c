@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/config.h"
 
+#include "conf/value.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -361,6 +363,75 @@ static void test_reload_takes_live_keys_and_names_the_others(void **state)
     config_free(fresh);
 }
 
+/* conf/criproxyd.conf with every key uncommented, one "#key = value" a line. */
+static struct config *load_shipped_file(void)
+{
+    char *text = NULL;
+    size_t text_len = 0;
+    char line[512];
+    FILE *file = fopen(SHIPPED_CONF, "r");
+    FILE *out = open_memstream(&text, &text_len);
+
+    assert_non_null(file);
+    assert_non_null(out);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        bool is_key = line[0] == '#' && line[1] != ' ' && strstr(line, " = ") != NULL;
+        assert_true(fputs(is_key ? line + 1 : line, out) >= 0);
+    }
+    (void)fclose(file);
+    (void)fclose(out);
+    struct config *config = load_good(text);
+    free(text);
+    return config;
+}
+
+static void test_the_shipped_file_says_the_defaults(void **state)
+{
+    struct config *shipped = load_shipped_file();
+    struct config *defaults = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(NULL, &errors, &defaults), 0);
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        if (config_rows[i].type != CONFIG_TYPE_LIST) {
+            assert_int_equal(value_load(shipped, &config_rows[i]),
+                             value_load(defaults, &config_rows[i]));
+        }
+    }
+    assert_int_equal(shipped->listener_count, defaults->listener_count);
+    for (size_t i = 0; i < shipped->listener_count; i++) {
+        assert_true(address_equal(&shipped->listeners[i].bind, &defaults->listeners[i].bind));
+        assert_false(shipped->listeners[i].is_default); /* every key was really taken */
+    }
+    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
+        assert_int_equal(value_load(&shipped->schemes[0], &config_scheme_rows[i]),
+                         value_load(&defaults->schemes[0], &config_scheme_rows[i]));
+    }
+    config_free(shipped);
+    config_free(defaults);
+}
+
+static void test_the_shipped_schemes_change_nothing(void **state)
+{
+    struct config_source source = {.file = SHIPPED_SCHEMES};
+    struct config *shipped = NULL;
+    struct config *defaults = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(NULL, &errors, &defaults), 0);
+    assert_int_equal(config_load(&source, &errors, &shipped), 0);
+    assert_int_equal(shipped->scheme_count, defaults->scheme_count);
+    for (size_t i = 0; i < shipped->scheme_count; i++) {
+        assert_string_equal(shipped->schemes[i].name, defaults->schemes[i].name);
+        for (size_t k = 0; k < CONFIG_SCHEME_ROW_COUNT; k++) {
+            assert_int_equal(value_load(&shipped->schemes[i], &config_scheme_rows[k]),
+                             value_load(&defaults->schemes[i], &config_scheme_rows[k]));
+        }
+    }
+    config_free(shipped);
+    config_free(defaults);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +449,8 @@ int main(void)
         cmocka_unit_test(test_included_files_win_and_are_found_beside_the_file),
         cmocka_unit_test(test_a_folder_is_no_file),
         cmocka_unit_test(test_reload_takes_live_keys_and_names_the_others),
+        cmocka_unit_test(test_the_shipped_file_says_the_defaults),
+        cmocka_unit_test(test_the_shipped_schemes_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
