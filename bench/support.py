@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Starting, pinning and asking the programs that compare and soak run. Standard library only."""
+
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+class BenchError(Exception):
+    """Something that the person at the command line can put right."""
+
+
+def pinning():
+    """(cores of load and origin, cores of the proxy); None each where there is only one core."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        return None, None
+    return {cores[0]}, {cores[1]}
+
+
+def free_port():
+    """A UDP port that was free a moment ago."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A started program, pinned to some cores; a context manager that ends it."""
+
+    def __init__(self, name, command, cores, log_path):
+        self.name = name
+        self.log_path = log_path
+        self.log = open(log_path, "ab")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
+            preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def read_address(self):
+        """The "listening ADDRESS" line of coapbench's servers."""
+        words = self.process.stdout.readline().decode().split()
+        if len(words) != 2 or words[0] != "listening":
+            raise BenchError("%s did not start; see %s" % (self.name, self.log_path))
+        return words[1]
+
+    def wait_for_ping(self, address, seconds=10.0):
+        """Until a CoAP ping (an empty CON) is answered with its RST (RFC 7252 section 4.3)."""
+        host, port = address.rsplit(":", 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))
+            probe.settimeout(0.05)
+            end = time.monotonic() + seconds
+            mid = 0
+            while time.monotonic() < end and self.process.poll() is None:
+                mid += 1
+                try:
+                    probe.send(bytes([0x40, 0, mid >> 8 & 255, mid & 255]))
+                    if probe.recv(100)[0] >> 4 & 3 == 3:
+                        return
+                except OSError:  # nobody there yet, or no answer in time
+                    time.sleep(0.02)
+        raise BenchError("%s does not answer on %s; see %s" % (self.name, address, self.log_path))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.last_words = self.process.stdout.read().decode(errors="replace")
+        self.process.stdout.close()
+        self.log.close()
+
+
+def run_load(coapbench, cores, options, patience_s):
+    """coapbench load; its JSON. A wrong answer is a finding, not an error: see the caller."""
+    done = subprocess.run([coapbench, "load", "--json", *options], capture_output=True, text=True,
+                          timeout=patience_s,
+                          preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
+    if not done.stdout:
+        raise BenchError("coapbench load %s: %s" % (" ".join(options), done.stderr.strip()))
+    return json.loads(done.stdout)
+
+
+def memory_kib(pid):
+    """Resident size, and the part of it that is the process's own (private pages)."""
+    fields = {}
+    for line in pathlib.Path("/proc/%d/smaps_rollup" % pid).read_text().splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB":
+            fields[words[0].rstrip(":")] = int(words[1])
+    private = fields.get("Private_Clean", 0) + fields.get("Private_Dirty", 0)
+    return {"rss_kib": fields.get("Rss", 0), "private_kib": private}
+
+
+def find_program(given, build, inside, name):
+    """The program given, or the one in the build directory; an absolute path or an error."""
+    path = pathlib.Path(given) if given else pathlib.Path(build) / inside
+    if not os.access(path, os.X_OK):
+        raise BenchError("%s: no %s there; build it, or name it with an option" % (path, name))
+    return str(path.resolve())
+
+
+def find_installed(*names):
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return path
+    return None
+
+
+def git_commit():
+    run = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"],
+                         capture_output=True, text=True, check=False)
+    changed = subprocess.run(["git", "-C", str(ROOT), "status", "--porcelain", "-uno"],
+                             capture_output=True, text=True, check=False).stdout.strip()
+    return (run.stdout.strip() or "unknown") + ("+changes" if changed else "")
+
+
+def machine():
+    """What a reader has to know to compare figures with theirs."""
+    model = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "load_average": [round(value, 2) for value in os.getloadavg()],
+        "commit": git_commit(),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
