@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* criproxyd's command line. */
 #include "conf/config.h"
+#include "front/explain.h"
 #include "ops/log.h"
 #include "server.h"
 
@@ -21,6 +22,7 @@ enum option_id {
     OPTION_LISTEN = 256, /* from here on: no short form */
     OPTION_SET,
     OPTION_CHECK,
+    OPTION_EXPLAIN,
     OPTION_TRACE,
     OPTION_VERSION,
 };
@@ -38,6 +40,7 @@ static const struct option_row option_rows[] = {
     {OPTION_LISTEN, "listen", "URI", "listen on coap://ADDRESS:PORT instead; repeat for more"},
     {OPTION_SET, "set", "SECTION.KEY=VALUE", "set a key of the configuration; repeat for more"},
     {OPTION_CHECK, "check-config", NULL, "check the configuration and end"},
+    {OPTION_EXPLAIN, "explain", "TARGET", "show what a URI, or a CRI in hex, becomes, and end"},
     {OPTION_TRACE, "trace", NULL, "show each request and what became of it"},
     {OPTION_VERSION, "version", NULL, "print the version and end"},
     {OPTION_HELP, "help", NULL, "print this and end"},
@@ -49,6 +52,7 @@ struct command_line {
     struct config_source source;
     const char **sets;    /* room for every argument */
     const char **listens; /* likewise */
+    const char *explain;  /* NULL: not asked for */
     bool check, trace, help, version;
 };
 
@@ -116,6 +120,9 @@ static void take_option(struct command_line *line, enum option_id id, const char
         break;
     case OPTION_CHECK:
         line->check = true;
+        break;
+    case OPTION_EXPLAIN:
+        line->explain = argument;
         break;
     case OPTION_TRACE:
         line->trace = true;
@@ -193,6 +200,11 @@ static int run(const struct command_line *line)
         config_print_summary(config, stdout);
         config_free(config);
         return 0;
+    }
+    if (line->explain != NULL) {
+        bool forwarded = explain_target(config, line->explain, stdout);
+        config_free(config);
+        return forwarded ? 0 : EXIT_RUN_TIME;
     }
     log_open(STDERR_FILENO);
     log_set_trace(line->trace);

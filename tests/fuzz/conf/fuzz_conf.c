@@ -14,6 +14,7 @@
 
 #define SETS_MAX 64
 
+/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_errors(const struct config_errors *errors)
@@ -74,6 +75,7 @@ static void load_sets(char *text)
     load(&source);
 }
 
+/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1); /* exactly as long as it is: the sanitizer sees its end */

@@ -6,6 +6,7 @@
 
 #define INPUT_MAX (1u << 20)
 
+/* NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int replay(const char *name, uint8_t *buffer)
