@@ -31,9 +31,9 @@ struct engine_options {
 int engine_new(const struct engine_options *options, struct engine **ret_engine);
 
 /**
- * Ends every exchange (without an answer), closes the sockets. Takes NULL. The
- * resolver must have been freed before, or must still run the loop: it may hold
- * questions of this engine.
+ * Ends every exchange (without an answer), closes the sockets, takes back what it
+ * has asked the resolver, which has to be there still. Takes NULL. When the loop
+ * does not run any more, or in its thread.
  */
 void engine_free(struct engine *engine);
 

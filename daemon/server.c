@@ -6,8 +6,8 @@
  * waits in poll() for a signal or for word from a worker.
  *
  * Stopping goes the other way round: workers drain (or run into the deadline),
- * their loops end, their threads are joined; the resolver goes, whose answers
- * nobody waits for now; then the engines, then the snapshots.
+ * their loops end, their threads are joined; the engines go, which take back what
+ * they have asked the resolver; then the resolver, then the snapshots.
  *
  * A snapshot that a reload has replaced is kept until every worker uses the newest.
  */
@@ -387,14 +387,14 @@ static void stop(struct server *server)
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_join(server->workers[i]);
     }
-    /* Waits for questions under way; their answers are dropped, as the loops have ended. */
-    resolver_free(server->resolver);
     if (server->is_ready) {
         log_stopped(server);
     }
+    /* Each engine takes its questions back; only then may the resolver go. */
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_free(server->workers[i]);
     }
+    resolver_free(server->resolver);
     if (server->signal_fd >= 0) {
         (void)close(server->signal_fd);
     }
