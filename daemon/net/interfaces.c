@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/interfaces.h"
 
-#include <ifaddrs.h>
-#include <netinet/in.h>
-#include <string.h>
+#include "net/sockaddr.h"
 
-static bool take(const struct sockaddr *from, struct address *to)
+#include <ifaddrs.h>
+
+/* @return false for what has no IP address: an interface of another kind, or without one. */
+static bool take(const struct sockaddr *from, struct address *ret_address)
 {
-    if (from == NULL) {
+    struct address address = {0};
+
+    if (from != NULL && from->sa_family == AF_INET) {
+        sockaddr_to_address(from, sizeof(struct sockaddr_in), &address);
+    } else if (from != NULL && from->sa_family == AF_INET6) {
+        sockaddr_to_address(from, sizeof(struct sockaddr_in6), &address);
+    }
+    if (address.family == ADDRESS_NONE) {
         return false;
     }
-    if (from->sa_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, from, sizeof(in));
-        address_set_ip(to, (const uint8_t *)&in.sin_addr, 4, 0);
-        return true;
-    }
-    if (from->sa_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, from, sizeof(in6));
-        address_set_ip(to, in6.sin6_addr.s6_addr, 16, 0);
-        to->scope = in6.sin6_scope_id;
-        return true;
-    }
-    return false;
+    *ret_address = address;
+    return true;
 }
 
 size_t interfaces_list(struct address *addresses, size_t max)

@@ -119,8 +119,9 @@ int loop_post(struct loop *loop, loop_task_fn task, void *context)
     if (posted == NULL) {
         return -ENOMEM;
     }
-    *posted = (struct posted_task){
-        .task = {.run = run_posted, .context = posted}, .run = task, .context = context};
+    *posted = (struct posted_task){.task = {.run = run_posted, .drop = free, .context = posted},
+                                   .run = task,
+                                   .context = context};
     int err = loop_post_task(loop, &posted->task);
     if (err != 0) {
         free(posted);
@@ -128,13 +129,19 @@ int loop_post(struct loop *loop, loop_task_fn task, void *context)
     return err;
 }
 
-static void loop_run_tasks(struct loop *loop)
+static struct loop_task *loop_take_tasks(struct loop *loop)
 {
     pthread_mutex_lock(&loop->mutex);
-    struct loop_task *task = loop->tasks;
+    struct loop_task *first = loop->tasks;
     loop->tasks = NULL;
     loop->tasks_end = &loop->tasks;
     pthread_mutex_unlock(&loop->mutex);
+    return first;
+}
+
+static void loop_run_tasks(struct loop *loop)
+{
+    struct loop_task *task = loop_take_tasks(loop);
 
     while (task != NULL) {
         struct loop_task *next = task->next; /* running may free it */
@@ -246,8 +253,11 @@ void loop_free(struct loop *loop)
     if (loop == NULL) {
         return;
     }
-    while (loop->tasks != NULL) {
-        loop_run_tasks(loop);
+    struct loop_task *task = loop_take_tasks(loop);
+    while (task != NULL) {
+        struct loop_task *next = task->next;
+        task->drop(task->context);
+        task = next;
     }
     udp_batch_free(loop->udp_batch);
     if (loop->timeout != NULL) {

@@ -27,7 +27,7 @@ typedef void (*loop_task_fn)(void *context);
 /** @return 0 or -errno. Free with loop_free(). */
 int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop);
 
-/** Takes NULL. Sockets on it must be closed before. Tasks that never got their turn run here. */
+/** Takes NULL. Sockets on it must be closed before. */
 void loop_free(struct loop *loop);
 
 /** Run turns until loop_stop(), in the caller's thread. May be called again. @return 0 or -errno.
@@ -41,8 +41,8 @@ void loop_stop(struct loop *loop);
  * Have @p task called in the loop's thread, soon. From any thread; tasks of one
  * caller keep their order. What a task posts runs in the next turn.
  *
- * @return 0, and the task is called exactly once: at the latest when loop_run()
- *         ends, or in loop_free();
+ * @return 0, and the task is called exactly once, at the latest as loop_run()
+ *         ends (if that is never called, the task is not either);
  *         -ENOMEM, or -ESHUTDOWN when the loop has ended.
  */
 int loop_post(struct loop *loop, loop_task_fn task, void *context);

@@ -11,7 +11,8 @@ struct udp_batch;
 /* A task whose memory is the caller's until it runs. */
 struct loop_task {
     struct loop_task *next;
-    loop_task_fn run;
+    loop_task_fn run;  /* in a turn of the loop */
+    loop_task_fn drop; /* instead, in loop_free(), where the loop never had that turn */
     void *context;
 };
 

@@ -201,6 +201,17 @@ static void question_deliver(void *context)
     }
 }
 
+/* In loop_free(). */
+static void question_drop(void *context)
+{
+    struct question *question = context;
+    struct resolver *resolver = question->resolver;
+
+    pthread_mutex_lock(&resolver->mutex);
+    question_discard(question);
+    resolver_leave(resolver);
+}
+
 /* With the mutex held: it is what keeps the loop from going away (resolver_forget()). */
 static void question_post(struct question *question)
 {
@@ -212,6 +223,7 @@ static void question_post(struct question *question)
     }
     question_set_state(question, QUESTION_ANSWERED);
     question->task.run = question_deliver;
+    question->task.drop = question_drop;
     question->task.context = question;
     resolver->holder_count++;
     if (loop_post_task(question->loop, &question->task) != 0) {

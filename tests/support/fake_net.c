@@ -219,20 +219,6 @@ int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop)
     return 0;
 }
 
-static void loop_run_tasks(struct loop *loop)
-{
-    /* Tasks that tasks post wait for the next turn, as in the real loop. */
-    struct task *task = loop->tasks;
-    loop->tasks = NULL;
-    loop->tasks_end = &loop->tasks;
-    while (task != NULL) {
-        struct task *next = task->next;
-        task->run(task->context);
-        free(task);
-        task = next;
-    }
-}
-
 void loop_free(struct loop *loop)
 {
     if (loop == NULL) {
@@ -250,7 +236,9 @@ void loop_free(struct loop *loop)
     }
     net.loops[at] = net.loops[--net.loop_count];
     while (loop->tasks != NULL) {
-        loop_run_tasks(loop);
+        struct task *task = loop->tasks;
+        loop->tasks = task->next;
+        free(task);
     }
     free(loop);
 }
@@ -294,6 +282,20 @@ int loop_run(struct loop *loop)
 void fake_loop_wake(struct loop *loop)
 {
     loop->is_awake = true;
+}
+
+static void loop_run_tasks(struct loop *loop)
+{
+    /* Tasks that tasks post wait for the next turn, as in the real loop. */
+    struct task *task = loop->tasks;
+    loop->tasks = NULL;
+    loop->tasks_end = &loop->tasks;
+    while (task != NULL) {
+        struct task *next = task->next;
+        task->run(task->context);
+        free(task);
+        task = next;
+    }
 }
 
 static void loop_turn(struct loop *loop)

@@ -375,7 +375,7 @@ static void test_answer_already_posted_is_dropped_when_forgotten(void **state)
     fixture_open(&other.fixture);
     resolver_forget(asker.resolver, asker.fixture.loop);
     while (ask(&other, "held.example") == -EAGAIN) {
-        loop_free(asker.fixture.loop); /* runs the tasks, and so makes room */
+        loop_free(asker.fixture.loop); /* drops what was posted, and so makes room */
         asker.fixture.loop = NULL;
     }
     gate_wait_held(1);
