@@ -7,7 +7,6 @@ from libcri, so that the two check each other.
 
 import dataclasses
 import ipaddress
-import struct
 import urllib.parse
 
 from coap_wire import (PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI, URI_HOST,

@@ -14,7 +14,7 @@ from target import Target
 
 
 def test_version_and_help():
-    """DESIGN 7: --version and --help print to standard output and exit 0."""
+    """Command line: --version and --help print to standard output and exit 0."""
     version = run_criproxyd("--version")
     assert (version.returncode, version.stderr) == (0, "")
     assert re.search(r"criproxyd \d+\.\d+\.\d+", version.stdout)
@@ -31,7 +31,7 @@ def test_version_and_help():
     ["--set", "proxy.ack-delay=250"], ["--set", "proxy.ack-delay=9h"], ["-c", "/nonexistent.conf"],
 ])
 def test_a_bad_command_line_is_status_2(arguments):
-    """DESIGN 7: exit status 2 and a reason, before any socket is opened."""
+    """Command line: exit status 2 and a reason, before any socket is opened."""
     done = run_criproxyd(*arguments)
     assert done.returncode == 2
     assert done.stderr.strip()
@@ -40,12 +40,12 @@ def test_a_bad_command_line_is_status_2(arguments):
 @pytest.mark.parametrize("text, line", [
     ("[proxy]\nstrict = perhaps\n", 2),
     ("[proxy]\n\n# three\nnonsense = 1\n", 4),
-    ("[nonsense]\nkey = 1\n", 2),
+    ("[nonsense]\nkey = 1\n", 1),
     ("[proxy]\nack-delay = 250\n", 2),
     ("[scheme coap]\ndefault-port = 70000\n", 2),
 ])
 def test_a_bad_configuration_names_file_and_line(tmp_path, text, line):
-    """DESIGN 7: a bad value is an error with file, line and what was expected."""
+    """Command line: a bad value is an error with file, line and what was expected."""
     file = tmp_path / "bad.conf"
     file.write_text(text)
     done = run_criproxyd("--check-config", "-c", str(file))
@@ -54,7 +54,7 @@ def test_a_bad_configuration_names_file_and_line(tmp_path, text, line):
 
 
 def test_a_good_configuration_passes_the_check(tmp_path):
-    """DESIGN 7: --check-config opens nothing and exits 0."""
+    """Command line: --check-config opens nothing and exits 0."""
     file = tmp_path / "good.conf"
     file.write_text("[proxy]\nstrict = yes\nworkers = 1\n[listen]\nuri = coap://127.0.0.1:5683\n")
     done = run_criproxyd("--check-config", "-c", str(file))
@@ -62,7 +62,7 @@ def test_a_good_configuration_passes_the_check(tmp_path):
 
 
 def test_the_file_is_read_and_overridden(start_proxy, tmp_path):
-    """DESIGN 7: -c is read, --set and --listen win over it."""
+    """Command line: -c is read, --set and --listen win over it."""
     file = tmp_path / "proxy.conf"
     file.write_text("[proxy]\nstrict = yes\nhop-limit = no\n[listen]\nuri = coap://127.0.0.1:1\n")
     running = start_proxy("-c", str(file), "--set", "proxy.strict=no", listen=("127.0.0.1",))
@@ -85,23 +85,23 @@ def test_the_scheme_table_comes_from_configuration(start_proxy, tmp_path):
 
 
 def test_explain_prints_what_a_target_becomes():
-    """DESIGN 2: the decoded CRI and the options, for a URI and for a CRI in hex."""
+    """Explain: the decoded CRI and the options, for a URI and for a CRI in hex."""
     target = Target("192.0.2.1", 61616, ("a", "b"), ("q",))
     for text in (target.uri, target.cri.hex()):
         done = run_criproxyd("--explain", text)
         assert done.returncode == 0, done.stderr
-        assert "[-1, [h'C0000201', 61616], [\"a\", \"b\"], [\"q\"]]" in done.stdout
+        assert "[-1, [h'c0000201', 61616], [\"a\", \"b\"], [\"q\"]]" in done.stdout.lower()
         assert "Uri-Path" in done.stdout and "Uri-Query" in done.stdout
 
 
 def test_explain_says_why_not():
-    """DESIGN 2: what a bad target would be answered with."""
+    """Explain: what a bad target would be answered with."""
     done = run_criproxyd("--explain", "82208163612e62")
     assert "4.02" in done.stdout + done.stderr
 
 
 def test_a_port_that_is_taken_is_status_1():
-    """DESIGN 7: a run-time failure, with the address in the message."""
+    """Command line: a run-time failure, with the address in the message."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         uri = "coap://127.0.0.1:%d" % taken.getsockname()[1]
@@ -112,14 +112,14 @@ def test_a_port_that_is_taken_is_status_1():
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_it_stops_when_told_to(start_proxy, end):
-    """DESIGN 7: exit status 0."""
+    """Command line: exit status 0."""
     running = start_proxy()
     running.process.send_signal(end)
     assert running.process.wait(30) == 0
 
 
 def test_it_stops_while_requests_are_under_way(start_proxy):
-    """DESIGN 7, reason shutting_down: requests in flight end within drain-timeout."""
+    """Command line, reason shutting_down: requests in flight end within drain-timeout."""
     running = start_proxy("--set", "proxy.drain-timeout=200ms")
     with Origin(handler=lambda request: None) as origin, running.client() as client:
         for _ in range(20):
@@ -131,7 +131,7 @@ def test_it_stops_while_requests_are_under_way(start_proxy):
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_every_number_of_workers_serves_every_client(start_proxy, workers):
-    """DESIGN 1: SO_REUSEPORT spreads clients over workers; each answers its own."""
+    """Workers: SO_REUSEPORT spreads clients over workers; each answers its own."""
     running = start_proxy("--set", "proxy.workers=%d" % workers)
     with Origin() as origin:
         for _ in range(40):
@@ -142,7 +142,7 @@ def test_every_number_of_workers_serves_every_client(start_proxy, workers):
 
 @needs_ipv6
 def test_it_listens_where_it_is_told(start_proxy):
-    """DESIGN 7: --listen may be repeated; each listener is logged with its port."""
+    """Command line: --listen may be repeated; each listener is logged with its port."""
     running = start_proxy(listen=LOOPBACK)
     ports = {running.address(host)[1] for host in LOOPBACK}
     assert all(0 < port < 65536 for port in ports)
@@ -184,11 +184,11 @@ def test_uri_host_alone_is_local(proxy):
 
 
 def test_trace_shows_what_a_request_became(start_proxy):
-    """DESIGN 2: with --trace each request is shown with its CRI and options."""
+    """Explain: with --trace each request is shown with its CRI and options."""
     running = start_proxy("--trace", listen=("127.0.0.1",))
     with Origin() as origin, running.client() as client:
         target = Target("127.0.0.1", origin.port, ("seen",))
         assert client.ask(target.options("cri")).code_text == "2.05"
-        running.wait_for_line(r"h'7F000001'")
+        running.wait_for_line(r"(?i)h'7f000001'")
         running.wait_for_line(r"seen")
         running.wait_for_line(r"answered")

@@ -55,7 +55,7 @@ def test_a_name_that_no_resolver_can_be_asked_for(client, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_name_that_does_not_resolve(client, form):
     """ERR-4, ERR-5: 5.02, or 5.04 where this system's resolver does not answer at all."""
-    answer = client.ask(host_options(form, "nx.invalid"))
+    answer = client.ask(Target("nx.invalid", 5683, ("x",)).options(form))
     assert answer.code_text in ("5.02", "5.04")
     assert answer.payload
 
@@ -64,7 +64,9 @@ def test_a_name_that_does_not_resolve(client, form):
     ("cri", ("5.02",)), ("uri", ("4.02", "5.02")), ("number", ("4.02",)), ("scheme", ("4.02",))])
 def test_a_host_that_begins_with_an_escaped_slash(client, tmp_path, form, codes):
     """C2O-18, O2C-3: no such name is resolved, and it never becomes a Unix socket."""
-    name = "%2F" + str(tmp_path / "socket")[1:].replace("/", "%2F")
+    path = str(tmp_path / "socket")
+    # A label of a CRI is in lower case (CRI-23), so there the escape is too.
+    name = path.replace("/", "%2f") if form == "cri" else path.replace("/", "%2F")
     answer = client.ask(host_options(form, name))
     assert answer.code_text in codes
     assert os.listdir(tmp_path) == []
@@ -144,7 +146,7 @@ def acceptable(data, sent):
         answer = Message.decode(data)
     except WireError:
         # A token longer than eight bytes is echoed (MSG-4): look at the first bytes only.
-        return data[0] & 15 in (13, 14) and data[1] >> 5 in (4, 5)
+        return 9 <= data[0] & 15 <= 14 and data[1] >> 5 in (4, 5)
     if answer.type == RST or (answer.type == ACK and answer.code == 0):
         return len(data) == 4
     return answer.code >> 5 in (2, 4, 5) and answer.type in (ACK, CON, NON)

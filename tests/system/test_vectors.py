@@ -11,7 +11,7 @@ import ipaddress
 import pytest
 
 from conftest import LOCALHOST, needs_localhost
-from coap_wire import ACK, RST, Client, Message, Origin, decode_options, encode_options, uint
+from coap_wire import ACK, RST, Message, Origin, decode_options, encode_options, uint
 from target import cbor
 
 # id: datagram, code of the piggybacked answer.
