@@ -23,7 +23,7 @@ struct worker;
 struct worker_options {
     unsigned index;
     const struct config *config; /* borrowed until worker_config() is another one */
-    struct resolver *resolver;   /* borrowed; outlives the thread, is freed before the worker */
+    struct resolver *resolver;   /* borrowed; freed after the worker */
     bool trace;
     int event_fd; /* an eventfd, written to when the worker has drained or has failed */
 };

@@ -39,6 +39,24 @@ static void count(struct engine *engine, enum reason reason)
     metric_add(&engine->metrics.ended[reason], 1);
 }
 
+/*
+ * While a separate answer is delivered it has the memory that the target was in;
+ * the request has been logged before, with its target.
+ */
+static bool has_target(const struct exchange *exchange)
+{
+    return exchange->state != EXCHANGE_delivering;
+}
+
+static void access_delivery(struct engine *engine, const struct exchange *exchange,
+                            enum reason reason)
+{
+    char client[ADDRESS_TEXT_MAX];
+    log_access(reason_row(reason)->name, "exchange=%" PRIu64 " client=%s ms=%" PRIu64, exchange->id,
+               address_format(&exchange->leg.path.remote, client),
+               engine_now_ms(engine) - exchange->started_ms);
+}
+
 /* One line: reason exchange=... client=... target=... code=... ms=... */
 static void access_exchange(struct engine *engine, const struct exchange *exchange,
                             enum reason reason, uint8_t code)
@@ -87,10 +105,12 @@ void trace_ended(struct engine *engine, const struct exchange *exchange, enum re
                  uint8_t code)
 {
     count(engine, reason);
-    if (wants_access(engine, reason)) {
+    if (wants_access(engine, reason) && !has_target(exchange)) {
+        access_delivery(engine, exchange, reason);
+    } else if (wants_access(engine, reason)) {
         access_exchange(engine, exchange, reason, code);
     }
-    if (engine->trace) {
+    if (engine->trace && has_target(exchange)) {
         trace_block(engine, exchange, reason, code);
     }
 }
