@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A record is a header and the answer, 8-byte aligned, never split over the end
- * of its ring: what is left there is filled with a padding record, which is in no
- * chain. Chains run through the records by 32-bit references: the top bit tells
- * the ring, the rest is the offset in units of 8 bytes, plus 1; 0 ends a chain.
+ * of its ring: what is left there is filled with a padding record, which is not
+ * in the index.
+ *
+ * The index is one table for both rings, with linear probing: an entry is the
+ * upper half of the key's hash and a 32-bit reference, whose top bit tells the
+ * ring and whose rest is the offset in units of 8 bytes, plus 1; 0 is an empty
+ * entry. A message that was not seen before, which is nearly every one, is known
+ * to be new from one cache line of the index, without a look at any record.
  */
 #include "coap/dedup.h"
 
@@ -19,7 +24,6 @@
 
 struct record {
     uint64_t key;
-    uint32_t next;      /* reference */
     uint32_t expires_s; /* rounded up */
     uint32_t answer_len;
     uint32_t size; /* header, answer and alignment */
@@ -37,10 +41,55 @@ static struct record *record_at(const struct dedup *dedup, uint32_t reference)
     return (struct record *)(void *)(ring->data + offset);
 }
 
-static uint32_t *bucket_of(const struct dedup *dedup, uint64_t key)
+/* --- index -------------------------------------------------------------- */
+
+static uint32_t tag_of(const struct dedup *dedup, uint64_t key)
 {
-    return &dedup->buckets[hash_mix(key, dedup->seed) >> dedup->shift];
+    return (uint32_t)(hash_mix(key, dedup->seed) >> 32);
 }
+
+/* Where an entry with @p tag belongs, and the place after @p at. */
+static uint32_t home_of(const struct dedup *dedup, uint32_t tag)
+{
+    return tag >> (32 - dedup->index_bits);
+}
+
+static uint32_t after(const struct dedup *dedup, uint32_t at)
+{
+    return (at + 1) & ((UINT32_C(1) << dedup->index_bits) - 1);
+}
+
+static void index_add(struct dedup *dedup, uint64_t key, uint32_t reference)
+{
+    uint32_t tag = tag_of(dedup, key), at = home_of(dedup, tag);
+    while (dedup->index[at] != 0) {
+        at = after(dedup, at);
+    }
+    dedup->index[at] = (uint64_t)tag << 32 | reference;
+    dedup->count++;
+}
+
+/* Take an entry out and move up those behind it that it kept from their place. */
+static void index_remove(struct dedup *dedup, uint64_t key, uint32_t reference)
+{
+    uint32_t tag = tag_of(dedup, key), hole = home_of(dedup, tag);
+    uint32_t mask = (UINT32_C(1) << dedup->index_bits) - 1;
+    while (dedup->index[hole] != ((uint64_t)tag << 32 | reference)) {
+        hole = after(dedup, hole);
+    }
+    for (uint32_t at = after(dedup, hole); dedup->index[at] != 0; at = after(dedup, at)) {
+        uint32_t home = home_of(dedup, (uint32_t)(dedup->index[at] >> 32));
+        /* It may move if its home is not between the hole and itself. */
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            dedup->index[hole] = dedup->index[at];
+            hole = at;
+        }
+    }
+    dedup->index[hole] = 0;
+    dedup->count--;
+}
+
+/* --- rings -------------------------------------------------------------- */
 
 static int ring_init(struct dedup_ring *ring, uint64_t bytes)
 {
@@ -56,15 +105,19 @@ static int ring_init(struct dedup_ring *ring, uint64_t bytes)
 int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed)
 {
     unsigned bits = 8;
-    /* A typical record takes 64 to 128 bytes; the chains may be two long. */
-    while (bits < 28 && (UINT64_C(1) << bits) * 128 < bytes) {
+    /* An entry for each 64 bytes; a typical record takes 64 to 128. */
+    while (bits < 28 && (UINT64_C(1) << bits) * 64 < bytes) {
         bits++;
     }
-    uint64_t index_bytes = sizeof(uint32_t) << bits;
+    uint64_t index_bytes = sizeof(uint64_t) << bits;
     uint64_t ring_bytes = bytes > index_bytes ? bytes - index_bytes : bytes / 2;
-    struct dedup made = {.shift = 64 - bits, .seed = seed};
-    made.buckets = calloc((size_t)1 << bits, sizeof(uint32_t));
-    if (made.buckets == NULL || ring_init(&made.rings[DEDUP_SAFE], ring_bytes / 4 * 3) != 0 ||
+    struct dedup made = {
+        .index_bits = bits,
+        .count_max = (UINT32_C(1) << bits) / 4 * 3,
+        .seed = seed,
+    };
+    made.index = calloc((size_t)1 << bits, sizeof(uint64_t));
+    if (made.index == NULL || ring_init(&made.rings[DEDUP_SAFE], ring_bytes / 4 * 3) != 0 ||
         ring_init(&made.rings[DEDUP_UNSAFE], ring_bytes / 4) != 0) {
         dedup_clear(&made);
         return -ENOMEM;
@@ -75,19 +128,10 @@ int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed)
 
 void dedup_clear(struct dedup *dedup)
 {
-    free(dedup->buckets);
+    free(dedup->index);
     free(dedup->rings[DEDUP_SAFE].data);
     free(dedup->rings[DEDUP_UNSAFE].data);
     *dedup = (struct dedup){0};
-}
-
-static void unlink_record(struct dedup *dedup, const struct record *record, uint32_t reference)
-{
-    uint32_t *at = bucket_of(dedup, record->key);
-    while (*at != reference) {
-        at = &record_at(dedup, *at)->next;
-    }
-    *at = record->next;
 }
 
 static void evict_oldest(struct dedup *dedup, enum dedup_class class, uint64_t now_ms)
@@ -96,7 +140,7 @@ static void evict_oldest(struct dedup *dedup, enum dedup_class class, uint64_t n
     uint32_t reference = reference_of(class, ring->tail);
     struct record *record = record_at(dedup, reference);
     if (record->key != KEY_PADDING) {
-        unlink_record(dedup, record, reference);
+        index_remove(dedup, record->key, reference);
         dedup->evicted += now_ms / 1000 < record->expires_s;
     }
     ring->used -= record->size;
@@ -115,6 +159,10 @@ static uint32_t make_room(struct dedup *dedup, enum dedup_class class, uint32_t 
     uint32_t padding = to_end < size ? to_end : 0;
     while (ring->capacity - ring->used < padding + size) {
         evict_oldest(dedup, class, now_ms);
+    }
+    while (dedup->count >= dedup->count_max) {
+        bool has_safe = dedup->rings[DEDUP_SAFE].used > 0;
+        evict_oldest(dedup, has_safe ? DEDUP_SAFE : DEDUP_UNSAFE, now_ms);
     }
     if (padding > 0) {
         struct record *record = record_at(dedup, reference_of(class, ring->head));
@@ -142,10 +190,8 @@ void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct
     uint32_t offset = make_room(dedup, class, size, now_ms);
     uint32_t reference = reference_of(class, offset);
     struct record *record = record_at(dedup, reference);
-    uint32_t *bucket = bucket_of(dedup, key);
     *record = (struct record){
         .key = key,
-        .next = *bucket,
         .expires_s = (uint32_t)((now_ms + lifetime_ms) / 1000 + 1),
         .answer_len = (uint32_t)answer.len,
         .size = size,
@@ -153,23 +199,25 @@ void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct
     if (answer.len > 0) {
         memcpy(record + 1, answer.data, answer.len);
     }
-    *bucket = reference;
+    index_add(dedup, key, reference);
     ring->used += size;
     ring->head = offset + size == ring->capacity ? 0 : offset + size;
 }
 
 bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct bytes *ret_answer)
 {
-    for (uint32_t at = *bucket_of(dedup, key); at != 0;) {
-        const struct record *record = record_at(dedup, at);
-        if (record->key == key) {
-            if (now_ms / 1000 >= record->expires_s) {
-                return false;
-            }
-            *ret_answer = (struct bytes){(const uint8_t *)(record + 1), record->answer_len};
-            return true;
+    uint32_t tag = tag_of(dedup, key);
+    for (uint32_t at = home_of(dedup, tag); dedup->index[at] != 0; at = after(dedup, at)) {
+        if (dedup->index[at] >> 32 != tag) {
+            continue;
         }
-        at = record->next;
+        const struct record *record = record_at(dedup, (uint32_t)dedup->index[at]);
+        /* One that has expired may stand before its successor with the same key. */
+        if (record->key != key || now_ms / 1000 >= record->expires_s) {
+            continue;
+        }
+        *ret_answer = (struct bytes){(const uint8_t *)(record + 1), record->answer_len};
+        return true;
     }
     return false;
 }

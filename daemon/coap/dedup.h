@@ -29,8 +29,9 @@ struct dedup_ring {
 
 struct dedup {
     struct dedup_ring rings[DEDUP_CLASSES];
-    uint32_t *buckets; /* references to the first record of each chain */
-    unsigned shift;
+    uint64_t *index; /* open addressing: half a hash and a reference to a record */
+    unsigned index_bits;
+    uint32_t count, count_max; /* records; the index is never filled up */
     uint64_t seed;
     uint64_t evicted; /* records pushed out within their lifetime */
 };

@@ -87,6 +87,6 @@ bool target_find(const struct config *config, const struct message *message,
 bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item);
 
 /** The target as a URI, for the log and for people: bounded, printable, NUL-terminated. */
-const char *target_format(const struct target *target, char *text, size_t capacity);
+const char *target_format(const struct target *target, char *buffer, size_t capacity);
 
 #endif

@@ -78,7 +78,7 @@ HEADER_HOMES = {
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/net/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
-    "utf8proc.h": r"lib/src/nfc|tests/|bench/",
+    "utf8proc.h": r"lib/src/nfc|daemon/front/target|tests/|bench/",
     "curl/": r"daemon/net/",
     "pthread.h": r"daemon/(net/|ops/log|main|server|worker)|tests/|tools/coapbench/",
 }
