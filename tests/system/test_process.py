@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""criproxyd as a process: reload, log, listeners, workers, the end; and its manual."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from coap_wire import Message, Origin, code
+from conftest import needs_ipv6
+from processes import ROOT, program, run_criproxyd
+from target import Target
+
+
+def reload(running, line):
+    """SIGHUP; the line that ends it."""
+    before = len(running.log)
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for_line(line)
+    return running.log[before:]
+
+
+def test_reload_takes_over_live_keys(start_proxy, tmp_path):
+    """Reload: a live key changes for the next request, under the same sockets."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = no\n")
+    running = start_proxy("-c", str(file), listen=("127.0.0.1",))
+    with Origin() as origin, running.client() as client:
+        both = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
+        assert client.ask(both).code_text == "2.05"
+        file.write_text("[proxy]\nstrict = yes\n")
+        reload(running, r"^reloaded")
+        assert client.ask(both).code_text == "4.02"
+
+
+def test_reload_names_keys_that_need_a_restart(start_proxy, tmp_path):
+    """Reload: a key that needs a restart keeps its value and is named."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[limits]\nclients = 1000\n")
+    running = start_proxy("-c", str(file), listen=("127.0.0.1",))
+    file.write_text("[limits]\nclients = 2000\n[log]\nlevel = warning\n")
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for_line(r"^restart_needed .*key=limits\.clients$")
+    running.assert_alive()
+
+
+def test_a_bad_file_is_refused_whole_at_reload(start_proxy, tmp_path):
+    """Reload: refused whole with file and line; the proxy goes on as before."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = yes\n")
+    running = start_proxy("-c", str(file), listen=("127.0.0.1",))
+    file.write_text("[proxy]\nstrict = no\nnonsense = 1\n")
+    reload(running, r"^reload_refused .*proxy\.conf:3: \[proxy\]: no such key")
+    with Origin() as origin, running.client() as client:
+        both = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
+        assert client.ask(both).code_text == "4.02"
+
+
+def test_many_reloads_under_load_lose_nothing(start_proxy, tmp_path):
+    """Reload: requests before, between and after reloads are all answered."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nack-delay = 100ms\n")
+    running = start_proxy("-c", str(file), "--set", "proxy.workers=3", listen=("127.0.0.1",))
+    with Origin() as origin, running.client() as client:
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        for _ in range(50):
+            running.process.send_signal(signal.SIGHUP)
+            assert client.ask(options).code_text == "2.05"
+        assert len(origin.requests) == 50
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_address_is_not_shared_with_another_process(start_proxy, workers):
+    """Workers: SO_REUSEPORT lets our own workers share a port, not two proxies."""
+    running = start_proxy("--set", "proxy.workers=%d" % workers, listen=("127.0.0.1",))
+    uri = "coap://%s:%d" % running.address()
+    second = run_criproxyd("--listen", uri, "--set", "proxy.workers=2")
+    assert second.returncode == 1
+    assert "listen_failed" in second.stderr and uri in second.stderr
+    assert not re.search(r"^ready", second.stderr, re.M)
+    running.assert_alive()
+
+
+def test_the_second_signal_stops_at_once(start_proxy):
+    """Signals: a drain that would take minutes is cut short."""
+    running = start_proxy("--set", "proxy.drain-timeout=10min", listen=("127.0.0.1",))
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        client.send(client.make(options).encode())
+        origin.wait_for(1)
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for_line(r"^stopping why=SIGTERM")
+        running.process.send_signal(signal.SIGINT)
+        running.wait_for_line(r"^drain_cut_short level=warning in_flight=1$")
+    assert running.process.wait(30) == 0
+
+
+def test_newcomers_are_refused_while_it_drains(start_proxy):
+    """Reason shutting_down: 5.03 for newcomers while what is in flight goes on."""
+    def all_but_slow(request):
+        return None if b"slow" in request.values(11) else Message(code=code(2, 5))
+
+    running = start_proxy("--set", "proxy.drain-timeout=10min", listen=("127.0.0.1",))
+    with Origin(handler=all_but_slow) as origin, running.client() as client:
+        slow = Target("127.0.0.1", origin.port, ("slow",)).options("cri")
+        quick = Target("127.0.0.1", origin.port, ("quick",)).options("cri")
+        client.send(client.make(slow).encode())
+        origin.wait_for(1)
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for_line(r"^stopping")
+        # Each worker hears of it by a message of its own: some requests may come before.
+        codes = []
+        with running.client() as newcomer:
+            while "5.03" not in codes and len(codes) < 100:
+                codes.append(newcomer.ask(quick).code_text)
+            assert newcomer.ask(quick).code_text == "5.03"
+        running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(30) == 0
+
+
+def test_a_json_log_is_json():
+    """Log: one JSON object a line, with time, level and event."""
+    done = run_criproxyd("--set", "log.format=json", "--listen", "coap://203.0.113.1:0")
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["listen_failed", "start_failed"]
+    for line in lines:
+        assert line["level"] == "error"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+    assert lines[0]["uri"] == "coap://203.0.113.1:0"
+
+
+def test_the_log_level_hides_what_is_less_important():
+    """Log: nothing but errors with log.level = error."""
+    done = run_criproxyd("--set", "log.level=error", "--listen", "coap://127.0.0.1:0",
+                         "--listen", "coap://203.0.113.1:0")
+    assert "listening" not in done.stderr
+    assert "listen_failed" in done.stderr
+
+
+@needs_ipv6
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None,
+                    reason="a network namespace of its own needs root and unshare")
+def test_default_listeners_do_without_ipv6():
+    """Without a configuration [::1] may be missing; a configured one may not."""
+    script = ("ip link set lo up && echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 "
+              "&& exec timeout -s TERM -k 20 2 \"$@\"")
+
+    def run(*arguments):
+        return subprocess.run(["unshare", "-n", "sh", "-c", script, "sh", program("criproxyd"),
+                               *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=60, check=False)
+
+    if subprocess.run(["unshare", "-n", "sh", "-c", script, "sh", "true"],
+                      capture_output=True, check=False).returncode != 0:
+        pytest.skip("no network namespace here")
+    default = run()
+    assert "listening uri=coap://127.0.0.1:5683" in default.stderr
+    assert re.search(r"listener_skipped level=warning uri=coap://\[::1\]:5683", default.stderr)
+    assert "ready" in default.stderr
+    configured = run("--listen", "coap://127.0.0.1:0", "--listen", "coap://[::1]:0")
+    assert configured.returncode == 1
+    assert not re.search(r"^ready", configured.stderr, re.M)
+
+
+def test_errors_are_reported_together(tmp_path):
+    """Command line: every error at once, each with its place."""
+    file = tmp_path / "bad.conf"
+    file.write_text("[proxy]\nstrict = perhaps\n[log]\nlevel = loud\n")
+    done = run_criproxyd("-c", str(file), "--set", "a=b", "--listen", "coap://localhost")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("%s:2: [proxy] strict: expected yes or no, got" % file)
+    assert lines[1].startswith("%s:4: [log] level: expected error, warning, info or debug" % file)
+    assert lines[2].startswith("--set: expected SECTION.KEY=VALUE, got")
+    assert lines[3].startswith("--listen: [listen] uri: expected coap://ADDRESS:PORT")
+
+
+def test_the_manual_has_every_option():
+    """Manual: criproxyd(8) describes each option of --help."""
+    manual = open(os.path.join(ROOT, "docs", "man", "criproxyd.8"), encoding="ascii").read()
+    options = re.findall(r"--([a-z-]+)", run_criproxyd("--help").stdout)
+    assert len(set(options)) >= 8
+    for option in set(options):
+        assert re.search(r"^\.It .*Fl %s\b" % option, manual, re.M), option
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
+@pytest.mark.parametrize("page", ["criproxyd.8", "criproxyd.conf.5"])
+def test_the_manual_is_sound(page):
+    """Manual: mandoc -Tlint finds nothing but references to pages not installed here."""
+    done = subprocess.run(["mandoc", "-Tlint", os.path.join(ROOT, "docs", "man", page)],
+                          capture_output=True, text=True, check=False)
+    found = [line for line in done.stdout.splitlines()
+             if "referenced manual not found" not in line and "outdated mandoc.db" not in line]
+    assert found == []
