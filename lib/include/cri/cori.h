@@ -69,9 +69,8 @@ struct cri_cori_option {
  *
  * Linear in encoded.len, no heap, no recursion.
  */
-CRI_API CRI_NODISCARD enum cri_error cri_cori_decode(struct cri_slice encoded,
-                                                     struct cri_cori *ret_cori,
-                                                     struct cri_fault *ret_fault);
+CRI_API CRI_NODISCARD enum cri_error
+cri_cori_decode(struct cri_slice encoded, struct cri_cori *ret_cori, struct cri_fault *ret_fault);
 
 /** Start over the options of @p cori. */
 CRI_API void cri_cori_init(struct cri_iter *iter, const struct cri_cori *cori);
@@ -135,11 +134,9 @@ CRI_API CRI_NODISCARD enum cri_error cri_cori_to_cri(const struct cri_cori *cori
  *         CRI_ERR_NOT_EXPRESSIBLE (text-pet-sequences, no port and no default port,
  *         a discard above 125) for what the old form cannot say.
  */
-CRI_API CRI_NODISCARD enum cri_error cri_cori_from_cri(const struct cri *cri,
-                                                       const struct cri_scheme_table *table,
-                                                       uint8_t *buffer, size_t capacity,
-                                                       size_t *ret_len,
-                                                       struct cri_fault *ret_fault);
+CRI_API CRI_NODISCARD enum cri_error
+cri_cori_from_cri(const struct cri *cri, const struct cri_scheme_table *table, uint8_t *buffer,
+                  size_t capacity, size_t *ret_len, struct cri_fault *ret_fault);
 
 #ifdef __cplusplus
 }

@@ -185,8 +185,10 @@ static inline bool cri_is_full(const struct cri *cri)
  * lengths, trailing defaults removed, discard form where scheme and authority
  * are not set, `[]` for a lone discard 0.
  *
- * @param buffer  may be NULL when @p capacity is 0.
- * @param ret_len bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @param cri      a decoded CRI reference, or one made by hand that obeys its rules.
+ * @param buffer   may be NULL when @p capacity is 0.
+ * @param capacity bytes at @p buffer.
+ * @param ret_len  bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
  */
 CRI_API CRI_NODISCARD enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer,
                                                 size_t capacity, size_t *ret_len);
@@ -203,6 +205,7 @@ CRI_API void cri_piece_init(struct cri_iter *iter, const struct cri_item *item);
 /**
  * Next piece of a text-pet-sequence; false at the end.
  *
+ * @param iter         started by cri_piece_init().
  * @param ret_is_bytes true for a byte string (stands percent-encoded), false for text.
  * @param ret_piece    the bytes or the UTF-8 text, borrowed.
  */

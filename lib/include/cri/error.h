@@ -13,7 +13,9 @@
 #include <stddef.h>
 
 #if defined(__GNUC__)
+/** Marks what the shared library exports. */
 #define CRI_API __attribute__((visibility("default")))
+/** Its result must be looked at. */
 #define CRI_NODISCARD __attribute__((warn_unused_result))
 #else
 #define CRI_API
@@ -35,7 +37,7 @@ enum cri_error_class {
     CRI_CLASS_CONVERSION   /**< A valid input that has no equivalent in the other form. */
 };
 
-/* X(name, number, class, message) */
+/** Every error: X(name, number, class, message) is used once for each row. */
 #define CRI_ERROR_MAP(X)                                                                           \
     X(OK, 0, OK, "no error")                                                                       \
     X(ERR_ARGUMENT, -1, MISUSE, "invalid argument")                                                \

@@ -30,14 +30,14 @@ struct cri_scheme_table {
 
 /** @name Scheme numbers that CoAP uses (Table 3), and http's */
 /** @{ */
-#define CRI_SCHEME_COAP 0u
-#define CRI_SCHEME_COAPS 1u
-#define CRI_SCHEME_HTTP 2u
-#define CRI_SCHEME_HTTPS 3u
-#define CRI_SCHEME_COAP_TCP 6u
-#define CRI_SCHEME_COAPS_TCP 7u
-#define CRI_SCHEME_COAP_WS 24u
-#define CRI_SCHEME_COAPS_WS 25u
+#define CRI_SCHEME_COAP 0u      /**< coap */
+#define CRI_SCHEME_COAPS 1u     /**< coaps */
+#define CRI_SCHEME_HTTP 2u      /**< http */
+#define CRI_SCHEME_HTTPS 3u     /**< https */
+#define CRI_SCHEME_COAP_TCP 6u  /**< coap+tcp */
+#define CRI_SCHEME_COAPS_TCP 7u /**< coaps+tcp */
+#define CRI_SCHEME_COAP_WS 24u  /**< coap+ws */
+#define CRI_SCHEME_COAPS_WS 25u /**< coaps+ws */
 /** @} */
 
 /** The row with @p number, or NULL. @p table may be NULL. */

@@ -27,6 +27,8 @@ struct cri_uri_options {
  *
  * @param uri       ASCII, not NUL-terminated; the empty reference is valid.
  * @param options   NULL for the default.
+ * @param buffer    may be NULL when @p capacity is 0.
+ * @param capacity  bytes at @p buffer.
  * @param ret_len   bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
  * @param ret_fault NULL, or the offset in @p uri and the rule it breaks.
  */
@@ -38,9 +40,12 @@ CRI_API CRI_NODISCARD enum cri_error cri_uri_parse(struct cri_slice uri,
 /**
  * Convert a CRI reference to a URI reference (section 6.1).
  *
- * @param table   rows laid over the scheme table, or NULL.
- * @param buffer  receives the text, not NUL-terminated.
- * @param ret_len bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @param cri       a decoded CRI reference.
+ * @param table     rows laid over the scheme table, or NULL.
+ * @param buffer    receives the text, not NUL-terminated.
+ * @param capacity  bytes at @p buffer.
+ * @param ret_len   bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @param ret_fault NULL, or why there is no such URI.
  * @return a CONVERSION error where the draft says that the conversion fails.
  */
 CRI_API CRI_NODISCARD enum cri_error cri_uri_format(const struct cri *cri,
