@@ -200,9 +200,9 @@ static enum cri_error read_simple(struct cri__reader *reader, struct cri_fault *
     return CRI_OK;
 }
 
-enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault)
+/* What libcbor is for: arguments in the bytes behind the initial one. */
+static enum cri_error read_long(struct cri__reader *reader, struct cri_fault *ret_fault)
 {
-    reader->at = reader->pos;
     struct cbor_decoder_result result = cbor_stream_decode(
         reader->data + reader->pos, reader->len - reader->pos, &callbacks, reader);
     if (result.status != CBOR_DECODER_FINISHED) {
@@ -212,7 +212,23 @@ enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault
         return cri__fail(ret_fault, CRI_ERR_TRUNCATED, reader->at, "item ends early");
     }
     reader->pos += result.read;
-    if (reader->kind == CRI__ARRAY || reader->kind == CRI__MAP) {
+    return CRI_OK;
+}
+
+/* By major type; strings and arrays, whose argument counts what has to follow, are marked. */
+const uint8_t cri__short_kinds[8] = {CRI__UINT,
+                                     CRI__NINT,
+                                     CRI__COUNTS | CRI__BYTES,
+                                     CRI__COUNTS | CRI__TEXT,
+                                     CRI__COUNTS | CRI__ARRAY,
+                                     CRI__NOT_SHORT,
+                                     CRI__NOT_SHORT,
+                                     CRI__NOT_SHORT};
+
+enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault)
+{
+    enum cri_error error = read_long(reader, ret_fault);
+    if (error == CRI_OK && (reader->kind == CRI__ARRAY || reader->kind == CRI__MAP)) {
         /* Every item has at least one byte. Division, because a product may wrap. */
         size_t left = reader->len - reader->pos;
         if (reader->arg > (reader->kind == CRI__MAP ? left / 2 : left)) {
@@ -220,7 +236,7 @@ enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault
                              "more items announced than bytes are left");
         }
     }
-    return CRI_OK;
+    return error;
 }
 
 bool cri__head_is_long(const struct cri__reader *reader)

@@ -54,44 +54,45 @@ static enum cri_error check(const struct cri *cri, const char **ret_rule)
 /* C2O-14. An item cannot be too long where all of them together are not. */
 static bool list_fits(const struct cri_list *list)
 {
-    struct cri_iter iter;
-    struct cri_item item;
+    struct cri_iter iter = {list->encoded};
+    struct cri_slice text;
 
     if (list->encoded.len <= CRI_OPTION_VALUE_MAX) {
         return true;
     }
-    cri_iter_init(&iter, list);
-    while (cri_iter_next(&iter, &item)) {
-        if (item.text.len > CRI_OPTION_VALUE_MAX) {
+    while (cri__next_text(&iter, &text)) {
+        if (text.len > CRI_OPTION_VALUE_MAX) {
             return false;
         }
     }
     return true;
 }
 
+/* A lone label stands as it is in the CRI; several are joined in the iterator. */
 static enum cri_error join_labels(struct cri_options *options, const struct cri_list *labels,
                                   const char **ret_rule)
 {
     size_t len = 0;
-    bool is_first = true;
-    struct cri_iter iter;
-    struct cri_item label;
+    struct cri_iter iter = {labels->encoded};
+    struct cri_slice label = {NULL, 0};
 
-    cri_iter_init(&iter, labels);
-    while (cri_iter_next(&iter, &label)) {
-        size_t dot = is_first ? 0 : 1;
-        if (label.text.len + dot > sizeof options->host - len) {
+    for (size_t i = 0; cri__next_text(&iter, &label); i++) {
+        size_t dot = i == 0 ? 0 : 1;
+        if (label.len + dot > sizeof options->host - len) {
             *ret_rule = "host is over 255 bytes";
             return CRI_ERR_OPTION_LENGTH;
         }
-        if (dot != 0) {
-            options->host[len++] = '.';
+        if (labels->count == 1) {
+            options->lone_label = label.data;
+        } else {
+            if (dot != 0) {
+                options->host[len++] = '.';
+            }
+            if (label.len > 0) {
+                memcpy(options->host + len, label.data, label.len);
+            }
         }
-        is_first = false;
-        if (label.text.len > 0) {
-            memcpy(options->host + len, label.text.data, label.text.len);
-        }
-        len += label.text.len;
+        len += label.len;
     }
     if (len == 0) {
         *ret_rule = "host is empty";
@@ -154,14 +155,10 @@ static void set_port(struct cri_options *options, const struct cri *cri,
 /* Step 7: a lone empty segment gives no option. */
 static bool is_lone_empty(const struct cri_list *path)
 {
-    struct cri_iter iter;
-    struct cri_item item;
+    struct cri_iter iter = {path->encoded};
+    struct cri_slice text;
 
-    if (path->count != 1) {
-        return false;
-    }
-    cri_iter_init(&iter, path);
-    return cri_iter_next(&iter, &item) && item.text.len == 0;
+    return path->count == 1 && cri__next_text(&iter, &text) && text.len == 0;
 }
 
 enum cri_error cri_options_init(struct cri_options *options, const struct cri *cri,
@@ -175,6 +172,7 @@ enum cri_error cri_options_init(struct cri_options *options, const struct cri *c
     options->port_len = 0;
     options->host_len = 0;
     options->has_host = false;
+    options->lone_label = NULL;
     options->has_port = false;
     enum cri_error error = check(cri, &rule);
     if (error == CRI_OK) {
@@ -198,16 +196,11 @@ enum cri_error cri_options_init(struct cri_options *options, const struct cri *c
 }
 
 /* Next item of the list in hand as an option. */
-static bool next_item(struct cri_options *options, uint16_t number, struct cri_option *ret_option)
+static inline bool next_item(struct cri_options *options, uint16_t number,
+                             struct cri_option *ret_option)
 {
-    struct cri_item item;
-
-    if (!cri_iter_next(&options->iter, &item)) {
-        return false;
-    }
     ret_option->number = number;
-    ret_option->value = item.text;
-    return true;
+    return cri__next_text(&options->iter, &ret_option->value);
 }
 
 bool cri_options_next(struct cri_options *options, struct cri_option *ret_option)
@@ -216,13 +209,15 @@ bool cri_options_next(struct cri_options *options, struct cri_option *ret_option
         options->stage = STAGE_PORT;
         if (options->has_host) {
             ret_option->number = CRI_OPTION_URI_HOST;
-            ret_option->value = cri__slice(options->host, options->host_len);
+            ret_option->value =
+                cri__slice(options->lone_label != NULL ? options->lone_label : options->host,
+                           options->host_len);
             return true;
         }
     }
     if (options->stage == STAGE_PORT) {
         options->stage = STAGE_PATH;
-        cri_iter_init(&options->iter, &options->cri->path);
+        options->iter.rest = options->cri->path.encoded;
         if (options->skips_path) {
             options->iter.rest.len = 0;
         }
@@ -237,7 +232,7 @@ bool cri_options_next(struct cri_options *options, struct cri_option *ret_option
             return true;
         }
         options->stage = STAGE_QUERY;
-        cri_iter_init(&options->iter, &options->cri->query);
+        options->iter.rest = options->cri->query.encoded;
     }
     if (options->stage == STAGE_QUERY) {
         if (next_item(options, CRI_OPTION_URI_QUERY, ret_option)) {

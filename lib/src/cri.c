@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+const struct cri cri__unset = {.discard = 0};
+
 bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
@@ -63,7 +65,8 @@ void cri_iter_init(struct cri_iter *iter, const struct cri_list *list)
     iter->rest = list->encoded;
 }
 
-bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
+/* An item with a head of more than one byte, or a text-pet-sequence. */
+static bool next_long(struct cri_iter *iter, struct cri_item *ret_item)
 {
     struct cri_slice rest = iter->rest;
 
@@ -99,6 +102,19 @@ bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
     ret_item->is_pet = true;
     ret_item->text = cri__slice(NULL, 0);
     ret_item->pieces = cri__slice(pieces, (size_t)(rest.data - pieces));
+    return true;
+}
+
+bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
+{
+    struct cri_slice text;
+
+    if (!cri__take_short(&iter->rest, CRI__EMPTY_TEXT, &text)) {
+        return next_long(iter, ret_item);
+    }
+    ret_item->is_pet = false;
+    ret_item->text = text;
+    ret_item->pieces = cri__slice(NULL, 0);
     return true;
 }
 

@@ -18,6 +18,7 @@ struct decoder {
     struct cri_fault off; /* Where a feature that is off was used first; rule NULL: nowhere. */
     size_t section_at;    /* Of the section read last. */
     size_t path_at;       /* Of the path section, or of the array. */
+    struct cri_item item; /* Of which only its being right counts. */
     struct cri_fault *ret_fault;
 };
 
@@ -108,10 +109,10 @@ static enum cri_error check_unicode(struct decoder *d, struct cri_slice text)
     return CRI_OK;
 }
 
-static enum cri_error text(struct decoder *d, enum cri__component component)
+/* The text read last, when a quick look at it was not enough. */
+static enum cri_error text_slowly(struct decoder *d, struct cri_slice string,
+                                  enum cri__component component)
 {
-    struct cri_slice string = d->in.string;
-
     if (component == CRI__LABEL && !d->is_raw) {
         size_t offset = 0;
         const char *rule = NULL;
@@ -121,6 +122,18 @@ static enum cri_error text(struct decoder *d, enum cri__component component)
         }
     }
     return check_unicode(d, string);
+}
+
+static inline enum cri_error text(struct decoder *d, struct cri_slice string,
+                                  enum cri__component component)
+{
+    if (!cri__is_plain(string, component == CRI__LABEL)) {
+        return text_slowly(d, string, component);
+    }
+    if (component == CRI__SEGMENT && cri__is_dot_segment(string)) {
+        return fail(d, CRI_ERR_PATH, "dot-segment in the path"); /* CRI-34 */
+    }
+    return CRI_OK;
 }
 
 /* text-pet-sequence = [?text1, ((+(pet1, text1), ?pet1) // pet1)]   (section 7.2) */
@@ -150,7 +163,7 @@ static enum cri_error pet(struct decoder *d, enum cri__component component,
         }
         previous = d->in.kind;
         if (previous == CRI__TEXT) {
-            error = text(d, component);
+            error = text(d, d->in.string, component == CRI__SEGMENT ? CRI__FRAGMENT : component);
             if (error != CRI_OK) {
                 return error;
             }
@@ -177,7 +190,7 @@ static enum cri_error text_or_pet(struct decoder *d, enum cri__component compone
 {
     if (d->in.kind == CRI__TEXT) {
         *ret_item = (struct cri_item){.text = d->in.string};
-        return text(d, component);
+        return text(d, d->in.string, component);
     }
     if (d->in.kind == CRI__ARRAY) {
         return pet(d, component, ret_item);
@@ -221,16 +234,36 @@ static enum cri_error first_section(struct decoder *d, bool *ret_is_discard)
     }
 }
 
+/* AMB-12; only a digit or a bracket in front makes it worth a look. */
+static bool spells_address(const struct decoder *d)
+{
+    const struct cri_slice encoded = d->cri.labels.encoded;
+    /* The first label's first octet, unless it is empty or has a long head. */
+    uint8_t first = encoded.len > 1 ? encoded.data[1] : 0;
+    bool is_short =
+        encoded.data[0] > CRI__EMPTY_TEXT && encoded.data[0] < CRI__EMPTY_TEXT + CRI__SHORT_MAX;
+
+    if (d->is_raw || (is_short && first != '[' && (first < '0' || first > '9'))) {
+        return false;
+    }
+    return cri__labels_spell_address(&d->cri.labels);
+}
+
 /* The labels of a host-name, the item read last being the first; stops after them. */
 static enum cri_error host_name(struct decoder *d, uint64_t *left)
 {
     size_t start = d->in.at;
     size_t count = 0;
+    struct cri_slice label;
 
     d->cri.authority = CRI_AUTHORITY_HOST_NAME;
     while (d->in.kind == CRI__TEXT || d->in.kind == CRI__ARRAY) {
-        struct cri_item label;
-        enum cri_error error = text_or_pet(d, CRI__LABEL, &label);
+        enum cri_error error = text_or_pet(d, CRI__LABEL, &d->item);
+        while (error == CRI_OK && *left > 0 && cri__read_short_text(&d->in, &label)) {
+            error = text(d, label, CRI__LABEL);
+            --*left;
+            count++;
+        }
         if (error == CRI_OK) {
             error = next_of(d, left);
         }
@@ -245,7 +278,7 @@ static enum cri_error host_name(struct decoder *d, uint64_t *left)
     d->cri.labels.is_set = true;
     d->cri.labels.count = count;
     d->cri.labels.encoded = cri__slice(d->in.data + start, d->in.at - start);
-    if (!d->is_raw && cri__labels_spell_address(&d->cri.labels)) {
+    if (spells_address(d)) {
         return fail_at(d, CRI_ERR_HOST, start, "host labels spell an IP address");
     }
     return CRI_OK;
@@ -339,16 +372,19 @@ static enum cri_error list_section(struct decoder *d, enum cri__component compon
     size_t start = d->in.pos;
     ret_list->count = (size_t)left;
     while (left > 0) {
-        struct cri_item item;
-        enum cri_error error = next_of(d, &left);
-        if (error == CRI_OK) {
-            error = text_or_pet(d, component, &item);
+        enum cri_error error;
+        struct cri_slice string;
+        if (cri__read_short_text(&d->in, &string)) {
+            left--;
+            error = text(d, string, component);
+        } else {
+            error = next_of(d, &left);
+            if (error == CRI_OK) {
+                error = text_or_pet(d, component, &d->item);
+            }
         }
         if (error != CRI_OK) {
             return error;
-        }
-        if (component == CRI__SEGMENT && !item.is_pet && cri__is_dot_segment(item.text)) {
-            return fail(d, CRI_ERR_PATH, "dot-segment in the path");
         }
     }
     ret_list->is_set = true;
@@ -496,26 +532,34 @@ static enum cri_error outer_array(struct decoder *d, bool allow_tag99)
     return error;
 }
 
-static enum cri_error decode(struct decoder *d, struct cri_slice encoded,
-                             const struct cri_decode_options *options, struct cri *ret_cri)
-{
-    static const struct cri_decode_options default_options = {.features = CRI_FEATURES_ALL};
+static const struct cri_decode_options default_options = {.features = CRI_FEATURES_ALL};
 
-    if (options == NULL) {
-        options = &default_options;
-    }
+static void decoder_init(struct decoder *d, struct cri_slice encoded,
+                         const struct cri_decode_options *options, struct cri_fault *ret_fault)
+{
     d->in.data = encoded.data;
     d->in.len = encoded.len;
+    d->in.pos = 0;
+    d->cri = cri__unset;
     d->strict = options->strict;
+    d->is_raw = false;
     d->allowed = options->features;
-    enum cri_error error = outer_array(d, options->allow_tag99);
+    d->off.rule = NULL;
+    d->section_at = 0;
+    d->path_at = 0;
+    d->ret_fault = ret_fault;
+}
+
+static enum cri_error decode(struct decoder *d, bool allow_tag99, struct cri *ret_cri)
+{
+    enum cri_error error = outer_array(d, allow_tag99);
     if (error == CRI_OK) {
         error = reference(d);
     }
     if (error != CRI_OK) {
         return error;
     }
-    if (d->in.pos < encoded.len) {
+    if (d->in.pos < d->in.len) {
         return fail_at(d, CRI_ERR_TRAILING_BYTES, d->in.pos, "bytes after the end of the array");
     }
     if (d->off.rule != NULL) {
@@ -528,15 +572,23 @@ static enum cri_error decode(struct decoder *d, struct cri_slice encoded,
 enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_options *options,
                           struct cri *ret_cri, struct cri_fault *ret_fault)
 {
-    struct decoder d = {.ret_fault = ret_fault};
-    return decode(&d, encoded, options, ret_cri);
+    struct decoder d;
+
+    if (options == NULL) {
+        options = &default_options;
+    }
+    decoder_init(&d, encoded, options, ret_fault);
+    return decode(&d, options->allow_tag99, ret_cri);
 }
 
 enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
                                struct cri_fault *ret_fault)
 {
-    struct decoder d = {.ret_fault = ret_fault, .is_raw = true};
-    return decode(&d, encoded, NULL, ret_cri);
+    struct decoder d;
+
+    decoder_init(&d, encoded, &default_options, ret_fault);
+    d.is_raw = true;
+    return decode(&d, false, ret_cri);
 }
 
 /* CRI-local-part = [path, ?query] (section 8.3) */
@@ -544,10 +596,10 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
                                       struct cri_list *ret_path, struct cri_list *ret_query,
                                       size_t *ret_extent, struct cri_fault *ret_fault)
 {
-    struct decoder d = {.ret_fault = ret_fault, .strict = strict, .allowed = CRI_FEATURES_ALL};
+    struct decoder d;
 
-    d.in.data = encoded.data;
-    d.in.len = encoded.len;
+    decoder_init(&d, encoded, &default_options, ret_fault);
+    d.strict = strict;
     enum cri_error error = outer_array(&d, false);
     if (error != CRI_OK) {
         return error;

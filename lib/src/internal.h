@@ -8,6 +8,8 @@
 
 #include <cri/cri.h>
 
+#include <string.h>
+
 /* Major types of CBOR, as cri__put_head() takes them. */
 enum cri__major {
     CRI__MAJOR_UINT = 0,
@@ -37,6 +39,10 @@ enum cri__kind {
     CRI__BREAK       /* */
 };
 
+/* Arguments below this are in the initial byte; such heads are most of a CRI. */
+#define CRI__SHORT_MAX 24u
+#define CRI__EMPTY_TEXT 0x60u
+
 /* A cursor over CBOR and the item it read last. */
 struct cri__reader {
     const uint8_t *data;
@@ -49,8 +55,77 @@ struct cri__reader {
     double number;           /* Of a CRI__FLOAT. */
 };
 
-/* Read the head of the next item, and all of it unless it contains others. */
-enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault);
+/* What cri__read() leaves to libcbor: heads of more than one byte, and major types 5 to 7. */
+enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault);
+
+/* Marks in cri__short_kinds, which is by major type. */
+#define CRI__COUNTS 0x40u
+#define CRI__NOT_SHORT 0xffu
+extern const uint8_t cri__short_kinds[8];
+
+/*
+ * Read the head of the next item, and all of it unless it contains others.
+ *
+ * Nearly every item has a head of one byte, which is read here. libcbor's streaming
+ * decoder takes 6 ns for each, as long for a whole CRI as libcoap for a whole URI;
+ * it has the rest (bench/results/libcri.md).
+ */
+static inline enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault)
+{
+    size_t left = reader->len - reader->pos;
+
+    reader->at = reader->pos;
+    if (left > 0) {
+        const uint8_t *item = reader->data + reader->pos;
+        size_t arg = item[0] & 0x1fu;
+        unsigned kind = cri__short_kinds[item[0] >> 5];
+        bool has_room = (kind & CRI__COUNTS) == 0 || arg < left;
+        if (arg < CRI__SHORT_MAX && kind != CRI__NOT_SHORT && has_room) {
+            reader->kind = (enum cri__kind)(kind & ~CRI__COUNTS);
+            reader->arg = arg;
+            reader->string.data = item + 1;
+            reader->string.len = arg;
+            bool is_string = reader->kind == CRI__BYTES || reader->kind == CRI__TEXT;
+            reader->pos += is_string ? 1 + arg : 1;
+            return CRI_OK;
+        }
+    }
+    return cri__read_long(reader, ret_fault);
+}
+
+/*
+ * Take a string with a head of one byte off the front of *rest: initial is the head
+ * of an empty one. False when it is something else, or longer than *rest is.
+ */
+static inline bool cri__take_short(struct cri_slice *rest, unsigned initial,
+                                   struct cri_slice *ret_string)
+{
+    if (rest->len == 0) {
+        return false;
+    }
+    size_t len = (size_t)rest->data[0] - initial; /* Huge where the head is another. */
+    if (len >= CRI__SHORT_MAX || len >= rest->len) {
+        return false;
+    }
+    ret_string->data = rest->data + 1;
+    ret_string->len = len;
+    rest->data += 1 + len;
+    rest->len -= 1 + len;
+    return true;
+}
+
+/* Likewise a text, off the front of what is left in the reader. */
+static inline bool cri__read_short_text(struct cri__reader *reader, struct cri_slice *ret_text)
+{
+    struct cri_slice rest = {reader->data + reader->pos, reader->len - reader->pos};
+
+    if (!cri__take_short(&rest, CRI__EMPTY_TEXT, ret_text)) {
+        return false;
+    }
+    reader->at = reader->pos;
+    reader->pos += 1 + ret_text->len;
+    return true;
+}
 
 /* Whether the head of the item read last is longer than it needs to be. */
 bool cri__head_is_long(const struct cri__reader *reader);
@@ -136,10 +211,68 @@ size_t cri__utf8_len(const uint8_t *data, size_t len);
 size_t cri__utf8_span(const uint8_t *data, size_t len);
 
 /*
- * Check a text of a component that is UTF-8 already: CRI_OK, or an error, where
- * *ret_offset counts from the start of the text.
+ * Look for what a label must not have: CRI_OK, or an error, where *ret_offset counts
+ * from the start of the text.
  */
 enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule);
+
+/* Eight octets at a time: every octet of the result has its high bit set, or all are clear. */
+#define CRI__EACH(octet) (0x0101010101010101u * (octet))
+
+/* All octets of a text of 1 to 8 of them in one word, some of them twice. */
+static inline uint64_t cri__gather(const uint8_t *data, size_t len)
+{
+    if (len >= 4) {
+        uint32_t front;
+        uint32_t back;
+        memcpy(&front, data, sizeof front);
+        memcpy(&back, data + len - sizeof back, sizeof back);
+        return front | (uint64_t)back << 32;
+    }
+    return data[0] | (uint64_t)data[len / 2] << 8 | (uint64_t)data[len - 1] << 16;
+}
+
+/* Not zero when one of the octets is over 0x7f. */
+static inline uint64_t cri__find_non_ascii(uint64_t octets)
+{
+    return octets & CRI__EACH(0x80u);
+}
+
+/* Not zero when one is over 0x7f, a dot or a capital letter. */
+static inline uint64_t cri__find_not_label(uint64_t octets)
+{
+    uint64_t against_dot = octets ^ CRI__EACH((unsigned)'.');
+    uint64_t dots = (against_dot - CRI__EACH(1u)) & ~against_dot;
+    uint64_t from_a = octets + CRI__EACH(0x80u - 'A');
+    uint64_t behind_z = octets + CRI__EACH(0x80u - 'Z' - 1u);
+    return (octets | dots | (from_a & ~behind_z)) & CRI__EACH(0x80u);
+}
+
+/* Whether the text can only be right: false sends it to a closer look. */
+static inline bool cri__is_plain(struct cri_slice text, bool is_label)
+{
+    uint64_t found = 0;
+
+    if (text.len == 0) {
+        return true;
+    }
+    if (text.len <= 8) {
+        uint64_t octets = cri__gather(text.data, text.len);
+        return (is_label ? cri__find_not_label(octets) : cri__find_non_ascii(octets)) == 0;
+    }
+    for (size_t at = 0;;) {
+        uint64_t octets;
+        memcpy(&octets, text.data + at, sizeof octets);
+        found |= is_label ? cri__find_not_label(octets) : cri__find_non_ascii(octets);
+        if (at + sizeof octets == text.len) {
+            return found == 0;
+        }
+        at += sizeof octets;
+        if (text.len - at < sizeof octets) {
+            at = text.len - sizeof octets; /* Some once more, rather than one by one. */
+        }
+    }
+}
 
 static inline bool cri__is_dot_segment(struct cri_slice text)
 {
@@ -198,6 +331,27 @@ struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 bool cri__is_nfc(struct cri_slice text);
 
 /* --- cri.c: reading items that were checked before --- */
+
+/*
+ * All zero. It stands in a file of its own to be copied: where it sees the zeros gcc
+ * writes "rep stos", whose start alone takes as long as reading two labels.
+ */
+extern const struct cri cri__unset;
+
+/* The text of the next item, where none is a text-pet-sequence; false at the end. */
+static inline bool cri__next_text(struct cri_iter *iter, struct cri_slice *ret_text)
+{
+    struct cri_item item;
+
+    if (cri__take_short(&iter->rest, CRI__EMPTY_TEXT, ret_text)) {
+        return true;
+    }
+    if (iter->rest.len == 0 || !cri_iter_next(iter, &item)) {
+        return false;
+    }
+    *ret_text = item.text;
+    return true;
+}
 
 /* Length of the head at data and its argument; 0 when it does not fit into len bytes. */
 size_t cri__head(const uint8_t *data, size_t len, uint64_t *ret_arg);

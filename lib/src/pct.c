@@ -130,7 +130,7 @@ enum cri_error cri__unit_read(struct cri_slice source, enum cri__component compo
         *ret_rule = "character that is not allowed here";
         return CRI_ERR_URI_SYNTAX;
     }
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && i < sizeof ret_unit->octets; i++) {
         ret_unit->octets[i] = source.data[i];
     }
     ret_unit->len = (uint8_t)len;

@@ -18,10 +18,10 @@ extern "C" {
 
 /** @name CoAP option numbers that make up a request URI or CRI */
 /** @{ */
-#define CRI_OPTION_URI_HOST 3u
-#define CRI_OPTION_URI_PORT 7u
-#define CRI_OPTION_URI_PATH 11u
-#define CRI_OPTION_URI_QUERY 15u
+#define CRI_OPTION_URI_HOST 3u              /**< Host as text. */
+#define CRI_OPTION_URI_PORT 7u              /**< Port as a uint. */
+#define CRI_OPTION_URI_PATH 11u             /**< One segment of the path. */
+#define CRI_OPTION_URI_QUERY 15u            /**< One parameter of the query. */
 #define CRI_OPTION_PROXY_CRI 235u           /**< Draft section 8.2.1 (TBD235). */
 #define CRI_OPTION_PROXY_SCHEME_NUMBER 239u /**< Draft section 8.2.2 (TBD239). */
 /** @} */
@@ -53,6 +53,7 @@ struct cri_options {
     uint8_t port[2];                    /**< @private */
     uint16_t host_len;                  /**< @private */
     bool has_host;                      /**< @private */
+    const uint8_t *lone_label;          /**< @private */
     bool has_port;                      /**< @private */
     uint8_t host[CRI_OPTION_VALUE_MAX]; /**< @private */
 };
