@@ -25,7 +25,7 @@ def reload(running, line):
 
 
 def test_reload_takes_over_live_keys(start_proxy, tmp_path):
-    """Reload: a live key changes for the next request, under the same sockets."""
+    """Command line, reload: a live key changes for the next request, under the same sockets."""
     file = tmp_path / "proxy.conf"
     file.write_text("[proxy]\nstrict = no\n")
     running = start_proxy("-c", str(file), listen=("127.0.0.1",))
@@ -38,7 +38,7 @@ def test_reload_takes_over_live_keys(start_proxy, tmp_path):
 
 
 def test_reload_names_keys_that_need_a_restart(start_proxy, tmp_path):
-    """Reload: a key that needs a restart keeps its value and is named."""
+    """Command line, reload: a key that needs a restart keeps its value and is named."""
     file = tmp_path / "proxy.conf"
     file.write_text("[limits]\nclients = 1000\n")
     running = start_proxy("-c", str(file), listen=("127.0.0.1",))
@@ -49,7 +49,7 @@ def test_reload_names_keys_that_need_a_restart(start_proxy, tmp_path):
 
 
 def test_a_bad_file_is_refused_whole_at_reload(start_proxy, tmp_path):
-    """Reload: refused whole with file and line; the proxy goes on as before."""
+    """Command line, reload: refused whole with file and line; the proxy goes on as before."""
     file = tmp_path / "proxy.conf"
     file.write_text("[proxy]\nstrict = yes\n")
     running = start_proxy("-c", str(file), listen=("127.0.0.1",))
@@ -61,7 +61,7 @@ def test_a_bad_file_is_refused_whole_at_reload(start_proxy, tmp_path):
 
 
 def test_many_reloads_under_load_lose_nothing(start_proxy, tmp_path):
-    """Reload: requests before, between and after reloads are all answered."""
+    """Command line, reload: requests before, between and after reloads are all answered."""
     file = tmp_path / "proxy.conf"
     file.write_text("[proxy]\nack-delay = 100ms\n")
     running = start_proxy("-c", str(file), "--set", "proxy.workers=3", listen=("127.0.0.1",))
@@ -86,7 +86,7 @@ def test_an_address_is_not_shared_with_another_process(start_proxy, workers):
 
 
 def test_the_second_signal_stops_at_once(start_proxy):
-    """Signals: a drain that would take minutes is cut short."""
+    """Command line, signals: a drain that would take minutes is cut short."""
     running = start_proxy("--set", "proxy.drain-timeout=10min", listen=("127.0.0.1",))
     with Origin(handler=lambda request: None) as origin, running.client() as client:
         options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
@@ -100,7 +100,7 @@ def test_the_second_signal_stops_at_once(start_proxy):
 
 
 def test_newcomers_are_refused_while_it_drains(start_proxy):
-    """Reason shutting_down: 5.03 for newcomers while what is in flight goes on."""
+    """Command line, reason shutting_down: 5.03 for newcomers while what is in flight goes on."""
     def all_but_slow(request):
         return None if b"slow" in request.values(11) else Message(code=code(2, 5))
 
@@ -123,7 +123,7 @@ def test_newcomers_are_refused_while_it_drains(start_proxy):
 
 
 def test_a_json_log_is_json():
-    """Log: one JSON object a line, with time, level and event."""
+    """Command line, log: one JSON object a line, with time, level and event."""
     done = run_criproxyd("--set", "log.format=json", "--listen", "coap://203.0.113.1:0")
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stderr.splitlines()]
@@ -135,7 +135,7 @@ def test_a_json_log_is_json():
 
 
 def test_the_log_level_hides_what_is_less_important():
-    """Log: nothing but errors with log.level = error."""
+    """Command line, log: nothing but errors with log.level = error."""
     done = run_criproxyd("--set", "log.level=error", "--listen", "coap://127.0.0.1:0",
                          "--listen", "coap://203.0.113.1:0")
     assert "listening" not in done.stderr
@@ -146,7 +146,7 @@ def test_the_log_level_hides_what_is_less_important():
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None,
                     reason="a network namespace of its own needs root and unshare")
 def test_default_listeners_do_without_ipv6():
-    """Without a configuration [::1] may be missing; a configured one may not."""
+    """Command line: without a configuration [::1] may be missing; a configured one may not."""
     script = ("ip link set lo up && echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6 "
               "&& exec timeout -s TERM -k 20 2 \"$@\"")
 
@@ -182,7 +182,7 @@ def test_errors_are_reported_together(tmp_path):
 
 
 def test_the_manual_has_every_option():
-    """Manual: criproxyd(8) describes each option of --help."""
+    """Command line, manual: criproxyd(8) describes each option of --help."""
     manual = open(os.path.join(ROOT, "docs", "man", "criproxyd.8"), encoding="ascii").read()
     options = re.findall(r"--([a-z-]+)", run_criproxyd("--help").stdout)
     assert len(set(options)) >= 8
@@ -193,7 +193,7 @@ def test_the_manual_has_every_option():
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
 @pytest.mark.parametrize("page", ["criproxyd.8", "criproxyd.conf.5"])
 def test_the_manual_is_sound(page):
-    """Manual: mandoc -Tlint finds nothing but references to pages not installed here."""
+    """Command line, manual: mandoc -Tlint finds only references to pages not installed."""
     done = subprocess.run(["mandoc", "-Tlint", os.path.join(ROOT, "docs", "man", page)],
                           capture_output=True, text=True, check=False)
     found = [line for line in done.stdout.splitlines()
