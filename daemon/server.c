@@ -115,17 +115,6 @@ static void apply_log(const struct config *config)
 
 /* ---- start ---- */
 
-/* Sockets towards origin servers can be more than the usual soft limit of 1024. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static unsigned count_workers(const struct config *config)
 {
     cpu_set_t processors;
@@ -138,6 +127,30 @@ static unsigned count_workers(const struct config *config)
         count = usable > 1 ? (unsigned)usable : 1;
     }
     return count < WORKERS_MAX ? count : WORKERS_MAX;
+}
+
+/*
+ * Sockets towards origin servers can be more than the usual soft limit of 1024. With
+ * a hard limit that is too low the proxy serves with fewer, and says so.
+ */
+static void raise_file_limit(const struct config *config)
+{
+    const uint64_t others = 64; /* loops, timers, the resolver's, standard streams: with room */
+    uint64_t wanted = others + (uint64_t)count_workers(config) *
+                                   (config->limits_origin_ports + config->listener_count);
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    if (limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_max < wanted) {
+        log_event(LOG_WARNING, "few_descriptors", "limit=%" PRIu64 " wanted=%" PRIu64,
+                  (uint64_t)limit.rlim_max, wanted);
+    }
 }
 
 static int open_descriptors(struct server *server)
@@ -249,7 +262,7 @@ static int start(struct server *server)
     const struct config *config = current(server);
     int error = open_descriptors(server);
 
-    raise_file_limit();
+    raise_file_limit(config);
     if (error == 0) {
         error = resolver_new(config->resolve_threads, config->resolve_queue, &server->resolver);
     }
