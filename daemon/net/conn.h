@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections on which CoAP messages come in order: TCP, TLS and WebSockets
+ * (RFC 8323), accepted by a listener. This layer moves bytes and knows nothing
+ * of CoAP; front/stream.c has the protocol.
+ */
+#ifndef CRIPROXY_CONN_H
+#define CRIPROXY_CONN_H
+
+#include "net/address.h"
+#include "net/identity.h"
+
+struct conn;
+struct conn_listener;
+struct credentials;
+struct loop;
+
+enum conn_kind {
+    CONN_TCP,
+    CONN_TLS,
+    CONN_WS, /* one message a binary WebSocket message: Len is 0 (RFC 8323 section 4.2) */
+    CONN_WSS,
+};
+
+struct conn_handler {
+    /* Handshakes (TLS, WebSocket) are done. Return a context for the connection, or NULL to refuse.
+     */
+    void *(*on_open)(void *listener_context, struct conn *conn);
+    /*
+     * Bytes arrived: how many of them were used up; what is left is given again
+     * with what comes next. On WebSockets @p data is one whole message, always
+     * used up. Return SIZE_MAX to have the connection closed.
+     */
+    size_t (*on_input)(void *conn_context, struct conn *conn, const uint8_t *data, size_t len);
+    /* What was queued has been sent, after conn_send() had said that it is too much. */
+    void (*on_drained)(void *conn_context, struct conn *conn);
+    /* The connection is gone after this call; @p why is a static text for the log. */
+    void (*on_close)(void *conn_context, struct conn *conn, const char *why);
+};
+
+struct conn_options {
+    enum conn_kind kind;
+    struct address bind;
+    bool reuse_port;
+    int fd;                          /* inherited listening socket, or -1 */
+    struct credentials *credentials; /* TLS and WSS; acquired by the listener */
+    uint32_t connections_max;
+    uint32_t handshake_ms; /* for TLS and WebSocket handshakes */
+    uint32_t idle_ms;      /* without a byte in either direction */
+    uint32_t input_max;    /* bytes that may wait for on_input; a WebSocket message's length */
+    uint32_t output_max;   /* bytes that may wait to be sent: past it the peer is too slow */
+    uint32_t write_ms;     /* output that does not move for so long closes the connection */
+};
+
+struct conn_counters {
+    uint64_t accepted, refused, handshake_failures, timeouts, slow_readers;
+    uint64_t open, bytes_in, bytes_out;
+};
+
+int conn_listen(struct loop *loop, const struct conn_options *options,
+                const struct conn_handler *handler, void *context,
+                struct conn_listener **ret_listener);
+
+/** Closes its connections. Takes NULL. */
+void conn_close_listener(struct conn_listener *listener);
+
+/** Accept no more; connections go on. */
+void conn_stop_accepting(struct conn_listener *listener);
+void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials);
+
+/**
+ * Queue bytes (one whole message on WebSockets).
+ *
+ * @return whether more may be queued; after false wait for on_drained.
+ */
+bool conn_send(struct conn *conn, const uint8_t *data, size_t len);
+
+/** Stop or go on reading: back-pressure on a peer that asks faster than we answer. */
+void conn_pause(struct conn *conn, bool paused);
+
+/** Send what is queued, then close; on_close follows, never from inside this call. */
+void conn_close(struct conn *conn);
+
+enum conn_kind conn_kind_of(const struct conn *conn);
+const struct address *conn_remote(const struct conn *conn);
+const struct address *conn_local(const struct conn *conn);
+const struct identity *conn_identity(const struct conn *conn);
+
+/** Host header of the WebSocket handshake, lower case, without port; or "". */
+const char *conn_host(const struct conn *conn);
+const struct address *conn_listener_local(const struct conn_listener *listener);
+const struct conn_counters *conn_counters(const struct conn_listener *listener);
+
+#endif

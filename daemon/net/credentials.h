@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Keys and certificates of the listeners, loaded whole or not at all from what
+ * the configuration's [tls] section names; shared read-only by all workers, and
+ * replaced by a reload (each new session takes what is current).
+ */
+#ifndef CRIPROXY_CREDENTIALS_H
+#define CRIPROXY_CREDENTIALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct credentials;
+
+struct credentials_options {
+    const char *certificate_file; /* PEM chain, or NULL */
+    const char *key_file;         /* PEM, or NULL */
+    const char *client_ca_file;   /* PEM: client certificates are asked for and checked; or NULL */
+    bool require_client_certificate;
+    const char *psk_file; /* lines of identity:hex-key, '#' comments; or NULL */
+};
+
+/* Longest PSK identity and key that is taken (RFC 4279 asks for 128 and 64). */
+#define PSK_IDENTITY_MAX 128
+#define PSK_KEY_MAX 64
+
+/**
+ * @param ret_error what is wrong, with file and line: "FILE:LINE: ...".
+ * @return NULL on error. Count 1; credentials_release() frees.
+ */
+struct credentials *credentials_load(const struct credentials_options *options, char *ret_error,
+                                     size_t error_capacity);
+
+/** Thread-safe. */
+struct credentials *credentials_acquire(struct credentials *credentials);
+
+/** Thread-safe. Takes NULL. */
+void credentials_release(struct credentials *credentials);
+
+bool credentials_has_certificate(const struct credentials *credentials);
+size_t credentials_psk_count(const struct credentials *credentials);
+
+#endif
