@@ -24,6 +24,7 @@ enum {
     LOAD_METHODS = 8, /* codes 1 to 7 */
     LOAD_TOKEN_MAX = 64,
     LOAD_BODY_MAX = 1024,
+    LOAD_IDS_MAX = 1 << 16,
     LOAD_IN_FLIGHT_MAX = 1 << 18,
     LOAD_TEXT_MAX = 48,    /* of a diagnostic payload, as it is counted */
     LOAD_REASONS_MAX = 64, /* different ones */
@@ -49,6 +50,7 @@ struct load_options {
     char path[FORM_PATH_MAX];
     unsigned weights[LOAD_METHODS]; /* by method code */
     unsigned weight_sum;
+    uint32_t ids; /* message ids of one endpoint before the client moves on */
     unsigned token_len, body_len;
     bool id_in_query; /* each request is unlike every other */
     bool check;       /* 2.xx payloads are echo lines */

@@ -38,6 +38,7 @@ enum {
     OPT_METHODS,
     OPT_TOKEN,
     OPT_BODY,
+    OPT_IDS,
     OPT_SAME,
     OPT_NO_CHECK,
     OPT_SOCKETS,
@@ -69,6 +70,7 @@ static const struct option long_options[] = {
     {"methods", required_argument, NULL, OPT_METHODS},
     {"token-length", required_argument, NULL, OPT_TOKEN},
     {"body", required_argument, NULL, OPT_BODY},
+    {"ids", required_argument, NULL, OPT_IDS},
     {"same", no_argument, NULL, OPT_SAME},
     {"no-check", no_argument, NULL, OPT_NO_CHECK},
     {"own-sockets", no_argument, NULL, OPT_SOCKETS},
@@ -107,6 +109,7 @@ static void print_usage(void)
          "  --methods LIST           such as get=8,put=1,fetch=1 (get)\n"
          "  --body BYTES             of a PUT, POST, FETCH... (16, at least)\n"
          "  --token-length N         0 to 64 bytes (8)\n"
+         "  --ids N                  message ids of a source port before the next one (65536)\n"
          "  --no-check               the origin is not coapbench's: do not compare payloads\n"
          "measuring:\n"
          "  --pid PID                CPU time a request and memory of this process\n"
@@ -313,6 +316,8 @@ static int set_count(struct load_options *options, int option, const char *text)
         return set_u32(0, LOAD_TOKEN_MAX, &options->token_len, "token-length", text);
     case OPT_BODY:
         return set_u32(0, LOAD_BODY_MAX, &options->body_len, "body", text);
+    case OPT_IDS:
+        return set_u32(1, LOAD_IDS_MAX, &options->ids, "ids", text);
     case OPT_SEED:
         return set_number(0, UINT64_MAX, &options->seed, "seed", text);
     default:
@@ -379,6 +384,7 @@ int load_options_parse(int argc, char **argv, struct load_options *ret_options)
                                    .path = "b",
                                    .weight_sum = 1,
                                    .token_len = 8,
+                                   .ids = LOAD_IDS_MAX,
                                    .id_in_query = true,
                                    .check = true,
                                    .seed = clock_now_ns()};

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-    IDS = 1 << 16, /* message ids of one endpoint */
     TOKEN_TRIES = 8,
     ID_DIGITS = 16,
 };
@@ -85,13 +84,13 @@ void request_transmit(struct load *load, const struct pending *request)
     link_send(load->link, request->client, request->endpoint, bytes, writer.len);
 }
 
-/* Message ids in order, from a random start; after 65,536 of them another endpoint, so
- * that none is used again within EXCHANGE_LIFETIME (RFC 7252 section 4.4). */
+/* Message ids in order, from a random start; after 65,536 of them at most another endpoint,
+ * so that none is used again within EXCHANGE_LIFETIME (RFC 7252 section 4.4). */
 static bool take_mid(struct load *load, uint32_t number, uint16_t *ret_mid)
 {
     struct load_client *client = &load->clients[number];
 
-    if (!client->opened || client->ids_used == IDS) {
+    if (!client->opened || client->ids_used == load->options->ids) {
         int err = link_renew(load->link, number, &client->endpoint);
         if (err != 0) {
             load->error = err;
