@@ -49,6 +49,7 @@ struct exchange {
     uint32_t retransmit_ms;
     uint8_t retransmit_count;
     uint8_t hop_limit;
+    uint16_t not_local; /* as in struct request_options */
 
     struct target target; /* its segments are in memory */
 

@@ -55,7 +55,9 @@ void local_answer(struct engine *engine, struct leg *leg, const struct message *
 void local_answer_exchange(struct engine *engine, struct exchange *exchange)
 {
     struct reply reply;
-    enum reason reason = answer_for(exchange->datagram[1], &exchange->target.path, &reply);
+    enum reason reason = exchange->not_local != 0
+                             ? REASON_option_unknown
+                             : answer_for(exchange->datagram[1], &exchange->target.path, &reply);
     if (reason == REASON_local) {
         exchange_answer(engine, exchange, &reply);
     } else {

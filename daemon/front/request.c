@@ -24,8 +24,6 @@ struct scan {
     const struct option_row *last_row; /* of the option before, to see repetitions */
     uint16_t bad;                      /* first option that must not pass; 0: none */
     bool bad_is_known;
-    bool has_proxy_option;
-    uint16_t critical; /* first unknown critical option, for requests to the proxy itself */
 };
 
 static void collect(struct request_options *options, const struct option *option)
@@ -59,6 +57,11 @@ static void collect(struct request_options *options, const struct option *option
     case OPTION_uri_query:
         options->has_uri_path_or_query = true;
         break;
+    case OPTION_oscore:
+    case OPTION_edhoc:
+        /* Passed on to whom it is for; the proxy itself has no security context. */
+        options->not_local = options->not_local == 0 ? option->number : options->not_local;
+        break;
     default:
         break;
     }
@@ -82,18 +85,15 @@ static void scan_option(struct scan *scan, const struct message *message,
     scan->last_row = row;
     if (is_recognised) {
         collect(options, option);
-        scan->has_proxy_option |= row->in_request == OPTION_USE_PROXY;
         return;
     }
     if (scan->bad == 0 && option_is_unsafe(option->number)) {
         scan->bad = option->number;
         scan->bad_is_known = row != NULL;
     }
-    if (scan->critical == 0 && option_is_critical(option->number)) {
-        scan->critical = option->number;
+    if (options->not_local == 0 && option_is_critical(option->number)) {
+        options->not_local = option->number;
     }
-    /* Even a malformed one shows that the request is meant to be proxied. */
-    scan->has_proxy_option |= row != NULL && row->in_request == OPTION_USE_PROXY;
 }
 
 /* "option 235 (proxy-cri)": which one, for the sender (OPT-4). */
@@ -124,12 +124,6 @@ bool request_scan(const struct message *message, struct request_options *ret_opt
         name_option(
             ret_problem, scan.bad_is_known ? REASON_option_malformed : REASON_option_unknown,
             scan.bad_is_known ? "malformed or misplaced option" : "unrecognized option", scan.bad);
-        return false;
-    }
-    if (scan.critical != 0 && !scan.has_proxy_option) {
-        /* A request for ourselves: critical options count (OPT-5, OPT-6). */
-        name_option(ret_problem, REASON_option_unknown, "unrecognized critical option",
-                    scan.critical);
         return false;
     }
     return true;
@@ -193,6 +187,7 @@ static bool keep(struct exchange *exchange, const struct request *request)
     exchange->target.path.packed = path;
     exchange->target.query.packed = query;
     exchange->hop_limit = request->hop_limit;
+    exchange->not_local = request->options.not_local;
     return true;
 }
 
@@ -346,11 +341,16 @@ static void handle_request(struct engine *engine, struct listener *listener,
     bool is_local =
         request->target.form == TARGET_FORM_NONE ||
         (!request->target.is_name && engine_is_own_address(engine, &request->target.address));
-    if (is_local) {
+    if (!is_local) {
+        proxy_request(engine, request);
+    } else if (request->options.not_local != 0) {
+        /* For ourselves critical options count, CON or NON (OPT-5, OPT-6). */
+        name_option(&problem, REASON_option_unknown, "unrecognized critical option",
+                    request->options.not_local);
+        refuse(engine, request, &problem);
+    } else {
         local_answer(engine, &request->leg, message, &request->target.path);
-        return;
     }
-    proxy_request(engine, request);
 }
 
 /* --- the message layer's view ------------------------------------------- */

@@ -61,6 +61,7 @@ struct request_options {
     struct bytes uri_host, uri_port;
     struct bytes hop_limit, no_response;
     bool has_uri_path_or_query;
+    uint16_t not_local; /* first critical option that the proxy as an endpoint cannot process */
 };
 
 /* Memory that target_find() may use; what it leaves there belongs to the target. */

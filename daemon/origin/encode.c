@@ -45,7 +45,8 @@ static void write_own(struct merge *merge, uint32_t limit)
         write_segments(writer, OPTION_uri_query, &target->query);
         merge->done = OPTION_uri_query;
     }
-    if (merge->done < OPTION_hop_limit && OPTION_hop_limit < limit) {
+    /* Ours before a malformed one of the client: the next hop takes the first (RFC 7252 5.4.5). */
+    if (merge->done < OPTION_hop_limit && OPTION_hop_limit <= limit) {
         if (merge->hop_limit > 0) {
             message_writer_option_uint(writer, OPTION_hop_limit, merge->hop_limit);
         }
@@ -53,15 +54,20 @@ static void write_own(struct merge *merge, uint32_t limit)
     }
 }
 
-/* Whether an option of the client is passed on: the unsafe unknown ones were refused before. */
-static bool is_forwarded(const struct option *option)
+/*
+ * Whether an option of the client is passed on: the unsafe unknown ones were refused before.
+ * @p last is the number of the option before.
+ */
+static bool is_forwarded(const struct option *option, uint32_t last)
 {
     const struct option_row *row = option_row(option->number);
     if (row == NULL || row->in_request == OPTION_USE_FORWARD) {
         return true;
     }
-    /* A safe option we know, but of a wrong length, is one we do not know (OPT-10). */
-    return !option_is_unsafe(option->number) && !option_length_is_good(row, option->value);
+    /* A safe option we know, of a wrong length or one too many, is one we do not know (OPT-10). */
+    bool is_recognised = option_length_is_good(row, option->value) &&
+                         (row->repeats_in_request || option->number != last);
+    return !option_is_unsafe(option->number) && !is_recognised;
 }
 
 size_t encode_request(const struct target *target, uint8_t hop_limit, const struct message *request,
@@ -72,8 +78,8 @@ size_t encode_request(const struct target *target, uint8_t hop_limit, const stru
     struct merge merge = {.target = target, .hop_limit = hop_limit};
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
     option_iter_init(&iter, request->options);
-    while (option_iter_next(&iter, &option)) {
-        if (is_forwarded(&option)) {
+    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
+        if (is_forwarded(&option, last)) {
             write_own(&merge, option.number);
             message_writer_option(&merge.writer, option.number, option.value);
         }

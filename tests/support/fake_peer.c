@@ -300,7 +300,7 @@ static void nibbles_add(struct nibbles *nibbles, uint8_t nibble)
         fail_msg("message too long");
     }
     uint8_t *byte = &nibbles->data[nibbles->count / 2];
-    *byte = nibbles->count % 2 == 0 ? (uint8_t)(nibble << 4) : (uint8_t)(*byte | nibble);
+    *byte = (uint8_t)(nibbles->count % 2 == 0 ? nibble << 4 : *byte | nibble);
     nibbles->count++;
 }
 
