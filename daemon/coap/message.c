@@ -183,6 +183,8 @@ static unsigned nibble_for(size_t value, uint8_t ext[2], size_t *ext_len)
     return NIBBLE_EXT16;
 }
 
+/* The header's four fields are parameters so that none is forgotten. */
+/* NOLINTNEXTLINE(readability-function-size) */
 void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
                          enum message_type type, uint8_t code, uint16_t mid, struct bytes token)
 {

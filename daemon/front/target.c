@@ -498,6 +498,8 @@ static bool is_mixed(const struct request_options *options)
            (has_full && (has_scheme || has_uri));
 }
 
+/* Four inputs, memory, two results: a struct for them would have this one user. */
+/* NOLINTNEXTLINE(readability-function-size) */
 bool target_find(const struct config *config, const struct message *message,
                  const struct request_options *options, const struct address *local,
                  struct target_memory memory, struct target *ret_target,
