@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Word to the service manager (sd_notify). Without libsystemd, or where nobody
- * listens ($NOTIFY_SOCKET is not set), these do nothing.
+ * Word to the service manager, by the protocol of sd_notify(3): a datagram of
+ * "KEY=VALUE" lines to the Unix socket $NOTIFY_SOCKET. Where nobody listens these do
+ * nothing. Not by libsystemd, which brings compression and cryptography libraries
+ * into the process for it.
  */
 #ifndef CRIPROXY_NOTIFY_H
 #define CRIPROXY_NOTIFY_H
