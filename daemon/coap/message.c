@@ -69,29 +69,33 @@ static bool take_option(struct cursor *in, uint32_t *number, struct bytes *ret_v
     return true;
 }
 
+bool message_decode_content(const uint8_t *data, size_t len, struct message *message)
+{
+    struct cursor in = {data, len};
+    struct bytes value;
+    uint32_t number = 0;
+    message->options = (struct bytes){data, 0};
+    while (in.left > 0 && in.at[0] != PAYLOAD_MARKER) {
+        if (!take_option(&in, &number, &value)) {
+            return false;
+        }
+    }
+    message->options.len = (size_t)(in.at - data);
+    if (in.left == 1) {
+        return false; /* a marker with nothing behind it (RFC 7252 section 3) */
+    }
+    message->payload = in.left > 0 ? (struct bytes){in.at + 1, in.left - 1} : (struct bytes){0};
+    return true;
+}
+
 static bool decode_body(struct cursor *in, unsigned token_nibble, struct message *message)
 {
-    uint32_t token_len, number = 0;
-    struct bytes value;
+    uint32_t token_len;
     if (!take_extended(in, token_nibble, &token_len) || token_len > in->left) {
         return false;
     }
     message->token = (struct bytes){in->at, token_len};
-    in->at += token_len;
-    in->left -= token_len;
-
-    message->options = (struct bytes){in->at, 0};
-    while (in->left > 0 && in->at[0] != PAYLOAD_MARKER) {
-        if (!take_option(in, &number, &value)) {
-            return false;
-        }
-    }
-    message->options.len = (size_t)(in->at - message->options.data);
-    if (in->left == 1) {
-        return false; /* a marker with nothing behind it (RFC 7252 section 3) */
-    }
-    message->payload = in->left > 0 ? (struct bytes){in->at + 1, in->left - 1} : (struct bytes){0};
-    return true;
+    return message_decode_content(in->at + token_len, in->left - token_len, message);
 }
 
 enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message)

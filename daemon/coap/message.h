@@ -67,6 +67,14 @@ enum message_error {
  */
 enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message);
 
+/**
+ * Options and payload of a message, whatever its header was (RFC 8323 frames have
+ * another one).
+ *
+ * @return false on a format error; @p message then has what came before it.
+ */
+bool message_decode_content(const uint8_t *data, size_t len, struct message *message);
+
 static inline bool message_is_request(const struct message *message)
 {
     return CODE_CLASS(message->code) == 0 && message->code != CODE_EMPTY;
