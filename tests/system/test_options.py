@@ -7,7 +7,7 @@ from coap_wire import (ACCEPT, ACK, CONTENT_FORMAT, ETAG, HOP_LIMIT, IF_MATCH, L
                        MAX_AGE, NON, POST, PUT, URI_HOST, URI_PATH, Message, code)
 from target import FORMS, Target
 
-IF_NONE_MATCH, LOCATION_QUERY, ECHO, REQUEST_TAG = 5, 20, 252, 292
+IF_NONE_MATCH, OBSERVE, LOCATION_QUERY, BLOCK2, BLOCK1, ECHO, REQUEST_TAG = 5, 6, 20, 23, 27, 252, 292
 
 # Unsafe is bit 1 of the number: none of these has it. 65 and 2049 are critical.
 SAFE_UNKNOWN = {
@@ -190,3 +190,23 @@ def test_hop_limit_runs_out(client, origin):
     assert over.payload and b" " not in over.payload
     assert zero.code_text == "4.00"
     assert not origin.requests
+
+
+def test_observe_ends_here(client, origin):
+    """OPT-14: what the proxy does not do for the client itself is not asked of the origin."""
+    target = Target("127.0.0.1", origin.port, ("x",))
+    answer = client.ask(target.options("cri") + [(OBSERVE, b"")])
+    assert answer.code_text == "2.05"
+    assert origin.requests[0].values(OBSERVE) == []
+    assert answer.values(OBSERVE) == []
+
+
+@pytest.mark.parametrize("number, value, method", [(BLOCK1, b"\x0e", PUT), (BLOCK2, b"\x16", 1)])
+def test_blocks_pass_through(client, origin, number, value, method):
+    """OPT-14, Issue 2: single blocks go both ways as client and origin made them."""
+    origin.handler = lambda request: Message(
+        code=code(2, 4), options=[(number, value)], payload=b"b" * 16)
+    target = Target("127.0.0.1", origin.port, ("x",))
+    answer = client.ask(target.options("cri") + [(number, value)], method=method, payload=b"p" * 16)
+    assert origin.requests[0].values(number) == [value]
+    assert (answer.code_text, answer.values(number)) == ("2.04", [value])
