@@ -7,8 +7,8 @@
  * that slot's timers move down ("cascade"), each at most TIMER_LEVELS - 1 times
  * in its life.
  *
- * The top level is a ring: it is filed by distance, not by digit, and what is
- * further away than it reaches waits in its last slot to be filed again.
+ * The top level is a ring of two years: what is further away is met once a round
+ * and filed again.
  */
 #include "coap/timer.h"
 
@@ -61,21 +61,11 @@ static void wheel_file(struct timer_wheel *wheel, struct timer *timer)
 {
     uint64_t differ = timer->at_ms ^ wheel->now_ms;
     unsigned level = 0;
-    unsigned slot;
 
     while (level < TOP_LEVEL && differ >> (SLOT_BITS * (level + 1)) != 0) {
         level++;
     }
-    if (level < TOP_LEVEL) {
-        slot = slot_index(timer->at_ms, level);
-    } else {
-        uint64_t now_slot = wheel->now_ms >> (SLOT_BITS * TOP_LEVEL);
-        uint64_t distance = (timer->at_ms >> (SLOT_BITS * TOP_LEVEL)) - now_slot;
-        if (distance > SLOT_MASK) {
-            distance = SLOT_MASK;
-        }
-        slot = (unsigned)(now_slot + distance) & SLOT_MASK;
-    }
+    unsigned slot = slot_index(timer->at_ms, level);
     list_push(&wheel->slots[level][slot], timer);
     wheel->occupied[level] |= UINT64_C(1) << slot;
 }

@@ -56,6 +56,40 @@ static void test_turn_comes_when_wanted_and_not_before(void **state)
     loop_free(context.loop);
 }
 
+struct metronome {
+    struct loop *loop;
+    uint64_t next_ms;
+    unsigned beats;
+};
+
+static uint64_t on_beat(void *opaque, uint64_t now_ms)
+{
+    struct metronome *metronome = opaque;
+
+    if (metronome->next_ms == 0) {
+        metronome->next_ms = now_ms;
+    }
+    if (now_ms >= metronome->next_ms) {
+        metronome->next_ms += 5;
+        metronome->beats++;
+    }
+    if (metronome->beats == 6) {
+        loop_stop(metronome->loop);
+    }
+    return metronome->next_ms;
+}
+
+static void test_turns_come_again_and_again(void **state)
+{
+    struct metronome metronome = {0};
+    (void)state;
+
+    assert_int_equal(loop_new(on_beat, &metronome, &metronome.loop), 0);
+    assert_int_equal(loop_run(metronome.loop), 0);
+    assert_int_equal(metronome.beats, 6);
+    loop_free(metronome.loop);
+}
+
 static void test_time_wanted_in_the_past_means_at_once(void **state)
 {
     struct context context;
@@ -204,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turn_comes_when_wanted_and_not_before),
+        cmocka_unit_test(test_turns_come_again_and_again),
         cmocka_unit_test(test_time_wanted_in_the_past_means_at_once),
         cmocka_unit_test(test_task_wakes_a_loop_that_waits_for_ever),
         cmocka_unit_test(test_every_accepted_task_runs_once_and_none_after_the_end),

@@ -294,8 +294,10 @@ static void test_clock_that_steps_back_does_no_harm(void **state)
 
     timer_wheel_init(&wheel, 1000, &counter);
     timer_set(&wheel, &timer, 1010, on_count);
-    timer_wheel_advance(&wheel, 900);
-    assert_int_equal(counter.count, 0);
+    for (uint64_t now_ms = 900; now_ms < 1000; now_ms++) {
+        timer_wheel_advance(&wheel, now_ms);
+        assert_int_equal(counter.count, 0);
+    }
     timer_wheel_advance(&wheel, 1010);
     assert_int_equal(counter.count, 1);
 }

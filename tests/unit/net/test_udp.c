@@ -393,10 +393,20 @@ static void test_icmp_errors_do_not_lose_other_datagrams(void **state)
         assert_int_equal(recv(peer, &number, sizeof number, MSG_DONTWAIT), 4);
         assert_int_equal(number, i);
     }
+    /* And before the first one of the next batch. */
+    for (uint32_t i = 0; i < 10; i++) {
+        uint32_t number;
+        send_number(&nobody, i);
+        udp_flush(seen.socket);
+        send_number(&somebody, i);
+        udp_flush(seen.socket);
+        assert_int_equal(recv(peer, &number, sizeof number, MSG_DONTWAIT), 4);
+        assert_int_equal(number, i);
+    }
     peer_connect(peer, "127.0.0.1", udp_local(seen.socket)->port);
     peer_send_number(peer, 5);
-    run(1, 150);
-    assert_int_equal(seen.error_count, 150);
+    run(1, 160);
+    assert_int_equal(seen.error_count, 160);
     assert_int_equal(udp_counters(seen.socket)->send_failures, 0);
     close(peer);
     close_socket();
@@ -520,10 +530,22 @@ static void test_port_that_is_taken_is_an_error(void **state)
     close_socket();
 }
 
-static void test_inherited_socket_serves_and_a_stream_is_refused(void **state)
+/* On failure the descriptor is still the caller's. */
+static void inherit_in_vain(int fd, int expected)
+{
+    struct udp_options options = {.fd = fd};
+    struct udp_socket *none = NULL;
+
+    assert_true(fd >= 0);
+    assert_int_equal(udp_open(seen.fixture.loop, &options, &handler, &seen, &none), expected);
+    assert_null(none);
+    assert_true(fcntl(fd, F_GETFD) >= 0);
+    close(fd);
+}
+
+static void test_inherited_socket_serves_and_others_are_refused(void **state)
 {
     struct udp_options options = {.fd = peer_open("127.0.0.1")};
-    struct udp_socket *socket_of_stream = NULL;
     (void)state;
 
     struct address address = peer_address(options.fd);
@@ -533,12 +555,8 @@ static void test_inherited_socket_serves_and_a_stream_is_refused(void **state)
     peer_connect(peer, "127.0.0.1", address.port);
     peer_send_number(peer, 9);
     run(1, 0);
-
-    options.fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(udp_open(seen.fixture.loop, &options, &handler, &seen, &socket_of_stream),
-                     -EPROTOTYPE);
-    assert_true(fcntl(options.fd, F_GETFD) >= 0); /* still the caller's */
-    close(options.fd);
+    inherit_in_vain(socket(AF_INET, SOCK_STREAM, 0), -EPROTOTYPE);
+    inherit_in_vain(socket(AF_UNIX, SOCK_DGRAM, 0), -EAFNOSUPPORT);
     close(peer);
     close_socket();
 }
@@ -593,7 +611,7 @@ int main(void)
         cmocka_unit_test(test_datagrams_the_kernel_dropped_are_counted),
         cmocka_unit_test(test_two_sockets_share_a_port_and_its_clients),
         cmocka_unit_test(test_port_that_is_taken_is_an_error),
-        cmocka_unit_test(test_inherited_socket_serves_and_a_stream_is_refused),
+        cmocka_unit_test(test_inherited_socket_serves_and_others_are_refused),
         cmocka_unit_test(test_callback_may_close_its_socket),
         cmocka_unit_test(test_close_sends_what_is_queued),
     };
