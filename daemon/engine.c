@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
-#include "front/request.h"
+#include "front/datagram.h"
 #include "net/interfaces.h"
 #include "origin/forward.h"
 #include "state.h"
@@ -93,7 +93,7 @@ int engine_listen(struct engine *engine, const struct udp_options *options,
     struct udp_options with_limit = *options;
     with_limit.datagram_max = (uint32_t)engine->config->limits_datagram_bytes;
     *listener = (struct listener){.engine = engine, .index = engine->listener_count};
-    int error = udp_open(engine->loop, &with_limit, &request_handler, listener, &listener->socket);
+    int error = udp_open(engine->loop, &with_limit, &datagram_handler, listener, &listener->socket);
     if (error != 0) {
         return error;
     }

@@ -5,8 +5,9 @@
  */
 #include "front/explain.h"
 
+#include "coap/option.h"
 #include "front/describe.h"
-#include "front/request.h"
+#include "front/scan.h"
 #include "ops/escape.h"
 #include "origin/encode.h"
 #include "origin/names.h"
@@ -103,7 +104,7 @@ bool explain_target(const struct config *config, const char *target, FILE *out)
                         (struct bytes){0});
     message_writer_option(&writer, option.number, option.value);
     if (writer.overflow || message_decode(datagram, writer.len, &request) != MESSAGE_OK ||
-        !request_scan(&request, &options, &problem) ||
+        !scan_options(&request, &options, &problem) ||
         !target_find(config, &request, &options, &local,
                      (struct target_memory){memory, sizeof(memory)}, &found, &problem)) {
         print_refusal(&problem, out);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram from a client is decoded, deduplicated, admitted, understood, and
- * becomes an exchange or an answer. RFC 7252 sections 4.2 to 4.5 say what is
- * rejected and what is ignored; a message that is no request never gets an
- * answer that an attacker could use.
+ * A request, whatever carried it: admitted, understood, and made into an exchange
+ * or an answer.
  */
 #include "front/request.h"
 
+#include "coap/option.h"
 #include "front/local.h"
 #include "front/reply.h"
+#include "front/scan.h"
 #include "ops/trace.h"
 #include "origin/forward.h"
 #include "state.h"
@@ -18,123 +18,10 @@
 
 #define METHOD_DETAIL_MAX 7u /* 0.07 iPATCH: the last that is defined (RFC 8132) */
 
-/* --- options ------------------------------------------------------------ */
-
-struct scan {
-    const struct option_row *last_row; /* of the option before, to see repetitions */
-    uint16_t bad;                      /* first option that must not pass; 0: none */
-    bool bad_is_known;
-};
-
-static void collect(struct request_options *options, const struct option *option)
-{
-    switch (option->number) {
-    case OPTION_uri_host:
-        options->uri_host = option->value;
-        break;
-    case OPTION_uri_port:
-        options->uri_port = option->value;
-        break;
-    case OPTION_proxy_cri:
-        options->proxy_cri = option->value;
-        break;
-    case OPTION_proxy_uri:
-        options->proxy_uri = option->value;
-        break;
-    case OPTION_proxy_scheme:
-        options->proxy_scheme = option->value;
-        break;
-    case OPTION_proxy_scheme_number:
-        options->proxy_scheme_number = option->value;
-        break;
-    case OPTION_hop_limit:
-        options->hop_limit = option->value;
-        break;
-    case OPTION_no_response:
-        options->no_response = option->value;
-        break;
-    case OPTION_uri_path:
-    case OPTION_uri_query:
-        options->has_uri_path_or_query = true;
-        break;
-    case OPTION_oscore:
-    case OPTION_edhoc:
-        /* Passed on to whom it is for; the proxy itself has no security context. */
-        options->not_local = options->not_local == 0 ? option->number : options->not_local;
-        break;
-    default:
-        break;
-    }
-}
-
-static bool is_defined_for(const struct option_row *row, uint8_t code)
-{
-    if (row->number == OPTION_observe) {
-        return code == CODE_GET || code == CODE_FETCH; /* RFC 7641 section 2, RFC 8132 */
-    }
-    return row->in_request != OPTION_USE_NONE;
-}
-
-static void scan_option(struct scan *scan, const struct message *message,
-                        const struct option *option, struct request_options *options)
-{
-    const struct option_row *row = option_row(option->number);
-    bool is_extra = row != NULL && row == scan->last_row && !row->repeats_in_request;
-    bool is_recognised = row != NULL && is_defined_for(row, message->code) && !is_extra &&
-                         option_length_is_good(row, option->value);
-    scan->last_row = row;
-    if (is_recognised) {
-        collect(options, option);
-        return;
-    }
-    if (scan->bad == 0 && option_is_unsafe(option->number)) {
-        scan->bad = option->number;
-        scan->bad_is_known = row != NULL;
-    }
-    if (options->not_local == 0 && option_is_critical(option->number)) {
-        options->not_local = option->number;
-    }
-}
-
-/* "option 235 (proxy-cri)": which one, for the sender (OPT-4). */
-static void name_option(struct problem *problem, enum reason reason, const char *what,
-                        uint16_t number)
-{
-    const struct option_row *row = option_row(number);
-    problem->reason = reason;
-    snprintf(problem->text, sizeof(problem->text), "%s %u%s%s%s", what, number,
-             row != NULL ? " (" : "", row != NULL ? row->name : "", row != NULL ? ")" : "");
-    for (char *at = problem->text; *at != '\0'; at++) {
-        *at = *at == '_' ? '-' : *at;
-    }
-}
-
-bool request_scan(const struct message *message, struct request_options *ret_options,
-                  struct problem *ret_problem)
-{
-    struct option_iter iter;
-    struct option option;
-    struct scan scan = {0};
-    *ret_options = (struct request_options){0};
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        scan_option(&scan, message, &option, ret_options);
-    }
-    if (scan.bad != 0) {
-        name_option(
-            ret_problem, scan.bad_is_known ? REASON_option_malformed : REASON_option_unknown,
-            scan.bad_is_known ? "malformed or misplaced option" : "unrecognized option", scan.bad);
-        return false;
-    }
-    return true;
-}
-
-/* --- one request -------------------------------------------------------- */
-
 /* What has been found out about a request so far. */
 struct request {
     const struct message *message;
-    struct leg leg;
+    struct leg *leg;
     struct request_options options;
     struct target target;
     uint8_t hop_limit; /* for the next hop; 0: send none */
@@ -142,8 +29,8 @@ struct request {
 
 static void refuse(struct engine *engine, struct request *request, const struct problem *problem)
 {
-    trace_refused(engine, &request->leg, request->message, problem);
-    reply_reason_at_once(engine, &request->leg, problem->reason, problem->text);
+    trace_refused(engine, request->leg, request->message, problem);
+    reply_reason_at_once(engine, request->leg, problem->reason, problem->text);
 }
 
 /* Hop-Limit towards the next hop (RFC 8768 section 3). */
@@ -165,7 +52,7 @@ static enum reason take_hop(const struct engine *engine, struct request *request
 static bool keep(struct exchange *exchange, const struct request *request)
 {
     const struct target *target = &request->target;
-    size_t token_len = request->leg.token.len;
+    size_t token_len = request->leg->token.len;
     uint8_t *token = exchange_alloc(exchange, token_len);
     uint8_t *path = exchange_alloc(exchange, target->path.len);
     uint8_t *query = exchange_alloc(exchange, target->query.len);
@@ -173,7 +60,7 @@ static bool keep(struct exchange *exchange, const struct request *request)
         return false;
     }
     if (token_len > 0) {
-        memcpy(token, request->leg.token.data, token_len);
+        memcpy(token, request->leg->token.data, token_len);
     }
     if (target->path.len > 0) {
         memcpy(path, target->path.packed, target->path.len);
@@ -181,7 +68,7 @@ static bool keep(struct exchange *exchange, const struct request *request)
     if (target->query.len > 0) {
         memcpy(query, target->query.packed, target->query.len);
     }
-    exchange->leg = request->leg;
+    exchange->leg = *request->leg;
     exchange->leg.token = (struct bytes){token, token_len};
     exchange->target = *target;
     exchange->target.path.packed = path;
@@ -202,7 +89,7 @@ static size_t memory_needed(const struct request *request)
     size_t message =
         4 + EXCHANGE_TOKEN_LEN + request->message->options.len + request->message->payload.len + 1;
     /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
-    return request->leg.token.len + packed + options + message + 64;
+    return request->leg->token.len + packed + options + message + 64;
 }
 
 static uint64_t token_key(const struct engine *engine, const struct client *client,
@@ -311,11 +198,10 @@ static uint8_t unwanted_classes(struct bytes no_response)
     return no_response.data != NULL ? (uint8_t)option_uint(no_response) : 0;
 }
 
-static void handle_request(struct engine *engine, struct listener *listener,
-                           struct request *request)
+static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
     const struct message *message = request->message;
-    struct problem problem = {.reason = admit(engine, &request->leg)};
+    struct problem problem = {.reason = admit(engine, request->leg)};
     metric_add(&engine->metrics.requests, 1);
     if (problem.reason == REASON_none &&
         message->token.len > engine->config->proxy_max_token_bytes) {
@@ -323,17 +209,13 @@ static void handle_request(struct engine *engine, struct listener *listener,
     } else if (problem.reason == REASON_none && CODE_DETAIL(message->code) > METHOD_DETAIL_MAX) {
         problem.reason = REASON_method_unknown;
     }
-    if (problem.reason != REASON_none || !request_scan(message, &request->options, &problem)) {
+    if (problem.reason != REASON_none || !scan_options(message, &request->options, &problem)) {
         refuse(engine, request, &problem);
         return;
     }
-    request->leg.unwanted = unwanted_classes(request->options.no_response);
+    request->leg->unwanted = unwanted_classes(request->options.no_response);
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
-    const struct address *bound = udp_local(listener->socket);
-    struct address local =
-        request->leg.path.local.family != ADDRESS_NONE ? request->leg.path.local : *bound;
-    local.port = bound->port;
-    if (!target_find(engine->config, message, &request->options, &local, memory, &request->target,
+    if (!target_find(engine->config, message, &request->options, local, memory, &request->target,
                      &problem)) {
         refuse(engine, request, &problem);
         return;
@@ -345,36 +227,12 @@ static void handle_request(struct engine *engine, struct listener *listener,
         proxy_request(engine, request);
     } else if (request->options.not_local != 0) {
         /* For ourselves critical options count, CON or NON (OPT-5, OPT-6). */
-        name_option(&problem, REASON_option_unknown, "unrecognized critical option",
-                    request->options.not_local);
+        scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
+                         request->options.not_local);
         refuse(engine, request, &problem);
     } else {
-        local_answer(engine, &request->leg, message, &request->target.path);
+        local_answer(engine, request->leg, message, &request->target.path);
     }
-}
-
-/* --- the message layer's view ------------------------------------------- */
-
-/* A repeated request: the same answer again, or word that it is being worked on. */
-static bool is_duplicate(struct engine *engine, const struct leg *leg)
-{
-    uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
-    struct bytes answer;
-    if (node != NULL) {
-        struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
-        if (leg->confirmable) {
-            reply_acknowledge(engine, exchange);
-        }
-    } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
-        if (leg->confirmable && answer.len > 0) {
-            udp_send(leg->listener->socket, &leg->path, answer.data, answer.len);
-        }
-    } else {
-        return false;
-    }
-    metric_add(&engine->metrics.requests_duplicate, 1);
-    return true;
 }
 
 static bool is_safe_method(uint8_t code)
@@ -382,127 +240,21 @@ static bool is_safe_method(uint8_t code)
     return code == CODE_GET || code == CODE_FETCH;
 }
 
-static void on_request(struct engine *engine, struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
+void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+                    const struct address *local)
 {
-    struct client *client =
-        client_table_get(&engine->clients, &datagram->path.remote, listener->index,
-                         (uint16_t)entropy_u64(&engine->entropy), engine_now_ms(engine));
-    if (client == NULL) {
-        metric_add(&engine->metrics.messages_ignored, 1);
-        return;
-    }
-    struct request request = {
-        .message = message,
-        .leg =
-            {
-                .listener = listener,
-                .client = client,
-                .path = datagram->path,
-                .token = message->token,
-                .mid = message->mid,
-                .confirmable = message->type == MESSAGE_CON,
-                .is_safe = is_safe_method(message->code),
-            },
-    };
-    if (is_duplicate(engine, &request.leg)) {
-        return;
-    }
-    if (datagram->truncated) {
-        struct problem problem = {.reason = REASON_request_too_large};
-        refuse(engine, &request, &problem); /* MSG-36 */
-        return;
-    }
-    handle_request(engine, listener, &request);
+    struct request request = {.message = message, .leg = leg};
+    leg->token = message->token;
+    leg->is_safe = is_safe_method(message->code);
+    handle(engine, &request, local);
 }
 
-/* An ACK or RST for a message of ours: a separate answer. */
-static void on_verdict(struct engine *engine, const struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
+void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+                    enum reason reason)
 {
-    const struct client *client =
-        client_table_find(&engine->clients, &datagram->path.remote, listener->index);
-    if (client == NULL || message->code != CODE_EMPTY) {
-        metric_add(&engine->metrics.messages_ignored, 1);
-        return; /* MSG-11 */
-    }
-    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
-    if (node == NULL) {
-        metric_add(&engine->metrics.messages_ignored, 1);
-        return;
-    }
-    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message),
-                          message->type == MESSAGE_RST);
+    struct request request = {.message = message, .leg = leg};
+    struct problem problem = {.reason = reason};
+    leg->token = message->token;
+    leg->is_safe = is_safe_method(message->code);
+    refuse(engine, &request, &problem);
 }
-
-/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
-static void reject(struct listener *listener, const struct datagram *datagram,
-                   const struct message *message)
-{
-    if (message->type == MESSAGE_CON) {
-        reply_empty(listener, &datagram->path, MESSAGE_RST, message->mid);
-    }
-}
-
-static void on_message(struct engine *engine, struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
-{
-    if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
-        on_verdict(engine, listener, datagram, message);
-    } else if (message_is_request(message)) {
-        on_request(engine, listener, datagram, message);
-    } else {
-        /* A ping, a response nobody asked for, or a reserved class. */
-        if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
-            metric_add(&engine->metrics.pings, 1);
-        } else {
-            metric_add(&engine->metrics.messages_ignored, 1);
-        }
-        reject(listener, datagram, message);
-    }
-}
-
-static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
-{
-    (void)socket;
-    struct listener *listener = context;
-    struct engine *engine = listener->engine;
-    struct message message;
-    switch (message_decode(datagram->data, datagram->len, &message)) {
-    case MESSAGE_OK:
-        on_message(engine, listener, datagram, &message);
-        break;
-    case MESSAGE_FORMAT_ERROR:
-        metric_add(&engine->metrics.messages_malformed, 1);
-        reject(listener, datagram, &message);
-        break;
-    case MESSAGE_TOO_SHORT:
-    case MESSAGE_VERSION:
-        metric_add(&engine->metrics.messages_ignored, 1);
-        break;
-    }
-}
-
-/* A client that cannot be reached: only a separate answer that is out cares. */
-static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
-                     int error, const uint8_t *quoted, size_t quoted_len)
-{
-    (void)socket;
-    (void)error;
-    struct listener *listener = context;
-    struct engine *engine = listener->engine;
-    const struct client *client = client_table_find(&engine->clients, remote, listener->index);
-    if (client == NULL || quoted_len < 4) {
-        return;
-    }
-    uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map,
-                                           key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid));
-    if (node != NULL) {
-        exchange_drop(engine, HASH_ENTRY(node, struct exchange, by_message),
-                      REASON_client_unreachable);
-    }
-}
-
-const struct udp_handler request_handler = {on_datagram, on_error};

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of clients: from the datagram to an exchange or an answer. */
+/* Requests of clients, after the message layer: to an exchange or an answer. */
 #ifndef CRIPROXY_REQUEST_H
 #define CRIPROXY_REQUEST_H
 
-#include "coap/option.h"
-#include "front/target.h"
+#include "coap/message.h"
+#include "exchange/reason.h"
+#include "front/leg.h"
 
+struct address;
 struct engine;
 
-/* The handler of the listeners; the context is the struct listener. */
-extern const struct udp_handler request_handler;
-
 /**
- * Go through the options of a request: collect what the proxy acts on, find what
- * it must not let pass (RFC 7252 sections 5.4 and 5.7.1; OPT-2..OPT-10).
+ * Deal with a request that is no repetition.
  *
- * @return false with @p ret_problem filled.
+ * @param leg   where its answer goes; token and method are filled in here.
+ * @param local the address and port that it came to.
  */
-bool request_scan(const struct message *message, struct request_options *ret_options,
-                  struct problem *ret_problem);
+void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+                    const struct address *local);
+
+/** Answer a request for @p reason without a look at it. */
+void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+                    enum reason reason);
 
 #endif

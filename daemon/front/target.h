@@ -54,7 +54,7 @@ struct target {
 
 /*
  * Options of a request that name a target, or that the proxy itself acts on;
- * data == NULL where absent. Filled by request_scan().
+ * data == NULL where absent. Filled by scan_options().
  */
 struct request_options {
     struct bytes proxy_cri, proxy_uri, proxy_scheme, proxy_scheme_number;

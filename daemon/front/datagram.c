@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The message layer towards clients: RFC 7252 sections 4.2 to 4.5 say what is
+ * rejected and what is ignored. A message that is no request never gets an answer
+ * that an attacker could use.
+ */
+#include "front/datagram.h"
+
+#include "front/reply.h"
+#include "front/request.h"
+#include "state.h"
+
+/* A repeated request: the same answer again, or word that it is being worked on. */
+static bool is_duplicate(struct engine *engine, const struct leg *leg)
+{
+    uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    struct bytes answer;
+    if (node != NULL) {
+        struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
+        if (leg->confirmable) {
+            reply_acknowledge(engine, exchange);
+        }
+    } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
+        if (leg->confirmable && answer.len > 0) {
+            udp_send(leg->listener->socket, &leg->path, answer.data, answer.len);
+        }
+    } else {
+        return false;
+    }
+    metric_add(&engine->metrics.requests_duplicate, 1);
+    return true;
+}
+
+static void on_request(struct engine *engine, struct listener *listener,
+                       const struct datagram *datagram, const struct message *message)
+{
+    struct client *client =
+        client_table_get(&engine->clients, &datagram->path.remote, listener->index,
+                         (uint16_t)entropy_u64(&engine->entropy), engine_now_ms(engine));
+    if (client == NULL) {
+        metric_add(&engine->metrics.messages_ignored, 1);
+        return;
+    }
+    struct leg leg = {
+        .listener = listener,
+        .client = client,
+        .path = datagram->path,
+        .mid = message->mid,
+        .confirmable = message->type == MESSAGE_CON,
+    };
+    if (is_duplicate(engine, &leg)) {
+        return;
+    }
+    if (datagram->truncated) {
+        request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
+        return;
+    }
+    const struct address *bound = udp_local(listener->socket);
+    struct address local = datagram->path.local;
+    if (local.family == ADDRESS_NONE) {
+        local = *bound;
+    }
+    local.port = bound->port;
+    request_handle(engine, &leg, message, &local);
+}
+
+/* An ACK or RST for a message of ours: a separate answer. */
+static void on_verdict(struct engine *engine, const struct listener *listener,
+                       const struct datagram *datagram, const struct message *message)
+{
+    const struct client *client =
+        client_table_find(&engine->clients, &datagram->path.remote, listener->index);
+    if (client == NULL || message->code != CODE_EMPTY) {
+        metric_add(&engine->metrics.messages_ignored, 1);
+        return; /* MSG-11 */
+    }
+    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    if (node == NULL) {
+        metric_add(&engine->metrics.messages_ignored, 1);
+        return;
+    }
+    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message),
+                          message->type == MESSAGE_RST);
+}
+
+/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
+static void reject(struct listener *listener, const struct datagram *datagram,
+                   const struct message *message)
+{
+    if (message->type == MESSAGE_CON) {
+        reply_empty(listener, &datagram->path, MESSAGE_RST, message->mid);
+    }
+}
+
+static void on_message(struct engine *engine, struct listener *listener,
+                       const struct datagram *datagram, const struct message *message)
+{
+    if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
+        on_verdict(engine, listener, datagram, message);
+    } else if (message_is_request(message)) {
+        on_request(engine, listener, datagram, message);
+    } else {
+        /* A ping, a response nobody asked for, or a reserved class. */
+        if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
+            metric_add(&engine->metrics.pings, 1);
+        } else {
+            metric_add(&engine->metrics.messages_ignored, 1);
+        }
+        reject(listener, datagram, message);
+    }
+}
+
+static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)socket;
+    struct listener *listener = context;
+    struct engine *engine = listener->engine;
+    struct message message;
+    switch (message_decode(datagram->data, datagram->len, &message)) {
+    case MESSAGE_OK:
+        on_message(engine, listener, datagram, &message);
+        break;
+    case MESSAGE_FORMAT_ERROR:
+        metric_add(&engine->metrics.messages_malformed, 1);
+        reject(listener, datagram, &message);
+        break;
+    case MESSAGE_TOO_SHORT:
+    case MESSAGE_VERSION:
+        metric_add(&engine->metrics.messages_ignored, 1);
+        break;
+    }
+}
+
+/* A client that cannot be reached: only a separate answer that is out cares. */
+static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                     int error, const uint8_t *quoted, size_t quoted_len)
+{
+    (void)socket;
+    (void)error;
+    struct listener *listener = context;
+    struct engine *engine = listener->engine;
+    const struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    if (client == NULL || quoted_len < 4) {
+        return;
+    }
+    uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map,
+                                           key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid));
+    if (node != NULL) {
+        exchange_drop(engine, HASH_ENTRY(node, struct exchange, by_message),
+                      REASON_client_unreachable);
+    }
+}
+
+const struct udp_handler datagram_handler = {on_datagram, on_error};

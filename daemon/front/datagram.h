@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams from clients: to requests, repetitions, acknowledgements, garbage. */
+#ifndef CRIPROXY_DATAGRAM_H
+#define CRIPROXY_DATAGRAM_H
+
+#include "net/udp.h"
+
+/* The handler of the listeners; the context is the struct listener. */
+extern const struct udp_handler datagram_handler;
+
+#endif
