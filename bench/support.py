@@ -53,7 +53,7 @@ class Server:
         """The "listening ADDRESS" line of coapbench's servers."""
         words = self.process.stdout.readline().decode().split()
         if len(words) != 2 or words[0] != "listening":
-            raise BenchError("%s did not start; see %s" % (self.name, self.log_path))
+            raise BenchError("%s did not start: %s" % (self.name, self.complaint()))
         return words[1]
 
     def wait_for_ping(self, address, seconds=10.0):
@@ -72,7 +72,12 @@ class Server:
                         return
                 except OSError:  # nobody there yet, or no answer in time
                     time.sleep(0.02)
-        raise BenchError("%s does not answer on %s; see %s" % (self.name, address, self.log_path))
+        raise BenchError("%s does not answer on %s: %s" % (self.name, address, self.complaint()))
+
+    def complaint(self):
+        """The end of what it wrote to standard error: the file is gone when we are."""
+        self.log.flush()
+        return self.log_path.read_text(errors="replace")[-500:].strip() or "without a word"
 
     def __enter__(self):
         return self

@@ -64,17 +64,33 @@ static bool answers(const struct load *load, const struct pending *request,
     return echo_matches(&line, message->payload);
 }
 
+/* Was @p key a token of an ended request: of this client, of another one? */
+static void find_recent(const struct load *load, uint32_t client, uint64_t key, bool *ret_own,
+                        bool *ret_other)
+{
+    const struct load_recent *set = &load->recent[random_mix(key) % LOAD_RECENT_SETS];
+    uint32_t count = set->count < LOAD_RECENT_WAYS ? set->count : LOAD_RECENT_WAYS;
+
+    *ret_own = false;
+    *ret_other = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (set->token_keys[i] == key) {
+            *(set->clients[i] == client ? ret_own : ret_other) = true;
+        }
+    }
+}
+
 /* An answer to no request of this client: once more, too late, or somebody else's? */
 static void on_stray(struct load *load, uint32_t client, const struct wire_message *message,
-                     bool other)
+                     bool is_pending_of_other)
 {
-    uint64_t key = pending_token_key(message->token);
-    const struct load_recent *recent = &load->recent[random_mix(key) % LOAD_RECENT];
-    bool known = recent->used && recent->token_key == key;
+    bool own;
+    bool other;
 
-    if (known && recent->client == client) {
+    find_recent(load, client, pending_token_key(message->token), &own, &other);
+    if (own) {
         load->result.counters.late++;
-    } else if (known || other) {
+    } else if (other || is_pending_of_other) {
         load->result.counters.wrong_client++;
     } else {
         load->result.counters.unknown++;

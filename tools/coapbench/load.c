@@ -32,9 +32,11 @@ void load_set_timer(struct load *load, uint32_t number, uint64_t delay_ns)
 
 static void remember(struct load *load, const struct pending *request)
 {
-    struct load_recent *recent = &load->recent[random_mix(request->token_key) % LOAD_RECENT];
+    struct load_recent *set = &load->recent[random_mix(request->token_key) % LOAD_RECENT_SETS];
+    uint32_t way = set->count++ % LOAD_RECENT_WAYS;
 
-    *recent = (struct load_recent){request->token_key, request->client, true};
+    set->token_keys[way] = request->token_key;
+    set->clients[way] = request->client;
 }
 
 static void ask_again_later(struct load *load, uint32_t number)
@@ -246,7 +248,7 @@ static int open_load(struct load *load)
     load->random = (struct random){load->options->seed};
     load->in_flight_cap = cap_in_flight(load->options);
     load->clients = calloc(load->options->clients, sizeof(*load->clients));
-    load->recent = calloc(LOAD_RECENT, sizeof(*load->recent));
+    load->recent = calloc(LOAD_RECENT_SETS, sizeof(*load->recent));
     load->acked = calloc(LOAD_ACKED, sizeof(*load->acked));
     if (load->clients == NULL || load->recent == NULL || load->acked == NULL) {
         return -ENOMEM;

@@ -14,8 +14,9 @@
 #include "wheel.h"
 
 enum {
-    LOAD_RECENT = 1 << 19, /* ended requests that a late answer is still known by */
-    LOAD_ACKED = 1 << 16,  /* separate answers that are acknowledged again */
+    LOAD_RECENT_SETS = 1 << 17, /* sets of ended requests that a late answer is still known by */
+    LOAD_RECENT_WAYS = 8,
+    LOAD_ACKED = 1 << 16, /* separate answers that are acknowledged again */
     LOAD_SEGMENT_MAX = 24,
 };
 
@@ -26,10 +27,11 @@ struct load_client {
     bool opened;
 };
 
+/* The last requests that have ended whose token keys fall into this set, in a ring. */
 struct load_recent {
-    uint64_t token_key;
-    uint32_t client;
-    bool used;
+    uint64_t token_keys[LOAD_RECENT_WAYS];
+    uint32_t clients[LOAD_RECENT_WAYS];
+    uint32_t count; /* ever put here */
 };
 
 struct load {
