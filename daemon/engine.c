@@ -60,6 +60,10 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
         engine_free(engine);
         return error;
     }
+    if (options->worker_count > 1) {
+        engine->exchanges.last_id = options->worker_index;
+        engine->exchanges.id_step = options->worker_count;
+    }
     *ret_engine = engine;
     return 0;
 }

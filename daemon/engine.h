@@ -24,6 +24,8 @@ struct engine_options {
     const struct config *config; /* borrowed, until engine_set_config() gives another */
     struct loop *loop;           /* borrowed */
     struct resolver *resolver;   /* borrowed; shared by all workers */
+    unsigned worker_index;       /* so that exchange ids of several workers differ; */
+    unsigned worker_count;       /* 0 is taken as 1 */
     bool trace;                  /* a block of text a request, on standard error */
 };
 

@@ -177,6 +177,7 @@ static int make_workers(struct server *server)
 
     for (unsigned i = 0; i < count; i++) {
         const struct worker_options options = {.index = i,
+                                               .count = count,
                                                .config = current(server),
                                                .resolver = server->resolver,
                                                .trace = server->trace,

@@ -66,6 +66,8 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
         goto fail;
     }
     const struct engine_options engine_options = {.config = options->config,
+                                                  .worker_index = options->index,
+                                                  .worker_count = options->count,
                                                   .loop = worker->loop,
                                                   .resolver = options->resolver,
                                                   .trace = options->trace};

@@ -21,7 +21,8 @@ struct resolver;
 struct worker;
 
 struct worker_options {
-    unsigned index;
+    unsigned index; /* of so many: */
+    unsigned count;
     const struct config *config; /* borrowed until worker_config() is another one */
     struct resolver *resolver;   /* borrowed; freed after the worker */
     bool trace;

@@ -77,10 +77,10 @@ struct exchange_table {
     uint32_t *free;          /* stack of slots that are free again */
     uint32_t free_count;
     uint32_t in_use;
-    uint64_t last_id;
-    struct hash_map map;    /* by_request and by_message: exact keys */
-    struct hash_map tokens; /* by_token */
-    uint8_t *large;         /* blocks of large_bytes */
+    uint64_t last_id, id_step; /* ids of several workers interleave */
+    struct hash_map map;       /* by_request and by_message: exact keys */
+    struct hash_map tokens;    /* by_token */
+    uint8_t *large;            /* blocks of large_bytes */
     uint32_t large_bytes, large_free_count;
     uint16_t large_free[64];
 };

@@ -14,7 +14,7 @@ static uint32_t large_count_max(void)
 int exchange_table_init(struct exchange_table *table, uint32_t capacity, uint32_t large_bytes,
                         uint64_t seed)
 {
-    struct exchange_table made = {.capacity = capacity, .large_bytes = large_bytes};
+    struct exchange_table made = {.capacity = capacity, .large_bytes = large_bytes, .id_step = 1};
     made.slots = calloc(capacity, sizeof(*made.slots));
     made.free = calloc(capacity, sizeof(*made.free));
     made.memory = malloc((size_t)capacity * EXCHANGE_MEMORY_BYTES);
@@ -91,7 +91,7 @@ struct exchange *exchange_new(struct exchange_table *table, size_t bytes)
     }
     struct exchange made = {
         .slot = slot,
-        .id = ++table->last_id,
+        .id = table->last_id += table->id_step,
         .memory = exchange->memory,
         .memory_capacity = exchange->memory_capacity,
     };
