@@ -22,6 +22,9 @@
 #define RING_BIT 31
 #define KEY_PADDING UINT64_MAX /* no message has it: keys carry a kind in their top bits */
 
+/* A record with an answer of a quarter, and the padding before it, have to fit. */
+#define RING_BYTES_MIN 256u
+
 struct record {
     uint64_t key;
     uint32_t expires_s; /* rounded up */
@@ -93,7 +96,7 @@ static void index_remove(struct dedup *dedup, uint64_t key, uint32_t reference)
 
 static int ring_init(struct dedup_ring *ring, uint64_t bytes)
 {
-    uint64_t capacity = bytes / UNIT * UNIT;
+    uint64_t capacity = (bytes > RING_BYTES_MIN ? bytes : RING_BYTES_MIN) / UNIT * UNIT;
     if (capacity > (uint64_t)(UINT32_MAX >> 1)) {
         capacity = UINT32_MAX >> 1;
         capacity -= capacity % UNIT;

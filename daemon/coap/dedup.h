@@ -37,7 +37,8 @@ struct dedup {
 };
 
 /**
- * @param bytes for everything: a quarter for unsafe requests, the rest for safe ones.
+ * @param bytes for everything: a quarter for unsafe requests, the rest for safe ones;
+ *              at the least some 3 KiB are taken.
  * @return 0 or -ENOMEM
  */
 int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed);
@@ -58,7 +59,8 @@ void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct
 
 /**
  * @param ret_answer what was given to dedup_add(); borrowed until the next dedup_add().
- * @return whether @p key was remembered and its lifetime is not over.
+ * @return whether @p key was remembered and its lifetime is not over; the lifetime is
+ *         kept in whole seconds, rounded up.
  */
 bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct bytes *ret_answer);
 

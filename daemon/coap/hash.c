@@ -12,7 +12,11 @@ uint64_t hash_mix(uint64_t a, uint64_t b)
     /* A multiplication spreads every bit of one word over the other's; two odd
      * constants keep a zero word from wiping the other out. */
     wide product = (wide)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xd1b54a32d192ed03));
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
+    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64);
+    /* Words in even steps (slots, message ids) are still in even steps now, and under
+     * one seed in a hundred they would share a few buckets: break the steps up. */
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
 }
 
 uint64_t hash_bytes(const uint8_t *data, size_t len, uint64_t seed)
