@@ -88,6 +88,13 @@ static void retransmit(struct engine *engine, struct exchange *exchange, uint64_
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
 }
 
+/* When it was last sent: each time-out is twice the one before. */
+static uint64_t last_sent_ms(const struct exchange *exchange)
+{
+    uint32_t first_ms = exchange->retransmit_ms >> exchange->retransmit_count;
+    return exchange->sent_ms + exchange->retransmit_ms - first_ms;
+}
+
 static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
@@ -96,7 +103,8 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
         exchange_end(engine, exchange, REASON_origin_busy, NULL);
         return;
     }
-    if (exchange->state == EXCHANGE_sent && window_on_loss(&exchange->origin->window, now_ms)) {
+    if (exchange->state == EXCHANGE_sent &&
+        window_on_loss(&exchange->origin->window, last_sent_ms(exchange), now_ms)) {
         metric_add(&engine->metrics.upstream_losses, 1);
     }
     bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||

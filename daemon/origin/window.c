@@ -3,9 +3,6 @@
 
 #define ONE 256u
 
-/* While no round trip has been measured, losses within this time are one event. */
-#define LOSS_EPOCH_MS 2000u
-
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max)
 {
     *window = (struct window){
@@ -74,13 +71,12 @@ void window_on_success(struct window *window, uint32_t rtt_ms)
     }
 }
 
-bool window_on_loss(struct window *window, uint64_t now_ms)
+bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms)
 {
-    if (now_ms < window->loss_until_ms) {
+    if (sent_ms < window->halved_ms) {
         return false;
     }
-    uint32_t rtt = window_rtt_ms(window);
-    window->loss_until_ms = now_ms + (rtt > 0 ? rtt : LOSS_EPOCH_MS);
+    window->halved_ms = now_ms;
     window->size_x256 /= 2;
     if (window->size_x256 < ONE) {
         window->size_x256 = ONE;

@@ -3,7 +3,9 @@
  * Congestion control towards one origin server (RFC 7252 section 4.7): how many
  * interactions may be outstanding. The window starts small, grows while answers
  * come in time (by one an answer until the first loss, then by one a round trip)
- * and is halved, once a round trip, on loss.
+ * and is halved on loss: once for all that was sent before the halving, as that
+ * went out under the old window. A loss shows only when a time-out passes, 2 to 3 s
+ * later, and those of one flight not at the same time (ACK_RANDOM_FACTOR).
  *
  * Pure arithmetic: time comes as an argument.
  */
@@ -20,7 +22,7 @@ struct window {
     uint32_t outstanding;
     uint32_t srtt_ms_x8; /* smoothed round-trip time (RFC 6298); 0: not measured */
     uint32_t rttvar_ms_x4;
-    uint64_t loss_until_ms; /* losses before this belong to the last halving */
+    uint64_t halved_ms; /* losses of what was sent before belong to the last halving */
 };
 
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
@@ -43,8 +45,8 @@ void window_on_end(struct window *window);
  */
 void window_on_success(struct window *window, uint32_t rtt_ms);
 
-/** Something went unanswered. @return whether the window was halved for it. */
-bool window_on_loss(struct window *window, uint64_t now_ms);
+/** What was sent at @p sent_ms went unanswered. @return whether the window was halved for it. */
+bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms);
 
 /** Smoothed round-trip time in ms; 0 when not measured yet. */
 uint32_t window_rtt_ms(const struct window *window);
