@@ -52,9 +52,10 @@ void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason
     exchange_finish(engine, exchange, (struct bytes){0});
 }
 
-void exchange_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
+                     const struct reply *reply)
 {
     forward_release(engine, exchange);
-    trace_ended(engine, exchange, REASON_answered, reply->code);
+    trace_ended(engine, exchange, reason, reply->code);
     reply_to_exchange(engine, exchange, reply);
 }

@@ -127,8 +127,9 @@ void exchange_set_token(struct exchange *exchange, uint64_t random);
 void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
                   const char *text);
 
-/** The origin server's answer has come: give it to the client. */
-void exchange_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+/** The answer has come, the origin server's or a local one: give it to the client. */
+void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
+                     const struct reply *reply);
 
 /** As exchange_end(), without any answer. */
 void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason);

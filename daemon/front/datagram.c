@@ -10,6 +10,8 @@
 #include "front/request.h"
 #include "state.h"
 
+#include <string.h>
+
 /* A repeated request: the same answer again, or word that it is being worked on. */
 static bool is_duplicate(struct engine *engine, const struct leg *leg)
 {
@@ -118,6 +120,10 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     struct listener *listener = context;
     struct engine *engine = listener->engine;
     struct message message;
+    if (address_is_multicast(&datagram->path.local)) {
+        metric_add(&engine->metrics.messages_ignored, 1); /* not even a RST (MCAST-17, ERR-22) */
+        return;
+    }
     switch (message_decode(datagram->data, datagram->len, &message)) {
     case MESSAGE_OK:
         on_message(engine, listener, datagram, &message);
@@ -148,9 +154,14 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
     struct hash_node *node = hash_map_find(&engine->exchanges.map,
                                            key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid));
-    if (node != NULL) {
-        exchange_drop(engine, HASH_ENTRY(node, struct exchange, by_message),
-                      REASON_client_unreachable);
+    if (node == NULL) {
+        return;
+    }
+    struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_message);
+    /* Who makes this up has to know more than a message id: all that is quoted (MSG-34). */
+    size_t len = quoted_len < exchange->datagram_len ? quoted_len : exchange->datagram_len;
+    if (memcmp(quoted, exchange->datagram, len) == 0) {
+        exchange_drop(engine, exchange, REASON_client_unreachable);
     }
 }
 

@@ -59,7 +59,7 @@ void local_answer_exchange(struct engine *engine, struct exchange *exchange)
                              ? REASON_option_unknown
                              : answer_for(exchange->datagram[1], &exchange->target.path, &reply);
     if (reason == REASON_local) {
-        exchange_answer(engine, exchange, &reply);
+        exchange_answer(engine, exchange, REASON_local, &reply);
     } else {
         exchange_end(engine, exchange, reason, NULL);
     }

@@ -220,6 +220,9 @@ static void handle(struct engine *engine, struct request *request, const struct 
         refuse(engine, request, &problem);
         return;
     }
+    if (target_is_mixed(&request->options)) {
+        metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
+    }
     bool is_local =
         request->target.form == TARGET_FORM_NONE ||
         (!request->target.is_name && engine_is_own_address(engine, &request->target.address));
@@ -254,6 +257,7 @@ void request_refuse(struct engine *engine, struct leg *leg, const struct message
 {
     struct request request = {.message = message, .leg = leg};
     struct problem problem = {.reason = reason};
+    metric_add(&engine->metrics.requests, 1);
     leg->token = message->token;
     leg->is_safe = is_safe_method(message->code);
     refuse(engine, &request, &problem);

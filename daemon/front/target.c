@@ -226,7 +226,20 @@ static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_le
     struct target *target = builder->target;
     target->is_name = false;
     address_set_ip(&target->address, ip, ip_len, 0);
-    return !address_is_multicast(&target->address) || fail(builder, REASON_multicast);
+    if (address_is_multicast(&target->address)) {
+        return fail(builder, REASON_multicast);
+    }
+    return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);
+}
+
+/* A registered name of no bytes: one empty label (AMB-9). */
+static bool is_empty_name(const struct cri *cri)
+{
+    struct cri_iter iter;
+    struct cri_item item;
+    cri_iter_init(&iter, &cri->labels);
+    bool is_empty = cri_iter_next(&iter, &item) && !item.is_pet && item.text.len == 0;
+    return cri->authority == CRI_AUTHORITY_HOST_NAME && is_empty && !cri_iter_next(&iter, &item);
 }
 
 /* What of the authority can be said without knowing whether the scheme is served. */
@@ -235,7 +248,9 @@ static bool check_authority(struct builder *builder, const struct cri *cri)
     if (cri->scheme != CRI_SCHEME_ID || !needs_host(cri->scheme_number)) {
         return true;
     }
-    if (cri->authority != CRI_AUTHORITY_HOST_NAME && cri->authority != CRI_AUTHORITY_HOST_IP) {
+    bool has_host =
+        cri->authority == CRI_AUTHORITY_HOST_NAME || cri->authority == CRI_AUTHORITY_HOST_IP;
+    if (!has_host || is_empty_name(cri)) {
         return fail(builder, REASON_target_no_host);
     }
     return !cri->has_userinfo || fail(builder, REASON_target_userinfo);
@@ -487,7 +502,7 @@ static bool from_uri_options(struct builder *builder)
 
 /* --- which form --------------------------------------------------------- */
 
-static bool is_mixed(const struct request_options *options)
+bool target_is_mixed(const struct request_options *options)
 {
     bool has_full = options->proxy_cri.data != NULL || options->proxy_uri.data != NULL;
     bool has_scheme =
@@ -528,7 +543,7 @@ bool target_find(const struct config *config, const struct message *message,
     if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
         return fail(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
     }
-    if (config->proxy_strict && is_mixed(options)) {
+    if (config->proxy_strict && target_is_mixed(options)) {
         return fail(&builder, REASON_forms_mixed);
     }
     if (options->proxy_cri.data != NULL) {

@@ -84,6 +84,9 @@ bool target_find(const struct config *config, const struct message *message,
                  struct target_memory memory, struct target *ret_target,
                  struct problem *ret_problem);
 
+/** Whether a full target and other options that name one came together (AMB-17, AMB-18). */
+bool target_is_mixed(const struct request_options *options);
+
 /** First or next item; @p offset starts at 0. False at the end. */
 bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item);
 

@@ -269,3 +269,8 @@ bool address_is_unspecified(const struct address *address)
     }
     return address->family == ADDRESS_IPV6 && memcmp(address->ip, zeros, sizeof zeros) == 0;
 }
+
+bool address_is_ipv4_mapped(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 && ipv4_within(address) != NULL;
+}

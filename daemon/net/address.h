@@ -57,4 +57,7 @@ bool address_is_loopback(const struct address *address);
 bool address_is_multicast(const struct address *address);
 bool address_is_unspecified(const struct address *address);
 
+/** An IPv6 address that stands for an IPv4 one (RFC 4291 section 2.5.5.2). */
+bool address_is_ipv4_mapped(const struct address *address);
+
 #endif

@@ -145,16 +145,21 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
     }
 }
 
-/* A name may lead where a literal address would not be let (ERR-12, MCAST-1). */
-static bool is_usable(const struct address *address)
+/* A name may lead where a literal address would not be let (ERR-12, MCAST-3). */
+static enum reason reason_against(const struct address *address)
 {
-    return !address_is_multicast(address) && !address_is_unspecified(address);
+    if (address_is_multicast(address)) {
+        return REASON_multicast;
+    }
+    bool is_refused = address_is_unspecified(address) || address_is_ipv4_mapped(address);
+    return is_refused ? REASON_target_refused : REASON_none;
 }
 
 void forward_with_addresses(struct engine *engine, struct exchange *exchange,
                             const struct address *addresses, size_t count)
 {
     const size_t max = sizeof(exchange->candidates) / sizeof(exchange->candidates[0]);
+    enum reason against = REASON_target_refused;
     exchange->candidate = 0;
     exchange->candidate_count = 0;
     for (size_t i = 0; i < count && exchange->candidate_count < max; i++) {
@@ -164,12 +169,13 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
             local_answer_exchange(engine, exchange); /* TGT-4 */
             return;
         }
-        if (is_usable(&address)) {
+        against = reason_against(&address);
+        if (against == REASON_none) {
             exchange->candidates[exchange->candidate_count++] = address;
         }
     }
     if (exchange->candidate_count == 0) {
-        exchange_end(engine, exchange, REASON_target_refused, NULL);
+        exchange_end(engine, exchange, against, NULL);
         return;
     }
     try_candidate(engine, exchange);

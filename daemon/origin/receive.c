@@ -110,7 +110,7 @@ static void on_response(struct engine *engine, struct exchange *exchange,
         .options = message->options,
         .payload = message->payload,
     };
-    exchange_answer(engine, exchange, &reply);
+    exchange_answer(engine, exchange, REASON_answered, &reply);
 }
 
 /* ACK and RST: the verdict on a request of ours, perhaps with the answer (MSG-11, MSG-12). */
