@@ -89,13 +89,22 @@ static bool make_options(struct tool *tool, const struct json_request *request,
     return true;
 }
 
+/* Table 3 of the draft: the variants of CoAP. */
+static bool is_coap(uint64_t number)
+{
+    return number == CRI_SCHEME_COAP || number == CRI_SCHEME_COAPS ||
+           number == CRI_SCHEME_COAP_TCP || number == CRI_SCHEME_COAPS_TCP ||
+           number == CRI_SCHEME_COAP_WS || number == CRI_SCHEME_COAPS_WS;
+}
+
 /* Only the schemes of CoAP have options, and a scheme name is lower-case. */
 static bool find_scheme(struct tool *tool, const struct json_request *request, uint64_t *ret_number)
 {
     const struct cri_slice name = {request->text.data + request->scheme_offset,
                                    request->scheme_len};
     const struct cri_scheme *scheme = cri_scheme_by_name(NULL, name);
-    if (scheme == NULL || memcmp(scheme->name, name.data, name.len) != 0) {
+    if (scheme == NULL || memcmp(scheme->name, name.data, name.len) != 0 ||
+        !is_coap(scheme->number)) {
         return refuse(tool, "not a scheme of CoAP");
     }
     *ret_number = scheme->number;

@@ -94,7 +94,7 @@ class Outputs(unittest.TestCase):
             (["from-diag", "[1, nil]"], "error: byte 4: not an item"),
             (["from-options", '{"scheme":"coap","options":[[7,"80"]]}'],
              "error: the value of Uri-Port (7) is a number"),
-            (["from-options", '{"scheme":"http","options":[]}'], None),
+            (["from-options", '{"scheme":"http","options":[]}'], "error: not a scheme of CoAP"),
             (["from-options", '{"scheme":"COAP","options":[]}'], "error: not a scheme of CoAP"),
             (["from-options", '{"scheme":"coap","options":[[3,"h"]]} '
                               '{'], "error: byte 38: something follows the object"),

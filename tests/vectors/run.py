@@ -11,6 +11,7 @@ decisions.py says which, and by which row of docs/CONFORMANCE.md.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -118,6 +119,30 @@ def check_edn(runner, vectors):
             runner.compare(f"{vector['id']}.from-diag", text, line, [vector["cri"]])
 
 
+def check_uris_settle(runner, vectors):
+    """CRI-38: a valid full CRI has a URI, and that leads back to a CRI with the same URI.
+
+    Apart from zone-ids and unknown scheme numbers, which have none, and default ports,
+    which from-uri leaves out.
+    """
+    full = [vector for vector in vectors
+            if vector["check"] == "full" and f"{vector['id']}.check" not in DECISIONS]
+    first, _ = runner.lines([runner.tool, "to-uri"], [vector["cri"] for vector in full])
+    known = [(vector, uri) for vector, uri in zip(full, first) if not uri.startswith("error: ")]
+    for vector, uri in zip(full, first):
+        authority = vector["abstract"]["authority"]
+        has_zone = isinstance(authority, dict) and "zone" in authority
+        runner.checked += 1
+        if uri.startswith("error: ") and not has_zone and uri != "error: unknown scheme number":
+            runner.fail(f"{vector['id']}.to-uri", uri, "a URI")
+    encoded, _ = runner.lines([runner.tool, "from-uri"], [uri for _, uri in known])
+    second, _ = runner.lines([runner.tool, "to-uri"], encoded)
+    for (vector, uri), again in zip(known, second):
+        default_port = re.search(r":(5683|5684|80|443)(?=/|$|\?|#)", uri)
+        if default_port is None:
+            runner.compare(f"{vector['id']}.to-uri", vector["cri"], again, [uri])
+
+
 def run_decode_valid(runner, vectors):
     for vector in vectors:
         runner.expect(vector, "check", ["check"], vector["cri"])
@@ -125,6 +150,7 @@ def run_decode_valid(runner, vectors):
         runner.expect(vector, "edn", ["diag"], vector["cri"])
     check_view(runner, vectors)
     check_edn(runner, vectors)
+    check_uris_settle(runner, vectors)
 
 
 def run_decode_invalid(runner, vectors):
@@ -157,9 +183,23 @@ def expect_resolve(runner, vector, key=None):
         runner.expect(vector, "cri", command, vector["ref"], key=key)
 
 
+def check_relate(runner, vector):
+    """RES-2: relate is the inverse of resolve, and no longer than the reference was."""
+    base = ["--base", vector["base"]]
+    wanted = vector["cri"]
+    reference, status = runner.single([runner.tool, "relate", *base, wanted])
+    back, _ = runner.single([runner.tool, "resolve", *base, reference])
+    runner.checked += 1
+    if status != 0 or back != wanted or len(reference) > min(len(wanted), len(vector["ref"])):
+        runner.fail(f"{vector['id']}.relate", f"{reference} for {back}",
+                    f"at most {vector['ref']} for {wanted}")
+
+
 def run_resolve(runner, vectors):
     for vector in vectors:
         expect_resolve(runner, vector)
+        if vector["cri"] is not None and f"{vector['id']}.cri" not in DECISIONS:
+            check_relate(runner, vector)
 
 
 def run_compare(runner, vectors):

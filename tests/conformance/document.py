@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/CONFORMANCE.md cites rows and tests; they have to exist. document.py ROOT"""
+import glob
+import os
+import re
+import sys
+
+from rows import ROWS
+
+ROW = re.compile(r"^\| ([A-Z0-9]+-\d+) \| (.*) \| (.*) \|$", re.M)
+
+
+def test_names(root):
+    """Functions of tests, and names of vector files."""
+    names = set()
+    for pattern in ("tests/**/*.c", "tests/**/*.py"):
+        for path in glob.glob(os.path.join(root, pattern), recursive=True):
+            with open(path, encoding="utf-8") as file:
+                names |= set(re.findall(r"\b(test_[a-z0-9_]+)\b", file.read()))
+            names.add(os.path.splitext(os.path.basename(path))[0])
+    for path in glob.glob(os.path.join(root, "tests/vectors/*.json")):
+        names.add("vectors." + os.path.splitext(os.path.basename(path))[0])
+    return names
+
+
+def check_tests(row, tests, names):
+    if tests.strip() == "":
+        yield f"{row}: no test"
+    for cited in re.findall(r"vectors\.[a-z-]+|\btest_[a-z0-9_]+", tests):
+        if cited not in names:
+            yield f"{row}: no such test: {cited}"
+
+
+def problems_of(root):
+    with open(os.path.join(root, "docs/CONFORMANCE.md"), encoding="utf-8") as file:
+        text = file.read()
+    names = test_names(root)
+    requirements, _, decisions = text.partition("\n### Decisions\n")
+    seen = set()
+    for row, _, tests in ROW.findall(requirements):
+        if row in seen:
+            yield f"{row} twice"
+        seen.add(row)
+        yield from check_tests(row, tests, names)
+        claimed = re.match(r"rows(?: \(([A-Z0-9-]+)\))?(;|$)", tests)
+        if claimed and (claimed.group(1) or row) not in ROWS:
+            yield f"{row}: not in rows.py"
+    for row in ROWS:
+        if row not in seen:
+            yield f"{row} is in rows.py, but not in the document"
+    shown = re.findall(r"^\| (AMB-\d+) \|.*\| (.*) \|$", decisions, re.M)
+    if not shown:
+        yield "no decisions"
+    for row, cited in shown:
+        for other in re.findall(r"\b(?!AMB)[A-Z0-9]+-\d+\b", cited):
+            if other not in seen:
+                yield f"{row}: shown by {other}, which is not in the document"
+
+
+def main():
+    problems = list(problems_of(sys.argv[1]))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
