@@ -11,7 +11,8 @@ static void send_empty(struct load *load, uint32_t client, uint32_t endpoint, en
     uint8_t bytes[WIRE_HEADER_LEN];
     struct wire_writer writer;
 
-    wire_begin(&writer, bytes, sizeof(bytes), type, WIRE_EMPTY, mid, (struct view){0});
+    wire_begin(&writer, bytes, sizeof(bytes),
+               &(struct wire_header){.type = type, .code = WIRE_EMPTY, .mid = mid});
     link_send(load->link, client, endpoint, bytes, writer.len);
 }
 

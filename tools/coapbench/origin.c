@@ -117,7 +117,8 @@ static void emit_empty(struct origin *origin, const union address *peer, enum wi
     uint8_t bytes[WIRE_HEADER_LEN];
     struct wire_writer writer;
 
-    wire_begin(&writer, bytes, sizeof(bytes), type, WIRE_EMPTY, mid, (struct view){0});
+    wire_begin(&writer, bytes, sizeof(bytes),
+               &(struct wire_header){.type = type, .code = WIRE_EMPTY, .mid = mid});
     emit(origin, peer, bytes, writer.len);
 }
 
@@ -193,8 +194,11 @@ static size_t make_answer(const struct origin *origin, const struct wire_message
     echo_of_request(&line, request);
     etag = make_etag(&line, &storage);
     valid = origin->options.etag && has_etag(request, etag);
-    wire_begin(&writer, bytes, WIRE_DATAGRAM_MAX, type, valid ? WIRE_CODE(2, 3) : code, mid,
-               request->token);
+    wire_begin(&writer, bytes, WIRE_DATAGRAM_MAX,
+               &(struct wire_header){.type = type,
+                                     .code = valid ? WIRE_CODE(2, 3) : code,
+                                     .mid = mid,
+                                     .token = request->token});
     if (origin->options.etag) {
         wire_add_option(&writer, WIRE_ETAG, etag);
     }

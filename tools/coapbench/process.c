@@ -4,8 +4,9 @@
 #include "args.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,16 +27,28 @@ static int read_cpu(pid_t pid, uint64_t *ret_ns)
     return 0;
 }
 
+/* The number after @p name, where the line begins with it. */
+static bool read_field(const char *line, const char *name, uint64_t *ret_value)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(line, name, len) != 0) {
+        return false;
+    }
+    *ret_value = strtoull(line + len, NULL, 10); /* the kernel's text: a number, or 0 */
+    return true;
+}
+
 static void read_status_line(const char *line, struct process_sample *sample)
 {
     uint64_t value;
 
-    if (sscanf(line, "VmRSS: %" SCNu64, &value) == 1) {
+    if (read_field(line, "VmRSS:", &value)) {
         sample->rss_kib = value;
-    } else if (sscanf(line, "VmHWM: %" SCNu64, &value) == 1) {
+    } else if (read_field(line, "VmHWM:", &value)) {
         sample->rss_peak_kib = value;
-    } else if (sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &value) == 1 ||
-               sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &value) == 1) {
+    } else if (read_field(line, "voluntary_ctxt_switches:", &value) ||
+               read_field(line, "nonvoluntary_ctxt_switches:", &value)) {
         sample->switches += value;
     }
 }

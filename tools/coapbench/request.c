@@ -73,8 +73,11 @@ void request_transmit(struct load *load, const struct pending *request)
 
     pending_token(&load->pending, request->token_seed, token);
     request_word(load->options, request, &wording);
-    wire_begin(&writer, bytes, sizeof(bytes), request->confirmable ? WIRE_CON : WIRE_NON,
-               request->method, request->mid, (struct view){token, load->pending.token_len});
+    wire_begin(&writer, bytes, sizeof(bytes),
+               &(struct wire_header){.type = request->confirmable ? WIRE_CON : WIRE_NON,
+                                     .code = request->method,
+                                     .mid = request->mid,
+                                     .token = {token, load->pending.token_len}});
     form_write(&writer, request->form, &load->options->targets[request->target], &wording.resource);
     wire_add_payload(&writer, wording.payload);
     if (writer.overflow) {

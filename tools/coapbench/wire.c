@@ -153,20 +153,22 @@ static void put_extension(struct wire_writer *writer, uint32_t value)
     }
 }
 
-void wire_begin(struct wire_writer *writer, uint8_t *buffer, size_t capacity, enum wire_type type,
-                uint8_t code, uint16_t mid, struct view token)
+void wire_begin(struct wire_writer *writer, uint8_t *buffer, size_t capacity,
+                const struct wire_header *header)
 {
+    uint32_t token_len = (uint32_t)header->token.len;
+
     *writer = (struct wire_writer){.buffer = buffer, .capacity = capacity};
-    if (token.len > WIRE_TOKEN_MAX) {
+    if (header->token.len > WIRE_TOKEN_MAX) {
         writer->overflow = true;
         return;
     }
-    put_byte(writer, VERSION_1 << 6 | (unsigned)type << 4 | extended_nibble((uint32_t)token.len));
-    put_byte(writer, code);
-    put_byte(writer, (unsigned)mid >> 8);
-    put_byte(writer, mid & 0xffu);
-    put_extension(writer, (uint32_t)token.len);
-    put(writer, token.data, token.len);
+    put_byte(writer, VERSION_1 << 6 | (unsigned)header->type << 4 | extended_nibble(token_len));
+    put_byte(writer, header->code);
+    put_byte(writer, (unsigned)header->mid >> 8);
+    put_byte(writer, header->mid & 0xffu);
+    put_extension(writer, token_len);
+    put(writer, header->token.data, token_len);
 }
 
 void wire_add_option(struct wire_writer *writer, uint32_t number, struct view value)

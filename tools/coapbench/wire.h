@@ -95,9 +95,16 @@ struct wire_writer {
     bool overflow;
 };
 
-/** Header and token. @p token at most WIRE_TOKEN_MAX bytes. */
-void wire_begin(struct wire_writer *writer, uint8_t *buffer, size_t capacity, enum wire_type type,
-                uint8_t code, uint16_t mid, struct view token);
+/* What a message begins with; the token has at most WIRE_TOKEN_MAX bytes. */
+struct wire_header {
+    enum wire_type type;
+    uint8_t code;
+    uint16_t mid;
+    struct view token;
+};
+
+void wire_begin(struct wire_writer *writer, uint8_t *buffer, size_t capacity,
+                const struct wire_header *header);
 
 /** @p number not below that of the option before. */
 void wire_add_option(struct wire_writer *writer, uint32_t number, struct view value);

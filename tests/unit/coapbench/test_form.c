@@ -36,7 +36,8 @@ static size_t write_row(const struct row *row, uint8_t *bytes)
         resource.query = text(row->query);
     }
     assert_int_equal(target_parse(row->target, &target), 0);
-    wire_begin(&writer, bytes, ROOM, WIRE_CON, WIRE_GET, 1, (struct view){0});
+    wire_begin(&writer, bytes, ROOM,
+               &(struct wire_header){.type = WIRE_CON, .code = WIRE_GET, .mid = 1});
     form_write(&writer, row->form, &target, &resource);
     assert_false(writer.overflow);
     return writer.len;

@@ -102,7 +102,9 @@ static void test_encode_writes_shortest_uints_and_extensions(void **state)
     struct wire_writer writer;
 
     (void)state;
-    wire_begin(&writer, bytes, sizeof(bytes), WIRE_NON, WIRE_GET, 0xbeef, (struct view){&token, 1});
+    wire_begin(&writer, bytes, sizeof(bytes),
+               &(struct wire_header){
+                   .type = WIRE_NON, .code = WIRE_GET, .mid = 0xbeef, .token = {&token, 1}});
     wire_add_uint(&writer, 7, 0);
     wire_add_uint(&writer, 7, 5683);
     wire_add_uint(&writer, 60, 65536);
@@ -122,7 +124,8 @@ static void test_encode_never_writes_past_the_end(void **state)
 
     (void)state;
     memset(bytes, 0x55, sizeof(bytes));
-    wire_begin(&writer, bytes, 8, WIRE_CON, WIRE_GET, 1, (struct view){0});
+    wire_begin(&writer, bytes, 8,
+               &(struct wire_header){.type = WIRE_CON, .code = WIRE_GET, .mid = 1});
     wire_add_option(&writer, 11, (struct view){value, sizeof(value)});
     assert_true(writer.overflow);
     for (size_t i = 8; i < sizeof(bytes); i++) {
@@ -136,7 +139,8 @@ static void test_encode_refuses_descending_options(void **state)
     struct wire_writer writer;
 
     (void)state;
-    wire_begin(&writer, bytes, sizeof(bytes), WIRE_CON, WIRE_GET, 1, (struct view){0});
+    wire_begin(&writer, bytes, sizeof(bytes),
+               &(struct wire_header){.type = WIRE_CON, .code = WIRE_GET, .mid = 1});
     wire_add_uint(&writer, 11, 1);
     wire_add_uint(&writer, 7, 1);
     assert_true(writer.overflow);
