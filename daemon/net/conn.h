@@ -75,7 +75,11 @@ void conn_set_credentials(struct conn_listener *listener, struct credentials *cr
  */
 bool conn_send(struct conn *conn, const uint8_t *data, size_t len);
 
-/** Stop or go on reading: back-pressure on a peer that asks faster than we answer. */
+/**
+ * Stop or go on reading: back-pressure on a peer that asks faster than we answer.
+ * After going on, on_input is called soon with what was left, even where nothing
+ * new has come; never from inside this call.
+ */
 void conn_pause(struct conn *conn, bool paused);
 
 /** Send what is queued, then close; on_close follows, never from inside this call. */

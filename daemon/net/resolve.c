@@ -110,16 +110,17 @@ static struct question *question_waiting(const struct resolver *resolver)
     return question;
 }
 
-/* Drop one holder, unlock, and free the pool if it was the last. */
+/*
+ * Drop one holder, unlock, and free the pool if it was the last. No question is
+ * left then: the owner took those waiting with it, and who holds another is a
+ * holder of the pool.
+ */
 static void resolver_leave(struct resolver *resolver)
 {
     bool is_last = --resolver->holder_count == 0;
 
     pthread_mutex_unlock(&resolver->mutex);
     if (is_last) {
-        while (resolver->first != NULL) {
-            question_discard(resolver->first);
-        }
         pthread_cond_destroy(&resolver->has_work);
         pthread_mutex_destroy(&resolver->mutex);
         free(resolver);

@@ -104,10 +104,13 @@ static void heap_push(struct fake_event *event)
     }
 }
 
+/* @return NULL when nothing is under way. */
 static struct fake_event *heap_pop(void)
 {
+    if (net.events == NULL || net.event_count == 0) {
+        return NULL;
+    }
     struct fake_event *first = net.events[0];
-
     net.events[0] = net.events[--net.event_count];
     for (size_t at = 0;;) {
         size_t least = at;
@@ -344,6 +347,25 @@ static uint64_t next_moment_ms(void)
     return next_ms;
 }
 
+static bool holds(bool (*when)(void *context), void *context)
+{
+    return when != NULL && when(context);
+}
+
+/* All that happens before the clock moves. @return whether @p when came to hold. */
+static bool moment_run(bool (*when)(void *context), void *context)
+{
+    for (unsigned steps = 0; moment_step(); steps++) {
+        if (holds(when, context)) {
+            return true;
+        }
+        if (steps > TURNS_MAX) {
+            fail_msg("turns without end at %" PRIu64 " ms", net.now_ms);
+        }
+    }
+    return holds(when, context);
+}
+
 bool fake_net_run_until(uint64_t ms, bool (*when)(void *context), void *context)
 {
     uint64_t end_ms = net.now_ms + ms;
@@ -352,28 +374,17 @@ bool fake_net_run_until(uint64_t ms, bool (*when)(void *context), void *context)
     for (size_t i = 0; i < net.loop_count; i++) {
         fake_loop_wake(net.loops[i]);
     }
-    for (;;) {
-        for (unsigned steps = 0; moment_step(); steps++) {
-            if (when != NULL && when(context)) {
-                return true;
-            }
-            if (steps > TURNS_MAX) {
-                fail_msg("turns without end at %" PRIu64 " ms", net.now_ms);
-            }
-        }
-        if (when != NULL && when(context)) {
-            return true;
-        }
+    while (!moment_run(when, context)) {
         uint64_t next_ms = next_moment_ms();
         if (next_ms > end_ms || next_ms == UINT64_MAX) {
-            break;
+            if (end_ms != UINT64_MAX) {
+                net.now_ms = end_ms;
+            }
+            return false;
         }
         net.now_ms = next_ms;
     }
-    if (end_ms != UINT64_MAX) {
-        net.now_ms = end_ms;
-    }
-    return false;
+    return true;
 }
 
 void fake_net_run(uint64_t ms)

@@ -78,8 +78,9 @@ struct fake_link {
 
 void fake_net_set_link(const struct fake_link *link);
 
-/** Datagrams to @p address ("192.0.2.7:5683") come back as ICMP error @p error; 0: no longer. */
-void fake_net_refuse(const char *address, int error);
+/** Datagrams to address @p text ("192.0.2.7:5683") come back as ICMP error @p error; 0: no longer.
+ */
+void fake_net_refuse(const char *text, int error);
 
 /** Next datagram that was sent to where no peer is (the last 4096 are kept); false: none. */
 bool fake_net_take(struct fake_datagram *ret_datagram);
@@ -95,11 +96,11 @@ const struct fake_net_stats *fake_net_stats(void);
 /* ---- names ---- */
 
 /**
- * What the resolver says about @p name, @p delay_ms after it was asked.
+ * What the resolver says about the name @p text, @p delay_ms after it was asked.
  * @p addresses: IP addresses without ports ("192.0.2.7 2001:db8::7"), "" for none.
  * Names not set here are not found, at once. The last call for a name counts.
  */
-void fake_net_name(const char *name, uint64_t delay_ms, enum resolve_status status,
+void fake_net_name(const char *text, uint64_t delay_ms, enum resolve_status status,
                    const char *addresses);
 
 /** Questions asked so far. */
@@ -107,8 +108,8 @@ size_t fake_net_questions(void);
 
 /* ---- peers ---- */
 
-/** At @p address, "127.0.0.1:40001" or "[2001:db8::7]:5683". Freed by fake_net_stop(). */
-struct fake_peer *fake_peer_new(const char *address);
+/** At address @p text, "127.0.0.1:40001" or "[2001:db8::7]:5683". Freed by fake_net_stop(). */
+struct fake_peer *fake_peer_new(const char *text);
 
 /** From now on nobody is there. */
 void fake_peer_close(struct fake_peer *peer);

@@ -246,9 +246,12 @@ static void send_to_client(const struct client *client, const uint8_t *data, siz
 static void send_to_origin(const struct client *client, const uint8_t *data, size_t len)
 {
     struct statistics *statistics = &relay.statistics[TO_ORIGIN];
+    ssize_t sent = send(client->fd, data, len, 0);
 
-    /* The first call may fail for an ICMP error about an earlier datagram. */
-    if (send(client->fd, data, len, 0) >= 0 || send(client->fd, data, len, 0) >= 0) {
+    if (sent < 0) { /* perhaps for an ICMP error about an earlier datagram */
+        sent = send(client->fd, data, len, 0);
+    }
+    if (sent >= 0) {
         statistics->sent++;
     } else {
         statistics->failed++;

@@ -49,9 +49,10 @@ size_t test_hex(const char *text, uint8_t *buffer, size_t capacity)
         int digit = hex_digit(*at);
         if (digit < 0 || digits / 2 >= capacity) {
             fail_msg("not hex, or too long, at \"%s\"", at);
+            return 0;
         }
         if (digits % 2 == 0) {
-            buffer[digits / 2] = (uint8_t)(digit << 4);
+            buffer[digits / 2] = (uint8_t)(digit * 16);
         } else {
             buffer[digits / 2] = (uint8_t)(buffer[digits / 2] | digit);
         }

@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* NOLINTBEGIN(*-reserved-identifier,cert-dcl*,readability-identifier-naming): ld's names */
 int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
 void __real_freeaddrinfo(struct addrinfo *list);
 int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
 void __wrap_freeaddrinfo(struct addrinfo *list);
+/* NOLINTEND(*-reserved-identifier,cert-dcl*,readability-identifier-naming) */
 
 static pthread_mutex_t gate_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;

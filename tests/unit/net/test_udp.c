@@ -116,7 +116,7 @@ static int peer_open(const char *ip)
 
 static struct address peer_address(int fd)
 {
-    struct sockaddr_in name;
+    struct sockaddr_in name = {.sin_family = AF_UNSPEC};
     socklen_t len = sizeof name;
     struct address address;
 
