@@ -54,11 +54,17 @@ static struct {
     size_t event_count, event_capacity;
 } net;
 
+static _Noreturn void no_memory(void)
+{
+    fail_msg("out of memory in the fake network");
+    abort(); /* outside of a test */
+}
+
 void *fake_alloc(size_t size)
 {
     void *memory = calloc(1, size);
     if (memory == NULL) {
-        fail_msg("out of memory in the fake network");
+        no_memory();
     }
     return memory;
 }
@@ -93,7 +99,7 @@ static void heap_push(struct fake_event *event)
         net.event_capacity = net.event_capacity == 0 ? 64 : 2 * net.event_capacity;
         net.events = realloc(net.events, net.event_capacity * sizeof(struct fake_event *));
         if (net.events == NULL) {
-            fail_msg("out of memory in the fake network");
+            no_memory();
         }
     }
     size_t at = net.event_count++;
