@@ -183,12 +183,14 @@ static void wait_for(struct engine *engine, struct name *name, struct exchange *
 {
     exchange->state = EXCHANGE_resolving;
     exchange->name = name;
-    exchange->previous_waiting = NULL;
-    exchange->next_waiting = name->waiting;
-    if (name->waiting != NULL) {
-        name->waiting->previous_waiting = exchange;
+    exchange->previous_waiting = name->waiting_last;
+    exchange->next_waiting = NULL;
+    if (name->waiting_last != NULL) {
+        name->waiting_last->next_waiting = exchange;
+    } else {
+        name->waiting = exchange;
     }
-    name->waiting = exchange;
+    name->waiting_last = exchange;
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
 }
 
@@ -237,6 +239,8 @@ void names_forget(struct engine *engine, struct exchange *exchange)
     }
     if (exchange->next_waiting != NULL) {
         exchange->next_waiting->previous_waiting = exchange->previous_waiting;
+    } else {
+        name->waiting_last = exchange->previous_waiting;
     }
     exchange->next_waiting = NULL;
     exchange->previous_waiting = NULL;

@@ -23,7 +23,7 @@ struct name {
     uint8_t address_count;
     struct address addresses[4];
     uint64_t expires_ms;
-    struct exchange *waiting; /* list of exchanges */
+    struct exchange *waiting, *waiting_last; /* list of exchanges, in the order they came */
 };
 
 struct name_table {

@@ -114,6 +114,8 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
         hash_map_add(&table->map, &origin->node, key);
         metric_set(&engine->metrics.origins, table->used);
         metric_set(&engine->metrics.origins_evicted, table->evicted);
+    } else {
+        window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
     }
     origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
     return origin;

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Congestion control towards origin servers: RFC 7252 section 4.7, MSG-31, issue 4 item 5. */
+#include "replay/load.h"
+
+#include "origin/origin.h"
+
+#include <string.h>
+
+#define ORIGIN_DELAY_MS 50u
+
+static struct replay replay;
+static struct load load;
+
+static void start(const char *const *settings, unsigned clients)
+{
+    const struct load_options options = {
+        .clients = clients, .origin_delay_ms = ORIGIN_DELAY_MS, .seed = 1};
+    replay_start(&replay, settings);
+    load_start(&load, &replay, &options);
+}
+
+static void stop(void)
+{
+    load_stop_asking(&load);
+    load_finish(&load, 200000);
+    load_run(&load, 100000); /* separate answers that nobody acknowledged any more */
+    replay_stop(&replay);
+}
+
+static const struct window *window_of_origin(void)
+{
+    const struct origin *origin =
+        origin_find(&replay.engine->origins, fake_peer_address(replay.origin));
+    assert_non_null(origin);
+    return &origin->window;
+}
+
+static uint32_t window_size(void)
+{
+    return window_of_origin()->size_x256 / 256;
+}
+
+/* --- how fast ----------------------------------------------------------- */
+
+/*
+ * Issue 4 item 5. 64 clients that ask again as soon as they have their answer
+ * from an origin server that takes 50 ms can make 1,280 requests a second.
+ */
+static void test_64_clients_and_50_ms_carry_500_requests_a_second(void **state)
+{
+    (void)state;
+    start(NULL, 64);
+    load_run(&load, 1000);
+    uint32_t before = load.answered;
+    load_run(&load, 10000);
+    uint32_t rate = (load.answered - before) / 10;
+    print_message("%u requests a second\n", rate);
+    assert_true(rate >= 1000);
+    assert_int_equal(load.refused + load.abandoned, 0);
+    assert_int_equal(replay_metric(&replay, upstream_retransmitted), 0);
+    assert_int_equal(replay_metric(&replay, upstream_requests), replay_metric(&replay, requests));
+    stop();
+}
+
+/* Nor does the start take long: within the first second the rate is reached. */
+static void test_start_up_is_short(void **state)
+{
+    (void)state;
+    start(NULL, 64);
+    load_run(&load, 500);
+    uint32_t before = load.answered;
+    load_run(&load, 500);
+    assert_true(load.answered - before >= 250);
+    stop();
+}
+
+static void check_first_flight(const char *const *settings, unsigned expected)
+{
+    start(settings, 64);
+    load.origin_is_silent = true;
+    load_run(&load, 1900); /* before the first time-out */
+    assert_int_equal(load.origin_heard, expected);
+    load.origin_is_silent = false;
+    stop();
+}
+
+static void test_first_flight_is_nstart(void **state)
+{
+    (void)state;
+    static const char *const ten[] = {"scheme coap.nstart=10", NULL};
+    static const char *const one[] = {"scheme coap.nstart=1", NULL};
+    static const char *const capped[] = {"scheme coap.nstart=3", "scheme coap.nstart-max=3", NULL};
+    check_first_flight(NULL, 4);
+    check_first_flight(ten, 10);
+    check_first_flight(one, 1);
+    check_first_flight(capped, 3);
+}
+
+/* Seen from the origin server: 4, 8, 16, 32, 64 requests at a time. */
+static void test_flights_double(void **state)
+{
+    (void)state;
+    static const uint32_t flights[] = {4, 8, 16, 32, 64, 64};
+    start(NULL, 64);
+    load_run(&load, 25); /* the middle of the first round trip, which takes 51 ms */
+    for (size_t i = 0; i < sizeof(flights) / sizeof(flights[0]); i++) {
+        assert_int_equal(load_outstanding(&load), flights[i]);
+        load_run(&load, ORIGIN_DELAY_MS + 1);
+    }
+    stop();
+}
+
+static void test_never_more_than_nstart_max(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"scheme coap.nstart-max=20", NULL};
+    start(settings, 64);
+    for (unsigned i = 0; i < 3000; i++) {
+        load_run(&load, 1);
+        assert_true(load_outstanding(&load) <= 20);
+    }
+    assert_int_equal(window_size(), 20);
+    assert_int_equal(load.refused + load.abandoned, 0);
+    stop();
+}
+
+/* What five clients can do tells nothing about what 200 at once would. */
+static void test_unused_window_does_not_grow(void **state)
+{
+    (void)state;
+    start(NULL, 5);
+    load_run(&load, 20000);
+    assert_true(load.answered > 1500);
+    assert_in_range(window_size(), 5, 12);
+    stop();
+}
+
+/* --- loss --------------------------------------------------------------- */
+
+/* All of one flight is lost: one halving, not one for each time-out, and nobody loses. */
+static void test_one_lost_flight_halves_the_window_once(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"scheme coap.nstart-max=64", NULL};
+    start(settings, 200);
+    load_run(&load, 3000);
+    assert_int_equal(window_size(), 64);
+    load.origin_is_silent = true;
+    load_run(&load, 2 * ORIGIN_DELAY_MS);
+    load.origin_is_silent = false;
+    load_run(&load, 3100); /* the last time-out is 3 s after it was sent */
+    assert_int_equal(replay_metric(&replay, upstream_losses), 1);
+    assert_in_range(window_size(), 32, 48);
+    assert_int_equal(load.refused + load.abandoned, 0);
+    /* One more a round trip of some 51 ms brings it back within two seconds. */
+    load_run(&load, 2500);
+    assert_int_equal(window_size(), 64);
+    uint32_t before = load.answered;
+    load_run(&load, 1000);
+    assert_true(load.answered - before >= 1000);
+    assert_int_equal(replay_metric(&replay, upstream_losses), 1);
+    stop();
+}
+
+/* An origin server that drops one datagram in ten all the time is asked less, and still served. */
+static void test_backs_off_from_an_origin_that_keeps_losing(void **state)
+{
+    (void)state;
+    start(NULL, 200);
+    load_run(&load, 3000);
+    uint32_t before = window_size();
+    assert_true(before >= 200);
+    load.options.loss_percent = 5; /* on each way */
+    load_run(&load, 20000);
+    print_message("window %u, then %u\n", before, window_size());
+    assert_true(window_size() <= before / 2);
+    assert_true(window_size() >= 2);
+    assert_true(replay_metric(&replay, upstream_losses) >= 2);
+    uint32_t answered = load.answered;
+    load_run(&load, 10000);
+    assert_true(load.answered - answered >= 200);
+    load.options.loss_percent = 0;
+    load_run(&load, 20000); /* what was lost before has been sent again */
+    answered = load.answered;
+    load_run(&load, 5000);
+    assert_true(load.answered - answered >= 5 * 500);
+    stop();
+}
+
+/*
+ * Nobody is there: the window falls to 1, so one request is under way at a time,
+ * with five transmissions in 62 to 93 s; all others are told within the queue's
+ * deadline. When the origin server is back, so is the rate.
+ */
+static void test_silent_origin_is_asked_ever_less_until_it_is_back(void **state)
+{
+    (void)state;
+    start(NULL, 64);
+    load_run(&load, 2000);
+    load.origin_is_silent = true;
+    load_run(&load, 150000);
+    assert_int_equal(window_size(), 1);
+    uint64_t heard = load.origin_heard;
+    load_run(&load, 60000);
+    assert_true(load.origin_heard - heard <= 10);
+    assert_true(load.refused > 64);
+    assert_int_equal(load.abandoned, 0);
+    load.origin_is_silent = false;
+    load_run(&load, 60000);
+    uint32_t answered = load.answered;
+    load_run(&load, 5000);
+    assert_true(load.answered - answered >= 5 * 500);
+    stop();
+}
+
+/* --- the queue ---------------------------------------------------------- */
+
+#define CON_1 "41010001a1d8de8320816168816178"
+#define CON_2 "41010002a2d8de8320816168816178"
+#define CON_3 "41010003a3d8de8320816168816178"
+#define CON_4 "41010004a4d8de8320816168816178"
+#define UPSTREAM "48 01 MID TOKEN 31688178"
+
+/* RFC 7252 section 4.7 by the letter: one outstanding interaction. */
+static const char *const fixed[] = {"scheme coap.congestion-control=fixed", NULL};
+
+static void expect_busy(const char *head, uint64_t within_ms)
+{
+    struct fake_datagram answer;
+    struct message message;
+    struct option_iter iter;
+    struct option option;
+    fake_peer_expect_within(replay.client, within_ms, head, &answer);
+    assert_int_equal(message_decode(answer.data, answer.len, &message), MESSAGE_OK);
+    assert_int_equal(message.code, CODE(5, 3));
+    option_iter_init(&iter, message.options);
+    assert_true(option_iter_next(&iter, &option));
+    assert_int_equal(option.number, 14); /* Max-Age: when to try again (section 5.9.3.4) */
+    assert_in_range(option_uint(option.value), 1, 60);
+    assert_true(message.payload.len > 0);
+    if (message.type == MESSAGE_CON) {
+        fake_peer_reply(replay.client, &answer, "60 00 MID");
+    }
+}
+
+static void test_queue_deadline_gives_503(void **state)
+{
+    (void)state;
+    struct fake_datagram first;
+    replay_start(&replay, fixed);
+    uint64_t start_ms = fake_net_now_ms();
+    replay_ask(&replay, CON_1);
+    replay_ask(&replay, CON_2);
+    fake_peer_expect(replay.origin, UPSTREAM, &first);
+    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
+    fake_peer_expect(replay.client, "60 00 0002", NULL);
+    expect_busy("41 a3 MID a2 ...", 5000);
+    assert_int_equal(fake_net_now_ms() - start_ms, 5000);
+    assert_int_equal(replay_ended(&replay, REASON_origin_busy), 1);
+    fake_peer_reply(replay.origin, &first, "4T 45 7777 TOKEN ff 31");
+    fake_net_run(10);
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+    fake_net_run(300000);
+    replay_stop(&replay);
+}
+
+static void test_queue_time_is_configurable_and_holds_for_non(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
+                                           "limits.origin-queue-time=700ms", NULL};
+    struct fake_datagram first;
+    replay_start(&replay, settings);
+    uint64_t start_ms = fake_net_now_ms();
+    replay_ask(&replay, CON_1);
+    replay_ask(&replay, "51010002a2d8de8320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM, &first);
+    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
+    expect_busy("51 a3 MID a2 ...", 700);
+    assert_int_equal(fake_net_now_ms() - start_ms, 700);
+    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
+    fake_net_run(300000);
+    replay_stop(&replay);
+}
+
+static void test_full_queue_gives_503_at_once(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
+                                           "limits.origin-queue=2", NULL};
+    struct fake_datagram request;
+    replay_start(&replay, settings);
+    replay_ask(&replay, CON_1);
+    replay_ask(&replay, CON_2);
+    replay_ask(&replay, CON_3);
+    replay_ask(&replay, CON_4);
+    expect_busy("61 a3 0004 a4 ...", 0);
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_expect_nothing(replay.origin);
+    static const char *const answers[] = {"61 45 0001 a1 ff 31", "61 45 0002 a2 ff 31",
+                                          "61 45 0003 a3 ff 31"};
+    for (size_t i = 0; i < 3; i++) { /* the others are served in their order */
+        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+        fake_peer_expect(replay.client, answers[i], NULL);
+        if (i < 2) {
+            fake_peer_expect(replay.origin, UPSTREAM, &request);
+        }
+    }
+    replay_stop(&replay);
+}
+
+static void test_no_queue_at_all(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
+                                           "limits.origin-queue=0", NULL};
+    struct fake_datagram request;
+    replay_start(&replay, settings);
+    replay_ask(&replay, CON_1);
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    replay_ask(&replay, CON_2);
+    expect_busy("61 a3 0002 a2 ...", 0);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 45 0001 a1 ff 31", NULL);
+    replay_stop(&replay);
+}
+
+/* --- one at a time (MSG-31) --------------------------------------------- */
+
+/* The second request leaves when @p reply to the first has come, not before. */
+static void check_second_waits_for(const char *reply)
+{
+    struct fake_datagram first, second;
+    struct fake_peer *other;
+    replay_start(&replay, fixed);
+    other = fake_peer_new("192.0.2.8:40001");
+    replay_ask(&replay, CON_1);
+    fake_peer_send(other, PROXY, "41010001bbd8de8320816168816178"); /* across all clients */
+    fake_peer_expect(replay.origin, UPSTREAM, &first);
+    fake_peer_expect_nothing_within(replay.origin, 1900);
+    fake_peer_reply(replay.origin, &first, reply);
+    fake_peer_expect(replay.origin, reply[0] == '4' ? "60 00 7777" : UPSTREAM, &second);
+    if (reply[0] == '4') {
+        fake_peer_expect(replay.origin, UPSTREAM, &second);
+    }
+    assert_memory_not_equal(first.data + 2, second.data + 2, 2);
+    fake_peer_expect_nothing_within(replay.origin, 1900);
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 31");
+    fake_net_run(300000);
+    replay_stop(&replay);
+}
+
+static void test_second_request_waits_for_the_first(void **state)
+{
+    (void)state;
+    check_second_waits_for("60 00 MID");              /* acknowledged */
+    check_second_waits_for("6T 45 MID TOKEN ff 31");  /* answered */
+    check_second_waits_for("5T 45 7777 TOKEN ff 31"); /* answered by a NON */
+    check_second_waits_for("4T 45 7777 TOKEN ff 31"); /* answered by a CON */
+    check_second_waits_for("70 00 MID");              /* rejected */
+}
+
+/* The window does not grow when congestion control is fixed. */
+static void test_fixed_stays_one(void **state)
+{
+    (void)state;
+    start(fixed, 10);
+    for (unsigned i = 0; i < 5000; i++) {
+        load_run(&load, 1);
+        assert_true(load_outstanding(&load) <= 1);
+    }
+    assert_true(load.answered >= 90);
+    assert_int_equal(load.refused, 0);
+    stop();
+}
+
+/* Each origin server has its own window: one that is silent holds up nobody else. */
+static void test_a_silent_origin_does_not_hold_up_another(void **state)
+{
+    (void)state;
+    start(NULL, 16);
+    for (unsigned i = 0; i < 100; i++) {
+        char hex[64];
+        /* GET coap://192.0.2.99, where nobody is: [-1, [h'c0000263']] */
+        snprintf(hex, sizeof(hex), "4101%04xd%xd8d7 8220 8144c0000263", i, i % 16);
+        fake_peer_send(replay.client, PROXY, hex);
+    }
+    load_run(&load, 1000);
+    uint32_t before = load.answered;
+    load_run(&load, 5000);
+    assert_true(load.answered - before >= 5 * 250); /* of the 310 a second that 16 can make */
+    assert_int_equal(load.refused + load.abandoned, 0);
+    stop();
+}
+
+/* --- reload ------------------------------------------------------------- */
+
+/* nstart-max may be changed while running; it then holds for origin servers known before. */
+static void test_reload_changes_the_limit(void **state)
+{
+    (void)state;
+    static const char *const eight[] = {"scheme coap.nstart-max=8", NULL};
+    static const char *const sixty[] = {"scheme coap.nstart-max=60", NULL};
+    const struct config_source less = {.sets = eight, .set_count = 1};
+    const struct config_source more = {.sets = sixty, .set_count = 1};
+    struct config_errors errors;
+    struct config *with_less, *with_more;
+    start(NULL, 64);
+    load_run(&load, 2000);
+    assert_true(window_size() >= 64);
+    assert_int_equal(config_load(&less, &errors, &with_less), 0);
+    assert_int_equal(config_load(&more, &errors, &with_more), 0);
+    engine_set_config(replay.engine, with_less);
+    load_run(&load, 200);
+    for (unsigned i = 0; i < 500; i++) {
+        load_run(&load, 1);
+        assert_true(load_outstanding(&load) <= 8);
+    }
+    engine_set_config(replay.engine, with_more);
+    load_run(&load, 10000);
+    assert_in_range(window_size(), 32, 60);
+    assert_int_equal(load.refused + load.abandoned, 0);
+    stop();
+    config_free(with_less);
+    config_free(with_more);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_64_clients_and_50_ms_carry_500_requests_a_second),
+        cmocka_unit_test(test_start_up_is_short),
+        cmocka_unit_test(test_first_flight_is_nstart),
+        cmocka_unit_test(test_flights_double),
+        cmocka_unit_test(test_never_more_than_nstart_max),
+        cmocka_unit_test(test_unused_window_does_not_grow),
+        cmocka_unit_test(test_one_lost_flight_halves_the_window_once),
+        cmocka_unit_test(test_backs_off_from_an_origin_that_keeps_losing),
+        cmocka_unit_test(test_silent_origin_is_asked_ever_less_until_it_is_back),
+        cmocka_unit_test(test_queue_deadline_gives_503),
+        cmocka_unit_test(test_queue_time_is_configurable_and_holds_for_non),
+        cmocka_unit_test(test_full_queue_gives_503_at_once),
+        cmocka_unit_test(test_no_queue_at_all),
+        cmocka_unit_test(test_second_request_waits_for_the_first),
+        cmocka_unit_test(test_fixed_stays_one),
+        cmocka_unit_test(test_a_silent_origin_does_not_hold_up_another),
+        cmocka_unit_test(test_reload_changes_the_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
