@@ -118,19 +118,30 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
 
 /* --- where to ----------------------------------------------------------- */
 
+/* The first candidate, from the present one on, that there is a socket for. */
+static bool find_candidate(struct engine *engine, struct exchange *exchange)
+{
+    while (!origin_has_port(engine, &exchange->candidates[exchange->candidate])) {
+        if (exchange->candidate + 1 >= exchange->candidate_count) {
+            return false;
+        }
+        exchange->candidate++;
+    }
+    return true;
+}
+
 /* Send to the candidate address, or wait for the window. */
 static void try_candidate(struct engine *engine, struct exchange *exchange)
 {
-    const struct address *address = &exchange->candidates[exchange->candidate];
     uint64_t now_ms = engine_now_ms(engine);
+    if (!find_candidate(engine, exchange)) {
+        exchange_end(engine, exchange, REASON_no_route, NULL);
+        return;
+    }
+    const struct address *address = &exchange->candidates[exchange->candidate];
     struct origin *origin = origin_get(engine, address, exchange->target.scheme);
     if (origin == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
-        return;
-    }
-    if (origin->queue_count >= engine->config->limits_origin_queue &&
-        !window_is_open(&origin->window)) {
-        exchange_end(engine, exchange, REASON_origin_busy, NULL);
         return;
     }
     exchange->origin = origin;
@@ -138,7 +149,9 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
     exchange->state = EXCHANGE_queued;
     origin_queue_add(origin, exchange);
     send_queued(engine, origin);
-    if (exchange->is_queued) {
+    if (exchange->is_queued && origin->queue_count > engine->config->limits_origin_queue) {
+        exchange_end(engine, exchange, REASON_origin_busy, NULL);
+    } else if (exchange->is_queued) {
         timer_set(&engine->wheel, &exchange->timer,
                   earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
                   on_timer);

@@ -117,6 +117,7 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
     } else {
         window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
     }
+    window_limit(&origin->window, scheme->nstart_max); /* a reload may have changed it */
     origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
     return origin;
 }
@@ -149,6 +150,16 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
     return port;
 }
 
+static enum port_family family_of(const struct address *address)
+{
+    return address->family == ADDRESS_IPV4 ? PORT_IPV4 : PORT_IPV6;
+}
+
+bool origin_has_port(struct engine *engine, const struct address *address)
+{
+    return port_get(engine, family_of(address), 0) != NULL;
+}
+
 static bool make_further(struct engine *engine, struct origin *origin)
 {
     struct origin_table *table = &engine->origins;
@@ -170,7 +181,7 @@ static bool make_further(struct engine *engine, struct origin *origin)
 static bool take_from(struct engine *engine, struct origin *origin, uint16_t index,
                       struct port **ret_port, uint16_t *ret_mid)
 {
-    enum port_family family = origin->address.family == ADDRESS_IPV4 ? PORT_IPV4 : PORT_IPV6;
+    enum port_family family = family_of(&origin->address);
     struct mid_space *space = index == 0 ? &origin->first : &origin->further[index - 1];
     struct port *port = port_get(engine, family, index);
     if (port == NULL ||

@@ -80,6 +80,9 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
 /** The origin server at @p address, or NULL. */
 struct origin *origin_find(const struct origin_table *table, const struct address *address);
 
+/** Whether there is a socket to reach @p address from: a host without IPv6 has none for it. */
+bool origin_has_port(struct engine *engine, const struct address *address);
+
 /**
  * A message id towards @p origin and the source port it belongs to; opens
  * another source port where the last one's ids are used up.

@@ -39,6 +39,8 @@ struct udp_socket {
 
 static struct udp_socket *sockets;
 static uint16_t next_port = EPHEMERAL_FIRST;
+static uint16_t refused_family;
+static int refused_error;
 
 static struct address host_address(const struct address *remote)
 {
@@ -168,6 +170,13 @@ void fake_udp_stop(void)
         free(socket);
     }
     next_port = EPHEMERAL_FIRST;
+    refused_family = ADDRESS_NONE;
+}
+
+void fake_net_refuse_sockets(uint16_t family, int error)
+{
+    refused_family = family;
+    refused_error = error;
 }
 
 /* ---- udp.h ---- */
@@ -193,6 +202,9 @@ int udp_open(struct loop *loop, const struct udp_options *options,
 
     if (local.family != ADDRESS_IPV4 && local.family != ADDRESS_IPV6) {
         return -EAFNOSUPPORT;
+    }
+    if (local.family == refused_family) {
+        return -refused_error;
     }
     if (local.port == 0) {
         do {

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What outlives what: snapshots, sockets, source ports, clients, message ids. */
+#include "replay/replay.h"
+#include "replay/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CRI "235:8320816168816178"
+#define UPSTREAM words("48 01 MID TOKEN", "3=h 11=x")
+
+static struct config *load(const char *const *sets, size_t count)
+{
+    struct config_source source = {.sets = sets, .set_count = count};
+    struct config_errors errors;
+    struct config *config = NULL;
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    return config;
+}
+
+/* As the server does it: the new snapshot is in use, then the last one is freed. */
+static void reload(struct replay *replay, const char *const *sets, size_t count)
+{
+    struct config *last = replay->config;
+    replay->config = load(sets, count);
+    engine_set_config(replay->engine, replay->config);
+    config_free(last);
+}
+
+/* --- reload ------------------------------------------------------------- */
+
+/* Each state that a request can be in, over a reload: it goes on, by the new rules. */
+static void test_requests_outlive_their_snapshot(void **state)
+{
+    static const char *const sets[] = {"scheme coap.max-retransmit=1",
+                                       "limits.origin-queue-time=60s", "log.access=off"};
+    struct replay replay;
+    struct fake_datagram sent, acknowledged, answered, request;
+    (void)state;
+    replay_start(&replay, (const char *[]){"scheme coap.nstart=3", "scheme coap.nstart-max=3",
+                                           "limits.origin-queue-time=60s", NULL});
+    fake_net_name("slow", 500, RESOLVE_OK, "192.0.2.5");
+    replay_ask(&replay, words("41 01 0001 a1", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &sent);
+    replay_ask(&replay, words("41 01 0002 a2", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &acknowledged);
+    fake_peer_reply(replay.origin, &acknowledged, "60 00 MID");
+    replay_ask(&replay, words("41 01 0003 a3", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &answered);
+    replay_ask(&replay, words("41 01 0004 a4", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    replay_ask(&replay, words("41 01 0005 a5", CRI)); /* these two wait in the queue */
+    replay_ask(&replay, words("41 01 0006 a6", CRI));
+    replay_ask(&replay, words("41 01 0007 a7", "35=coap://slow/x"));
+    fake_peer_expect_nothing(replay.origin);
+    for (int i = 1; i <= 7; i++) {
+        fake_peer_expect_within(replay.client, 250, "60 00 000?", NULL);
+    }
+    fake_peer_reply(replay.origin, &answered, "6T 45 MID TOKEN ff 33");
+    fake_peer_expect(replay.client, "41 45 MID a3 ff 33", &answered); /* under delivery */
+
+    fake_peer_expect(replay.origin, UPSTREAM, NULL); /* the first of the queue */
+
+    reload(&replay, sets, 3);
+    fake_peer_reply(replay.client, &answered, "60 00 MID");
+    fake_peer_reply(replay.origin, &acknowledged, "4T 45 7001 TOKEN ff 32");
+    fake_peer_expect(replay.origin, "60 00 7001", NULL);
+    fake_peer_expect(replay.client, "41 45 MID a2 ff 32", &answered);
+    fake_peer_reply(replay.client, &answered, "60 00 MID");
+    /* One retransmission each, as the new snapshot has it, and no more. */
+    fake_net_run(60000);
+    unsigned count = 0;
+    while (fake_peer_take(replay.origin, &request)) {
+        count += request.data[1] == 1;
+    }
+    assert_int_equal(count, 3 + 2 * 2); /* three sent before, two sent later */
+    assert_int_equal(replay_ended(&replay, REASON_origin_timeout), 5);
+    fake_net_run(120000);
+    replay_stop(&replay);
+}
+
+/* The scheme of a request in flight may be gone: it ends as it would have. */
+static void test_requests_outlive_their_scheme(void **state)
+{
+    static const char *const sets[] = {"log.access=off"};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, (const char *[]){"scheme lab.number=60000", "scheme lab.transport=udp",
+                                           "scheme lab.default-port=5683", NULL});
+    replay_ask(&replay, words("41 01 0001 aa", "3=h 11=x 39=lab"));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    reload(&replay, sets, 1);
+    fake_peer_expect_within(replay.origin, 3000, UPSTREAM, NULL);
+    fake_peer_expect(replay.client, "60 00 0001", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "41 45 MID aa", &request);
+    fake_peer_reply(replay.client, &request, "60 00 MID");
+    replay_ask(&replay, words("41 01 0002 aa", "3=h 11=x 39=lab"));
+    fake_peer_expect(replay.client, "61 a5 0002 aa ...", NULL);
+    replay_stop(&replay);
+}
+
+/* nstart-max is a LIVE key: it holds for origin servers that are known already. */
+static void test_window_limit_is_reloaded(void **state)
+{
+    static const char *const sets[] = {"scheme coap.nstart=1", "scheme coap.nstart-max=1",
+                                       "log.access=off", "proxy.hop-limit=no"};
+    struct replay replay;
+    struct fake_datagram request;
+    char head[32];
+    (void)state;
+    replay_start(&replay, NULL);
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    reload(&replay, sets, 4);
+    for (unsigned i = 2; i <= 4; i++) {
+        snprintf(head, sizeof(head), "41 01 000%u a%u", i, i);
+        replay_ask(&replay, words(head, CRI));
+    }
+    for (unsigned i = 2; i <= 4; i++) {
+        fake_peer_expect(replay.origin, UPSTREAM, &request);
+        fake_peer_expect_nothing(replay.origin); /* MSG-31: one at a time */
+        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+        snprintf(head, sizeof(head), "61 45 000%u a%u", i, i);
+        fake_peer_expect(replay.client, head, NULL);
+    }
+    replay_stop(&replay);
+}
+
+/* --- sockets ------------------------------------------------------------ */
+
+/* A host without IPv6: the next address at once, and a word about it where there is none. */
+static void test_family_without_sockets(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, NULL);
+    fake_net_refuse_sockets(ADDRESS_IPV6, EAFNOSUPPORT);
+    fake_net_name("both", 0, RESOLVE_OK, "2001:db8::1 2001:db8::2 192.0.2.5");
+    fake_net_name("six", 0, RESOLVE_OK, "2001:db8::1 2001:db8::2 2001:db8::3 2001:db8::4");
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://both/x"));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=both 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    replay_ask(&replay, words("41 01 0002 aa", "35=coap://six/x"));
+    replay_expect_words(&replay, "61 a2 0002 aa", "no route");
+    replay_ask(&replay, words("41 01 0003 aa", "35=coap://[2001:db8::1]/x"));
+    replay_expect_words(&replay, "61 a2 0003 aa", "no route");
+    fake_net_refuse_sockets(ADDRESS_NONE, 0);
+    struct fake_peer *six = fake_peer_new("[2001:db8::1]:5683");
+    replay_ask(&replay, words("41 01 0004 aa", "35=coap://six/x"));
+    fake_peer_expect(six, words("48 01 MID TOKEN", "3=six 11=x"), &request);
+    fake_peer_reply(six, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0004 aa", NULL);
+    replay_stop(&replay);
+}
+
+/* --- stop --------------------------------------------------------------- */
+
+/* Requests in every state are let go of when the engine is freed. */
+static void test_engine_freed_with_requests_in_flight(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"scheme coap.nstart=2", "scheme coap.nstart-max=2", NULL});
+    fake_net_name("slow", 5000, RESOLVE_OK, "192.0.2.5");
+    replay_ask(&replay, words("41 01 0001 a1", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_net_run(300);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    for (unsigned i = 2; i <= 4; i++) {
+        char head[32];
+        snprintf(head, sizeof(head), "41 01 000%u a%u", i, i);
+        replay_ask(&replay, words(head, CRI));
+    }
+    replay_ask(&replay, words("41 01 0005 a5", "35=coap://slow/x"));
+    fake_net_run(1);
+    assert_int_equal(engine_in_flight(replay.engine), 5);
+    engine_free(replay.engine);
+    resolver_free(replay.resolver);
+    replay.engine = NULL;
+    fake_net_run(10000);
+    loop_free(replay.loop);
+    config_free(replay.config);
+    fake_net_stop();
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_requests_outlive_their_snapshot),
+        TEST(test_requests_outlive_their_scheme),
+        TEST(test_window_limit_is_reloaded),
+        TEST(test_family_without_sockets),
+        TEST(test_engine_freed_with_requests_in_flight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
