@@ -182,9 +182,8 @@ static void put_with_authority(struct cri__writer *writer, const struct cri_cori
 static void put_with_discard(struct cri__writer *writer, const struct cri_cori *cori,
                              const struct parts *parts)
 {
-    const bool is_append = parts->has_path_type && parts->path_type == CRI_CORI_APPEND_PATH;
     /* [0, []] drops query and fragment as append-path does; [0] would not (AMB-5). */
-    const bool with_path = is_append && parts->query_count == 0;
+    const bool with_path = parts->has_path_type && parts->path_type == CRI_CORI_APPEND_PATH;
     if (cori->count == 0) {
         cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
         return;
