@@ -236,9 +236,14 @@ static void test_addresses_come_in_order_without_repetition(void **state)
 
 static void test_system_s_own_resolver_knows_localhost(void **state)
 {
+    struct addrinfo *list = NULL;
     struct asker asker;
     (void)state;
 
+    if (__real_getaddrinfo("localhost", NULL, NULL, &list) != 0) {
+        skip(); /* a bare chroot has no /etc/hosts */
+    }
+    __real_freeaddrinfo(list);
     open_asker(&asker, 1, 1);
     assert_int_equal(ask(&asker, "localhost"), 0);
     run(&asker, 1);
