@@ -10,10 +10,7 @@
 
 struct event;
 
-/*
- * Datagrams of one sendmmsg(). At 64 the system call is a small part of the cost;
- * twice as many measured the same.
- */
+/* Datagrams of one sendmmsg(): as many as one receive batch can bring. */
 #define UDP_SEND_BATCH 64u
 
 /* Their bytes: the longest datagram twice, so that one never waits for another's. */
