@@ -50,40 +50,16 @@ struct head {
     uint8_t info;
 };
 
-enum cri_error cri__diag_fail(struct cri_fault *fault, enum cri_error error, size_t offset,
-                              const char *rule)
+/* Length of the character that @p text starts with, 0 if it starts with none. */
+static size_t take_character(struct cri_slice text, uint32_t *ret_code_point)
 {
-    if (fault != NULL) {
-        *fault = (struct cri_fault){.offset = offset, .rule = rule};
-    }
-    return error;
-}
-
-size_t cri__diag_utf8(struct cri_slice text, uint32_t *ret_code_point)
-{
-    if (text.len == 0) {
+    const size_t len = cri__utf8_len(text.data, text.len);
+    if (len == 0) {
         return 0;
     }
-    const uint8_t first = text.data[0];
-    const size_t len = first < 0x80   ? 1
-                       : first < 0xc2 ? 0
-                       : first < 0xe0 ? 2
-                       : first < 0xf0 ? 3
-                                      : 4;
-    if (len == 0 || len > text.len || first > 0xf4) {
-        return 0;
-    }
-    uint32_t code_point = len == 1 ? first : first & (0x7fu >> len);
+    uint32_t code_point = len == 1 ? text.data[0] : text.data[0] & (0x7fu >> len);
     for (size_t i = 1; i < len; i++) {
-        if ((text.data[i] & 0xc0u) != 0x80u) {
-            return 0;
-        }
         code_point = code_point << 6 | (text.data[i] & 0x3fu);
-    }
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (code_point < smallest[len] || code_point > 0x10ffff ||
-        (code_point >= 0xd800 && code_point <= 0xdfff)) {
-        return 0;
     }
     *ret_code_point = code_point;
     return len;
@@ -113,7 +89,7 @@ static void put_number(struct formatter *f, uint64_t number)
 static enum cri_error read_head(struct formatter *f, struct head *ret_head)
 {
     if (f->pos >= f->in.len) {
-        return cri__diag_fail(f->fault, CRI_ERR_TRUNCATED, f->in.len, "an item is missing");
+        return cri__fail(f->fault, CRI_ERR_TRUNCATED, f->in.len, "an item is missing");
     }
     struct head head = {.offset = f->pos};
     const uint8_t initial = f->in.data[f->pos++];
@@ -123,14 +99,14 @@ static enum cri_error read_head(struct formatter *f, struct head *ret_head)
     if (head.info >= 24 && head.info <= 27) {
         const size_t len = (size_t)1 << (head.info - 24);
         if (len > f->in.len - f->pos) {
-            return cri__diag_fail(f->fault, CRI_ERR_TRUNCATED, head.offset, "a head is cut off");
+            return cri__fail(f->fault, CRI_ERR_TRUNCATED, head.offset, "a head is cut off");
         }
         head.argument = 0;
         for (size_t i = 0; i < len; i++) {
             head.argument = head.argument << 8 | f->in.data[f->pos++];
         }
     } else if (head.info > 27 && head.info < AI_INDEFINITE) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head.offset,
+        return cri__fail(f->fault, CRI_ERR_CBOR, head.offset,
                               "additional information 28 to 30 is reserved");
     }
     *ret_head = head;
@@ -190,9 +166,9 @@ static enum cri_error put_string(struct formatter *f, struct cri_slice text, siz
     put_text(f, "\"");
     for (size_t i = 0; i < text.len;) {
         uint32_t c = 0;
-        const size_t len = cri__diag_utf8((struct cri_slice){text.data + i, text.len - i}, &c);
+        const size_t len = take_character((struct cri_slice){text.data + i, text.len - i}, &c);
         if (len == 0) {
-            return cri__diag_fail(f->fault, CRI_ERR_UTF8, offset + i, "text is not UTF-8");
+            return cri__fail(f->fault, CRI_ERR_UTF8, offset + i, "text is not UTF-8");
         }
         if (c == '"' || c == '\\' || is_escaped(c)) {
             put_escape(f, c);
@@ -272,7 +248,7 @@ static enum cri_error put_simple(struct formatter *f, const struct head *head)
         return CRI_OK;
     }
     if (head->info == 24 && head->argument < 32) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head->offset,
+        return cri__fail(f->fault, CRI_ERR_CBOR, head->offset,
                               "a simple value below 32 in two bytes");
     }
     static const char *const named[] = {"false", "true", "null", "undefined"};
@@ -324,11 +300,11 @@ static enum cri_error open_level(struct formatter *f, const struct head *head, u
     const bool is_indefinite = head->info == AI_INDEFINITE;
     /* Every item takes a byte: a larger count cannot be true. */
     if (!is_indefinite && count > f->in.len - f->pos) {
-        return cri__diag_fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
+        return cri__fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
                               "more items announced than there are bytes");
     }
     if (f->depth == CRI_DIAG_DEPTH_MAX) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head->offset, "nested too deep");
+        return cri__fail(f->fault, CRI_ERR_CBOR, head->offset, "nested too deep");
     }
     f->levels[f->depth++] =
         (struct level){.left = count, .major = head->major, .is_indefinite = is_indefinite};
@@ -358,7 +334,7 @@ static enum cri_error open_container(struct formatter *f, const struct head *hea
 static enum cri_error put_definite_string(struct formatter *f, const struct head *head)
 {
     if (head->argument > f->in.len - f->pos) {
-        return cri__diag_fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
+        return cri__fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
                               "a string is longer than the input");
     }
     const size_t offset = f->pos;
@@ -393,7 +369,7 @@ static enum cri_error put_break(struct formatter *f, const struct head *head)
     const struct level *level = f->depth > 0 ? &f->levels[f->depth - 1] : NULL;
     if (level == NULL || !level->is_indefinite ||
         (level->major == DIAG_MAP && level->done % 2 == 1)) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head->offset, "a break out of place");
+        return cri__fail(f->fault, CRI_ERR_CBOR, head->offset, "a break out of place");
     }
     put_text(f, closing(level->major));
     f->depth--;
@@ -416,7 +392,7 @@ static enum cri_error put_scalar(struct formatter *f, const struct head *head)
 {
     enum cri_error err = CRI_OK;
     if (head->info == AI_INDEFINITE) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head->offset,
+        return cri__fail(f->fault, CRI_ERR_CBOR, head->offset,
                               "indefinite length where there is none");
     }
     if (head->major == DIAG_UNSIGNED) {
@@ -447,7 +423,7 @@ static enum cri_error put_item(struct formatter *f)
         return put_break(f, &head);
     }
     if (is_wrong_chunk(f, &head)) {
-        return cri__diag_fail(f->fault, CRI_ERR_CBOR, head.offset,
+        return cri__fail(f->fault, CRI_ERR_CBOR, head.offset,
                               "not a chunk of an indefinite-length string");
     }
     put_separator(f);
@@ -482,10 +458,10 @@ enum cri_error cri_diag_format(struct cri_slice encoded, char *buffer, size_t ca
         }
     } while (f.depth > 0);
     if (f.pos < encoded.len) {
-        return cri__diag_fail(ret_fault, CRI_ERR_TRAILING_BYTES, f.pos, "bytes after the item");
+        return cri__fail(ret_fault, CRI_ERR_TRAILING_BYTES, f.pos, "bytes after the item");
     }
     *ret_len = f.len;
     return f.len <= capacity
                ? CRI_OK
-               : cri__diag_fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
+               : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
 }

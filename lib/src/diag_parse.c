@@ -8,6 +8,7 @@
  * that stays linear. Once the output no longer fits, only its size is counted.
  */
 #include "diag_internal.h"
+#include "host.h"
 
 #include <string.h>
 
@@ -44,7 +45,7 @@ struct parser {
 
 static enum cri_error fail_at(const struct parser *p, size_t offset, const char *rule)
 {
-    return cri__diag_fail(p->fault, CRI_ERR_NOTATION, offset, rule);
+    return cri__fail(p->fault, CRI_ERR_NOTATION, offset, rule);
 }
 
 static enum cri_error fail(const struct parser *p, const char *rule)
@@ -140,18 +141,9 @@ static enum cri_error skip_blanks(struct parser *p)
     return CRI_OK;
 }
 
-static int digit_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    const uint8_t lower = c | 0x20u;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 static bool take_digit(struct parser *p, unsigned base, unsigned *ret_digit)
 {
-    const int digit = p->pos < p->in.len ? digit_value(p->in.data[p->pos]) : -1;
+    const int digit = p->pos < p->in.len ? cri__hex_value(p->in.data[p->pos]) : -1;
     if (digit < 0 || (unsigned)digit >= base) {
         return false;
     }
@@ -544,15 +536,10 @@ static enum cri_error step(struct parser *p)
 
 static enum cri_error check_utf8(const struct parser *p)
 {
-    for (size_t i = 0; i < p->in.len;) {
-        uint32_t c = 0;
-        const size_t len = cri__diag_utf8((struct cri_slice){p->in.data + i, p->in.len - i}, &c);
-        if (len == 0) {
-            return cri__diag_fail(p->fault, CRI_ERR_UTF8, i, "the notation is not UTF-8");
-        }
-        i += len;
-    }
-    return CRI_OK;
+    const size_t span = cri__utf8_span(p->in.data, p->in.len);
+    return span == p->in.len
+               ? CRI_OK
+               : cri__fail(p->fault, CRI_ERR_UTF8, span, "the notation is not UTF-8");
 }
 
 enum cri_error cri_diag_parse(struct cri_slice text, uint8_t *buffer, size_t capacity,
@@ -587,5 +574,5 @@ enum cri_error cri_diag_parse(struct cri_slice text, uint8_t *buffer, size_t cap
     *ret_len = p.len;
     return p.len <= capacity
                ? CRI_OK
-               : cri__diag_fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
+               : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
 }
