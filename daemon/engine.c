@@ -17,7 +17,9 @@ static int init_tables(struct engine *engine)
     const struct config *config = engine->config;
     uint64_t seed = entropy_u64(&engine->entropy);
     uint32_t datagram_bytes = (uint32_t)config->limits_datagram_bytes;
-    engine->scratch = malloc(datagram_bytes);
+    /* A datagram, or the same as a frame, with a token as long as is served. */
+    engine->scratch_bytes = (size_t)datagram_bytes + config->proxy_max_token_bytes + 64;
+    engine->scratch = malloc(engine->scratch_bytes);
     /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
     engine->target_memory_bytes = 2 * (size_t)datagram_bytes + 4096;
     engine->target_memory = malloc(engine->target_memory_bytes);
@@ -76,6 +78,9 @@ void engine_free(struct engine *engine)
     for (uint32_t i = 0; i < engine->listener_count; i++) {
         udp_close(engine->listeners[i].socket);
     }
+    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
+        conn_close_listener(engine->stream_listeners[i].listener);
+    }
     resolver_forget(engine->resolver, engine->loop);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
@@ -108,6 +113,29 @@ int engine_listen(struct engine *engine, const struct udp_options *options,
     return 0;
 }
 
+int engine_listen_stream(struct engine *engine, const struct conn_options *options,
+                         struct address *ret_address)
+{
+    if (engine->stream_listener_count == LISTENERS_MAX) {
+        return -ENOSPC;
+    }
+    struct stream_listener *listener = &engine->stream_listeners[engine->stream_listener_count];
+    struct conn_options with_limits = *options;
+    /* A whole message has to fit, and the start of the next one to be seen. */
+    with_limits.input_max = (uint32_t)engine->config->limits_stream_message_bytes + 64;
+    *listener = (struct stream_listener){.engine = engine};
+    int error =
+        conn_listen(engine->loop, &with_limits, &stream_handler, listener, &listener->listener);
+    if (error != 0) {
+        return error;
+    }
+    engine->stream_listener_count++;
+    if (ret_address != NULL) {
+        *ret_address = *conn_listener_local(listener->listener);
+    }
+    return 0;
+}
+
 static void flush(struct engine *engine)
 {
     for (uint32_t i = 0; i < engine->listener_count; i++) {
@@ -134,6 +162,10 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
+    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
+        conn_stop_accepting(engine->stream_listeners[i].listener);
+    }
+    stream_release_all(engine);
 }
 
 size_t engine_in_flight(const struct engine *engine)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct config;
+struct conn_options;
 struct loop;
 struct resolver;
 struct udp_options;
@@ -47,6 +48,15 @@ void engine_free(struct engine *engine);
  */
 int engine_listen(struct engine *engine, const struct udp_options *options,
                   struct address *ret_address);
+
+/**
+ * Listen for clients on a reliable transport.
+ *
+ * @param ret_address NULL, or where it listens.
+ * @return 0 or -errno; -EPROTONOSUPPORT for a transport that is not built in.
+ */
+int engine_listen_stream(struct engine *engine, const struct conn_options *options,
+                         struct address *ret_address);
 
 /** The loop's turn function: run timers, flush output. @return when to be called next. */
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms);

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "exchange/exchange.h"
 #include "front/client.h"
+#include "front/stream.h"
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
@@ -40,7 +41,12 @@ struct engine {
     struct metrics metrics;
     struct listener listeners[LISTENERS_MAX];
     uint32_t listener_count;
-    uint8_t *scratch; /* one datagram to encode; limits_datagram_bytes of it */
+    struct stream_listener stream_listeners[LISTENERS_MAX];
+    uint32_t stream_listener_count;
+    struct stream *streams; /* connections that are open */
+    uint64_t stream_count;
+    uint8_t *scratch; /* one message to encode */
+    size_t scratch_bytes;
     uint8_t *target_memory;
     size_t target_memory_bytes;
     struct address own[OWN_ADDRESSES_MAX]; /* the host's addresses, looked up when needed */
@@ -52,7 +58,6 @@ struct engine {
 enum key_kind {
     KEY_CLIENT_REQUEST,  /* a client's message id */
     KEY_CLIENT_RESPONSE, /* ours, towards a client */
-    KEY_CLIENT_TOKEN,    /* a client's token */
     KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
     KEY_ORIGIN_RESPONSE, /* an origin server's message id */
 };

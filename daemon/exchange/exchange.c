@@ -6,6 +6,7 @@
 #include "exchange/exchange.h"
 
 #include "front/reply.h"
+#include "front/stream.h"
 #include "ops/trace.h"
 #include "origin/forward.h"
 #include "state.h"
@@ -18,17 +19,66 @@ uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_sc
            (spread > 0 ? (uint32_t)(entropy_u64(&engine->entropy) % (spread + 1)) : 0);
 }
 
+void exchange_join(struct exchange *exchange, struct peer *peer)
+{
+    exchange->leg.peer = peer;
+    exchange->next_of_peer = peer->exchanges;
+    exchange->link_of_peer = &peer->exchanges;
+    if (peer->exchanges != NULL) {
+        peer->exchanges->link_of_peer = &exchange->next_of_peer;
+    }
+    peer->exchanges = exchange;
+    peer->in_flight++;
+}
+
+static void leave(struct exchange *exchange)
+{
+    struct peer *peer = exchange->leg.peer;
+    if (peer == NULL) {
+        return;
+    }
+    *exchange->link_of_peer = exchange->next_of_peer;
+    if (exchange->next_of_peer != NULL) {
+        exchange->next_of_peer->link_of_peer = exchange->link_of_peer;
+    }
+    exchange->leg.peer = NULL;
+    peer->in_flight--;
+}
+
+void exchange_leave_all(struct engine *engine, struct peer *peer)
+{
+    while (peer->exchanges != NULL) {
+        struct exchange *exchange = peer->exchanges;
+        bool goes_on = !exchange->leg.is_safe && exchange->state != EXCHANGE_delivering;
+        leave(exchange);
+        exchange->leg.kind = LEG_GONE;
+        timer_cancel(&engine->wheel, &exchange->ack_timer);
+        hash_map_remove(&exchange->by_request);
+        hash_map_remove(&exchange->by_token);
+        if (!goes_on) {
+            exchange_drop(engine, exchange, REASON_client_gone);
+        }
+    }
+}
+
 void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
 {
     const struct leg *leg = &exchange->leg;
-    reply_remember(engine, leg, answer);
+    if (leg->kind == LEG_DATAGRAM) {
+        reply_remember(engine, leg, answer);
+    }
     timer_cancel(&engine->wheel, &exchange->timer);
     timer_cancel(&engine->wheel, &exchange->ack_timer);
     hash_map_remove(&exchange->by_request);
     hash_map_remove(&exchange->by_token);
     hash_map_remove(&exchange->by_message);
-    leg->client->in_flight--;
+    struct peer *peer = leg->peer;
+    bool is_stream = leg->kind == LEG_STREAM;
+    leave(exchange);
     exchange_free(&engine->exchanges, exchange);
+    if (is_stream) {
+        stream_settle(peer);
+    }
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 

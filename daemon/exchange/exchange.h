@@ -56,6 +56,7 @@ struct exchange {
     struct origin *origin; /* NULL before it is known, and again when delivering */
     struct port *port;     /* source port the request left from */
     struct name *name;     /* whose addresses it waits for, or NULL */
+    struct exchange *next_of_peer, **link_of_peer;    /* in the client's list */
     struct exchange *next_waiting, *previous_waiting; /* in the origin's queue, or a name's */
     bool is_confirmable;                              /* towards the origin server */
     bool is_queued;
@@ -139,6 +140,15 @@ void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason
  * @p answer, out of every map and timer, its slot free.
  */
 void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer);
+
+/**
+ * The connection that @p peer stands for is gone: safe requests end, unsafe ones
+ * go on without anybody to answer (MSG-42).
+ */
+void exchange_leave_all(struct engine *engine, struct peer *peer);
+
+/** Into the list of its client. */
+void exchange_join(struct exchange *exchange, struct peer *peer);
 
 /** When to send what is out again for the first time (RFC 7252 section 4.2), in ms. */
 uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme);

@@ -9,6 +9,7 @@
 
 #include "coap/hash.h"
 #include "coap/mid.h"
+#include "front/leg.h"
 #include "net/address.h"
 
 struct client {
@@ -17,7 +18,7 @@ struct client {
     struct mid_space mids;  /* of messages that we begin */
     uint32_t listener;      /* index: the same peer at another listener is another endpoint */
     uint32_t generation;    /* of the slot, so that keys of its last owner do not match */
-    uint32_t in_flight;     /* exchanges that point here */
+    struct peer peer;       /* its exchanges */
     uint32_t seen_s;
 };
 

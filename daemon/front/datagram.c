@@ -45,6 +45,8 @@ static void on_request(struct engine *engine, struct listener *listener,
         return;
     }
     struct leg leg = {
+        .kind = LEG_DATAGRAM,
+        .peer = &client->peer,
         .listener = listener,
         .client = client,
         .path = datagram->path,

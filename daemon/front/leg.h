@@ -9,13 +9,30 @@
 #include "net/udp.h"
 
 struct client;
+struct exchange;
 struct listener;
+struct stream;
+
+/* What all kinds of clients have in common: a client of datagrams, or a connection. */
+struct peer {
+    struct exchange *exchanges; /* list of those in flight */
+    uint32_t in_flight;         /* how many */
+};
+
+enum leg_kind {
+    LEG_DATAGRAM, /* message layer: client, listener, message id */
+    LEG_STREAM,   /* reliable transport (RFC 8323): stream */
+    LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
+};
 
 struct leg {
+    enum leg_kind kind;
+    struct peer *peer; /* of the client or the stream; NULL when gone */
     struct listener *listener;
     struct client *client;
-    struct udp_path path;
-    struct bytes token; /* in the datagram at first, in the exchange's memory later */
+    struct stream *stream;
+    struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
+    struct bytes token;   /* in the message at first, in the exchange's memory later */
     uint16_t mid;
     bool confirmable;
     bool acknowledged; /* an empty ACK has left: the answer must be separate (MSG-19) */

@@ -2,6 +2,7 @@
 #include "front/reply.h"
 
 #include "coap/option.h"
+#include "front/stream.h"
 #include "state.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static bool is_forwarded(uint16_t number)
     return row == NULL || row->in_response != OPTION_USE_OWN;
 }
 
-static void write_options(struct message_writer *writer, const struct reply *reply)
+void reply_write_options(struct message_writer *writer, const struct reply *reply)
 {
     struct option_iter iter;
     struct option option;
@@ -45,12 +46,23 @@ static struct bytes encode(uint8_t *buffer, size_t capacity, enum message_type t
 {
     struct message_writer writer;
     message_writer_init(&writer, buffer, capacity, type, reply->code, mid, leg->token);
-    write_options(&writer, reply);
+    reply_write_options(&writer, reply);
     message_writer_payload(&writer, reply->payload);
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
 
-static bool is_unwanted(const struct leg *leg, uint8_t code)
+static struct reply reply_of(enum reason reason, const char *text)
+{
+    const struct reason_row *row = reason_row(reason);
+    const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;
+    return (struct reply){
+        .code = row->code,
+        .payload = {(const uint8_t *)words, strlen(words)},
+        .max_age_s = row->max_age_s,
+    };
+}
+
+bool reply_is_unwanted(const struct leg *leg, uint8_t code)
 {
     return (leg->unwanted & 1u << (CODE_CLASS(code) - 1)) != 0; /* RFC 7967 section 2.1 */
 }
@@ -66,7 +78,7 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
     size_t capacity = (size_t)engine->config->limits_datagram_bytes;
     uint16_t mid = leg->mid;
     struct bytes datagram;
-    if (is_unwanted(leg, reply->code)) {
+    if (reply_is_unwanted(leg, reply->code)) {
         static const uint8_t empty_ack[EMPTY_LEN] = {0x60, 0, 0, 0};
         memcpy(buffer, empty_ack, EMPTY_LEN);
         buffer[2] = (uint8_t)(mid >> 8);
@@ -79,6 +91,10 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
             return (struct bytes){0}; /* as if the network had lost it */
         }
         datagram = encode(buffer, capacity, type, mid, leg, reply);
+        if (datagram.len == 0) {
+            struct reply too_large = reply_of(REASON_response_too_large, NULL);
+            datagram = encode(buffer, capacity, type, mid, leg, &too_large);
+        }
     }
     if (datagram.len > 0) {
         udp_send(leg->listener->socket, &leg->path, datagram.data, datagram.len);
@@ -96,18 +112,11 @@ void reply_remember(struct engine *engine, const struct leg *leg, struct bytes a
 
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
 {
+    if (leg->kind == LEG_STREAM) {
+        stream_reply(engine, leg, reply);
+        return;
+    }
     reply_remember(engine, leg, send_plain(engine, leg, reply));
-}
-
-static struct reply reply_of(enum reason reason, const char *text)
-{
-    const struct reason_row *row = reason_row(reason);
-    const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;
-    return (struct reply){
-        .code = row->code,
-        .payload = {(const uint8_t *)words, strlen(words)},
-        .max_age_s = row->max_age_s,
-    };
 }
 
 void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
@@ -207,7 +216,12 @@ void reply_to_exchange(struct engine *engine, struct exchange *exchange, const s
 {
     struct leg *leg = &exchange->leg;
     timer_cancel(&engine->wheel, &exchange->ack_timer);
-    if (leg->acknowledged && is_unwanted(leg, reply->code)) {
+    if (leg->kind != LEG_DATAGRAM) {
+        if (leg->kind == LEG_STREAM) {
+            stream_reply(engine, leg, reply);
+        }
+        exchange_finish(engine, exchange, (struct bytes){0});
+    } else if (leg->acknowledged && reply_is_unwanted(leg, reply->code)) {
         finish_acknowledged(engine, exchange);
     } else if (leg->acknowledged) {
         send_separate(engine, exchange, reply);

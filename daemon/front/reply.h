@@ -16,6 +16,12 @@ struct reply {
     uint32_t max_age_s; /* added where not 0; only without options */
 };
 
+/** The options of an answer, for any framing. */
+void reply_write_options(struct message_writer *writer, const struct reply *reply);
+
+/** Whether the client said that it does not want an answer of this class (RFC 7967). */
+bool reply_is_unwanted(const struct leg *leg, uint8_t code);
+
 /** Answer a request that has no exchange. */
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply);
 

@@ -92,10 +92,9 @@ static size_t memory_needed(const struct request *request)
     return request->leg->token.len + packed + options + message + 64;
 }
 
-static uint64_t token_key(const struct engine *engine, const struct client *client,
-                          struct bytes token)
+static uint64_t token_key(const struct engine *engine, const struct peer *peer, struct bytes token)
 {
-    uint64_t who = key_of_client(engine, KEY_CLIENT_TOKEN, client, 0);
+    uint64_t who = (uint64_t)(uintptr_t)peer;
     return hash_bytes(token.data, token.len, who ^ engine->exchanges.tokens.seed);
 }
 
@@ -106,7 +105,7 @@ static struct exchange *by_token(const struct engine *engine, const struct leg *
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_token);
         const struct leg *other = &exchange->leg;
-        if (other->client == leg->client && other->token.len == leg->token.len &&
+        if (other->peer == leg->peer && other->token.len == leg->token.len &&
             (leg->token.len == 0 ||
              memcmp(other->token.data, leg->token.data, leg->token.len) == 0)) {
             return exchange;
@@ -128,17 +127,19 @@ static void begin(struct engine *engine, struct exchange *exchange)
 {
     uint64_t now_ms = engine_now_ms(engine);
     const struct leg *leg = &exchange->leg;
-    uint64_t key = token_key(engine, leg->client, leg->token);
+    uint64_t key = token_key(engine, leg->peer, leg->token);
     struct exchange *older = by_token(engine, leg, key);
     if (older != NULL) {
         exchange_drop(engine, older, REASON_client_replaced); /* MSG-26 */
     }
-    leg->client->in_flight++;
+    exchange_join(exchange, leg->peer);
     exchange->started_ms = now_ms;
     exchange->deadline_ms = now_ms + engine->config->proxy_request_timeout;
     hash_map_add(&engine->exchanges.tokens, &exchange->by_token, key);
-    hash_map_add(&engine->exchanges.map, &exchange->by_request,
-                 key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
+    if (leg->kind == LEG_DATAGRAM) {
+        hash_map_add(&engine->exchanges.map, &exchange->by_request,
+                     key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
+    }
     if (leg->confirmable) {
         timer_set(&engine->wheel, &exchange->ack_timer, now_ms + engine->config->proxy_ack_delay,
                   on_ack_due);
@@ -186,7 +187,7 @@ static enum reason admit(const struct engine *engine, const struct leg *leg)
     if (engine->is_draining) {
         return REASON_shutting_down;
     }
-    if (leg->client->in_flight >= engine->config->limits_exchanges_per_client) {
+    if (leg->peer->in_flight >= engine->config->limits_exchanges_per_client) {
         return REASON_client_busy;
     }
     return REASON_none;

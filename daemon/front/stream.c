@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One stream a connection. Each side begins with a CSM; after that messages come
+ * one after the other, and each request is answered when its answer is there.
+ *
+ *   opening --CSM--> open --Release, or ours--> released --all answered--> closed
+ *      \               \
+ *       +---------------+---- a fault: Abort ----------------------------> closed
+ *
+ * What a peer sends faster than we answer waits in its own send buffer: reading
+ * stops while it has limits.exchanges-per-client requests in flight or does not
+ * take its answers.
+ */
+#include "front/stream.h"
+
+#include "coap/frame.h"
+#include "coap/option.h"
+#include "front/reply.h"
+#include "front/request.h"
+#include "state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Options of signalling messages; each code has numbers of its own (RFC 8323 section 5). */
+#define CSM_MAX_MESSAGE_SIZE 2u
+#define CSM_BLOCK_WISE_TRANSFER 4u
+#define CSM_EXTENDED_TOKEN_LENGTH 6u /* RFC 8974 section 2.2.1 */
+#define PING_CUSTODY 2u
+#define ABORT_BAD_CSM_OPTION 2u
+
+#define TOKEN_BASE 8u
+
+enum stream_state {
+    STREAM_OPENING,
+    STREAM_OPEN,
+    STREAM_RELEASED, /* no new requests; those before are answered */
+    STREAM_CLOSED,   /* given up: what else arrives is ignored */
+};
+
+struct stream {
+    struct peer peer;
+    struct engine *engine;
+    struct conn *conn;
+    struct stream *next, **link; /* of all streams of the engine */
+    enum stream_state state;
+    uint32_t peer_max; /* its Max-Message-Size */
+    bool is_paused, is_full;
+};
+
+static bool is_ws(const struct stream *stream)
+{
+    enum conn_kind kind = conn_kind_of(stream->conn);
+    return kind == CONN_WS || kind == CONN_WSS;
+}
+
+static size_t message_max(const struct stream *stream)
+{
+    return (size_t)stream->engine->config->limits_stream_message_bytes;
+}
+
+/* Read on, or not: whichever of the two reasons to stop holds. */
+static void regulate(struct stream *stream)
+{
+    bool pause = stream->is_full ||
+                 stream->peer.in_flight >= stream->engine->config->limits_exchanges_per_client;
+    if (pause != stream->is_paused) {
+        stream->is_paused = pause;
+        conn_pause(stream->conn, pause);
+    }
+}
+
+static void send_bytes(struct stream *stream, struct bytes frame)
+{
+    if (!conn_send(stream->conn, frame.data, frame.len)) {
+        stream->is_full = true;
+        regulate(stream);
+    }
+}
+
+/* --- signalling --------------------------------------------------------- */
+
+static void send_signal(struct stream *stream, uint8_t code, struct bytes token, uint16_t option,
+                        const uint32_t *value, const char *words)
+{
+    uint8_t buffer[128 + 8];
+    struct message_writer writer;
+    frame_writer_init(&writer, buffer, sizeof(buffer), token);
+    if (value != NULL) {
+        message_writer_option_uint(&writer, option, *value);
+    } else if (option != 0) {
+        message_writer_option(&writer, option, (struct bytes){0});
+    }
+    message_writer_payload(&writer, (struct bytes){(const uint8_t *)words, strlen(words)});
+    send_bytes(stream, frame_finish(&writer, code, token, is_ws(stream)));
+}
+
+static void send_csm(struct stream *stream)
+{
+    uint8_t buffer[64];
+    struct message_writer writer;
+    struct bytes none = {0};
+    uint32_t token_max = stream->engine->config->proxy_max_token_bytes;
+    frame_writer_init(&writer, buffer, sizeof(buffer), none);
+    message_writer_option_uint(&writer, CSM_MAX_MESSAGE_SIZE, (uint32_t)message_max(stream));
+    message_writer_option(&writer, CSM_BLOCK_WISE_TRANSFER, none);
+    if (token_max > TOKEN_BASE) {
+        message_writer_option_uint(&writer, CSM_EXTENDED_TOKEN_LENGTH, token_max);
+    }
+    send_bytes(stream, frame_finish(&writer, CODE_CSM, none, is_ws(stream)));
+}
+
+static void close_stream(struct stream *stream)
+{
+    stream->state = STREAM_CLOSED;
+    conn_close(stream->conn);
+}
+
+/* Tell the peer what it did wrong, and go (RFC 8323 section 5.6). */
+static void abort_stream(struct stream *stream, const uint32_t *bad_csm_option, const char *words)
+{
+    metric_add(&stream->engine->metrics.streams_aborted, 1);
+    uint16_t option = bad_csm_option != NULL ? ABORT_BAD_CSM_OPTION : 0;
+    send_signal(stream, CODE_ABORT, (struct bytes){0}, option, bad_csm_option, words);
+    close_stream(stream);
+}
+
+static void close_if_done(struct stream *stream)
+{
+    if (stream->state == STREAM_RELEASED && stream->peer.in_flight == 0) {
+        close_stream(stream);
+    }
+}
+
+static void on_csm(struct stream *stream, const struct message *message)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        uint32_t number = option.number;
+        if (number == CSM_MAX_MESSAGE_SIZE) {
+            stream->peer_max = option_uint(option.value);
+        } else if (option_is_critical(option.number)) {
+            abort_stream(stream, &number, "unknown critical option in CSM");
+            return;
+        }
+    }
+    if (stream->state == STREAM_OPENING) {
+        stream->state = STREAM_OPEN;
+    }
+}
+
+static bool has_option(const struct message *message, uint16_t number)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_signal(struct stream *stream, const struct message *message)
+{
+    switch (message->code) {
+    case CODE_CSM:
+        on_csm(stream, message);
+        break;
+    case CODE_PING:
+        /* Custody may be confirmed at once: what came before has been taken over. */
+        send_signal(stream, CODE_PONG, message->token,
+                    has_option(message, PING_CUSTODY) ? PING_CUSTODY : 0, NULL, "");
+        break;
+    case CODE_RELEASE:
+        stream->state = STREAM_RELEASED;
+        close_if_done(stream);
+        break;
+    case CODE_ABORT:
+        close_stream(stream);
+        break;
+    default:
+        break; /* Pong, and signals to come (TCP-10, TCP-15) */
+    }
+}
+
+/* --- messages ----------------------------------------------------------- */
+
+static void on_request(struct stream *stream, const struct message *message)
+{
+    struct leg leg = {
+        .kind = LEG_STREAM,
+        .peer = &stream->peer,
+        .stream = stream,
+        .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
+    };
+    if (stream->state == STREAM_RELEASED) {
+        return; /* it said that it would send no more */
+    }
+    request_handle(stream->engine, &leg, message, conn_local(stream->conn));
+    regulate(stream);
+}
+
+static void on_message(struct stream *stream, const struct message *message)
+{
+    if (CODE_CLASS(message->code) == 7) {
+        bool is_first = stream->state == STREAM_OPENING;
+        if (is_first && message->code != CODE_CSM && message->code != CODE_ABORT) {
+            abort_stream(stream, NULL, "CSM expected first");
+            return;
+        }
+        on_signal(stream, message);
+    } else if (stream->state == STREAM_OPENING) {
+        abort_stream(stream, NULL, "CSM expected first");
+    } else if (message_is_request(message)) {
+        on_request(stream, message);
+    } else {
+        /* Empty messages are for keeping alive (RFC 8323 section 3.4); responses are not ours. */
+        metric_add(&stream->engine->metrics.messages_ignored, 1);
+    }
+}
+
+/* --- connections -------------------------------------------------------- */
+
+static void *on_open(void *listener_context, struct conn *conn)
+{
+    struct stream_listener *listener = listener_context;
+    struct engine *engine = listener->engine;
+    /* One allocation a connection, bounded by the listener's own cap. */
+    struct stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        return NULL;
+    }
+    *stream = (struct stream){
+        .engine = engine,
+        .conn = conn,
+        .next = engine->streams,
+        .link = &engine->streams,
+        .peer_max = FRAME_BASE_MESSAGE_SIZE,
+    };
+    if (engine->streams != NULL) {
+        engine->streams->link = &stream->next;
+    }
+    engine->streams = stream;
+    metric_set(&engine->metrics.streams, ++engine->stream_count);
+    send_csm(stream);
+    return stream;
+}
+
+static size_t on_ws_input(struct stream *stream, const uint8_t *data, size_t len)
+{
+    struct message message;
+    if (frame_decode_ws(data, len, stream->engine->config->proxy_max_token_bytes, &message) !=
+        FRAME_OK) {
+        abort_stream(stream, NULL, "malformed message");
+    } else {
+        on_message(stream, &message);
+    }
+    return len;
+}
+
+static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *data, size_t len)
+{
+    struct stream *stream = conn_context;
+    size_t used = 0, frame_len;
+    struct message message;
+    (void)conn;
+    if (is_ws(stream)) {
+        return stream->state == STREAM_CLOSED ? len : on_ws_input(stream, data, len);
+    }
+    while (stream->state != STREAM_CLOSED && !stream->is_paused) {
+        switch (frame_decode(data + used, len - used, message_max(stream),
+                             stream->engine->config->proxy_max_token_bytes, &frame_len, &message)) {
+        case FRAME_OK:
+            used += frame_len;
+            on_message(stream, &message);
+            break;
+        case FRAME_MORE:
+            return used;
+        case FRAME_TOO_LARGE:
+            abort_stream(stream, NULL, "message larger than Max-Message-Size");
+            break;
+        case FRAME_MALFORMED:
+            abort_stream(stream, NULL, "malformed message");
+            break;
+        }
+    }
+    return stream->state == STREAM_CLOSED ? len : used;
+}
+
+static void on_drained(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    stream->is_full = false;
+    regulate(stream);
+}
+
+static void on_close(void *conn_context, struct conn *conn, const char *why)
+{
+    struct stream *stream = conn_context;
+    struct engine *engine = stream->engine;
+    (void)conn;
+    (void)why;
+    stream->state = STREAM_CLOSED;
+    exchange_leave_all(engine, &stream->peer);
+    *stream->link = stream->next;
+    if (stream->next != NULL) {
+        stream->next->link = stream->link;
+    }
+    metric_set(&engine->metrics.streams, --engine->stream_count);
+    free(stream);
+}
+
+const struct conn_handler stream_handler = {on_open, on_input, on_drained, on_close};
+
+/* --- answers ------------------------------------------------------------ */
+
+static struct bytes encode(struct stream *stream, const struct leg *leg, const struct reply *reply)
+{
+    struct engine *engine = stream->engine;
+    struct message_writer writer;
+    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, leg->token);
+    reply_write_options(&writer, reply);
+    message_writer_payload(&writer, reply->payload);
+    return frame_finish(&writer, reply->code, leg->token, is_ws(stream));
+}
+
+void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    struct stream *stream = leg->stream;
+    (void)engine;
+    if (stream->state == STREAM_CLOSED || reply_is_unwanted(leg, reply->code)) {
+        return;
+    }
+    struct bytes frame = encode(stream, leg, reply);
+    if (frame.len == 0 || frame.len > stream->peer_max) {
+        /* It does not fit the peer's Max-Message-Size (TCP-4). */
+        const struct reason_row *row = reason_row(REASON_response_too_large);
+        struct reply too_large = {
+            .code = row->code,
+            .payload = {(const uint8_t *)row->diagnostic, strlen(row->diagnostic)},
+            .max_age_s = row->max_age_s,
+        };
+        frame = encode(stream, leg, &too_large);
+    }
+    if (frame.len > 0) {
+        send_bytes(stream, frame);
+    }
+}
+
+void stream_settle(struct peer *peer)
+{
+    struct stream *stream = HASH_ENTRY(peer, struct stream, peer);
+    if (stream->state != STREAM_CLOSED) {
+        regulate(stream);
+        close_if_done(stream);
+    }
+}
+
+void stream_release_all(struct engine *engine)
+{
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        if (stream->state == STREAM_OPEN) {
+            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+            stream->state = STREAM_RELEASED;
+            close_if_done(stream);
+        }
+    }
+}

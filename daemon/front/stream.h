@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Clients on reliable transports (RFC 8323): frames, signalling, answers in any
+ * order on the connection the request came on.
+ */
+#ifndef CRIPROXY_STREAM_H
+#define CRIPROXY_STREAM_H
+
+#include "front/leg.h"
+#include "net/conn.h"
+
+struct engine;
+struct reply;
+
+/** The handler of connections; its listener context is a struct stream_listener. */
+extern const struct conn_handler stream_handler;
+
+struct stream_listener {
+    struct engine *engine;
+    struct conn_listener *listener;
+};
+
+/** Send an answer on the connection of @p leg. */
+void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
+
+/** One of the requests of @p peer, a stream, is over: it may go on, or close. */
+void stream_settle(struct peer *peer);
+
+/** Ask the peers of all connections to go (Release), as before a stop. */
+void stream_release_all(struct engine *engine);
+
+#endif

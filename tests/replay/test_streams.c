@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Clients on reliable transports: section 20 of the conformance list (TCP-*). */
+#include "replay/replay.h"
+
+#include "support/fake_conn.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The proxy's CSM: Max-Message-Size 65536, Block-Wise-Transfer, Extended-Token-Length 64. */
+#define PROXY_CSM "70 e1 23 010000 20 21 40"
+
+/* GET coap://h/x as Proxy-Cri, token aa: Len is 10. */
+#define GET_X "a1 01 aa d8de8320816168816178"
+#define UPSTREAM_X "48 01 MID TOKEN 31688178"
+
+static struct replay replay;
+
+static int setup(void **state)
+{
+    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    replay_start(&replay, NULL);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    options.kind = CONN_WS;
+    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    *state = &replay;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    replay_stop(*state);
+    fake_streams_free();
+    return 0;
+}
+
+static struct fake_stream *open_stream(void)
+{
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "00 e1");
+    return stream;
+}
+
+static void answer(struct fake_datagram *request, const char *payload)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "6T 45 MID TOKEN ff %s", payload);
+    fake_peer_reply(replay.origin, request, text);
+}
+
+/* TCP-5, TCP-17: CSM first; the answer has the token and no message id. */
+static void test_request_and_answer(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "31");
+    fake_stream_expect(stream, "21 45 aa ff 31");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    /* No message layer: the same bytes again are a new request. */
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "32");
+    fake_stream_expect(stream, "21 45 aa ff 32");
+}
+
+/* TCP-29: at every byte boundary the same. */
+static void test_one_byte_at_a_time(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send_slowly(stream, "00 e1" GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "31");
+    fake_stream_expect(stream, "21 45 aa ff 31");
+}
+
+/* Several messages in one piece; answers in the order in which they come (TCP-17). */
+static void test_coalesced_requests_are_answered_in_any_order(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X "a1 01 bb d8de8320816168816179");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &first);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &second);
+    answer(&second, "32");
+    answer(&first, "31");
+    fake_stream_expect(stream, "21 45 bb ff 32 21 45 aa ff 31");
+}
+
+/* TCP-19: tokens belong to their connection. */
+static void test_equal_tokens_on_two_connections(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second;
+    struct fake_stream *a = open_stream();
+    struct fake_stream *b = open_stream();
+    fake_stream_send(a, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &first);
+    fake_stream_send(b, "a1 01 aa d8de8320816168816179");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &second);
+    answer(&second, "62");
+    answer(&first, "61");
+    fake_stream_expect(a, "21 45 aa ff 61");
+    fake_stream_expect(b, "21 45 aa ff 62");
+}
+
+/* TCP-6: anything but a CSM first is answered with Abort. */
+static void test_request_before_csm_is_aborted(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, GET_X);
+    fake_stream_expect(stream, "d0 ?? e5 ff");
+    assert_true(fake_stream_is_closed(stream));
+    fake_peer_expect_nothing(replay.origin);
+}
+
+/* TCP-7: an unknown critical option of a CSM is named in the Abort. */
+static void test_unknown_critical_csm_option(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "10 e1 10");
+    fake_stream_expect(stream, "d0 ?? e5 21 01 ff");
+    assert_true(fake_stream_is_closed(stream));
+}
+
+/* TCP-7: an unknown elective one is not looked at. */
+static void test_unknown_elective_csm_option(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "10 e1 80");
+    assert_false(fake_stream_is_closed(stream));
+}
+
+/* TCP-9: Pong with the token; Custody comes back. */
+static void test_ping_and_pong(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "01 e2 42");
+    fake_stream_expect(stream, "01 e3 42");
+    fake_stream_send(stream, "11 e2 43 20");
+    fake_stream_expect(stream, "11 e3 43 20");
+}
+
+/* TCP-10, TCP-15, TCP-16: stray Pong, unknown signal, Empty message. */
+static void test_what_is_ignored(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "01 e3 42 00 e9 00 00 01 45 aa");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    assert_false(fake_stream_is_closed(stream));
+}
+
+/* TCP-3: a declared length is refused before anything is kept. */
+static void test_declared_length_of_4_gib(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "f0 ffffffff 01");
+    fake_stream_expect(stream, "d0 ?? e5 ff");
+    assert_true(fake_stream_is_closed(stream));
+}
+
+/* TCP-14: marker without payload; TCP-2: a token longer than announced. */
+static void test_malformed_frames_are_aborted(void **state)
+{
+    (void)state;
+    static const char *const frames[] = {"10 01 ff", "0f 01", "10 01 f0", "0d 01 40"};
+    for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+        struct fake_stream *stream = open_stream();
+        fake_stream_send(stream, frames[i]);
+        fake_stream_expect(stream, "d0 ?? e5 ff");
+        assert_true(fake_stream_is_closed(stream));
+    }
+}
+
+/* TCP-4: an answer that the peer cannot take is a 5.02. */
+static void test_answer_larger_than_the_peer_takes(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "20 e1 21 20"); /* Max-Message-Size 32 */
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "3030303030303030303030303030303030303030"
+                     "3030303030303030303030303030303030303030");
+    fake_stream_expect(stream, "d1 ?? a2 aa");
+}
+
+/* TCP-11: what came before a Release is answered, then the connection is closed. */
+static void test_release_waits_for_answers(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X "00 e4 a1 01 bb d8de8320816168816179");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_expect_nothing(replay.origin);
+    assert_false(fake_stream_is_closed(stream));
+    answer(&request, "31");
+    fake_stream_expect(stream, "21 45 aa ff 31");
+    assert_true(fake_stream_is_closed(stream));
+}
+
+/* TCP-18, MSG-42: the answer to a request of a closed connection is not wanted. */
+static void test_close_cancels_a_safe_request(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_stream_close(stream);
+    assert_int_equal(engine_in_flight(replay.engine), 0);
+    assert_int_equal(replay_ended(&replay, REASON_client_gone), 1);
+    answer(&request, "31");
+}
+
+/* MSG-42: an unsafe one goes on, and nobody is told. */
+static void test_close_lets_an_unsafe_request_finish(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "a1 03 aa d8de8320816168816178");
+    fake_peer_expect(replay.origin, "48 03 MID TOKEN 31688178", &request);
+    fake_stream_close(stream);
+    assert_int_equal(engine_in_flight(replay.engine), 1);
+    fake_peer_expect_within(replay.origin, 3000, "48 03 MID TOKEN 31688178", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_net_run(1);
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+}
+
+/* A peer that does not take its answers is not read from; it may go on later. */
+static void test_peer_that_does_not_read_is_held_back(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_stop_reading(stream, true);
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "31");
+    fake_stream_expect(stream, "21 45 aa ff 31");
+    assert_true(fake_stream_is_paused(stream));
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect_nothing(replay.origin);
+    fake_stream_stop_reading(stream, false);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "32");
+    fake_stream_expect(stream, "21 45 aa ff 32");
+}
+
+/* TCP-12: draining asks peers to go. */
+static void test_drain_sends_release(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    engine_drain(replay.engine);
+    fake_stream_expect(stream, "00 e4");
+    assert_true(fake_stream_is_closed(stream));
+}
+
+/* Errors have the same codes and words as over UDP. */
+static void test_bad_target_is_402(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "91 01 aa d7de82208163612e62");
+    fake_stream_expect(stream, "d1 ?? 82 aa ff 70726f78792d637269");
+}
+
+/* TCP-23: on WebSockets Len is 0 and the message ends where its frame ends. */
+static void test_websocket_messages(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = fake_stream_connect(CONN_WS, "192.0.2.7:40001");
+    fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
+    fake_stream_send(stream, "00 e1");
+    fake_stream_send(stream, "01 01 aa d8de8320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "31");
+    fake_stream_expect(stream, "01 45 aa ff 31");
+    fake_stream_send(stream, GET_X); /* Len is not 0 */
+    fake_stream_expect(stream, "00 e5 ff");
+    assert_true(fake_stream_is_closed(stream));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_request_and_answer),
+        TEST(test_one_byte_at_a_time),
+        TEST(test_coalesced_requests_are_answered_in_any_order),
+        TEST(test_equal_tokens_on_two_connections),
+        TEST(test_request_before_csm_is_aborted),
+        TEST(test_unknown_critical_csm_option),
+        TEST(test_unknown_elective_csm_option),
+        TEST(test_ping_and_pong),
+        TEST(test_what_is_ignored),
+        TEST(test_declared_length_of_4_gib),
+        TEST(test_malformed_frames_are_aborted),
+        TEST(test_answer_larger_than_the_peer_takes),
+        TEST(test_release_waits_for_answers),
+        TEST(test_close_cancels_a_safe_request),
+        TEST(test_close_lets_an_unsafe_request_finish),
+        TEST(test_peer_that_does_not_read_is_held_back),
+        TEST(test_drain_sends_release),
+        TEST(test_bad_target_is_402),
+        TEST(test_websocket_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/fake_conn.h"
+
+#include "support/test.h"
+
+#include "support/fake_net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES_MAX 65536u
+
+/* A connection is the test's end and the proxy's end at once. */
+struct conn {
+    struct conn_listener *listener;
+    struct conn *next;
+    struct address remote;
+    struct identity identity;
+    void *context;
+    bool is_open, is_closing, is_paused, is_stopped;
+    size_t input_len, output_len, seen;
+    uint8_t input[BYTES_MAX], output[BYTES_MAX];
+};
+
+struct fake_stream {
+    struct conn conn;
+};
+
+struct conn_listener {
+    struct conn_options options;
+    const struct conn_handler *handler;
+    void *context;
+    struct conn_counters counters;
+    struct conn_listener *next;
+};
+
+static struct conn_listener *listeners;
+static struct conn *conns;
+
+/* --- the proxy's side --------------------------------------------------- */
+
+int conn_listen(struct loop *loop, const struct conn_options *options,
+                const struct conn_handler *handler, void *context,
+                struct conn_listener **ret_listener)
+{
+    (void)loop;
+    struct conn_listener *listener = calloc(1, sizeof(*listener));
+    assert_non_null(listener);
+    listener->options = *options;
+    listener->handler = handler;
+    listener->context = context;
+    listener->next = listeners;
+    listeners = listener;
+    *ret_listener = listener;
+    return 0;
+}
+
+static void end(struct conn *conn, const char *why)
+{
+    if (conn->is_open) {
+        conn->is_open = false;
+        conn->listener->handler->on_close(conn->context, conn, why);
+    }
+}
+
+void conn_close_listener(struct conn_listener *listener)
+{
+    if (listener == NULL) {
+        return;
+    }
+    for (struct conn *conn = conns; conn != NULL; conn = conn->next) {
+        if (conn->listener == listener) {
+            end(conn, "shutting down");
+        }
+    }
+    struct conn_listener **at = &listeners;
+    while (*at != listener) {
+        at = &(*at)->next;
+    }
+    *at = listener->next;
+    free(listener);
+}
+
+void conn_stop_accepting(struct conn_listener *listener)
+{
+    listener->options.connections_max = 0;
+}
+
+void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials)
+{
+    listener->options.credentials = credentials;
+}
+
+bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
+{
+    assert_true(conn->is_open || conn->context == NULL);
+    if (conn->is_closing) {
+        return true;
+    }
+    assert_true(len <= BYTES_MAX - conn->output_len);
+    memcpy(conn->output + conn->output_len, data, len);
+    conn->output_len += len;
+    return !conn->is_stopped;
+}
+
+void conn_pause(struct conn *conn, bool paused)
+{
+    conn->is_paused = paused;
+}
+
+void conn_close(struct conn *conn)
+{
+    conn->is_closing = true;
+}
+
+enum conn_kind conn_kind_of(const struct conn *conn)
+{
+    return conn->listener->options.kind;
+}
+
+const struct address *conn_remote(const struct conn *conn)
+{
+    return &conn->remote;
+}
+
+const struct address *conn_local(const struct conn *conn)
+{
+    return &conn->listener->options.bind;
+}
+
+const struct identity *conn_identity(const struct conn *conn)
+{
+    return &conn->identity;
+}
+
+const char *conn_host(const struct conn *conn)
+{
+    (void)conn;
+    return "";
+}
+
+const struct address *conn_listener_local(const struct conn_listener *listener)
+{
+    return &listener->options.bind;
+}
+
+const struct conn_counters *conn_counters(const struct conn_listener *listener)
+{
+    return &listener->counters;
+}
+
+/* --- the test's side ---------------------------------------------------- */
+
+/* Give the proxy what has arrived, and let what follows from it happen. */
+static void pump(struct conn *conn)
+{
+    bool moved = true;
+    while (moved && conn->is_open && !conn->is_closing && !conn->is_paused && conn->input_len > 0) {
+        size_t used =
+            conn->listener->handler->on_input(conn->context, conn, conn->input, conn->input_len);
+        if (used == SIZE_MAX) {
+            end(conn, "refused");
+            return;
+        }
+        assert_true(used <= conn->input_len);
+        memmove(conn->input, conn->input + used, conn->input_len - used);
+        conn->input_len -= used;
+        moved = used > 0;
+    }
+    fake_net_run(0);
+    if (conn->is_closing) {
+        end(conn, "closed");
+    }
+}
+
+struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from)
+{
+    struct conn_listener *listener = listeners;
+    while (listener != NULL && listener->options.kind != kind) {
+        listener = listener->next;
+    }
+    assert_non_null(listener);
+    struct fake_stream *stream = calloc(1, sizeof(*stream));
+    assert_non_null(stream);
+    struct conn *conn = &stream->conn;
+    conn->listener = listener;
+    assert_true(address_parse(from, strlen(from), 0, &conn->remote));
+    conn->next = conns;
+    conns = conn;
+    conn->context = listener->handler->on_open(listener->context, conn);
+    conn->is_open = conn->context != NULL;
+    return conn->is_open ? stream : NULL;
+}
+
+static void feed(struct conn *conn, const uint8_t *data, size_t len)
+{
+    assert_true(len <= BYTES_MAX - conn->input_len);
+    memcpy(conn->input + conn->input_len, data, len);
+    conn->input_len += len;
+    pump(conn);
+}
+
+void fake_stream_send(struct fake_stream *stream, const char *hex)
+{
+    static uint8_t bytes[BYTES_MAX];
+    feed(&stream->conn, bytes, test_hex(hex, bytes, sizeof(bytes)));
+}
+
+void fake_stream_send_slowly(struct fake_stream *stream, const char *hex)
+{
+    static uint8_t bytes[BYTES_MAX];
+    size_t len = test_hex(hex, bytes, sizeof(bytes));
+    for (size_t i = 0; i < len; i++) {
+        feed(&stream->conn, bytes + i, 1);
+    }
+}
+
+static int nibble_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void fake_stream_expect(struct fake_stream *stream, const char *pattern)
+{
+    struct conn *conn = &stream->conn;
+    size_t nibble = conn->seen * 2;
+    pump(conn);
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (*at == ' ') {
+            continue;
+        }
+        if (nibble / 2 >= conn->output_len) {
+            fail_msg("\"%s\": only %zu bytes came", pattern, conn->output_len - conn->seen);
+        }
+        uint8_t byte = conn->output[nibble / 2];
+        int got = nibble % 2 == 0 ? byte >> 4 : byte & 15;
+        if (*at != '?' && nibble_of(*at) != got) {
+            fail_msg("\"%s\": byte %zu is %02x", pattern, nibble / 2 - conn->seen, byte);
+        }
+        nibble++;
+    }
+    conn->seen = nibble / 2;
+}
+
+size_t fake_stream_waiting(const struct fake_stream *stream)
+{
+    return stream->conn.output_len - stream->conn.seen;
+}
+
+void fake_stream_close(struct fake_stream *stream)
+{
+    end(&stream->conn, "closed by the peer");
+}
+
+bool fake_stream_is_closed(const struct fake_stream *stream)
+{
+    return !stream->conn.is_open;
+}
+
+bool fake_stream_is_paused(const struct fake_stream *stream)
+{
+    return stream->conn.is_paused;
+}
+
+void fake_stream_stop_reading(struct fake_stream *stream, bool stop)
+{
+    struct conn *conn = &stream->conn;
+    bool was_stopped = conn->is_stopped;
+    conn->is_stopped = stop;
+    if (was_stopped && !stop && conn->is_open) {
+        conn->listener->handler->on_drained(conn->context, conn);
+        pump(conn);
+    }
+}
+
+void fake_streams_free(void)
+{
+    while (conns != NULL) {
+        struct conn *conn = conns;
+        conns = conn->next;
+        assert_false(conn->is_open);
+        free((struct fake_stream *)(void *)conn);
+    }
+}

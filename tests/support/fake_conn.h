@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections of the fake network: same symbols as net/conn.h. A test connects,
+ * sends bytes in pieces of its choice, and looks at what came back.
+ *
+ *     struct fake_stream *client = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+ *     fake_stream_expect(client, "?? e1 ...");      the proxy's CSM
+ *     fake_stream_send(client, "00 e1");            ours
+ */
+#ifndef CRIPROXY_FAKE_CONN_H
+#define CRIPROXY_FAKE_CONN_H
+
+#include "net/conn.h"
+
+struct fake_stream;
+
+/** To the listener of that kind; NULL where it refuses. Freed by fake_streams_free(). */
+struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from);
+
+/** Bytes arrive, in one piece. On WebSockets: one message. */
+void fake_stream_send(struct fake_stream *stream, const char *hex);
+
+/** The same, one byte at a time. */
+void fake_stream_send_slowly(struct fake_stream *stream, const char *hex);
+
+/**
+ * What has come back and was not looked at yet begins with @p pattern: hex with
+ * '?' for any nibble; those bytes count as looked at.
+ */
+void fake_stream_expect(struct fake_stream *stream, const char *pattern);
+
+/** Bytes that have come back and were not looked at yet. */
+size_t fake_stream_waiting(const struct fake_stream *stream);
+
+/** The peer closes the connection. */
+void fake_stream_close(struct fake_stream *stream);
+
+/** Whether the proxy has closed it. */
+bool fake_stream_is_closed(const struct fake_stream *stream);
+bool fake_stream_is_paused(const struct fake_stream *stream);
+
+/** From now on nothing is taken from the proxy: conn_send() says that it is too much. */
+void fake_stream_stop_reading(struct fake_stream *stream, bool stop);
+
+/** After the engine has gone. */
+void fake_streams_free(void);
+
+#endif
