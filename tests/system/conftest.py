@@ -37,6 +37,8 @@ def addresses_of_localhost():
     return tuple(host for host in hosts if ":" not in host or has_ipv6())
 
 
+UNHURRIED = ("--set", "proxy.ack-delay=1500ms")
+
 LOOPBACK = ("127.0.0.1", "::1") if has_ipv6() else ("127.0.0.1",)
 LOCALHOST = addresses_of_localhost()
 
@@ -75,8 +77,9 @@ def start_proxy():
 
 @pytest.fixture(scope="module")
 def proxy():
-    """One proxy with the default settings, for all tests of a file."""
-    running = Proxy(listen=LOOPBACK)
+    """One proxy for all tests of a file: the default settings, but no hurry with
+    acknowledgements, so that on a loaded machine too an answer rides on them."""
+    running = Proxy(*UNHURRIED, listen=LOOPBACK)
     yield running
     running.stop_cleanly()
 
@@ -84,7 +87,7 @@ def proxy():
 @pytest.fixture(scope="module")
 def plain_proxy():
     """As `proxy`, without Hop-Limit insertion: what CONFORMANCE appendix B assumes."""
-    running = Proxy("--set", "proxy.hop-limit=no", listen=LOOPBACK)
+    running = Proxy(*UNHURRIED, "--set", "proxy.hop-limit=no", listen=LOOPBACK)
     yield running
     running.stop_cleanly()
 
