@@ -224,6 +224,9 @@ void forward_settle(struct engine *engine, struct exchange *exchange, bool is_su
     }
     exchange->is_outstanding = false;
     window_on_end(&origin->window);
+    if (is_success) {
+        window_on_answer(&origin->window);
+    }
     /* An answer to something sent twice says nothing about the time (Karn). */
     if (is_success && exchange->retransmit_count == 0) {
         window_on_success(&origin->window, (uint32_t)(engine_now_ms(engine) - exchange->sent_ms));

@@ -8,6 +8,7 @@ void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max)
     *window = (struct window){
         .size_x256 = nstart * ONE,
         .threshold_x256 = nstart_max * ONE,
+        .start_x256 = nstart * ONE,
         .max_x256 = nstart_max * ONE,
     };
 }
@@ -68,6 +69,14 @@ void window_on_success(struct window *window, uint32_t rtt_ms)
     }
     if (window->size_x256 > window->max_x256) {
         window->size_x256 = window->max_x256;
+    }
+}
+
+void window_on_answer(struct window *window)
+{
+    uint32_t least = window->start_x256 < window->max_x256 ? window->start_x256 : window->max_x256;
+    if (window->size_x256 < least) {
+        window->size_x256 = least;
     }
 }
 

@@ -7,6 +7,11 @@
  * went out under the old window. A loss shows only when a time-out passes, 2 to 3 s
  * later, and those of one flight not at the same time (ACK_RANDOM_FACTOR).
  *
+ * It goes below nstart only while the origin server is silent: one that answers is
+ * no dead one that has to be probed with care. Where many datagrams get lost for
+ * other reasons than congestion, as on radio, a window of 1 would be shut for
+ * seconds by each lost one, and what waits for it would be refused.
+ *
  * Pure arithmetic: time comes as an argument.
  */
 #ifndef CRIPROXY_WINDOW_H
@@ -18,6 +23,7 @@
 struct window {
     uint32_t size_x256;      /* in 256ths of an interaction */
     uint32_t threshold_x256; /* slow start up to here */
+    uint32_t start_x256;     /* what an origin server that answers is given at least */
     uint32_t max_x256;
     uint32_t outstanding;
     uint32_t srtt_ms_x8; /* smoothed round-trip time (RFC 6298); 0: not measured */
@@ -44,6 +50,9 @@ void window_on_end(struct window *window);
  * @param rtt_ms since it was sent.
  */
 void window_on_success(struct window *window, uint32_t rtt_ms);
+
+/** It has answered at all: perhaps late, or to a retransmission. */
+void window_on_answer(struct window *window);
 
 /** What was sent at @p sent_ms went unanswered. @return whether the window was halved for it. */
 bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms);

@@ -138,6 +138,36 @@ static void test_never_below_one(void **state)
     assert_int_equal(fill(&window), 1);
 }
 
+/* One that answers, however late, is given what it may be asked at first. */
+static void test_below_nstart_only_while_silent(void **state)
+{
+    (void)state;
+    struct window window;
+    window_init(&window, 4, 256);
+    for (uint64_t i = 1; i < 5; i++) {
+        window_on_loss(&window, i * 100000, i * 100000 + 2000);
+    }
+    assert_int_equal(size_of(&window), 1);
+    window_on_answer(&window);
+    assert_int_equal(size_of(&window), 4);
+    round_trip(&window, 50);
+    assert_true(size_of(&window) < 8); /* the loss is not forgotten: slow growth */
+    window_limit(&window, 2);
+    window_on_answer(&window);
+    assert_int_equal(size_of(&window), 2);
+}
+
+/* It never shrinks a window. */
+static void test_answers_do_not_shrink(void **state)
+{
+    (void)state;
+    struct window window;
+    window_init(&window, 4, 256);
+    round_trip(&window, 50);
+    window_on_answer(&window);
+    assert_int_equal(size_of(&window), 8);
+}
+
 /* Past the size of the last loss it grows by one a round trip, not by one an answer. */
 static void test_grows_slowly_after_a_loss(void **state)
 {
@@ -224,6 +254,8 @@ int main(void)
         cmocka_unit_test(test_loss_halves_once_for_one_flight),
         cmocka_unit_test(test_loss_of_what_was_sent_after_the_halving_is_news),
         cmocka_unit_test(test_never_below_one),
+        cmocka_unit_test(test_below_nstart_only_while_silent),
+        cmocka_unit_test(test_answers_do_not_shrink),
         cmocka_unit_test(test_grows_slowly_after_a_loss),
         cmocka_unit_test(test_recovers_even_from_the_largest_window),
         cmocka_unit_test(test_reload_shrinks_at_once_and_grows_by_answers),
