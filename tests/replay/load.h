@@ -37,6 +37,7 @@ struct load_request {
     uint8_t code;                /* of the answer; 0: the client gave up */
     uint32_t max_age_s;          /* of the answer; UINT32_MAX: none */
     struct load_count asks;      /* client to proxy */
+    struct load_count acks;      /* proxy to client, empty ones */
     struct load_count answers;   /* proxy to client */
     struct load_count upstream;  /* proxy to origin server */
     struct load_count replies;   /* origin server to proxy */
