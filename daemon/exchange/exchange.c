@@ -64,6 +64,7 @@ void exchange_leave_all(struct engine *engine, struct peer *peer)
 void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
 {
     const struct leg *leg = &exchange->leg;
+    metric_add(&engine->metrics.ended[exchange->reason], 1);
     if (leg->kind == LEG_DATAGRAM) {
         reply_remember(engine, leg, answer);
     }
@@ -91,6 +92,7 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
         return;
     }
     forward_release(engine, exchange);
+    exchange->reason = reason;
     trace_ended(engine, exchange, reason, code);
     reply_reason_to_exchange(engine, exchange, reason, text);
 }
@@ -98,14 +100,20 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
 void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason)
 {
     forward_release(engine, exchange);
+    exchange->reason = reason;
     trace_ended(engine, exchange, reason, 0);
-    exchange_finish(engine, exchange, (struct bytes){0});
+    reply_nothing(engine, exchange);
 }
 
 void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
                      const struct reply *reply)
 {
+    if (!reply_fits(engine, &exchange->leg, reply)) {
+        exchange_end(engine, exchange, REASON_response_too_large, NULL); /* ERR-17 */
+        return;
+    }
     forward_release(engine, exchange);
+    exchange->reason = reason;
     trace_ended(engine, exchange, reason, reply->code);
     reply_to_exchange(engine, exchange, reply);
 }

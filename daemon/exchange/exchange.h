@@ -36,7 +36,8 @@ enum exchange_state {
 struct exchange {
     uint32_t slot;
     enum exchange_state state;
-    uint64_t id; /* for people: counts up */
+    enum reason reason; /* why it ended: counted when it is over for the client too */
+    uint64_t id;        /* for people: counts up */
     struct leg leg;
     struct hash_node by_request; /* client and message id */
     struct hash_node by_token;   /* client and token */
@@ -61,6 +62,7 @@ struct exchange {
     bool is_confirmable;                              /* towards the origin server */
     bool is_queued;
     bool is_outstanding;                /* counted in the origin's window */
+    bool has_malformed;                 /* the origin server sent what could not be read */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
     struct address candidates[4];
 
@@ -132,7 +134,7 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
 void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
                      const struct reply *reply);
 
-/** As exchange_end(), without any answer. */
+/** As exchange_end(), without any answer; also for a separate answer under delivery. */
 void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason);
 
 /**

@@ -62,6 +62,15 @@ static struct reply reply_of(enum reason reason, const char *text)
     };
 }
 
+bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
+{
+    size_t capacity = (size_t)engine->config->limits_datagram_bytes;
+    /* Leaving options out never makes the rest longer. */
+    size_t at_most = EMPTY_LEN + 2 + leg->token.len + reply->options.len + 1 + reply->payload.len;
+    return leg->kind != LEG_DATAGRAM || at_most <= capacity ||
+           encode(engine->scratch, capacity, MESSAGE_CON, 0, leg, reply).len > 0;
+}
+
 bool reply_is_unwanted(const struct leg *leg, uint8_t code)
 {
     return (leg->unwanted & 1u << (CODE_CLASS(code) - 1)) != 0; /* RFC 7967 section 2.1 */
@@ -147,9 +156,8 @@ static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
-    if (exchange->retransmit_count == engine->coap->max_retransmit) {
-        metric_add(&engine->metrics.ended[REASON_client_unreachable], 1);
-        finish_acknowledged(engine, exchange);
+    if (exchange->retransmit_count >= engine->coap->max_retransmit) {
+        exchange_drop(engine, exchange, REASON_client_unreachable);
         return;
     }
     exchange->retransmit_count++;
@@ -189,13 +197,15 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     uint16_t mid;
     if (!mid_space_take(&leg->client->mids, now_ms, engine->coap->exchange_lifetime, &mid)) {
         metric_add(&engine->metrics.message_ids_exhausted, 1);
+        exchange->reason = REASON_proxy_busy;
         finish_acknowledged(engine, exchange);
         return;
     }
     struct bytes datagram = encode_separate(engine, exchange, mid, reply);
-    if (datagram.len == 0) {
-        struct reply too_large = reply_of(REASON_response_too_large, NULL);
-        datagram = encode_separate(engine, exchange, mid, &too_large);
+    if (datagram.len == 0) { /* no memory to keep it in: see reply_fits() */
+        struct reply busy = reply_of(REASON_proxy_busy, NULL);
+        exchange->reason = REASON_proxy_busy;
+        datagram = encode_separate(engine, exchange, mid, &busy);
     }
     if (datagram.len == 0) { /* a token as long as the buffer: nothing can be said */
         finish_acknowledged(engine, exchange);
@@ -238,10 +248,24 @@ void reply_acknowledge(struct engine *engine, struct exchange *exchange)
     reply_empty(leg->listener, &leg->path, MESSAGE_ACK, leg->mid);
 }
 
+void reply_nothing(struct engine *engine, struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    if (!leg->confirmable) {
+        exchange_finish(engine, exchange, (struct bytes){0});
+        return;
+    }
+    if (!leg->acknowledged) {
+        reply_acknowledge(engine, exchange);
+    }
+    finish_acknowledged(engine, exchange);
+}
+
 void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)
 {
     if (is_reset) {
-        metric_add(&engine->metrics.ended[REASON_client_reset], 1);
+        exchange_drop(engine, exchange, REASON_client_reset);
+    } else {
+        finish_acknowledged(engine, exchange);
     }
-    finish_acknowledged(engine, exchange);
 }

@@ -40,6 +40,15 @@ void reply_to_exchange(struct engine *engine, struct exchange *exchange, const s
 void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
                               const char *text);
 
+/**
+ * End the exchange without an answer; a confirmable request is acknowledged all the
+ * same (RFC 7252 section 4.2).
+ */
+void reply_nothing(struct engine *engine, struct exchange *exchange);
+
+/** Whether @p reply, with the client's token, fits into a datagram; true for streams. */
+bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply);
+
 /** Send the empty ACK that is due (or asked for by a repeated request). */
 void reply_acknowledge(struct engine *engine, struct exchange *exchange);
 

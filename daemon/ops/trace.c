@@ -34,11 +34,6 @@ static bool wants_access(const struct engine *engine, enum reason reason)
     return access == LOG_ACCESS_ON || (access == LOG_ACCESS_ERRORS && is_error);
 }
 
-static void count(struct engine *engine, enum reason reason)
-{
-    metric_add(&engine->metrics.ended[reason], 1);
-}
-
 /*
  * While a separate answer is delivered it has the memory that the target was in;
  * the request has been logged before, with its target.
@@ -104,7 +99,6 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
 void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
                  uint8_t code)
 {
-    count(engine, reason);
     if (wants_access(engine, reason) && !has_target(exchange)) {
         access_delivery(engine, exchange, reason);
     } else if (wants_access(engine, reason)) {
@@ -121,7 +115,7 @@ void trace_refused(struct engine *engine, const struct leg *leg, const struct me
     char client[ADDRESS_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
     const struct reason_row *row = reason_row(problem->reason);
     uint8_t code = problem->reason == REASON_local ? CODE(2, 5) : row->code;
-    count(engine, problem->reason);
+    metric_add(&engine->metrics.ended[problem->reason], 1);
     if (wants_access(engine, problem->reason)) {
         log_access(row->name, "client=%s code=%s why=%s", address_format(&leg->path.remote, client),
                    code_text(code, shown),

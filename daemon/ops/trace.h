@@ -12,7 +12,10 @@
 
 struct engine;
 
-/** An exchange ended for @p reason; the client is given @p code (0: nothing). */
+/**
+ * An exchange ended for @p reason; the client is given @p code (0: nothing). It is
+ * counted by exchange_finish(): the delivery of its answer may still fail.
+ */
 void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
                  uint8_t code);
 

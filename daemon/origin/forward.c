@@ -110,7 +110,9 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
     bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||
                    exchange->retransmit_count >= exchange->target.scheme->max_retransmit;
     if (is_over) {
-        exchange_end(engine, exchange, REASON_origin_timeout, NULL);
+        /* Something came, but nothing that could be read (ERR-11). */
+        exchange_end(engine, exchange,
+                     exchange->has_malformed ? REASON_origin_invalid : REASON_origin_timeout, NULL);
         return;
     }
     retransmit(engine, exchange, now_ms);

@@ -166,6 +166,24 @@ static void on_separate(struct port *port, const struct datagram *datagram,
     }
 }
 
+/*
+ * What cannot be read is dropped: it may have been damaged on the way, and a good one
+ * may follow. If none does, the acknowledgement tells whose request it was (ERR-11).
+ */
+static void on_malformed(struct port *port, const struct address *remote,
+                         const struct message *message)
+{
+    metric_add(&port->engine->metrics.upstream_malformed, 1);
+    struct exchange *exchange =
+        message->type == MESSAGE_ACK ? by_mid(port, remote, message->mid) : NULL;
+    if (exchange != NULL) {
+        exchange->has_malformed = true;
+    }
+    if (message->type == MESSAGE_CON) {
+        send_empty(port, remote, MESSAGE_RST, message->mid);
+    }
+}
+
 static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
 {
     (void)socket;
@@ -182,11 +200,11 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
         on_verdict(port, datagram, &message);
     } else if (error == MESSAGE_OK && message_is_response(&message)) {
         on_separate(port, datagram, &message);
+    } else if (error != MESSAGE_OK) {
+        on_malformed(port, &datagram->path.remote, &message);
     } else {
-        /* A format error, a ping, or a request: nobody here serves it. */
-        metric_add(error == MESSAGE_OK ? &engine->metrics.upstream_unmatched
-                                       : &engine->metrics.upstream_malformed,
-                   1);
+        /* A ping, or a request: nobody here serves it. */
+        metric_add(&engine->metrics.upstream_unmatched, 1);
         if (message.type == MESSAGE_CON) {
             send_empty(port, &datagram->path.remote, MESSAGE_RST, message.mid);
         }

@@ -256,8 +256,11 @@ static void test_queue_deadline_gives_503(void **state)
     fake_peer_expect(replay.client, "60 00 0002", NULL);
     expect_busy("41 a3 MID a2 ...", 5000);
     assert_int_equal(fake_net_now_ms() - start_ms, 5000);
+    fake_net_run(0); /* the client's ACK */
     assert_int_equal(replay_ended(&replay, REASON_origin_busy), 1);
     fake_peer_reply(replay.origin, &first, "4T 45 7777 TOKEN ff 31");
+    fake_peer_expect(replay.client, "41 45 MID ?? ff 31", &first);
+    fake_peer_reply(replay.client, &first, "60 00 MID");
     fake_net_run(10);
     assert_int_equal(replay_ended(&replay, REASON_answered), 1);
     fake_net_run(300000);

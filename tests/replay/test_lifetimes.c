@@ -30,6 +30,12 @@ static void reload(struct replay *replay, const char *const *sets, size_t count)
 
 /* --- reload ------------------------------------------------------------- */
 
+static void acknowledge(void *context, struct fake_peer *peer, const struct fake_datagram *datagram)
+{
+    (void)context;
+    fake_peer_reply(peer, datagram, "60 00 MID");
+}
+
 /* Each state that a request can be in, over a reload: it goes on, by the new rules. */
 static void test_requests_outlive_their_snapshot(void **state)
 {
@@ -69,6 +75,7 @@ static void test_requests_outlive_their_snapshot(void **state)
     fake_peer_expect(replay.client, "41 45 MID a2 ff 32", &answered);
     fake_peer_reply(replay.client, &answered, "60 00 MID");
     /* One retransmission each, as the new snapshot has it, and no more. */
+    fake_peer_on_datagram(replay.client, acknowledge, NULL);
     fake_net_run(60000);
     unsigned count = 0;
     while (fake_peer_take(replay.origin, &request)) {

@@ -218,6 +218,7 @@ static void test_equal_tokens_do_not_mix(void **state)
     fake_peer_reply(replay->origin, &first, "6T 45 MID TOKEN ff 78");
     fake_peer_reply(replay->origin, &third, "6T 45 MID TOKEN ff 7a");
     fake_peer_reply(replay->origin, &second, "6T 45 MID TOKEN ff 79");
+    fake_peer_expect(replay->client, "60 00 0001", NULL); /* replaced, but still a CON */
     fake_peer_expect(replay->client, "61 45 0002 aa ff 7a", NULL);
     fake_peer_expect(other, "61 45 0001 aa ff 79", NULL);
     fake_peer_expect_nothing_within(replay->client, 1000);
