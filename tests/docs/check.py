@@ -3,8 +3,8 @@
 """Checks that documentation is true.
 
 check.py output PROGRAM FILE   the program writes exactly what the file holds
-check.py pages ROOT TOOL       cri.1 and libcri.3 name everything there is, and what
-                               cri.1 shows happens
+check.py pages ROOT TOOL MAN   cri.1 and libcri.3 name everything there is, what cri.1
+                               shows happens, and each header has its page in MAN
 """
 import os
 import re
@@ -71,15 +71,34 @@ def check_tool_page(root, tool):
     yield from check_session(page, tool)
 
 
-def check_library_page(root):
+def functions_of(header):
+    for declaration in re.findall(r"CRI_API(?!\s*__)([^;{}]*?)\(", header):
+        yield declaration.split()[-1].lstrip("*")
+
+
+def check_header_page(name, header, folder):
+    """The page made from a header has each function with its parameters described."""
+    page = read(folder, f"cri_{name.removesuffix('.h')}.3")
+    for function in functions_of(header):
+        prototype = re.search(rf"^\.Fo {function}\n((?:\.Fa [^\n]*\n)*)\.Fc", page, re.M)
+        section = re.search(rf"^\.Ss {function}\n(.*?)(?=^\.S[sh])", page, re.S | re.M)
+        if prototype is None or section is None or len(section.group(1)) < 20:
+            yield f"the page of {name} does not describe {function}()"
+            continue
+        for tag in re.findall(r"^\.It Fa (\w+)", section.group(1), re.M):
+            if not re.search(rf"\b{tag}\b", prototype.group(1)):
+                yield f"the page of {name}: {function}() has no parameter {tag}"
+
+
+def check_library_page(root, folder):
     page = read(root, "docs/man/libcri.3")
     headers = os.path.join(root, "lib/include/cri")
     for name in sorted(os.listdir(headers)):
         text = read(headers, name)
         if f".In cri/{name}" not in page:
             yield f"libcri.3 does not name cri/{name}"
-        for declaration in re.findall(r"CRI_API(?!\s*__)([^;{}]*?)\(", text):
-            function = declaration.split()[-1].lstrip("*")
+        yield from check_header_page(name, text, folder)
+        for function in functions_of(text):
             if not re.search(rf"\b{function}\b", page):
                 yield f"libcri.3 does not name {function}()"
     for error in re.findall(r"X\(((?:OK|ERR_)[A-Z0-9_]*),", read(headers, "error.h")):
@@ -99,7 +118,7 @@ def main():
         problems = list(check_output(sys.argv[2], sys.argv[3]))
     else:
         problems = [*check_tool_page(sys.argv[2], sys.argv[3]),
-                    *check_library_page(sys.argv[2])]
+                    *check_library_page(sys.argv[2], sys.argv[4])]
     for problem in problems:
         print(problem)
     return 1 if problems else 0
