@@ -51,6 +51,7 @@ static void on_request(struct engine *engine, struct listener *listener,
         .client = client,
         .path = datagram->path,
         .mid = message->mid,
+        .received_ms = engine_now_ms(engine),
         .confirmable = message->type == MESSAGE_CON,
     };
     if (is_duplicate(engine, &leg)) {

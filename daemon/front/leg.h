@@ -34,6 +34,7 @@ struct leg {
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
     struct bytes token;   /* in the message at first, in the exchange's memory later */
     uint16_t mid;
+    uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;
     bool acknowledged; /* an empty ACK has left: the answer must be separate (MSG-19) */
     bool is_safe;      /* the method is: GET or FETCH */

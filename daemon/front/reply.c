@@ -113,10 +113,15 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
 
 void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer)
 {
+    uint64_t now_ms = engine_now_ms(engine), age_ms = now_ms - leg->received_ms;
+    uint32_t lifetime_ms =
+        leg->confirmable ? engine->coap->exchange_lifetime : engine->coap->non_lifetime;
+    if (age_ms >= lifetime_ms) {
+        return; /* the message id is free for another request */
+    }
     dedup_add(&engine->dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
-              key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer,
-              engine_now_ms(engine),
-              leg->confirmable ? engine->coap->exchange_lifetime : engine->coap->non_lifetime);
+              key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer, now_ms,
+              lifetime_ms - (uint32_t)age_ms);
 }
 
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)

@@ -97,6 +97,31 @@ static void test_message_id_is_new_again_after_its_lifetime(void **state)
     }
 }
 
+/* The lifetime runs from when the request came, however long its answer took. */
+static void test_lifetime_of_a_message_id_begins_with_the_request(void **state)
+{
+    struct replay *replay = *state;
+    struct fake_datagram request, answer;
+    uint64_t start_ms = fake_net_now_ms();
+    replay_ask(replay, GET_X);
+    fake_peer_expect(replay->origin, UPSTREAM_X, &request);
+    fake_peer_reply(replay->origin, &request, "60 00 MID");
+    fake_net_run(90000);
+    fake_peer_reply(replay->origin, &request, "5T 45 7777 TOKEN ff 31");
+    fake_peer_expect(replay->client, "60 00 0001", NULL);
+    fake_peer_expect(replay->client, "41 45 MID aa ff 31", &answer);
+    fake_peer_reply(replay->client, &answer, "60 00 MID");
+    fake_net_run(246000 - (fake_net_now_ms() - start_ms));
+    replay_ask(replay, GET_X); /* still the same request */
+    fake_peer_expect(replay->client, "60 00 0001", NULL);
+    fake_peer_expect_nothing(replay->origin);
+    fake_net_run(2500);
+    replay_ask(replay, "41010001bbd8de8320816168816179"); /* another one */
+    fake_peer_expect(replay->origin, "48 01 MID TOKEN 31688179", &request);
+    fake_peer_reply(replay->origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_expect(replay->client, "61 45 0001 bb ff 32", NULL);
+}
+
 /* --- requests of clients ------------------------------------------------ */
 
 static void test_repeated_con_while_waiting_gets_an_empty_ack(void **state)
@@ -471,6 +496,7 @@ int main(void)
         TEST(test_silent_origin_is_asked_five_times_then_504),
         TEST(test_repeated_con_is_done_once),
         TEST(test_message_id_is_new_again_after_its_lifetime),
+        TEST(test_lifetime_of_a_message_id_begins_with_the_request),
         TEST(test_repeated_con_while_waiting_gets_an_empty_ack),
         TEST(test_late_answer_becomes_separate),
         TEST(test_separate_answer_that_is_not_acknowledged_ends),
