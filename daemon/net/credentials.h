@@ -18,14 +18,21 @@ struct credentials_options {
     const char *key_file;         /* PEM, or NULL */
     const char *client_ca_file;   /* PEM: client certificates are asked for and checked; or NULL */
     bool require_client_certificate;
-    const char *psk_file; /* lines of identity:hex-key, '#' comments; or NULL */
+    const char *psk_file;    /* lines of identity:hex-key, '#' comments; or NULL */
+    const char *keylog_file; /* labs only: secrets in NSS format are added to it; or NULL */
 };
+
+/* Keys of one file; each takes some 250 bytes. */
+#define PSK_COUNT_MAX 1000000
 
 /* Longest PSK identity and key that is taken (RFC 4279 asks for 128 and 64). */
 #define PSK_IDENTITY_MAX 128
 #define PSK_KEY_MAX 64
 
 /**
+ * A certificate needs its key, and there has to be a certificate or a PSK file:
+ * else nobody could connect.
+ *
  * @param ret_error what is wrong, with file and line: "FILE:LINE: ...".
  * @return NULL on error. Count 1; credentials_release() frees.
  */

@@ -21,31 +21,46 @@ struct dtls_session;
 struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */
-    uint32_t sessions_max, handshakes_max;
-    uint32_t handshake_ms, idle_ms;
+    uint32_t sessions_max;           /* established ones */
+    uint32_t handshakes_max;         /* besides */
+    uint32_t handshake_ms;           /* a handshake that takes longer is given up */
+    uint32_t idle_ms;                /* 0: idle sessions end only when room is needed */
 };
 
 struct dtls_handler {
     /*
      * A decrypted datagram of an established session: CoAP, borrowed. The answer
-     * goes through dtls_send() on the same session.
+     * goes through dtls_send() on the same session, at once or later.
      */
     void (*on_datagram)(void *context, struct dtls_session *session,
                         const struct datagram *datagram);
-    /* The session is gone after this call; @p why is a static text for the log. */
+    /*
+     * The session is gone after this call; @p why is a static text for the log.
+     * For sessions that were established only: of others nobody was told. Comes
+     * from dtls_turn() or dtls_close_listener(), never from inside another call.
+     */
     void (*on_close)(void *context, struct dtls_session *session, const char *why);
 };
 
+/* The listener's thread writes them, others may read. */
 struct dtls_counters {
-    uint64_t handshakes, resumptions, handshake_failures, handshake_timeouts;
-    uint64_t hellos_without_cookie, sessions, sessions_evicted, records_dropped;
+    _Atomic uint64_t handshakes;  /* finished, resumptions included */
+    _Atomic uint64_t resumptions; /* those without a key exchange */
+    _Atomic uint64_t handshake_failures, handshake_timeouts;
+    _Atomic uint64_t handshakes_evicted;    /* ended for newer ones */
+    _Atomic uint64_t hellos_without_cookie; /* answered, and forgotten */
+    _Atomic uint64_t sessions;              /* established now */
+    _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
+    _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
+    _Atomic uint64_t sends_dropped;
 };
 
+/** @return 0 or -errno. @p handler and @p context are borrowed. */
 int dtls_listen(struct loop *loop, const struct dtls_options *options,
                 const struct dtls_handler *handler, void *context,
                 struct dtls_listener **ret_listener);
 
-/** close_notify on every session. Takes NULL. */
+/** close_notify and on_close for every session. Takes NULL. Not from inside on_datagram. */
 void dtls_close_listener(struct dtls_listener *listener);
 
 /** For sessions from now on. */

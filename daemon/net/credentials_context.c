@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The two OpenSSL contexts of the credentials: which versions, suites and
+ * checks, and the callbacks a handshake makes.
+ *
+ * Ticket keys are the context's own, made with it: whoever resumes has shaken
+ * hands under the same credentials, and a reload ends that.
+ */
+#include "net/credentials_internal.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Forward secrecy first, long tags before short ones; the last of each kind is
+ * what RFC 7252 section 9.1.3 makes mandatory (SEC-4, SEC-5). AEAD only.
+ */
+#define SUITES                                                                                     \
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"   \
+    "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305:"         \
+    "ECDHE-ECDSA-AES128-CCM:ECDHE-ECDSA-AES128-CCM8:"                                              \
+    "ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384:"                     \
+    "PSK-CHACHA20-POLY1305:PSK-AES128-CCM:PSK-AES128-CCM8"
+
+/* 112 bits for everything but the two suites of allow_short_tags(). */
+#define SECURITY_LEVEL 2
+
+/* A ticket's life: what a client that sleeps for a day gains, an expired certificate may abuse. */
+#define TICKET_SECONDS 86400
+
+#define CLIENT_CHAIN_MAX 6
+
+/* ---- callbacks; they come from whatever thread shakes hands ---- */
+
+static const struct credentials *credentials_of(const SSL *ssl)
+{
+    return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+}
+
+static unsigned on_psk(SSL *ssl, const char *identity, unsigned char *key, unsigned capacity)
+{
+    struct tls_peer *peer = SSL_get_app_data(ssl);
+    uint8_t found[PSK_KEY_MAX];
+    size_t len = 0;
+
+    bool known = psk_table_find(credentials_of(ssl)->psks, identity, found, &len);
+    if (peer != NULL) {
+        peer->psk_asked = true;
+        peer->psk_unknown = !known;
+    }
+    if (len > capacity) {
+        len = 0;
+    }
+    memcpy(key, found, len);
+    OPENSSL_cleanse(found, sizeof found);
+    return (unsigned)len;
+}
+
+/* So that the name is acknowledged and stays in the session; there is one certificate for all. */
+static int on_server_name(SSL *ssl, int *ret_alert, void *context)
+{
+    (void)ssl;
+    (void)ret_alert;
+    (void)context;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static void on_keylog(const SSL *ssl, const char *line)
+{
+    char text[512];
+    int len = snprintf(text, sizeof text, "%s\n", line);
+
+    if (len > 0 && (size_t)len < sizeof text) {
+        ssize_t written = write(credentials_of(ssl)->keylog_fd, text, (size_t)len);
+        (void)written; /* a lab's loss */
+    }
+    OPENSSL_cleanse(text, sizeof text);
+}
+
+/* A daemon has nobody to ask; without this OpenSSL would, on the terminal. */
+static int on_passphrase(char *buffer, int capacity, int writing, void *context)
+{
+    (void)buffer;
+    (void)capacity;
+    (void)writing;
+    (void)context;
+    return -1;
+}
+
+/*
+ * OpenSSL counts a tag of 8 bytes as 64 bits of strength. These suites are
+ * mandatory for CoAP and no reason to lower the level for everything (SEC-6).
+ */
+static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operation, int bits,
+                            int nid, void *other, void *extra)
+{
+    const struct credentials *credentials = extra;
+
+    if (operation == SSL_SECOP_CIPHER_SUPPORTED || operation == SSL_SECOP_CIPHER_SHARED ||
+        operation == SSL_SECOP_CIPHER_CHECK) {
+        const SSL_CIPHER *cipher = other;
+        uint16_t id = SSL_CIPHER_get_protocol_id(cipher);
+        if (id == 0xC0A8 || id == 0xC0AE) { /* PSK_, ECDHE_ECDSA_WITH_AES_128_CCM_8 */
+            return 1;
+        }
+    }
+    return credentials->preset_security(ssl, context, operation, bits, nid, other, NULL);
+}
+
+/* ---- set-up ---- */
+
+/* @return false, with OpenSSL's words for what went wrong. */
+static bool fail_openssl(const struct error_text *error, const char *place)
+{
+    unsigned long code = ERR_peek_last_error();
+    const char *what = ERR_reason_error_string(code);
+
+    if (ERR_SYSTEM_ERROR(code)) {
+        what = strerror(ERR_GET_REASON(code));
+    }
+    ERR_clear_error();
+    return credentials_fail(error, place, what == NULL ? "not usable" : what);
+}
+
+static bool use_certificate(SSL_CTX *context, const struct credentials_options *options,
+                            const struct error_text *error)
+{
+    if (SSL_CTX_use_certificate_chain_file(context, options->certificate_file) != 1) {
+        return fail_openssl(error, options->certificate_file);
+    }
+    if (SSL_CTX_use_PrivateKey_file(context, options->key_file, SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context) != 1) {
+        return fail_openssl(error, options->key_file);
+    }
+    return true;
+}
+
+static bool use_client_ca(SSL_CTX *context, const struct credentials_options *options,
+                          const struct error_text *error)
+{
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(options->client_ca_file);
+    int mode = SSL_VERIFY_PEER;
+
+    if (names == NULL || SSL_CTX_load_verify_file(context, options->client_ca_file) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return fail_openssl(error, options->client_ca_file);
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    if (options->require_client_certificate) {
+        mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+    }
+    SSL_CTX_set_verify(context, mode, NULL);
+    SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX);
+    return true;
+}
+
+static bool set_strength(SSL_CTX *context, struct credentials *credentials)
+{
+    credentials->preset_security = SSL_CTX_get_security_callback(context);
+    SSL_CTX_set_security_level(context, SECURITY_LEVEL);
+    SSL_CTX_set0_security_ex_data(context, credentials);
+    SSL_CTX_set_security_callback(context, allow_short_tags);
+    /* P-256 with SHA-256 is RFC 7252's; the others are for peers with more choice. */
+    return SSL_CTX_set_cipher_list(context, SUITES) == 1 &&
+           SSL_CTX_set1_groups_list(context, "P-256:X25519:P-384") == 1 &&
+           SSL_CTX_set1_sigalgs_list(context, "ECDSA+SHA256:ECDSA+SHA384:ed25519:RSA-PSS+SHA256:"
+                                              "RSA-PSS+SHA384:RSA+SHA256:RSA+SHA384") == 1;
+}
+
+static void set_modes(SSL_CTX *context, struct credentials *credentials)
+{
+    /* No early data is OpenSSL's preset (SEC-17). The MTU is ours to say: no socket is asked. */
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_QUERY_MTU |
+                                     SSL_OP_PRIORITIZE_CHACHA);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets, not memory */
+    SSL_CTX_set_timeout(context, TICKET_SECONDS);
+    SSL_CTX_set_app_data(context, credentials);
+    SSL_CTX_set_default_passwd_cb(context, on_passphrase);
+    SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
+    if (credentials->psks != NULL) {
+        SSL_CTX_set_psk_server_callback(context, on_psk);
+    }
+    if (credentials->keylog_fd >= 0) {
+        SSL_CTX_set_keylog_callback(context, on_keylog);
+    }
+}
+
+static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *method, int version,
+                             const struct credentials_options *options,
+                             const struct error_text *error)
+{
+    static const unsigned char resumable[] = "criproxy";
+    SSL_CTX *context = SSL_CTX_new(method);
+
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, version) != 1 ||
+        !set_strength(context, credentials) ||
+        SSL_CTX_set_session_id_context(context, resumable, sizeof resumable - 1) != 1) {
+        (void)fail_openssl(error, "tls");
+        goto fail;
+    }
+    set_modes(context, credentials);
+    if (options->certificate_file != NULL && !use_certificate(context, options, error)) {
+        goto fail;
+    }
+    if (options->client_ca_file != NULL && !use_client_ca(context, options, error)) {
+        goto fail;
+    }
+    return context;
+
+fail:
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+bool credentials_make_contexts(struct credentials *credentials,
+                               const struct credentials_options *options,
+                               const struct error_text *error)
+{
+    credentials->dtls =
+        make_context(credentials, DTLS_server_method(), DTLS1_2_VERSION, options, error);
+    if (credentials->dtls == NULL) {
+        return false;
+    }
+    SSL_CTX_set_cookie_generate_cb(credentials->dtls, dtls_on_cookie_generate);
+    SSL_CTX_set_cookie_verify_cb(credentials->dtls, dtls_on_cookie_verify);
+    credentials->tls =
+        make_context(credentials, TLS_server_method(), TLS1_2_VERSION, options, error);
+    return credentials->tls != NULL;
+}

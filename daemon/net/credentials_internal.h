@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by credentials*.c. */
+#ifndef CRIPROXY_CREDENTIALS_INTERNAL_H
+#define CRIPROXY_CREDENTIALS_INTERNAL_H
+
+#include "net/credentials.h"
+#include "net/tls.h"
+
+#include <stdatomic.h>
+
+struct psk_table;
+
+typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
+                           void *other, void *extra);
+
+struct credentials {
+    atomic_uint count;
+    SSL_CTX *dtls;
+    SSL_CTX *tls;
+    struct psk_table *psks; /* NULL: no PSK file */
+    bool has_certificate;
+    int keylog_fd;               /* -1: none */
+    security_fn preset_security; /* OpenSSL's own */
+};
+
+/* Where the words about an error go. */
+struct error_text {
+    char *text;
+    size_t capacity;
+};
+
+/** "PLACE: WHAT" into @p error; @return false, to be returned. */
+bool credentials_fail(const struct error_text *error, const char *place, const char *what);
+
+/* credentials_psk.c */
+
+/** @return NULL on error. Free with psk_table_free(). */
+struct psk_table *psk_table_load(const char *file, const struct error_text *error);
+void psk_table_free(struct psk_table *table);
+size_t psk_table_count(const struct psk_table *table);
+
+/**
+ * The key of @p identity. An unknown identity gets a key too, always the same
+ * one, which nobody else knows.
+ *
+ * @return whether the identity is known
+ */
+bool psk_table_find(const struct psk_table *table, const char *identity,
+                    uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len);
+
+/* credentials_context.c */
+
+/** Both contexts of @p credentials, whose other fields are set already. */
+bool credentials_make_contexts(struct credentials *credentials,
+                               const struct credentials_options *options,
+                               const struct error_text *error);
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pre-shared keys by identity, read from lines of "identity:hex-key": the last
+ * colon of a line separates, so identities may have colons.
+ */
+#include "net/credentials_internal.h"
+
+#include "coap/hash.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An identity, a key in hexadecimal, a colon, blanks around. */
+#define LINE_CAPACITY (PSK_IDENTITY_MAX + 2 * PSK_KEY_MAX + 64)
+
+/* Of the key an unknown identity gets: that of most keys. */
+#define UNKNOWN_KEY_LEN 16
+
+struct psk {
+    struct hash_node node;
+    uint8_t key_len;
+    uint8_t key[PSK_KEY_MAX];
+    char identity[PSK_IDENTITY_MAX + 1];
+};
+
+/* Keys are in blocks, so that they do not move while the file is read. */
+#define BLOCK_KEYS 256
+
+struct psk_block {
+    struct psk_block *next;
+    size_t count;
+    struct psk psks[BLOCK_KEYS];
+};
+
+struct psk_table {
+    struct hash_map map;
+    struct psk_block *blocks; /* the one being filled first */
+    size_t count;
+    uint8_t secret[32]; /* what unknown identities' keys are made from */
+};
+
+/* ---- reading ---- */
+
+struct psk_reader {
+    struct psk_table *table;
+    const char *file;
+    unsigned line;
+    const struct error_text *error;
+};
+
+static bool fail(const struct psk_reader *reader, const char *what)
+{
+    (void)snprintf(reader->error->text, reader->error->capacity, "%s:%u: %s", reader->file,
+                   reader->line, what);
+    return false;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool parse_key(const char *hex, size_t hex_len, struct psk *psk)
+{
+    if (hex_len == 0 || hex_len % 2 != 0 || hex_len / 2 > sizeof psk->key) {
+        return false;
+    }
+    for (size_t i = 0; i < hex_len / 2; i++) {
+        int high = hex_digit(hex[2 * i]);
+        int low = hex_digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        psk->key[i] = (uint8_t)(high * 16 + low);
+    }
+    psk->key_len = (uint8_t)(hex_len / 2);
+    return true;
+}
+
+static uint64_t key_of(const struct psk_table *table, const char *identity)
+{
+    return hash_bytes((const uint8_t *)identity, strlen(identity), table->map.seed);
+}
+
+static const struct psk *find(const struct psk_table *table, const char *identity)
+{
+    struct hash_node *node = hash_map_find(&table->map, key_of(table, identity));
+
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        const struct psk *psk = HASH_ENTRY(node, struct psk, node);
+        if (strcmp(psk->identity, identity) == 0) {
+            return psk;
+        }
+    }
+    return NULL;
+}
+
+static struct psk *add_slot(struct psk_table *table)
+{
+    struct psk_block *block = table->blocks;
+
+    if (block == NULL || block->count == BLOCK_KEYS) {
+        block = calloc(1, sizeof *block);
+        if (block == NULL) {
+            return NULL;
+        }
+        block->next = table->blocks;
+        table->blocks = block;
+    }
+    return &block->psks[block->count];
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool take_line(struct psk_reader *reader, const char *line, size_t len)
+{
+    struct psk_table *table = reader->table;
+
+    while (len > 0 && is_blank(line[len - 1])) {
+        len--;
+    }
+    while (len > 0 && is_blank(line[0])) {
+        line++;
+        len--;
+    }
+    if (len == 0 || line[0] == '#') {
+        return true;
+    }
+    const char *colon = memrchr(line, ':', len);
+    size_t identity_len = colon == NULL ? 0 : (size_t)(colon - line);
+    if (identity_len == 0 || memchr(line, '\0', len) != NULL) {
+        return fail(reader, "expected identity:hex-key");
+    }
+    if (identity_len > PSK_IDENTITY_MAX) {
+        return fail(reader, "identity longer than 128 bytes");
+    }
+    struct psk *psk = table->count < PSK_COUNT_MAX ? add_slot(table) : NULL;
+    if (psk == NULL) {
+        return fail(reader, "too many keys");
+    }
+    if (!parse_key(colon + 1, len - identity_len - 1, psk)) {
+        return fail(reader, "expected a key of 1 to 64 bytes in hexadecimal after the colon");
+    }
+    memcpy(psk->identity, line, identity_len);
+    psk->identity[identity_len] = '\0';
+    if (find(table, psk->identity) != NULL) {
+        return fail(reader, "identity given before");
+    }
+    hash_map_add(&table->map, &psk->node, key_of(table, psk->identity));
+    table->blocks->count++;
+    table->count++;
+    return true;
+}
+
+/* Into memory of our own: getline() would leave keys in memory that it frees. */
+static bool read_lines(struct psk_reader *reader, FILE *file)
+{
+    char line[LINE_CAPACITY];
+    bool good = true;
+
+    while (good && fgets(line, sizeof line, file) != NULL) {
+        size_t len = strlen(line);
+        reader->line++;
+        if (len == sizeof line - 1 && line[len - 1] != '\n') {
+            good = fail(reader, "line too long");
+        } else {
+            good = take_line(reader, line, len);
+        }
+    }
+    if (good && ferror(file) != 0) {
+        good = fail(reader, strerror(errno));
+    }
+    OPENSSL_cleanse(line, sizeof line);
+    return good;
+}
+
+/* ---- the table ---- */
+
+static struct psk_table *table_new(size_t capacity)
+{
+    struct psk_table *table = calloc(1, sizeof *table);
+    uint64_t seed = 0;
+
+    if (table == NULL) {
+        return NULL;
+    }
+    if (RAND_bytes((unsigned char *)&seed, sizeof seed) != 1 ||
+        RAND_bytes(table->secret, sizeof table->secret) != 1 ||
+        hash_map_init(&table->map, capacity, seed) != 0) {
+        free(table);
+        return NULL;
+    }
+    return table;
+}
+
+/* Enough buckets for a file of this size, so that they need not grow. */
+static size_t capacity_of(FILE *file)
+{
+    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    size_t lines = size > 0 ? (size_t)size / 24 : 0;
+
+    rewind(file);
+    return lines < 64 ? 64 : lines > PSK_COUNT_MAX ? PSK_COUNT_MAX : lines;
+}
+
+struct psk_table *psk_table_load(const char *file, const struct error_text *error)
+{
+    char buffer[4096];
+    FILE *stream = fopen(file, "rbe");
+
+    if (stream == NULL) {
+        (void)credentials_fail(error, file, strerror(errno));
+        return NULL;
+    }
+    (void)setvbuf(stream, buffer, _IOFBF, sizeof buffer);
+    struct psk_table *table = table_new(capacity_of(stream));
+    struct psk_reader reader = {.table = table, .file = file, .error = error};
+    bool good = table != NULL ? read_lines(&reader, stream)
+                              : credentials_fail(error, file, "out of memory");
+    (void)fclose(stream);
+    OPENSSL_cleanse(buffer, sizeof buffer);
+    if (!good) {
+        psk_table_free(table);
+        return NULL;
+    }
+    return table;
+}
+
+void psk_table_free(struct psk_table *table)
+{
+    if (table == NULL) {
+        return;
+    }
+    while (table->blocks != NULL) {
+        struct psk_block *block = table->blocks;
+        table->blocks = block->next;
+        OPENSSL_cleanse(block, sizeof *block);
+        free(block);
+    }
+    hash_map_clear(&table->map);
+    OPENSSL_cleanse(table, sizeof *table);
+    free(table);
+}
+
+size_t psk_table_count(const struct psk_table *table)
+{
+    return table->count;
+}
+
+bool psk_table_find(const struct psk_table *table, const char *identity,
+                    uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len)
+{
+    unsigned char made[EVP_MAX_MD_SIZE] = {0};
+    size_t made_len = sizeof made;
+
+    /*
+     * Made for known ones as well: both cost the same (SEC-13), and whoever asks
+     * twice for an unknown one sees the same thing fail in the same way.
+     */
+    if (EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, table->secret, sizeof table->secret,
+                  (const unsigned char *)identity, strlen(identity), made, sizeof made,
+                  &made_len) == NULL &&
+        RAND_bytes(made, UNKNOWN_KEY_LEN) != 1) {
+        *ret_key_len = 0; /* no key is no handshake */
+        return false;
+    }
+    const struct psk *psk = strlen(identity) <= PSK_IDENTITY_MAX ? find(table, identity) : NULL;
+    *ret_key_len = psk != NULL ? psk->key_len : UNKNOWN_KEY_LEN;
+    memcpy(ret_key, psk != NULL ? psk->key : made, *ret_key_len);
+    OPENSSL_cleanse(made, sizeof made);
+    return psk != NULL;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The listener: whose a datagram is.
+ *
+ * A ClientHello goes to one SSL that is there for all newcomers. DTLSv1_listen()
+ * answers those without a valid cookie and forgets them; at the first valid one
+ * that SSL becomes the client's, and a fresh one takes its place. Everything else
+ * goes to the sessions of its path, or nowhere.
+ */
+#include "net/dtls_internal.h"
+
+#include "net/credentials.h"
+#include "net/entropy.h"
+#include "net/loop.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTENT_HANDSHAKE 22
+#define VERSION_MAJOR 0xfe
+#define CLIENT_HELLO 1
+
+/* Record and handshake header, then client_version, then the random (RFC 6347 section 4.2). */
+#define HELLO_TYPE_AT DTLS_RECORD_HEADER
+#define HELLO_RANDOM_AT (DTLS_RECORD_HEADER + 12u + 2u)
+
+static void advance_clock(struct dtls_listener *listener, uint64_t now_ms)
+{
+    if (now_ms > listener->now_ms) {
+        listener->now_ms = now_ms;
+    }
+}
+
+/* ---- newcomers ---- */
+
+static int make_newcomer(struct dtls_listener *listener)
+{
+    SSL *ssl = SSL_new(credentials_dtls(listener->options.credentials));
+
+    if (ssl == NULL) {
+        ERR_clear_error();
+        return -ENOMEM;
+    }
+    (void)BIO_up_ref(listener->bio);
+    SSL_set_bio(ssl, listener->bio, listener->bio);
+    SSL_set_accept_state(ssl);
+    (void)SSL_set_mtu(ssl, DTLS_HANDSHAKE_MTU);
+    listener->newcomer = ssl;
+    return 0;
+}
+
+static void take_newcomer(struct dtls_listener *listener, const struct datagram *datagram)
+{
+    struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
+    /* What DTLSv1_listen() has left of the datagram is for the handshake. */
+    size_t left = listener->io.input == NULL ? 0 : datagram->len;
+    const uint8_t *data = datagram->data;
+
+    if (pending != NULL) {
+        session_doom(pending, "started again");
+    }
+    struct dtls_session *session =
+        session_new(listener, &datagram->path, data + HELLO_RANDOM_AT, listener->newcomer);
+    if (session == NULL) {
+        (void)SSL_clear(listener->newcomer);
+        return;
+    }
+    listener->newcomer = NULL;
+    (void)make_newcomer(listener); /* where that fails, the next ClientHello tries again */
+    (void)session_feed(session, left > 0 ? data : NULL, left);
+}
+
+static void on_newcomer(struct dtls_listener *listener, const struct datagram *datagram)
+{
+    if (listener->newcomer == NULL && make_newcomer(listener) != 0) {
+        dtls_count(&listener->counters.records_dropped);
+        return;
+    }
+    dtls_io_begin(listener, NULL, &datagram->path, datagram->data, datagram->len);
+    ERR_clear_error();
+    int result = DTLSv1_listen(listener->newcomer, listener->no_address);
+    ERR_clear_error();
+    if (result == 1) {
+        take_newcomer(listener, datagram);
+    } else if (listener->io.written > 0) {
+        dtls_count(&listener->counters.hellos_without_cookie);
+    } else {
+        dtls_count(&listener->counters.records_dropped);
+    }
+    listener->io = (struct dtls_io){0};
+}
+
+/* ---- datagrams ---- */
+
+static bool is_client_hello(const uint8_t *data, size_t len)
+{
+    return len >= HELLO_RANDOM_AT + DTLS_RANDOM_LEN && data[0] == CONTENT_HANDSHAKE &&
+           (data[3] | data[4]) == 0 && data[HELLO_TYPE_AT] == CLIENT_HELLO;
+}
+
+/* A retransmission: the same ClientHello but perhaps for the cookie. */
+static bool is_of(const struct dtls_session *session, const struct datagram *hello)
+{
+    return session != NULL &&
+           memcmp(session->client_random, hello->data + HELLO_RANDOM_AT, DTLS_RANDOM_LEN) == 0;
+}
+
+static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    struct dtls_listener *listener = context;
+    const uint8_t *data = datagram->data;
+    size_t len = datagram->len;
+    (void)socket;
+
+    advance_clock(listener, loop_now_ms(listener->loop));
+    /* RFC 7252 section 8.1: nothing secure is multicast. */
+    if (len < DTLS_RECORD_HEADER || data[1] != VERSION_MAJOR || datagram->truncated ||
+        address_is_multicast(&datagram->path.local)) {
+        dtls_count(&listener->counters.records_dropped);
+        return;
+    }
+    struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
+    struct dtls_session *current = session_find(listener, &datagram->path, SESSION_ESTABLISHED);
+    if (is_client_hello(data, len) && !is_of(pending, datagram) && !is_of(current, datagram)) {
+        on_newcomer(listener, datagram);
+        return;
+    }
+    /*
+     * While a new handshake goes on beside a session, a record without encryption
+     * is of the handshake. An encrypted one may be of either, and whose it is not
+     * cannot decrypt it.
+     */
+    bool is_plain = (data[3] | data[4]) == 0;
+    bool of_use = false;
+    if (current != NULL && (pending == NULL || !is_plain)) {
+        of_use = session_feed(current, data, len);
+    }
+    if (pending != NULL && !of_use) {
+        of_use = session_feed(pending, data, len);
+    }
+    if (!of_use) {
+        dtls_count(&listener->counters.records_dropped);
+    }
+}
+
+/*
+ * ICMP errors can be forged by whoever knows the addresses, so they end no
+ * session; one that is really gone ends by time.
+ */
+static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                     int error, const uint8_t *quoted, size_t quoted_len)
+{
+    (void)context;
+    (void)socket;
+    (void)remote;
+    (void)error;
+    (void)quoted;
+    (void)quoted_len;
+}
+
+/* ---- the listener ---- */
+
+static int init(struct dtls_listener *listener, struct loop *loop)
+{
+    static const struct udp_handler udp_handler = {.on_datagram = on_datagram,
+                                                   .on_error = on_error};
+    size_t capacity = (size_t)listener->options.sessions_max + listener->options.handshakes_max;
+    struct entropy *entropy = malloc(sizeof *entropy); /* 4 kB: not for the stack of a worker */
+
+    if (entropy == NULL) {
+        return -ENOMEM;
+    }
+    entropy_init(entropy);
+    uint64_t seed = entropy_u64(entropy);
+    free(entropy);
+    int error = hash_map_init(&listener->map, capacity, seed);
+    if (error == 0) {
+        error = dtls_cookies_init(&listener->cookies, listener->now_ms);
+    }
+    if (error == 0) {
+        error = dtls_bio_new(listener);
+    }
+    if (error != 0) {
+        return error;
+    }
+    listener->no_address = BIO_ADDR_new();
+    if (listener->no_address == NULL || make_newcomer(listener) != 0) {
+        return -ENOMEM;
+    }
+    return udp_open(loop, &listener->options.udp, &udp_handler, listener, &listener->socket);
+}
+
+int dtls_listen(struct loop *loop, const struct dtls_options *options,
+                const struct dtls_handler *handler, void *context,
+                struct dtls_listener **ret_listener)
+{
+    struct dtls_listener *listener = calloc(1, sizeof *listener);
+
+    if (listener == NULL) {
+        return -ENOMEM;
+    }
+    listener->loop = loop;
+    listener->options = *options;
+    listener->handler = handler;
+    listener->context = context;
+    listener->now_ms = loop_now_ms(loop);
+    (void)credentials_acquire(options->credentials);
+    timer_wheel_init(&listener->wheel, listener->now_ms, listener);
+    int error = init(listener, loop);
+    if (error != 0) {
+        dtls_close_listener(listener);
+        return error;
+    }
+    *ret_listener = listener;
+    return 0;
+}
+
+void dtls_close_listener(struct dtls_listener *listener)
+{
+    if (listener == NULL) {
+        return;
+    }
+    while (listener->handshaking.first != NULL) {
+        session_doom(listener->handshaking.first, "shutdown");
+    }
+    while (listener->established.first != NULL) {
+        session_shut(listener->established.first, "shutdown");
+    }
+    session_free_doomed(listener);
+    udp_close(listener->socket);
+    SSL_free(listener->newcomer);
+    BIO_ADDR_free(listener->no_address);
+    dtls_bio_free(listener);
+    dtls_cookies_clear(&listener->cookies);
+    hash_map_clear(&listener->map);
+    credentials_release(listener->options.credentials);
+    free(listener);
+}
+
+void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials)
+{
+    (void)credentials_acquire(credentials);
+    SSL_free(listener->newcomer);
+    listener->newcomer = NULL;
+    credentials_release(listener->options.credentials);
+    listener->options.credentials = credentials;
+    (void)make_newcomer(listener); /* or at the next ClientHello */
+}
+
+uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms)
+{
+    advance_clock(listener, now_ms);
+    timer_wheel_advance(&listener->wheel, listener->now_ms);
+    session_free_doomed(listener);
+    return timer_wheel_next_ms(&listener->wheel);
+}
+
+void dtls_flush(struct dtls_listener *listener)
+{
+    udp_flush(listener->socket);
+}
+
+const struct address *dtls_local(const struct dtls_listener *listener)
+{
+    return udp_local(listener->socket);
+}
+
+const struct dtls_counters *dtls_counters(const struct dtls_listener *listener)
+{
+    return &listener->counters;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/dtls_internal.h"
+
+#include "net/credentials.h"
+#include "ops/log.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define CONTENT_ALERT 21
+#define CONTENT_HANDSHAKE 22
+
+/* ---- lists and map ---- */
+
+static void list_append(struct session_list *list, struct dtls_session *session)
+{
+    session->previous = list->last;
+    session->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = session;
+    } else {
+        list->first = session;
+    }
+    list->last = session;
+}
+
+static void list_remove(struct session_list *list, struct dtls_session *session)
+{
+    if (session->previous != NULL) {
+        session->previous->next = session->next;
+    } else {
+        list->first = session->next;
+    }
+    if (session->next != NULL) {
+        session->next->previous = session->previous;
+    } else {
+        list->last = session->previous;
+    }
+}
+
+static uint64_t key_of(const struct dtls_listener *listener, const struct udp_path *path)
+{
+    return hash_mix(address_hash(&path->remote, listener->map.seed),
+                    address_hash(&path->local, listener->map.seed));
+}
+
+struct dtls_session *session_find(const struct dtls_listener *listener, const struct udp_path *path,
+                                  enum session_state state)
+{
+    struct hash_node *node = hash_map_find(&listener->map, key_of(listener, path));
+
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
+        if (session->state == state && address_equal(&session->path.remote, &path->remote) &&
+            address_equal(&session->path.local, &path->local)) {
+            return session;
+        }
+    }
+    return NULL;
+}
+
+/* ---- ends ---- */
+
+void session_doom(struct dtls_session *session, const char *why)
+{
+    struct dtls_listener *listener = session->listener;
+
+    switch (session->state) {
+    case SESSION_HANDSHAKING:
+        list_remove(&listener->handshaking, session);
+        listener->handshaking_count--;
+        break;
+    case SESSION_ESTABLISHED:
+        list_remove(&listener->established, session);
+        atomic_fetch_sub_explicit(&listener->counters.sessions, 1, memory_order_relaxed);
+        break;
+    case SESSION_DOOMED:
+        return;
+    }
+    hash_map_remove(&session->node);
+    timer_cancel(&listener->wheel, &session->timer);
+    session->state = SESSION_DOOMED;
+    session->why = why;
+    list_append(&listener->doomed, session);
+}
+
+/*
+ * Around all work of OpenSSL for one session. Such work may come up in the middle
+ * of another session's (the owner answers, one is evicted), so what was under way
+ * is kept and put back. OpenSSL's buffers, 34 kB, are there only in between.
+ */
+static bool begin(struct dtls_session *session, const uint8_t *input, size_t len,
+                  struct dtls_io *ret_before)
+{
+    *ret_before = session->listener->io;
+    dtls_io_begin(session->listener, session, &session->path, input, len);
+    ERR_clear_error();
+    return SSL_alloc_buffers(session->ssl) == 1;
+}
+
+/* Buffers that hold something still to be read stay: SSL_free_buffers() sees to it. */
+static void end(struct dtls_session *session, const struct dtls_io *before)
+{
+    if (session->state == SESSION_ESTABLISHED) {
+        (void)SSL_free_buffers(session->ssl);
+    }
+    session->listener->io = *before;
+}
+
+void session_shut(struct dtls_session *session, const char *why)
+{
+    struct dtls_io before;
+
+    if (session->state == SESSION_ESTABLISHED) {
+        if (begin(session, NULL, 0, &before)) {
+            (void)SSL_shutdown(session->ssl);
+        }
+        end(session, &before);
+        ERR_clear_error();
+    }
+    session_doom(session, why);
+}
+
+static void session_free(struct dtls_session *session)
+{
+    SSL_free(session->ssl);
+    credentials_release(session->credentials);
+    free(session);
+}
+
+void session_free_doomed(struct dtls_listener *listener)
+{
+    while (listener->doomed.first != NULL) {
+        struct dtls_session *session = listener->doomed.first;
+        list_remove(&listener->doomed, session);
+        if (session->was_established) {
+            listener->handler->on_close(listener->context, session, session->why);
+        }
+        session_free(session);
+    }
+}
+
+/* ---- failures of handshakes ---- */
+
+static void log_failure(const struct dtls_session *session, const char *reason, const char *detail)
+{
+    char client[ADDRESS_TEXT_MAX];
+
+    if (!log_is_on(LOG_WARNING)) {
+        return;
+    }
+    log_event(LOG_WARNING, "dtls_handshake_failed", "client=%s reason=%s detail=\"%s\"",
+              address_format(&session->path.remote, client), reason, detail);
+}
+
+static void fail(struct dtls_session *session)
+{
+    const char *detail = "";
+    const char *reason = tls_failure(session->ssl, &session->peer, &detail);
+
+    dtls_count(&session->listener->counters.handshake_failures);
+    log_failure(session, reason, detail);
+    session_doom(session, reason);
+}
+
+/*
+ * decrypt_error, as RFC 4279 section 2 has it for a wrong key and, so that
+ * identities cannot be told apart, for an unknown identity. OpenSSL has no way to
+ * send an alert of one's choice; nothing of ours is encrypted yet at this point of
+ * a full handshake. In an abbreviated one it is, and the client finds out by time.
+ */
+static void send_decrypt_error(struct dtls_session *session)
+{
+    uint8_t record[DTLS_RECORD_HEADER + 2] = {CONTENT_ALERT, 0xfe, 0xfd};
+
+    if (session->next_alert >> 48 != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        record[3 + i] = (uint8_t)(session->next_alert >> (8 * (7 - i)));
+    }
+    record[12] = 2;
+    record[13] = SSL3_AL_FATAL;
+    record[14] = SSL_AD_DECRYPT_ERROR;
+    udp_send(session->listener->socket, &session->path, record, sizeof record);
+}
+
+/* Whether a record of the datagram is an encrypted handshake message: a Finished. */
+static bool has_finished(const uint8_t *data, size_t len)
+{
+    while (len >= DTLS_RECORD_HEADER) {
+        size_t record_len = DTLS_RECORD_HEADER + ((size_t)data[11] << 8 | data[12]);
+        if (data[0] == CONTENT_HANDSHAKE && (data[3] | data[4]) != 0) {
+            return true;
+        }
+        if (record_len > len) {
+            break;
+        }
+        data += record_len;
+        len -= record_len;
+    }
+    return false;
+}
+
+/* ---- time ---- */
+
+static void on_handshake_timer(void *context, struct timer *timer, uint64_t now_ms);
+static void on_idle_timer(void *context, struct timer *timer, uint64_t now_ms);
+
+/* The next retransmission, by OpenSSL's own clock, or the end. */
+static void set_handshake_timer(struct dtls_session *session, uint64_t now_ms)
+{
+    struct timeval left = {0};
+    uint64_t at_ms = session->deadline_ms;
+
+    if (DTLSv1_get_timeout(session->ssl, &left) == 1) {
+        uint64_t left_ms = (uint64_t)left.tv_sec * 1000 + (uint64_t)left.tv_usec / 1000 + 1;
+        at_ms = now_ms + left_ms < at_ms ? now_ms + left_ms : at_ms;
+    }
+    timer_set(&session->listener->wheel, &session->timer, at_ms, on_handshake_timer);
+}
+
+static void on_handshake_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct dtls_session *session = HASH_ENTRY(timer, struct dtls_session, timer);
+    struct dtls_listener *listener = context;
+
+    if (now_ms >= session->deadline_ms) {
+        const char *detail = SSL_state_string_long(session->ssl);
+        dtls_count(&listener->counters.handshake_timeouts);
+        log_failure(session, "timeout", detail);
+        session_doom(session, "timeout");
+        return;
+    }
+    struct dtls_io before;
+    bool good = begin(session, NULL, 0, &before) && DTLSv1_handle_timeout(session->ssl) >= 0;
+    end(session, &before);
+    if (good) {
+        set_handshake_timer(session, now_ms);
+    } else {
+        fail(session);
+    }
+}
+
+static void set_idle_timer(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+
+    if (listener->options.idle_ms == 0) {
+        timer_cancel(&listener->wheel, &session->timer);
+    } else {
+        timer_set(&listener->wheel, &session->timer, session->used_ms + listener->options.idle_ms,
+                  on_idle_timer);
+    }
+}
+
+/* Use does not move the timer: that would be work for every datagram. */
+static void on_idle_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct dtls_session *session = HASH_ENTRY(timer, struct dtls_session, timer);
+    const struct dtls_listener *listener = context;
+
+    if (now_ms - session->used_ms >= listener->options.idle_ms) {
+        session_shut(session, "idle");
+    } else {
+        set_idle_timer(session);
+    }
+}
+
+static void touch(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+
+    session->used_ms = listener->now_ms;
+    if (listener->established.last != session) {
+        list_remove(&listener->established, session);
+        list_append(&listener->established, session);
+    }
+}
+
+/* ---- handshake ---- */
+
+struct dtls_session *session_new(struct dtls_listener *listener, const struct udp_path *path,
+                                 const uint8_t client_random[DTLS_RANDOM_LEN], SSL *ssl)
+{
+    struct dtls_session *session = calloc(1, sizeof *session);
+
+    if (session == NULL) {
+        return NULL;
+    }
+    if (listener->handshaking_count >= listener->options.handshakes_max) {
+        dtls_count(&listener->counters.handshakes_evicted);
+        session_doom(listener->handshaking.first, "too many handshakes");
+    }
+    session->listener = listener;
+    session->ssl = ssl;
+    session->credentials = credentials_acquire(listener->options.credentials);
+    session->state = SESSION_HANDSHAKING;
+    session->path = *path;
+    session->deadline_ms = listener->now_ms + listener->options.handshake_ms;
+    memcpy(session->client_random, client_random, DTLS_RANDOM_LEN);
+    SSL_set_app_data(ssl, &session->peer);
+    hash_map_add(&listener->map, &session->node, key_of(listener, path));
+    list_append(&listener->handshaking, session);
+    listener->handshaking_count++;
+    return session;
+}
+
+static void log_established(const struct dtls_session *session)
+{
+    char client[ADDRESS_TEXT_MAX];
+
+    if (!log_is_on(LOG_DEBUG)) {
+        return;
+    }
+    log_event(LOG_DEBUG, "dtls_session", "client=%s identity=\"%s\" suite=%s resumed=%s",
+              address_format(&session->path.remote, client), session->identity.name,
+              SSL_get_cipher_name(session->ssl),
+              SSL_session_reused(session->ssl) == 1 ? "yes" : "no");
+}
+
+static void establish(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+    struct dtls_session *before = session_find(listener, &session->path, SESSION_ESTABLISHED);
+
+    if (before != NULL) {
+        /* No close_notify: the client has the new keys only (RFC 6347 section 4.2.8). */
+        session_doom(before, "replaced by a new handshake");
+    } else if (listener->counters.sessions >= listener->options.sessions_max) {
+        dtls_count(&listener->counters.sessions_evicted);
+        session_shut(listener->established.first, "evicted");
+    }
+    list_remove(&listener->handshaking, session);
+    listener->handshaking_count--;
+    list_append(&listener->established, session);
+    session->state = SESSION_ESTABLISHED;
+    session->was_established = true;
+    session->used_ms = listener->now_ms;
+    tls_identity(session->ssl, &session->identity);
+    SSL_set_app_data(session->ssl, NULL);
+    credentials_release(session->credentials);
+    session->credentials = NULL;
+    dtls_count(&listener->counters.sessions);
+    dtls_count(&listener->counters.handshakes);
+    if (SSL_session_reused(session->ssl) == 1) {
+        dtls_count(&listener->counters.resumptions);
+    }
+    set_idle_timer(session);
+    log_established(session);
+}
+
+static void shake(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    int result = SSL_do_handshake(session->ssl);
+
+    if (result == 1) {
+        establish(session);
+        return;
+    }
+    if (SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ) {
+        fail(session);
+        return;
+    }
+    /*
+     * DTLS drops a record that cannot be decrypted without a word. Where that is
+     * the Finished it means another key, and waiting would only hide it: a forged
+     * one ends the handshake no sooner than a forged alert would.
+     */
+    if (SSL_get_state(session->ssl) == TLS_ST_SR_CHANGE && has_finished(data, len)) {
+        send_decrypt_error(session);
+        fail(session);
+        return;
+    }
+    set_handshake_timer(session, session->listener->now_ms);
+}
+
+/* ---- data ---- */
+
+/* @return whether anything came of it */
+static bool read_all(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+    bool of_use = false;
+
+    while (session->state == SESSION_ESTABLISHED) {
+        int got = SSL_read(session->ssl, listener->plaintext, sizeof listener->plaintext);
+        if (got > 0) {
+            const struct datagram datagram = {
+                .data = listener->plaintext, .len = (size_t)got, .path = session->path};
+            of_use = true;
+            touch(session);
+            listener->handler->on_datagram(listener->context, session, &datagram);
+            continue;
+        }
+        int error = SSL_get_error(session->ssl, got);
+        if (error == SSL_ERROR_WANT_READ) {
+            return of_use;
+        }
+        if (error == SSL_ERROR_ZERO_RETURN) {
+            session_shut(session, "closed by the peer");
+        } else {
+            session_doom(session, "alert of the peer");
+        }
+        return true;
+    }
+    return of_use;
+}
+
+bool session_feed(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_io before;
+    bool of_use = begin(session, data, len, &before);
+
+    if (of_use && session->state == SESSION_HANDSHAKING) {
+        shake(session, data, len);
+    }
+    if (of_use && session->state == SESSION_ESTABLISHED) {
+        of_use = read_all(session) || session->listener->io.written > 0;
+    }
+    end(session, &before);
+    return of_use;
+}
+
+void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_io before;
+
+    if (session->state != SESSION_ESTABLISHED || len == 0 || len > DTLS_PLAINTEXT_MAX) {
+        dtls_count(&session->listener->counters.sends_dropped);
+        return;
+    }
+    int sent = begin(session, NULL, 0, &before) ? SSL_write(session->ssl, data, (int)len) : 0;
+    end(session, &before);
+    ERR_clear_error();
+    if (sent > 0) {
+        touch(session);
+    } else {
+        dtls_count(&session->listener->counters.sends_dropped);
+        session_doom(session, "cannot be written to"); /* such as record numbers used up */
+    }
+}
+
+/* ---- what the owner asks ---- */
+
+void dtls_session_set_user(struct dtls_session *session, void *user)
+{
+    session->user = user;
+}
+
+void *dtls_session_user(const struct dtls_session *session)
+{
+    return session->user;
+}
+
+const struct udp_path *dtls_session_path(const struct dtls_session *session)
+{
+    return &session->path;
+}
+
+const struct identity *dtls_session_identity(const struct dtls_session *session)
+{
+    return &session->identity;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What DTLS (dtls*.c) and TLS (conn*.c) servers have in common, for those files
+ * only: it names OpenSSL's types.
+ *
+ * An SSL made from a context of struct credentials has a struct tls_peer as its
+ * app data (SSL_set_app_data()) while it shakes hands, and whoever made it keeps
+ * a count of the credentials until the handshake is done: the callbacks of the
+ * context use them, and a reload may release them at any time.
+ */
+#ifndef CRIPROXY_TLS_H
+#define CRIPROXY_TLS_H
+
+#include "net/identity.h"
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+
+struct credentials;
+
+/* What callbacks have noted about a handshake. */
+struct tls_peer {
+    bool psk_asked;   /* a key was looked up */
+    bool psk_unknown; /* its identity is in no file */
+};
+
+/** Borrowed. */
+SSL_CTX *credentials_dtls(const struct credentials *credentials);
+SSL_CTX *credentials_tls(const struct credentials *credentials);
+
+/* dtls_cookie.c: for every DTLS context. The SSL's BIO leads to the listener. */
+int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
+int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
+
+/** Who the peer of a finished handshake is. */
+void tls_identity(const SSL *ssl, struct identity *ret_identity);
+
+/**
+ * Why a handshake has failed, as a static word for the log, from what @p ssl and
+ * the error queue say; the queue is emptied.
+ *
+ * @param peer may be NULL.
+ * @param ret_detail OpenSSL's own words, static, or "".
+ */
+const char *tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail);
+
+/** @p len bytes as printable ASCII, others as \xHH, cut where it does not fit. */
+void tls_escape(const unsigned char *data, size_t len, char *ret_text, size_t capacity);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A DTLS listener of ours that echoes, and OpenSSL's clients, on the fake network
+ * in virtual time (OpenSSL's retransmission clock included: gettimeofday() is
+ * the fake network's here).
+ */
+#ifndef CRIPROXY_TLS_FIXTURE_H
+#define CRIPROXY_TLS_FIXTURE_H
+
+#include "net/credentials.h"
+#include "net/dtls.h"
+#include "net/loop.h"
+#include "support/fake_net.h"
+#include "support/test.h"
+
+#include <openssl/ssl.h>
+
+#define SERVER_TEXT "127.0.0.1:5684"
+
+/* ---- files ---- */
+
+/** A new folder for what follows; files_clear() removes it. */
+void files_init(void);
+void files_clear(void);
+
+/** The path of @p name in the folder; static, for the next 16 calls. */
+const char *file_path(const char *name);
+const char *file_write(const char *name, const char *text);
+
+/* What a certificate of the tests is to be. */
+struct certificate_wish {
+    const char *name;   /* NAME.pem and NAME.key are written */
+    const char *issuer; /* a name made before; NULL: itself */
+    const char *common_name;
+    const char *alternative; /* "DNS:a", "URI:coaps://a"; NULL: none */
+    bool is_ca;
+    bool is_rsa;
+    int from_days, to_days; /* around now */
+};
+
+void certificate_make(const struct certificate_wish *wish);
+
+/* ---- server ---- */
+
+struct server {
+    struct loop *loop;
+    struct dtls_listener *listener;
+    struct dtls_options options;
+    unsigned datagrams, closes;
+    size_t last_len;
+    char last[2048];              /* NUL-terminated */
+    struct identity identity;     /* of who sent last */
+    struct dtls_session *session; /* the same */
+    const char *why;              /* of the last close */
+    bool is_mute;                 /* no echo */
+};
+
+extern struct server server;
+
+/** Credentials from @p options; fails the test where they cannot be had. */
+struct credentials *credentials_must_load(const struct credentials_options *options);
+
+/** PSK identities "alice" and "bob" with keys of their own, and perhaps more in @p options. */
+struct credentials *credentials_psk(void);
+
+/** fake_net_start() and a listener; takes over the caller's count of @p credentials. */
+void server_start(struct credentials *credentials);
+void server_start_with(struct credentials *credentials, const struct dtls_options *options);
+void server_stop(void);
+
+/* ---- clients ---- */
+
+struct client {
+    struct fake_peer *peer;
+    SSL_CTX *context;
+    SSL *ssl;
+    SSL_SESSION *resume;
+    const char *psk_identity;
+    const char *psk_key;
+    int alert; /* of the server, fatal; 0: none */
+    bool has_sent_hello;
+};
+
+/* What a client is to be; all zero but @p address is alice with her key. */
+struct client_wish {
+    const char *address; /* "127.0.0.1:40001" */
+    const char *suites;  /* NULL: PSK-AES128-CCM8 */
+    const char *psk_identity, *psk_key;
+    const char *certificate; /* name of certificate_make() */
+    const char *ca;          /* whom it trusts; NULL: everybody */
+    const char *server_name;
+    struct fake_peer *peer; /* of a client before it, instead of address */
+};
+
+void client_open(struct client *client, const struct client_wish *wish);
+void client_close(struct client *client);
+
+/** Starts over from the same address, as after a reboot; or resuming what is in client->resume. */
+void client_restart(struct client *client);
+
+/** Let the handshake go on until it is done or cannot be. @return whether it is done */
+bool client_shake(struct client *client);
+
+/** One step of it, without time passing. */
+void client_step(struct client *client);
+
+/** Send, and read what comes back within a second; @return its length, 0: nothing. */
+size_t client_ask(struct client *client, const char *text, char *answer, size_t capacity);
+
+/** client_open(), client_shake() and an echo, which all have to work. */
+void client_must_talk(struct client *client, const char *text);
+
+#endif
