@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * After warm-up a proxied UDP request allocates nothing (DESIGN section 1, item 6,
+ * and section 8): malloc() and its kin are replaced, for the whole process, by
+ * ones that count. The fake network's own are not counted, see CMakeLists.txt.
+ */
+#include "replay/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM_UP 100
+#define COUNTED 500
+
+/* --- counting ----------------------------------------------------------- */
+
+/* glibc's allocator under the names that nothing interposes. */
+void *__libc_malloc(size_t size);                // NOLINT(bugprone-reserved-identifier)
+void *__libc_calloc(size_t count, size_t size);  // NOLINT(bugprone-reserved-identifier)
+void *__libc_realloc(void *memory, size_t size); // NOLINT(bugprone-reserved-identifier)
+void __libc_free(void *memory);                  // NOLINT(bugprone-reserved-identifier)
+
+/* For the fake network. */
+void *uncounted_malloc(size_t size);
+void *uncounted_calloc(size_t count, size_t size);
+void *uncounted_realloc(void *memory, size_t size);
+void uncounted_free(void *memory);
+
+static uint64_t allocations;
+
+void *malloc(size_t size)
+{
+    allocations++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    allocations++;
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+    allocations++;
+    return __libc_realloc(memory, size);
+}
+
+void free(void *memory)
+{
+    __libc_free(memory);
+}
+
+void *uncounted_malloc(size_t size)
+{
+    return __libc_malloc(size);
+}
+
+void *uncounted_calloc(size_t count, size_t size)
+{
+    return __libc_calloc(count, size);
+}
+
+void *uncounted_realloc(void *memory, size_t size)
+{
+    return __libc_realloc(memory, size);
+}
+
+void uncounted_free(void *memory)
+{
+    __libc_free(memory);
+}
+
+/* --- requests ----------------------------------------------------------- */
+
+enum answer {
+    ANSWER_PIGGYBACKED,
+    ANSWER_SEPARATE_CON, /* an empty ACK, then a CON answer: late, so that ours is separate too */
+    ANSWER_NON,
+    ANSWER_RESET,
+    ANSWER_NONE, /* the request does not reach an origin server */
+};
+
+struct form {
+    const char *name, *options;
+    bool is_local; /* answered by the proxy itself */
+};
+
+static const struct form forms[] = {
+    {"Proxy-Cri with a name", "d8de 8320816168816178", false},
+    {"Proxy-Cri with an address", "d8de 82208144c0000205 ff 70", false},
+    {"Proxy-Cri with path and query", "ddde02 8420816168826178617981 63613d62", false},
+    {"Proxy-Uri", "da16 636f61703a2f2f682f78", false},
+    {"Proxy-Uri with an address", "dd1605 636f61703a2f2f3139322e302e322e352f78", false},
+    {"Proxy-Scheme", "3168 8178 d40f 636f6170", false},
+    {"Proxy-Scheme-Number", "3168 8178 d0d7", false},
+    {"a payload and a forwarded option", "d8de 8320816168816178 d104 01 ff 0102030405", false},
+    {"/.well-known/core", "bb 2e77656c6c2d6b6e6f776e 04 636f7265", true},
+    {"nothing that is there", "b178", true},
+    {"a scheme that is not served", "3168 8178 d400 68747470", true},
+    {"a bad CRI", "d1de 80", true},
+    {"an unknown option", "20", true},
+};
+
+static struct replay replay;
+static struct address proxy;
+static uint16_t next_mid;
+
+static size_t encode(uint8_t *data, size_t capacity, const struct form *form, bool is_con)
+{
+    data[0] = is_con ? 0x44 : 0x54;
+    data[1] = 0x01;
+    data[2] = (uint8_t)(next_mid >> 8);
+    data[3] = (uint8_t)next_mid;
+    memset(data + 4, 0, 4); /* token */
+    data[6] = data[2];
+    data[7] = data[3];
+    next_mid++;
+    return 8 + test_hex(form->options, data + 8, capacity - 8);
+}
+
+static void reply(const struct fake_datagram *request, enum answer answer)
+{
+    switch (answer) {
+    case ANSWER_PIGGYBACKED:
+        fake_peer_reply(replay.origin, request, "6T 45 MID TOKEN c0 ff 31");
+        break;
+    case ANSWER_SEPARATE_CON:
+        fake_peer_reply(replay.origin, request, "60 00 MID");
+        fake_net_run(300);
+        fake_peer_reply(replay.origin, request, "4T 45 MID TOKEN ff 31");
+        break;
+    case ANSWER_NON:
+        fake_peer_reply(replay.origin, request, "5T 45 MID TOKEN ff 31");
+        break;
+    case ANSWER_RESET:
+        fake_peer_reply(replay.origin, request, "70 00 MID");
+        break;
+    case ANSWER_NONE:
+        break;
+    }
+}
+
+/* One request from the first datagram to the last; each twice, so that one is a repetition. */
+static void run(const struct form *form, bool is_con, enum answer answer)
+{
+    uint8_t data[128];
+    struct fake_datagram datagram;
+    size_t len = encode(data, sizeof(data), form, is_con);
+    fake_peer_send_bytes(replay.client, &proxy, data, len);
+    fake_net_run(0);
+    if (answer != ANSWER_NONE) {
+        fake_peer_expect(replay.origin, "48 01 ...", &datagram);
+        reply(&datagram, answer);
+    }
+    fake_peer_send_bytes(replay.client, &proxy, data, len);
+    fake_net_run(1);
+    bool is_answered = false;
+    while (fake_peer_take(replay.client, &datagram)) {
+        is_answered = is_answered || datagram.data[1] != 0;
+        if (datagram.data[0] >> 4 == 4) {
+            fake_peer_reply(replay.client, &datagram, "60 00 MID");
+        }
+    }
+    while (fake_peer_take(replay.origin, &datagram)) {
+        assert_int_equal(datagram.data[0], 0x60); /* an ACK for its CON */
+    }
+    fake_net_run(1);
+    if (!is_answered) {
+        fail_msg("%s: no answer", form->name);
+    }
+}
+
+static void check(const struct form *form, bool is_con, enum answer answer)
+{
+    for (unsigned i = 0; i < WARM_UP; i++) {
+        run(form, is_con, answer);
+    }
+    uint64_t before = allocations;
+    for (unsigned i = 0; i < COUNTED; i++) {
+        run(form, is_con, answer);
+    }
+    if (allocations != before) {
+        fail_msg("%s, %s, answer %d: %u allocations in %d requests", form->name,
+                 is_con ? "CON" : "NON", (int)answer, (unsigned)(allocations - before), COUNTED);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    replay_start(&replay, NULL);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &proxy));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    replay_stop(&replay);
+    return 0;
+}
+
+static void test_counting_counts(void **state)
+{
+    (void)state;
+    uint64_t before = allocations;
+    void *memory = malloc(100);
+    memory = realloc(memory, 200);
+    free(memory);
+    free(calloc(1, 1));
+    assert_int_equal(allocations - before, 3);
+}
+
+static void test_proxied_requests_allocate_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        for (int is_con = 0; is_con < 2 && !forms[i].is_local; is_con++) {
+            check(&forms[i], is_con != 0, ANSWER_PIGGYBACKED);
+            check(&forms[i], is_con != 0, ANSWER_NON);
+            check(&forms[i], is_con != 0, ANSWER_RESET);
+        }
+    }
+}
+
+static void test_separate_answers_allocate_nothing(void **state)
+{
+    (void)state;
+    check(&forms[0], true, ANSWER_SEPARATE_CON);
+    check(&forms[0], false, ANSWER_SEPARATE_CON);
+    check(&forms[3], true, ANSWER_SEPARATE_CON);
+    check(&forms[3], false, ANSWER_SEPARATE_CON);
+}
+
+static void test_answers_of_the_proxy_allocate_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        for (int is_con = 0; is_con < 2 && forms[i].is_local; is_con++) {
+            check(&forms[i], is_con != 0, ANSWER_NONE);
+        }
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counting_counts),
+        TEST(test_proxied_requests_allocate_nothing),
+        TEST(test_separate_answers_allocate_nothing),
+        TEST(test_answers_of_the_proxy_allocate_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
