@@ -77,6 +77,7 @@ void engine_free(struct engine *engine)
     }
     for (uint32_t i = 0; i < engine->listener_count; i++) {
         udp_close(engine->listeners[i].socket);
+        dtls_close_listener(engine->listeners[i].dtls);
     }
     for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
         conn_close_listener(engine->stream_listeners[i].listener);
@@ -106,9 +107,33 @@ int engine_listen(struct engine *engine, const struct udp_options *options,
     if (error != 0) {
         return error;
     }
+    listener->bound = *udp_local(listener->socket);
     engine->listener_count++;
     if (ret_address != NULL) {
-        *ret_address = *udp_local(listener->socket);
+        *ret_address = listener->bound;
+    }
+    return 0;
+}
+
+int engine_listen_dtls(struct engine *engine, const struct dtls_options *options,
+                       struct address *ret_address)
+{
+    if (engine->listener_count == LISTENERS_MAX) {
+        return -ENOSPC;
+    }
+    struct listener *listener = &engine->listeners[engine->listener_count];
+    struct dtls_options with_limit = *options;
+    with_limit.udp.datagram_max = (uint32_t)engine->config->limits_datagram_bytes;
+    *listener = (struct listener){.engine = engine, .index = engine->listener_count};
+    int error =
+        dtls_listen(engine->loop, &with_limit, &secure_datagram_handler, listener, &listener->dtls);
+    if (error != 0) {
+        return error;
+    }
+    listener->bound = *dtls_local(listener->dtls);
+    engine->listener_count++;
+    if (ret_address != NULL) {
+        *ret_address = listener->bound;
     }
     return 0;
 }
@@ -139,7 +164,11 @@ int engine_listen_stream(struct engine *engine, const struct conn_options *optio
 static void flush(struct engine *engine)
 {
     for (uint32_t i = 0; i < engine->listener_count; i++) {
-        udp_flush(engine->listeners[i].socket);
+        if (engine->listeners[i].dtls != NULL) {
+            dtls_flush(engine->listeners[i].dtls);
+        } else {
+            udp_flush(engine->listeners[i].socket);
+        }
     }
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
         const struct port_pool *pool = &engine->origins.pools[family];
@@ -149,14 +178,29 @@ static void flush(struct engine *engine)
     }
 }
 
+/* Time-outs of DTLS handshakes and sessions. */
+static uint64_t turn_sessions(struct engine *engine, uint64_t now_ms)
+{
+    uint64_t next_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < engine->listener_count; i++) {
+        if (engine->listeners[i].dtls != NULL) {
+            uint64_t wanted_ms = dtls_turn(engine->listeners[i].dtls, now_ms);
+            next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
+        }
+    }
+    return next_ms;
+}
+
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->wheel, now_ms);
+    uint64_t next_ms = turn_sessions(engine, now_ms);
     flush(engine);
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
-    return timer_wheel_next_ms(&engine->wheel);
+    uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
+    return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
 void engine_drain(struct engine *engine)
@@ -212,8 +256,9 @@ static bool is_host_address(struct engine *engine, const struct address *address
 bool engine_is_own_address(struct engine *engine, const struct address *address)
 {
     for (uint32_t i = 0; i < engine->listener_count; i++) {
-        const struct address *bound = udp_local(engine->listeners[i].socket);
-        if (bound->port != address->port || bound->family != address->family) {
+        const struct address *bound = &engine->listeners[i].bound;
+        if (engine->listeners[i].dtls != NULL || bound->port != address->port ||
+            bound->family != address->family) {
             continue;
         }
         bool is_any = address_is_unspecified(bound);

@@ -15,6 +15,7 @@
 
 struct config;
 struct conn_options;
+struct dtls_options;
 struct loop;
 struct resolver;
 struct udp_options;
@@ -48,6 +49,10 @@ void engine_free(struct engine *engine);
  */
 int engine_listen(struct engine *engine, const struct udp_options *options,
                   struct address *ret_address);
+
+/** The same on DTLS; the credentials are acquired. */
+int engine_listen_dtls(struct engine *engine, const struct dtls_options *options,
+                       struct address *ret_address);
 
 /**
  * Listen for clients on a reliable transport.

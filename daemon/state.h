@@ -20,7 +20,9 @@
 
 struct listener {
     struct engine *engine;
-    struct udp_socket *socket;
+    struct udp_socket *socket;  /* in the clear, or */
+    struct dtls_listener *dtls; /* on DTLS: one of them is set */
+    struct address bound;
     uint32_t index;
 };
 

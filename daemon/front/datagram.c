@@ -25,7 +25,7 @@ static bool is_duplicate(struct engine *engine, const struct leg *leg)
         }
     } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
         if (leg->confirmable && answer.len > 0) {
-            udp_send(leg->listener->socket, &leg->path, answer.data, answer.len);
+            leg_send(leg, answer.data, answer.len);
         }
     } else {
         return false;
@@ -34,9 +34,18 @@ static bool is_duplicate(struct engine *engine, const struct leg *leg)
     return true;
 }
 
-static void on_request(struct engine *engine, struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
+/* A datagram, and what it came over: a listener's socket, or a session on it. */
+struct arrival {
+    struct listener *listener;
+    struct dtls_session *session; /* NULL: in the clear */
+    const struct datagram *datagram;
+};
+
+static void on_request(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
 {
+    const struct datagram *datagram = arrival->datagram;
+    struct listener *listener = arrival->listener;
     struct client *client =
         client_table_get(&engine->clients, &datagram->path.remote, listener->index,
                          (uint16_t)entropy_u64(&engine->entropy), engine_now_ms(engine));
@@ -49,6 +58,7 @@ static void on_request(struct engine *engine, struct listener *listener,
         .peer = &client->peer,
         .listener = listener,
         .client = client,
+        .session = arrival->session,
         .path = datagram->path,
         .mid = message->mid,
         .received_ms = engine_now_ms(engine),
@@ -61,21 +71,20 @@ static void on_request(struct engine *engine, struct listener *listener,
         request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
         return;
     }
-    const struct address *bound = udp_local(listener->socket);
     struct address local = datagram->path.local;
     if (local.family == ADDRESS_NONE) {
-        local = *bound;
+        local = listener->bound;
     }
-    local.port = bound->port;
+    local.port = listener->bound.port;
     request_handle(engine, &leg, message, &local);
 }
 
 /* An ACK or RST for a message of ours: a separate answer. */
-static void on_verdict(struct engine *engine, const struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
+static void on_verdict(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
 {
-    const struct client *client =
-        client_table_find(&engine->clients, &datagram->path.remote, listener->index);
+    const struct client *client = client_table_find(
+        &engine->clients, &arrival->datagram->path.remote, arrival->listener->index);
     if (client == NULL || message->code != CODE_EMPTY) {
         metric_add(&engine->metrics.messages_ignored, 1);
         return; /* MSG-11 */
@@ -91,21 +100,26 @@ static void on_verdict(struct engine *engine, const struct listener *listener,
 }
 
 /* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
-static void reject(struct listener *listener, const struct datagram *datagram,
-                   const struct message *message)
+static void reject(const struct arrival *arrival, const struct message *message)
 {
+    const struct leg leg = {
+        .kind = LEG_DATAGRAM,
+        .listener = arrival->listener,
+        .session = arrival->session,
+        .path = arrival->datagram->path,
+    };
     if (message->type == MESSAGE_CON) {
-        reply_empty(listener, &datagram->path, MESSAGE_RST, message->mid);
+        leg_send_empty(&leg, MESSAGE_RST, message->mid);
     }
 }
 
-static void on_message(struct engine *engine, struct listener *listener,
-                       const struct datagram *datagram, const struct message *message)
+static void on_message(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
 {
     if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
-        on_verdict(engine, listener, datagram, message);
+        on_verdict(engine, arrival, message);
     } else if (message_is_request(message)) {
-        on_request(engine, listener, datagram, message);
+        on_request(engine, arrival, message);
     } else {
         /* A ping, a response nobody asked for, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
@@ -113,15 +127,14 @@ static void on_message(struct engine *engine, struct listener *listener,
         } else {
             metric_add(&engine->metrics.messages_ignored, 1);
         }
-        reject(listener, datagram, message);
+        reject(arrival, message);
     }
 }
 
-static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+static void receive(const struct arrival *arrival)
 {
-    (void)socket;
-    struct listener *listener = context;
-    struct engine *engine = listener->engine;
+    const struct datagram *datagram = arrival->datagram;
+    struct engine *engine = arrival->listener->engine;
     struct message message;
     if (address_is_multicast(&datagram->path.local)) {
         metric_add(&engine->metrics.messages_ignored, 1); /* not even a RST (MCAST-17, ERR-22) */
@@ -129,16 +142,47 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     }
     switch (message_decode(datagram->data, datagram->len, &message)) {
     case MESSAGE_OK:
-        on_message(engine, listener, datagram, &message);
+        on_message(engine, arrival, &message);
         break;
     case MESSAGE_FORMAT_ERROR:
         metric_add(&engine->metrics.messages_malformed, 1);
-        reject(listener, datagram, &message);
+        reject(arrival, &message);
         break;
     case MESSAGE_TOO_SHORT:
     case MESSAGE_VERSION:
         metric_add(&engine->metrics.messages_ignored, 1);
         break;
+    }
+}
+
+static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)socket;
+    struct arrival arrival = {.listener = context, .datagram = datagram};
+    receive(&arrival);
+}
+
+static void on_secure_datagram(void *context, struct dtls_session *session,
+                               const struct datagram *datagram)
+{
+    struct arrival arrival = {.listener = context, .session = session, .datagram = datagram};
+    receive(&arrival);
+}
+
+/*
+ * Message ids and tokens end with the session they were used in (RFC 7252 section
+ * 9.1.1): what is in flight is let go, and what is remembered matches nobody.
+ */
+static void on_session_closed(void *context, struct dtls_session *session, const char *why)
+{
+    struct listener *listener = context;
+    struct engine *engine = listener->engine;
+    const struct address *remote = &dtls_session_path(session)->remote;
+    struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    (void)why;
+    if (client != NULL) {
+        exchange_leave_all(engine, &client->peer);
+        client->generation++;
     }
 }
 
@@ -169,3 +213,4 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
 }
 
 const struct udp_handler datagram_handler = {on_datagram, on_error};
+const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed};

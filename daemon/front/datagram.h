@@ -3,9 +3,13 @@
 #ifndef CRIPROXY_DATAGRAM_H
 #define CRIPROXY_DATAGRAM_H
 
+#include "net/dtls.h"
 #include "net/udp.h"
 
 /* The handler of the listeners; the context is the struct listener. */
 extern const struct udp_handler datagram_handler;
+
+/* The same for DTLS listeners. */
+extern const struct dtls_handler secure_datagram_handler;
 
 #endif

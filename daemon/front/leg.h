@@ -9,6 +9,7 @@
 #include "net/udp.h"
 
 struct client;
+struct dtls_session;
 struct exchange;
 struct listener;
 struct stream;
@@ -30,6 +31,7 @@ struct leg {
     struct peer *peer; /* of the client or the stream; NULL when gone */
     struct listener *listener;
     struct client *client;
+    struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
     struct stream *stream;
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
     struct bytes token;   /* in the message at first, in the exchange's memory later */
@@ -40,5 +42,11 @@ struct leg {
     bool is_safe;      /* the method is: GET or FETCH */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
+
+/** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
+void leg_send(const struct leg *leg, const uint8_t *data, size_t len);
+
+/** An empty message of type ACK or RST for @p mid. */
+void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid);
 
 #endif

@@ -9,15 +9,6 @@
 
 #define EMPTY_LEN 4u
 
-void reply_empty(struct listener *listener, const struct udp_path *path, enum message_type type,
-                 uint16_t mid)
-{
-    uint8_t empty[EMPTY_LEN];
-    struct message_writer writer;
-    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
-    udp_send(listener->socket, path, empty, sizeof(empty));
-}
-
 /* What of the origin server's options reaches the client (OPT-7, Appendix A). */
 static bool is_forwarded(uint16_t number)
 {
@@ -106,7 +97,7 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
         }
     }
     if (datagram.len > 0) {
-        udp_send(leg->listener->socket, &leg->path, datagram.data, datagram.len);
+        leg_send(leg, datagram.data, datagram.len);
     }
     return leg->confirmable ? datagram : (struct bytes){0};
 }
@@ -168,8 +159,7 @@ static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
     exchange->retransmit_count++;
     exchange->retransmit_ms *= 2;
     metric_add(&engine->metrics.responses_retransmitted, 1);
-    udp_send(exchange->leg.listener->socket, &exchange->leg.path, exchange->datagram,
-             exchange->datagram_len);
+    leg_send(&exchange->leg, exchange->datagram, exchange->datagram_len);
     timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
 }
 
@@ -223,7 +213,7 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
     hash_map_add(&engine->exchanges.map, &exchange->by_message,
                  key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
-    udp_send(leg->listener->socket, &leg->path, exchange->datagram, exchange->datagram_len);
+    leg_send(leg, exchange->datagram, exchange->datagram_len);
     timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
 }
 
@@ -250,13 +240,13 @@ void reply_acknowledge(struct engine *engine, struct exchange *exchange)
     struct leg *leg = &exchange->leg;
     leg->acknowledged = true;
     timer_cancel(&engine->wheel, &exchange->ack_timer);
-    reply_empty(leg->listener, &leg->path, MESSAGE_ACK, leg->mid);
+    leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
 void reply_nothing(struct engine *engine, struct exchange *exchange)
 {
     struct leg *leg = &exchange->leg;
-    if (!leg->confirmable) {
+    if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {
         exchange_finish(engine, exchange, (struct bytes){0});
         return;
     }

@@ -55,10 +55,6 @@ void reply_acknowledge(struct engine *engine, struct exchange *exchange);
 /** Have repetitions of the request answered with @p answer (empty: silence). */
 void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer);
 
-/** An empty message of type ACK or RST for @p mid. */
-void reply_empty(struct listener *listener, const struct udp_path *path, enum message_type type,
-                 uint16_t mid);
-
 /** The client's ACK (or RST) for a message of ours. */
 void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset);
 

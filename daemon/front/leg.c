@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/leg.h"
+
+#include "net/dtls.h"
+#include "state.h"
+
+void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
+{
+    if (leg->session != NULL) {
+        dtls_send(leg->session, data, len);
+    } else {
+        udp_send(leg->listener->socket, &leg->path, data, len);
+    }
+}
+
+void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid)
+{
+    uint8_t empty[4];
+    struct message_writer writer;
+    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
+    leg_send(leg, empty, sizeof(empty));
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Clients on DTLS: RFC 7252 section 9.1 (SEC-1, SEC-2). */
+#include "replay/replay.h"
+
+#include "support/fake_dtls.h"
+
+#include <string.h>
+
+#define SECURE "192.0.2.9:5684"
+#define GET_X "41010001aad8de8320816168816178"
+#define UPSTREAM_X "48 01 MID TOKEN 31688178"
+
+static struct replay replay;
+
+static int setup(void **state)
+{
+    struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+    replay_start(&replay, NULL);
+    assert_true(address_parse(SECURE, strlen(SECURE), 0, &options.udp.bind));
+    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    *state = &replay;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    replay_stop(*state);
+    fake_dtls_free();
+    return 0;
+}
+
+static void test_message_layer_over_a_session(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(session, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_dtls_expect(session, "61 45 0001 aa ff 31");
+    fake_dtls_send(session, GET_X);
+    fake_dtls_expect(session, "61 45 0001 aa ff 31");
+    fake_dtls_send(session, "40000001");
+    fake_dtls_expect(session, "70 00 0001");
+    fake_peer_expect_nothing(replay.origin);
+}
+
+static void test_separate_answer_over_a_session(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(session, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_net_run(250);
+    fake_dtls_expect(session, "60 00 0001");
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_dtls_expect(session, "41 45 ???? aa ff 31");
+    fake_net_run(3000);
+    fake_dtls_expect(session, "41 45 ???? aa ff 31");
+    fake_dtls_close(session);
+}
+
+/* SEC-2: the same address in the clear is another endpoint: nothing of it matches. */
+static void test_clear_and_secure_do_not_mix(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(session, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &first);
+    replay_ask(&replay, "41010001aad8de8320816168816179");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &second);
+    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 32");
+    fake_dtls_expect(session, "61 45 0001 aa ff 31");
+    fake_peer_expect(replay.client, "61 45 0001 aa ff 32", NULL);
+}
+
+/* SEC-2: a new session from the same address knows nothing of the old one's requests. */
+static void test_new_session_starts_anew(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second, third;
+    struct dtls_session *old = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(old, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &first);
+    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
+    fake_dtls_expect(old, "61 45 0001 aa ff 31");
+    fake_dtls_send(old, "41010002bbd8de8320816168816179");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &second);
+
+    struct dtls_session *fresh = fake_dtls_open("192.0.2.7:40001");
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 32");
+    fake_dtls_expect_nothing(fresh);
+    fake_dtls_send(fresh, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &third);
+    fake_peer_reply(replay.origin, &third, "6T 45 MID TOKEN ff 33");
+    fake_dtls_expect(fresh, "61 45 0001 aa ff 33");
+    assert_int_equal(replay_ended(&replay, REASON_client_gone), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_message_layer_over_a_session),
+        TEST(test_separate_answer_over_a_session),
+        TEST(test_clear_and_secure_do_not_mix),
+        TEST(test_new_session_starts_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/fake_dtls.h"
+
+#include "support/test.h"
+
+#include "support/fake_net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUE_MAX 16
+#define DATAGRAM_MAX 2048
+
+struct dtls_session {
+    struct dtls_listener *listener;
+    struct dtls_session *next;
+    struct udp_path path;
+    struct identity identity;
+    void *user;
+    bool is_open, is_closing;
+    size_t head, count;
+    size_t len[QUEUE_MAX];
+    uint8_t data[QUEUE_MAX][DATAGRAM_MAX];
+};
+
+struct dtls_listener {
+    struct dtls_options options;
+    const struct dtls_handler *handler;
+    void *context;
+    struct dtls_counters counters;
+};
+
+static struct dtls_listener *only;
+static struct dtls_session *sessions;
+
+int dtls_listen(struct loop *loop, const struct dtls_options *options,
+                const struct dtls_handler *handler, void *context,
+                struct dtls_listener **ret_listener)
+{
+    (void)loop;
+    assert_null(only);
+    only = calloc(1, sizeof(*only));
+    assert_non_null(only);
+    only->options = *options;
+    only->handler = handler;
+    only->context = context;
+    *ret_listener = only;
+    return 0;
+}
+
+static void end(struct dtls_session *session)
+{
+    if (session->is_open) {
+        session->is_open = false;
+        session->listener->handler->on_close(session->listener->context, session, "closed");
+    }
+}
+
+void dtls_close_listener(struct dtls_listener *listener)
+{
+    if (listener == NULL) {
+        return;
+    }
+    for (struct dtls_session *session = sessions; session != NULL; session = session->next) {
+        end(session);
+    }
+    free(only);
+    only = NULL;
+}
+
+void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials)
+{
+    listener->options.credentials = credentials;
+}
+
+void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    assert_true(session->is_open);
+    assert_true(session->count < QUEUE_MAX && len <= DATAGRAM_MAX);
+    size_t at = (session->head + session->count++) % QUEUE_MAX;
+    memcpy(session->data[at], data, len);
+    session->len[at] = len;
+}
+
+void dtls_session_set_user(struct dtls_session *session, void *user)
+{
+    session->user = user;
+}
+
+void *dtls_session_user(const struct dtls_session *session)
+{
+    return session->user;
+}
+
+const struct udp_path *dtls_session_path(const struct dtls_session *session)
+{
+    return &session->path;
+}
+
+const struct identity *dtls_session_identity(const struct dtls_session *session)
+{
+    return &session->identity;
+}
+
+const struct address *dtls_local(const struct dtls_listener *listener)
+{
+    return &listener->options.udp.bind;
+}
+
+const struct dtls_counters *dtls_counters(const struct dtls_listener *listener)
+{
+    return &listener->counters;
+}
+
+uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms)
+{
+    (void)listener;
+    (void)now_ms;
+    for (struct dtls_session *session = sessions; session != NULL; session = session->next) {
+        if (session->is_closing) {
+            end(session);
+        }
+    }
+    return UINT64_MAX;
+}
+
+void dtls_flush(struct dtls_listener *listener)
+{
+    (void)listener;
+}
+
+/* --- the test's side ---------------------------------------------------- */
+
+struct dtls_session *fake_dtls_open(const char *from)
+{
+    struct dtls_session *session = calloc(1, sizeof(*session));
+    assert_non_null(session);
+    assert_non_null(only);
+    session->listener = only;
+    session->path.local = only->options.udp.bind;
+    session->is_open = true;
+    assert_true(address_parse(from, strlen(from), 0, &session->path.remote));
+    for (struct dtls_session *older = sessions; older != NULL; older = older->next) {
+        if (address_equal(&older->path.remote, &session->path.remote)) {
+            fake_dtls_close(older);
+        }
+    }
+    session->next = sessions;
+    sessions = session;
+    return session;
+}
+
+void fake_dtls_close(struct dtls_session *session)
+{
+    session->is_closing = true;
+    fake_net_run(0);
+}
+
+void fake_dtls_send(struct dtls_session *session, const char *hex)
+{
+    uint8_t data[DATAGRAM_MAX];
+    struct datagram datagram = {.data = data, .path = session->path};
+    datagram.len = test_hex(hex, data, sizeof(data));
+    session->listener->handler->on_datagram(session->listener->context, session, &datagram);
+    fake_net_run(0);
+}
+
+void fake_dtls_expect(struct dtls_session *session, const char *pattern)
+{
+    char got[2 * DATAGRAM_MAX + 1] = "", want[2 * DATAGRAM_MAX + 1];
+    size_t want_len = 0;
+    fake_net_run(0);
+    for (const char *at = pattern; *at != '\0'; at++) {
+        if (*at != ' ') {
+            want[want_len++] = *at;
+        }
+    }
+    want[want_len] = '\0';
+    if (session->count == 0) {
+        fail_msg("nothing came, not %s", want);
+    }
+    for (size_t i = 0; i < session->len[session->head]; i++) {
+        (void)snprintf(got + 2 * i, 3, "%02x", session->data[session->head][i]);
+    }
+    session->head = (session->head + 1) % QUEUE_MAX;
+    session->count--;
+    for (size_t i = 0; i <= want_len; i++) {
+        if (want[i] != got[i] && want[i] != '?') {
+            fail_msg("%s came, not %s", got, want);
+        }
+    }
+}
+
+void fake_dtls_expect_nothing(struct dtls_session *session)
+{
+    fake_net_run(0);
+    assert_int_equal(session->count, 0);
+}
+
+void fake_dtls_free(void)
+{
+    while (sessions != NULL) {
+        struct dtls_session *session = sessions;
+        sessions = session->next;
+        free(session);
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * DTLS of the fake network: sessions without any cryptography, same symbols as
+ * net/dtls.h. A test opens a session and sends CoAP over it in the clear.
+ */
+#ifndef CRIPROXY_FAKE_DTLS_H
+#define CRIPROXY_FAKE_DTLS_H
+
+#include "net/dtls.h"
+
+/** A session with the one DTLS listener from @p from; an older one from there is closed. */
+struct dtls_session *fake_dtls_open(const char *from);
+
+/** The peer goes: the engine hears of it in its next turn. */
+void fake_dtls_close(struct dtls_session *session);
+
+void fake_dtls_send(struct dtls_session *session, const char *hex);
+
+/** The next datagram on the session is exactly @p pattern ('?' is any nibble). */
+void fake_dtls_expect(struct dtls_session *session, const char *pattern);
+void fake_dtls_expect_nothing(struct dtls_session *session);
+
+/** Frees all sessions, after the engine has gone. */
+void fake_dtls_free(void);
+
+#endif
