@@ -47,6 +47,22 @@ static void assign_list_item(struct loader *loader, const struct config_row *row
     memcpy(field, &list, sizeof(list));
 }
 
+static void assign_text(struct loader *loader, const struct config_row *row, const char *text)
+{
+    const char *copy = arena_text(loader->config->arena, text, strlen(text));
+
+    if (copy == NULL) {
+        loader->no_memory = true;
+        return;
+    }
+    memcpy((char *)loader->config + row->offset, &copy, sizeof(copy));
+}
+
+static void preset_text(struct loader *loader, const struct config_row *row)
+{
+    assign_text(loader, row, strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset);
+}
+
 static void preset_list(struct loader *loader, const struct config_row *row)
 {
     const char *at = row->preset;
@@ -99,6 +115,8 @@ void loader_preset(struct loader *loader)
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
         if (config_rows[i].type == CONFIG_TYPE_LIST) {
             preset_list(loader, &config_rows[i]);
+        } else if (config_rows[i].type == CONFIG_TYPE_TEXT) {
+            preset_text(loader, &config_rows[i]);
         } else {
             preset_scalar(loader->config, &config_rows[i]);
         }
@@ -167,7 +185,7 @@ void section_parse(struct loader *loader, const char *text, size_t len, struct s
     }
     if (ret_section->kind == SECTION_UNKNOWN) {
         loader_error(loader, &loader->here, NULL, NULL,
-                     "expected the section proxy, listen, limits, resolve, log, include or "
+                     "expected the section proxy, listen, limits, resolve, tls, log, include or "
                      "\"scheme NAME\", got %s",
                      got_text(got, text, len));
     }
@@ -180,6 +198,19 @@ static bool is_repeated(const struct loader *loader, const struct place *before)
            before->file == loader->here.file;
 }
 
+/* Whether a key with one value may be set here; notes that it has been. */
+static bool take_place(struct loader *loader, const struct config_row *row, struct place *set_at,
+                       const char *section)
+{
+    if (is_repeated(loader, set_at)) {
+        loader_error(loader, &loader->here, section, schema_key(row).text,
+                     "set twice in this file, before in line %u", set_at->line);
+        return false;
+    }
+    *set_at = loader->here;
+    return true;
+}
+
 /* The value of a scalar into @p base; @p section is for messages. */
 static void assign_scalar(struct loader *loader, void *base, const struct config_row *row,
                           struct place *set_at, const char *section, const char *value)
@@ -188,12 +219,9 @@ static void assign_scalar(struct loader *loader, void *base, const struct config
     char expected[VALUE_TEXT_MAX];
     uint64_t number = 0;
 
-    if (is_repeated(loader, set_at)) {
-        loader_error(loader, &loader->here, section, schema_key(row).text,
-                     "set twice in this file, before in line %u", set_at->line);
+    if (!take_place(loader, row, set_at, section)) {
         return;
     }
-    *set_at = loader->here;
     if (!value_parse(row, value, &number)) {
         loader_error(loader, &loader->here, section, schema_key(row).text, "expected %s, got %s",
                      value_expected(row, expected), got_text(got, value, strlen(value)));
@@ -251,6 +279,12 @@ static void assign_plain_key(struct loader *loader, const char *section, const c
         return;
     }
     struct place *set_at = &loader->set_at[row - config_rows];
+    if (row->type == CONFIG_TYPE_TEXT) {
+        if (take_place(loader, row, set_at, section)) {
+            assign_text(loader, row, value);
+        }
+        return;
+    }
     if (row->type != CONFIG_TYPE_LIST) {
         assign_scalar(loader, loader->config, row, set_at, section, value);
         return;

@@ -4,7 +4,25 @@
 
 #include <string.h>
 
-#define COAP_PORT 5683 /* RFC 7252 section 6.1 */
+/*
+ * What a listener's URI may begin with, and its default port (RFC 7252 section 6,
+ * RFC 8323 section 8). Here, and nowhere else, it is said what is served.
+ */
+static const struct transport {
+    const char *scheme;
+    enum config_listener_kind kind;
+    uint16_t port;
+    bool is_udp;
+    bool is_secure;
+    bool is_served;
+} transports[] = {
+    {"coap", LISTENER_COAP, 5683, true, false, true},
+    {"coaps", LISTENER_COAPS, 5684, true, true, false},
+    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false, false},
+    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true, false},
+    {"coap+ws", LISTENER_COAP_WS, 80, false, false, false},
+    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true, false},
+};
 
 static const struct place *place_of(const struct loader *loader, const char *section,
                                     const char *key)
@@ -14,21 +32,30 @@ static const struct place *place_of(const struct loader *loader, const char *sec
     return row == NULL ? &loader->here : &loader->set_at[row - config_rows];
 }
 
-/* The scheme of a URI we could be asked to listen on one day. */
-static bool is_later_scheme(const char *uri, size_t len)
+static const struct transport *find_transport(const char *scheme, size_t len)
 {
-    static const char *const later[] = {"coaps", "coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"};
-
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
-        if (strlen(later[i]) == len && memcmp(later[i], uri, len) == 0) {
-            return true;
+    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+        if (strlen(transports[i].scheme) == len && memcmp(transports[i].scheme, scheme, len) == 0) {
+            return &transports[i];
         }
     }
-    return false;
+    return NULL;
+}
+
+static const struct transport *transport_of(enum config_listener_kind kind)
+{
+    const struct transport *found = &transports[0];
+
+    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+        if (transports[i].kind == kind) {
+            found = &transports[i];
+        }
+    }
+    return found;
 }
 
 /* NULL, or what is wrong with @p uri. */
-static const char *parse_listener(const char *uri, struct address *ret_address)
+static const char *parse_listener(const char *uri, struct config_listener *ret_listener)
 {
     static const char separator[] = "://";
     const char *authority = strstr(uri, separator);
@@ -36,12 +63,12 @@ static const char *parse_listener(const char *uri, struct address *ret_address)
     if (authority == NULL) {
         return "expected coap://ADDRESS:PORT";
     }
-    size_t scheme_len = (size_t)(authority - uri);
-    if (is_later_scheme(uri, scheme_len)) {
-        return "this version listens on coap:// only";
-    }
-    if (scheme_len != 4 || memcmp(uri, "coap", 4) != 0) {
+    const struct transport *transport = find_transport(uri, (size_t)(authority - uri));
+    if (transport == NULL) {
         return "expected coap://ADDRESS:PORT";
+    }
+    if (!transport->is_served) {
+        return "this version does not listen on this transport";
     }
     authority += sizeof(separator) - 1;
     size_t len = strlen(authority);
@@ -49,26 +76,36 @@ static const char *parse_listener(const char *uri, struct address *ret_address)
         len--;
     }
     struct address address;
-    if (!address_parse(authority, len, COAP_PORT, &address)) {
+    if (!address_parse(authority, len, transport->port, &address)) {
         return "expected coap://ADDRESS:PORT with an IPv4 address, or an IPv6 address in brackets";
     }
     if (address_is_multicast(&address)) {
         return "a multicast address cannot be listened on";
     }
-    *ret_address = address;
+    ret_listener->bind = address;
+    ret_listener->kind = transport->kind;
     return NULL;
 }
 
 /* Port 0 twice is two ports. */
 static bool is_taken(const struct config_listener *listeners, size_t count,
-                     const struct address *address)
+                     const struct config_listener *listener)
 {
+    bool is_udp = transport_of(listener->kind)->is_udp;
+
     for (size_t i = 0; i < count; i++) {
-        if (address->port != 0 && address_equal(&listeners[i].bind, address)) {
+        if (listener->bind.port != 0 && address_equal(&listeners[i].bind, &listener->bind) &&
+            transport_of(listeners[i].kind)->is_udp == is_udp) {
             return true;
         }
     }
     return false;
+}
+
+static bool lacks_credentials(const struct config *config, const struct config_listener *listener)
+{
+    return transport_of(listener->kind)->is_secure && config->tls_certificate[0] == '\0' &&
+           config->tls_psk_file[0] == '\0';
 }
 
 static void check_listeners(struct loader *loader)
@@ -88,9 +125,12 @@ static void check_listeners(struct loader *loader)
     for (size_t i = 0; i < uris->count; i++) {
         struct config_listener *listener = &listeners[count];
         const char *uri = uris->items[i];
-        const char *wrong = parse_listener(uri, &listener->bind);
-        if (wrong == NULL && is_taken(listeners, count, &listener->bind)) {
+        const char *wrong = parse_listener(uri, listener);
+        if (wrong == NULL && is_taken(listeners, count, listener)) {
             wrong = "address given twice";
+        }
+        if (wrong == NULL && lacks_credentials(config, listener)) {
+            wrong = "needs tls.certificate and tls.key, or tls.psk-file";
         }
         if (wrong != NULL) {
             loader_error(loader, place, "listen", "uri", "%s, got %s", wrong,
@@ -120,9 +160,33 @@ static void check_token(struct loader *loader)
     }
 }
 
+/* What credentials_load() would refuse too, but with the place in the file. */
+static void check_tls(struct loader *loader)
+{
+    const struct config *config = loader->config;
+    bool has_certificate = config->tls_certificate[0] != '\0';
+
+    if (has_certificate && config->tls_key[0] == '\0') {
+        loader_error(loader, place_of(loader, "tls", "certificate"), "tls", "certificate",
+                     "needs tls.key");
+    }
+    if (!has_certificate && config->tls_key[0] != '\0') {
+        loader_error(loader, place_of(loader, "tls", "key"), "tls", "key", "needs tls.certificate");
+    }
+    if (!has_certificate && config->tls_client_ca[0] != '\0') {
+        loader_error(loader, place_of(loader, "tls", "client-ca"), "tls", "client-ca",
+                     "needs tls.certificate");
+    }
+    if (config->tls_require_client_certificate && config->tls_client_ca[0] == '\0') {
+        loader_error(loader, place_of(loader, "tls", "require-client-certificate"), "tls",
+                     "require-client-certificate", "needs tls.client-ca");
+    }
+}
+
 void loader_check(struct loader *loader)
 {
     check_listeners(loader);
     check_token(loader);
+    check_tls(loader);
     loader_check_schemes(loader);
 }

@@ -87,6 +87,40 @@ static int keep_list(struct config *fresh, const struct config *running,
     return error;
 }
 
+static int keep_text(struct config *fresh, const struct config *running,
+                     const struct config_row *row, bool *ret_differs)
+{
+    const char *mine;
+    const char *theirs;
+    char *field = (char *)fresh + row->offset;
+
+    memcpy(&mine, field, sizeof(mine));
+    memcpy(&theirs, (const char *)running + row->offset, sizeof(theirs));
+    *ret_differs = strcmp(mine, theirs) != 0;
+    mine = arena_text(fresh->arena, theirs, strlen(theirs));
+    if (mine == NULL) {
+        return -ENOMEM;
+    }
+    memcpy(field, &mine, sizeof(mine));
+    return 0;
+}
+
+/* The value of @p row, which only a start can change, from @p running. */
+static int keep_row(struct config *fresh, const struct config *running,
+                    const struct config_row *row, bool *ret_differs)
+{
+    if (row->type == CONFIG_TYPE_LIST) {
+        return keep_list(fresh, running, row, ret_differs);
+    }
+    if (row->type == CONFIG_TYPE_TEXT) {
+        return keep_text(fresh, running, row, ret_differs);
+    }
+    uint64_t value = value_load(running, row);
+    *ret_differs = value_load(fresh, row) != value;
+    value_store(fresh, row, value);
+    return 0;
+}
+
 /* The listeners go with listen.uri, whose items have just been copied in their order. */
 static int keep_listeners(struct config *fresh, const struct config *running)
 {
@@ -115,15 +149,9 @@ int config_keep_started(struct config *fresh, const struct config *running,
         if (row->live) {
             continue;
         }
-        if (row->type == CONFIG_TYPE_LIST) {
-            int error = keep_list(fresh, running, row, &differs);
-            if (error != 0) {
-                return error;
-            }
-        } else {
-            uint64_t value = value_load(running, row);
-            differs = value_load(fresh, row) != value;
-            value_store(fresh, row, value);
+        int error = keep_row(fresh, running, row, &differs);
+        if (error != 0) {
+            return error;
         }
         if (differs && on_kept != NULL) {
             char name[64];

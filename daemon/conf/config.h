@@ -43,8 +43,18 @@ struct config_scheme {
     uint32_t non_lifetime;
 };
 
+enum config_listener_kind {
+    LISTENER_COAP,
+    LISTENER_COAPS,
+    LISTENER_COAP_TCP,
+    LISTENER_COAPS_TCP,
+    LISTENER_COAP_WS,
+    LISTENER_COAPS_WS,
+};
+
 /* One place to listen. */
 struct config_listener {
+    enum config_listener_kind kind;
     const char *uri; /* as it was written */
     struct address bind;
     bool is_default; /* nobody asked for it: may go missing where the host has no IPv6 */
@@ -60,6 +70,7 @@ struct config {
 #define CONFIG_DECLARE_SIZE(section, key) uint64_t section##_##key;     /* bytes */
 #define CONFIG_DECLARE_FACTOR(section, key) uint32_t section##_##key;   /* hundredths */
 #define CONFIG_DECLARE_LIST(section, key) struct config_list section##_##key;
+#define CONFIG_DECLARE_TEXT(section, key) const char *section##_##key; /* "": not set */
 #define OPTION(section, key, type, min, max, def, reload, help) CONFIG_DECLARE_##type(section, key)
 #include "conf/options.def"
 #undef OPTION

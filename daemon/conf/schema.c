@@ -14,6 +14,7 @@
 #define WORDS_SIZE(section, key)
 #define WORDS_FACTOR(section, key)
 #define WORDS_LIST(section, key)
+#define WORDS_TEXT(section, key)
 #define WORDS_WORD(section, key)                                                                   \
     static const char *const words_##section##_##key[] = {                                         \
         CONFIG_WORDS_##section##_##key(WORD_TEXT)};
@@ -32,6 +33,7 @@
 #define ROW_WORDS_SIZE(section, key) NULL, 0
 #define ROW_WORDS_FACTOR(section, key) NULL, 0
 #define ROW_WORDS_LIST(section, key) NULL, 0
+#define ROW_WORDS_TEXT(section, key) NULL, 0
 #define ROW_WORDS_WORD(section, key)                                                               \
     words_##section##_##key, sizeof(words_##section##_##key) / sizeof(words_##section##_##key[0])
 

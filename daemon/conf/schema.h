@@ -19,6 +19,7 @@ enum config_type {
     CONFIG_TYPE_FACTOR,   /* hundredths; in files a decimal number */
     CONFIG_TYPE_WORD,     /* one of the words of words.h; its enumerator */
     CONFIG_TYPE_LIST,     /* texts; in files the key is repeated */
+    CONFIG_TYPE_TEXT,     /* one text; empty: not set */
 };
 
 /* The default of a key that has none. */
@@ -28,7 +29,7 @@ struct config_row {
     const char *section; /* "scheme" for the keys of [scheme NAME] */
     const char *name;    /* the key with '_' where files have '-': schema_key() */
     enum config_type type;
-    uint64_t min, max;  /* in the unit of the field */
+    uint64_t min, max;  /* in the unit of the field; of a TEXT: bytes */
     const char *preset; /* the default, as in files; a list's items are separated by spaces */
     bool live;          /* a reload takes it over */
     const char *help;

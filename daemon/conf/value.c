@@ -136,7 +136,8 @@ static bool parse_by_type(const struct config_row *row, const char *text, uint64
     case CONFIG_TYPE_WORD:
         return parse_word(row, text, ret_number);
     case CONFIG_TYPE_LIST:
-        break; /* has items, not a value */
+    case CONFIG_TYPE_TEXT:
+        break; /* has items, or is as it stands */
     }
     return false;
 }
@@ -201,6 +202,7 @@ const char *value_format(const struct config_row *row, uint64_t value, char text
                        value < row->word_count ? row->words[value] : "");
         break;
     case CONFIG_TYPE_LIST:
+    case CONFIG_TYPE_TEXT:
         text[0] = '\0';
         break;
     }
@@ -239,6 +241,9 @@ const char *value_expected(const struct config_row *row, char text[VALUE_TEXT_MA
     case CONFIG_TYPE_LIST:
         (void)snprintf(text, VALUE_TEXT_MAX, "a text, or the key repeated");
         return text;
+    case CONFIG_TYPE_TEXT:
+        (void)snprintf(text, VALUE_TEXT_MAX, "a text");
+        return text;
     case CONFIG_TYPE_UINT:
         what = "a whole number";
         break;
@@ -264,7 +269,7 @@ void value_store(void *base, const struct config_row *row, uint64_t value)
 {
     char *field = (char *)base + row->offset;
 
-    assert(row->type != CONFIG_TYPE_LIST); /* has no single value */
+    assert(row->type != CONFIG_TYPE_LIST && row->type != CONFIG_TYPE_TEXT); /* no numbers */
     switch (row->type) {
     case CONFIG_TYPE_BOOL: {
         bool flag = value != 0;
@@ -284,6 +289,7 @@ void value_store(void *base, const struct config_row *row, uint64_t value)
         memcpy(field, &value, sizeof(value));
         break;
     case CONFIG_TYPE_LIST:
+    case CONFIG_TYPE_TEXT:
         break;
     }
 }
@@ -295,7 +301,7 @@ uint64_t value_load(const void *base, const struct config_row *row)
     uint32_t number = 0;
     uint64_t size = 0;
 
-    assert(row->type != CONFIG_TYPE_LIST); /* has no single value */
+    assert(row->type != CONFIG_TYPE_LIST && row->type != CONFIG_TYPE_TEXT); /* no numbers */
     switch (row->type) {
     case CONFIG_TYPE_BOOL:
         memcpy(&flag, field, sizeof(flag));
@@ -311,6 +317,7 @@ uint64_t value_load(const void *base, const struct config_row *row)
         memcpy(&size, field, sizeof(size));
         return size;
     case CONFIG_TYPE_LIST:
+    case CONFIG_TYPE_TEXT:
         break;
     }
     return 0;

@@ -9,7 +9,7 @@
 #define VALUE_TEXT_MAX 128
 
 /**
- * The value of a key of any type but LIST, in the unit of its field and inside
+ * The value of a key of any type but LIST and TEXT, in the unit of its field and inside
  * the row's limits.
  *
  * @return false where @p text is not one; @p ret_value is then untouched.
@@ -22,10 +22,10 @@ const char *value_format(const struct config_row *row, uint64_t value, char text
 /** What the key takes: "a size from 64KiB to 1GiB"; returns @p text. */
 const char *value_expected(const struct config_row *row, char text[VALUE_TEXT_MAX]);
 
-/** Into the row's field of @p base (struct config or config_scheme); not for LIST. */
+/** Into the row's field of @p base (struct config or config_scheme); not for LIST and TEXT. */
 void value_store(void *base, const struct config_row *row, uint64_t value);
 
-/** Out of the row's field; not for LIST. */
+/** Out of the row's field; not for LIST and TEXT. */
 uint64_t value_load(const void *base, const struct config_row *row);
 
 #endif

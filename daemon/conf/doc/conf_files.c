@@ -60,6 +60,8 @@ static void write_row(FILE *out, const struct config_row *row)
     write_wrapped(out, line);
     if (row->type == CONFIG_TYPE_LIST) {
         write_list(out, row);
+    } else if (strcmp(row->preset, CONFIG_NO_DEFAULT) == 0) {
+        (void)fprintf(out, "#%s =\n", schema_key(row).text);
     } else {
         write_key(out, row, row->preset);
     }

@@ -80,6 +80,27 @@ static void test_keys_of_a_file_are_taken(void **state)
     config_free(config);
 }
 
+static void test_texts_are_taken_as_they_stand(void **state)
+{
+    const char *const sets[] = {"tls.psk-file=/etc/my keys"};
+    const char *text = "[tls]\npsk-file = keys\nclient-ca =\n";
+    struct config_source source = {
+        .file = "a.conf", .text = text, .text_len = strlen(text), .sets = sets, .set_count = 1};
+    struct config *config = NULL;
+    struct config *defaults = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config_load(NULL, &errors, &defaults), 0);
+    assert_string_equal(config->tls_psk_file, "/etc/my keys");
+    assert_string_equal(config->tls_client_ca, "");
+    assert_string_equal(defaults->tls_psk_file, "");
+    assert_int_equal(config_keep_started(config, defaults, NULL, NULL), 0);
+    assert_string_equal(config->tls_psk_file, "/etc/my keys"); /* a reload takes it over */
+    config_free(config);
+    config_free(defaults);
+}
+
 #define LONG_50 "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee"
 #define LONG_200 LONG_50 LONG_50 LONG_50 LONG_50
 
@@ -120,7 +141,14 @@ static const struct bad bad_files[] = {
     {"[listen]\nuri = " LONG_200 "\n", "a.conf:2: line longer than 197 bytes"},
     {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, got \"\""},
     {"[listen]\nuri = coaps://127.0.0.1\n",
-     "a.conf:2: [listen] uri: this version listens on coap:// only, got"},
+     "a.conf:2: [listen] uri: this version does not listen on this transport, got"},
+    {"[tls]\ncertificate = a.pem\n", "a.conf:2: [tls] certificate: needs tls.key"},
+    {"[tls]\nkey = a.key\n", "a.conf:2: [tls] key: needs tls.certificate"},
+    {"[tls]\nclient-ca = a.pem\n", "a.conf:2: [tls] client-ca: needs tls.certificate"},
+    {"[tls]\nrequire-client-certificate = yes\n",
+     "a.conf:2: [tls] require-client-certificate: needs tls.client-ca"},
+    {"[tls]\npsk-file = a\npsk-file = b\n",
+     "a.conf:3: [tls] psk-file: set twice in this file, before in line 2"},
     {"[listen]\nuri = http://127.0.0.1\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT"},
     {"[listen]\nuri = coap://localhost\n",
      "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
@@ -397,7 +425,7 @@ static void test_the_shipped_file_says_the_defaults(void **state)
     (void)state;
     assert_int_equal(config_load(NULL, &errors, &defaults), 0);
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
-        if (config_rows[i].type != CONFIG_TYPE_LIST) {
+        if (config_rows[i].type != CONFIG_TYPE_LIST && config_rows[i].type != CONFIG_TYPE_TEXT) {
             assert_int_equal(value_load(shipped, &config_rows[i]),
                              value_load(defaults, &config_rows[i]));
         }
@@ -441,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_listen_on_loopback_only),
         cmocka_unit_test(test_keys_of_a_file_are_taken),
+        cmocka_unit_test(test_texts_are_taken_as_they_stand),
         cmocka_unit_test(test_bad_files_are_refused_with_the_place),
         cmocka_unit_test(test_no_line_length_is_cut_silently),
         cmocka_unit_test(test_nul_byte_is_refused),
