@@ -17,7 +17,7 @@ struct skipper {
     struct cri__reader in;
     struct {
         uint64_t left;
-        uint8_t head;       /* first byte of the container */
+        uint8_t head; /* first byte of the container */
         bool is_indefinite;
     } levels[CRI_AIF_DEPTH_MAX];
     size_t depth;
@@ -54,10 +54,9 @@ static bool is_wrong_chunk(const struct skipper *s)
 static enum cri_error close_level(struct skipper *s, struct cri_fault *ret_fault)
 {
     /* A map counts its items in left, downwards from 0: odd between key and value. */
-    const bool is_closed =
-        s->depth > 0 && s->levels[s->depth - 1].is_indefinite &&
-        (s->levels[s->depth - 1].head != HEAD_INDEFINITE_MAP ||
-         s->levels[s->depth - 1].left % 2 == 0);
+    const bool is_closed = s->depth > 0 && s->levels[s->depth - 1].is_indefinite &&
+                           (s->levels[s->depth - 1].head != HEAD_INDEFINITE_MAP ||
+                            s->levels[s->depth - 1].left % 2 == 0);
     if (!is_closed) {
         return cri__fail(ret_fault, CRI_ERR_CBOR, s->in.at, "break outside of indefinite length");
     }
@@ -92,7 +91,8 @@ static enum cri_error skip_step(struct skipper *s, struct cri_fault *ret_fault)
     } else if (s->in.kind == CRI__INDEFINITE) {
         return open_level(s, 0, true, ret_fault);
     } else if (s->in.kind == CRI__ARRAY || s->in.kind == CRI__MAP) {
-        count = s->in.kind == CRI__MAP ? s->in.arg * 2 : s->in.arg; /* fits: checked by the reader */
+        count =
+            s->in.kind == CRI__MAP ? s->in.arg * 2 : s->in.arg; /* fits: checked by the reader */
     } else if (s->in.kind == CRI__TAG) {
         count = 1;
     }
@@ -154,8 +154,7 @@ enum cri_error cri_aif_init(struct cri_aif *aif, struct cri_slice encoded, bool 
 /* [CRI-local-part, REST-method-set] */
 static enum cri_error read_entry(const struct cri_aif *aif, struct cri_aif_entry *entry)
 {
-    struct cri__reader in = {
-        .data = aif->encoded.data, .len = aif->encoded.len, .pos = aif->pos};
+    struct cri__reader in = {.data = aif->encoded.data, .len = aif->encoded.len, .pos = aif->pos};
     enum cri_error error = cri__read(&in, &entry->fault);
     const bool is_pair = in.kind == CRI__ARRAY ? in.arg == 2 : is_indefinite_array(&in);
     const bool is_indefinite = in.kind == CRI__INDEFINITE;
@@ -233,9 +232,9 @@ bool cri_aif_entry_matches(const struct cri_aif_entry *entry, const struct cri_s
     }
     /* Compare in the form with the lone empty segment, whichever side left it out. */
     const bool has_no_path = path_count == 0 || (path_count == 1 && path[0].len == 0);
-    const bool path_matches = has_no_path ? entry->path.count == 0 ||
-                                                list_matches(&entry->path, &empty, 1)
-                                          : list_matches(&entry->path, path, path_count);
+    const bool path_matches = has_no_path
+                                  ? entry->path.count == 0 || list_matches(&entry->path, &empty, 1)
+                                  : list_matches(&entry->path, path, path_count);
     return path_matches && list_matches(&entry->query, query, query_count);
 }
 

@@ -28,6 +28,16 @@ struct parts {
     struct cri_slice fragment;
 };
 
+/* A path in front has a type of its own. */
+static void count_segment(struct parts *parts, bool is_first)
+{
+    if (is_first) {
+        parts->has_path_type = true;
+        parts->path_type = CRI_CORI_RELATIVE_PATH;
+    }
+    parts->path_count++;
+}
+
 static void take_apart(const struct cri_cori *cori, struct parts *ret_parts)
 {
     struct parts parts = {0};
@@ -53,11 +63,7 @@ static void take_apart(const struct cri_cori *cori, struct parts *ret_parts)
             parts.path_type = option.value;
             break;
         case CRI_CORI_PATH:
-            if (is_first) {
-                parts.has_path_type = true;
-                parts.path_type = CRI_CORI_RELATIVE_PATH;
-            }
-            parts.path_count++;
+            count_segment(&parts, is_first);
             is_lone_empty = parts.path_count == 1 && option.string.len == 0;
             break;
         case CRI_CORI_QUERY:

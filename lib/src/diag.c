@@ -107,7 +107,7 @@ static enum cri_error read_head(struct formatter *f, struct head *ret_head)
         }
     } else if (head.info > 27 && head.info < AI_INDEFINITE) {
         return cri__fail(f->fault, CRI_ERR_CBOR, head.offset,
-                              "additional information 28 to 30 is reserved");
+                         "additional information 28 to 30 is reserved");
     }
     *ret_head = head;
     return CRI_OK;
@@ -249,7 +249,7 @@ static enum cri_error put_simple(struct formatter *f, const struct head *head)
     }
     if (head->info == 24 && head->argument < 32) {
         return cri__fail(f->fault, CRI_ERR_CBOR, head->offset,
-                              "a simple value below 32 in two bytes");
+                         "a simple value below 32 in two bytes");
     }
     static const char *const named[] = {"false", "true", "null", "undefined"};
     if (head->argument >= 20 && head->argument <= 23) {
@@ -301,7 +301,7 @@ static enum cri_error open_level(struct formatter *f, const struct head *head, u
     /* Every item takes a byte: a larger count cannot be true. */
     if (!is_indefinite && count > f->in.len - f->pos) {
         return cri__fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
-                              "more items announced than there are bytes");
+                         "more items announced than there are bytes");
     }
     if (f->depth == CRI_DIAG_DEPTH_MAX) {
         return cri__fail(f->fault, CRI_ERR_CBOR, head->offset, "nested too deep");
@@ -335,7 +335,7 @@ static enum cri_error put_definite_string(struct formatter *f, const struct head
 {
     if (head->argument > f->in.len - f->pos) {
         return cri__fail(f->fault, CRI_ERR_TRUNCATED, head->offset,
-                              "a string is longer than the input");
+                         "a string is longer than the input");
     }
     const size_t offset = f->pos;
     const struct cri_slice content = {f->in.data + offset, (size_t)head->argument};
@@ -393,7 +393,7 @@ static enum cri_error put_scalar(struct formatter *f, const struct head *head)
     enum cri_error err = CRI_OK;
     if (head->info == AI_INDEFINITE) {
         return cri__fail(f->fault, CRI_ERR_CBOR, head->offset,
-                              "indefinite length where there is none");
+                         "indefinite length where there is none");
     }
     if (head->major == DIAG_UNSIGNED) {
         put_number(f, head->argument);
@@ -424,7 +424,7 @@ static enum cri_error put_item(struct formatter *f)
     }
     if (is_wrong_chunk(f, &head)) {
         return cri__fail(f->fault, CRI_ERR_CBOR, head.offset,
-                              "not a chunk of an indefinite-length string");
+                         "not a chunk of an indefinite-length string");
     }
     put_separator(f);
     switch (head.major) {
@@ -461,7 +461,6 @@ enum cri_error cri_diag_format(struct cri_slice encoded, char *buffer, size_t ca
         return cri__fail(ret_fault, CRI_ERR_TRAILING_BYTES, f.pos, "bytes after the item");
     }
     *ret_len = f.len;
-    return f.len <= capacity
-               ? CRI_OK
-               : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
+    return f.len <= capacity ? CRI_OK
+                             : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
 }

@@ -537,9 +537,8 @@ static enum cri_error step(struct parser *p)
 static enum cri_error check_utf8(const struct parser *p)
 {
     const size_t span = cri__utf8_span(p->in.data, p->in.len);
-    return span == p->in.len
-               ? CRI_OK
-               : cri__fail(p->fault, CRI_ERR_UTF8, span, "the notation is not UTF-8");
+    return span == p->in.len ? CRI_OK
+                             : cri__fail(p->fault, CRI_ERR_UTF8, span, "the notation is not UTF-8");
 }
 
 enum cri_error cri_diag_parse(struct cri_slice text, uint8_t *buffer, size_t capacity,
@@ -572,7 +571,6 @@ enum cri_error cri_diag_parse(struct cri_slice text, uint8_t *buffer, size_t cap
         return fail(&p, "something follows the item");
     }
     *ret_len = p.len;
-    return p.len <= capacity
-               ? CRI_OK
-               : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
+    return p.len <= capacity ? CRI_OK
+                             : cri__fail(ret_fault, CRI_ERR_SPACE, 0, "the buffer is too small");
 }

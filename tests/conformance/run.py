@@ -8,7 +8,7 @@ import sys
 
 from rows import BAD, OK, ROWS
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def call(arguments, line):

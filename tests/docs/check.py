@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def read(*path):
