@@ -132,8 +132,9 @@ def registry_hosts(name, text):
 
 
 def long_files(name, text):
-    """Beyond 700 lines a file holds two ideas (tables are exempt)."""
-    if name.endswith((".c", ".h")) and text.count("\n") > 700:
+    """Beyond 700 lines a file holds two ideas; rows of a test may go on to 1,000."""
+    most = 1000 if name.startswith("tests/") else 700
+    if name.endswith((".c", ".h")) and text.count("\n") > most:
         yield "%d lines" % text.count("\n")
 
 
