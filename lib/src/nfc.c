@@ -58,8 +58,9 @@ static void order(utf8proc_int32_t *characters, size_t count)
 }
 
 /* Compose the cluster at the start of text; false when it is over the limits. */
-static bool next_cluster(struct cri_slice text, utf8proc_int32_t characters[DECOMPOSED_MAX],
-                         size_t *ret_count, size_t *ret_len)
+static bool next_cluster(struct cri_slice text, bool to_lower,
+                         utf8proc_int32_t characters[DECOMPOSED_MAX], size_t *ret_count,
+                         size_t *ret_len)
 {
     size_t at = 0;
     size_t source_count = 0;
@@ -73,6 +74,9 @@ static bool next_cluster(struct cri_slice text, utf8proc_int32_t characters[DECO
         }
         if (character < 0 || source_count == CLUSTER_MAX) {
             return false;
+        }
+        if (to_lower && character >= 'A' && character <= 'Z') {
+            character += 'a' - 'A';
         }
         int boundary_class = 0;
         utf8proc_ssize_t added = utf8proc_decompose_char(character, characters + count,
@@ -109,7 +113,8 @@ static size_t plain_span(struct cri_slice text)
     return at >= text.len ? text.len : last;
 }
 
-bool cri__nfc_next(struct cri_slice *rest, uint8_t *piece, struct cri_slice *ret_piece)
+bool cri__nfc_next(struct cri_slice *rest, bool to_lower, uint8_t *piece,
+                   struct cri_slice *ret_piece)
 {
     utf8proc_int32_t characters[DECOMPOSED_MAX];
     size_t count;
@@ -118,7 +123,7 @@ bool cri__nfc_next(struct cri_slice *rest, uint8_t *piece, struct cri_slice *ret
     if (len > 0) {
         *ret_piece = cri__slice(rest->data, len);
     } else {
-        if (!next_cluster(*rest, characters, &count, &len)) {
+        if (!next_cluster(*rest, to_lower, characters, &count, &len)) {
             return false;
         }
         size_t out = 0;
@@ -139,7 +144,7 @@ bool cri__is_nfc(struct cri_slice text)
 
     while (text.len > 0) {
         struct cri_slice before = text;
-        if (!cri__nfc_next(&text, piece, &composed)) {
+        if (!cri__nfc_next(&text, false, piece, &composed)) {
             return false;
         }
         before.len -= text.len;

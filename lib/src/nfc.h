@@ -11,8 +11,11 @@
 /*
  * Take the next stretch off *rest, which is valid UTF-8 and not empty; *ret_piece
  * is its NFC, in *rest's bytes or in piece (CRI__NFC_PIECE_MAX bytes). False when
- * a character has too many marks.
+ * a character has too many marks. With to_lower, a capital letter that marks follow is
+ * taken for a small one, for the two do not compose alike (t and U+0308 do, T does
+ * not); letters in the rest's own bytes are the caller's.
  */
-bool cri__nfc_next(struct cri_slice *rest, uint8_t *piece, struct cri_slice *ret_piece);
+bool cri__nfc_next(struct cri_slice *rest, bool to_lower, uint8_t *piece,
+                   struct cri_slice *ret_piece);
 
 #endif

@@ -25,7 +25,7 @@ static size_t map_text(struct normalizer *n, struct cri_slice text, bool is_writ
 
     while (text.len > 0) {
         struct cri_slice mapped;
-        if (!cri__nfc_next(&text, piece, &mapped)) {
+        if (!cri__nfc_next(&text, n->to_lower, piece, &mapped)) {
             n->error = CRI_ERR_NFC;
             break;
         }

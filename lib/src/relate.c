@@ -80,59 +80,56 @@ static size_t common_count(const struct cri_list *a, const struct cri_list *b)
     return count;
 }
 
-/* Discard 0: the base's path stays, and what is behind it as long as nothing is set. */
+/*
+ * Discard 0: the base's path stays, and what is behind it as long as nothing is set.
+ * Of references of one length the first offered wins, which is the one that sets least.
+ */
 static void offer_append(struct best *best, const struct cri *base, const struct cri *target)
 {
     struct cri reference = candidate(target, 0, cri__list_behind(&target->path, base->path.count));
-
-    reference.path.is_set = true;
-    offer(best, &reference);
-    if (target->path.count > base->path.count) {
-        return;
-    }
-    reference.path.is_set = false;
-    reference.query.is_set = true;
-    offer(best, &reference);
-    if (!cri__list_is_equal(&base->query, &target->query)) {
-        return;
-    }
-    reference.query.is_set = false;
-    if (target->has_fragment) {
-        offer(best, &reference);
-    }
+    bool has_same_path = target->path.count == base->path.count;
+    bool has_same_query = has_same_path && cri__list_is_equal(&base->query, &target->query);
     bool has_same_fragment =
         base->has_fragment == target->has_fragment &&
         (!base->has_fragment || cri__item_is_equal(&base->fragment, &target->fragment));
-    if (has_same_fragment) {
-        reference.has_fragment = false;
+
+    if (has_same_query && (has_same_fragment || target->has_fragment)) {
+        reference.query.is_set = false;
+        reference.has_fragment = target->has_fragment && !has_same_fragment;
         offer(best, &reference);
     }
+    reference.has_fragment = target->has_fragment;
+    reference.query.is_set = true;
+    if (has_same_path) {
+        offer(best, &reference);
+    }
+    reference.query.is_set = target->query.count > 0;
+    reference.path.is_set = true;
+    offer(best, &reference);
 }
 
 static void offer_discards(struct best *best, const struct cri *base, const struct cri *target)
 {
+    if (cri__authority_is_equal(base, target)) {
+        size_t common = common_count(&base->path, &target->path);
+        size_t drop = base->path.count - common;
+        if (drop == 0) {
+            offer_append(best, base, target);
+            drop = 1;
+        }
+        if (drop < CRI_DISCARD_ALL) {
+            size_t keep = base->path.count > drop ? base->path.count - drop : 0;
+            struct cri reference =
+                candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
+            offer(best, &reference);
+        }
+    }
     struct cri kept = *base;
-
     if (kept.authority == CRI_AUTHORITY_ROOTLESS) {
         kept.authority = CRI_AUTHORITY_NULL; /* Which is what true leaves of it. */
     }
     if (cri__authority_is_equal(&kept, target)) {
         struct cri reference = candidate(target, CRI_DISCARD_ALL, target->path);
-        offer(best, &reference);
-    }
-    if (!cri__authority_is_equal(base, target)) {
-        return;
-    }
-    size_t common = common_count(&base->path, &target->path);
-    size_t drop = base->path.count - common;
-    if (drop == 0) {
-        offer_append(best, base, target);
-        drop = 1;
-    }
-    if (drop < CRI_DISCARD_ALL) {
-        size_t keep = base->path.count > drop ? base->path.count - drop : 0;
-        struct cri reference =
-            candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
         offer(best, &reference);
     }
 }
@@ -154,11 +151,11 @@ enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint
         return cri__fail(ret_fault, CRI_ERR_NOT_FULL, 0,
                          cri_is_full(base) ? "target is not a full CRI" : "base is not a full CRI");
     }
-    offer(&best, target);
     if (has_same_scheme(base, target)) {
-        offer_authority(&best, target);
         offer_discards(&best, base, target);
+        offer_authority(&best, target);
     }
+    offer(&best, target);
     cri__put_cri(&writer, &best.reference, NULL);
     enum cri_error error = cri__writer_finish(&writer, ret_len);
     return error == CRI_OK ? error : cri__fail(ret_fault, error, 0, "buffer too small");

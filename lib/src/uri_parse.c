@@ -241,6 +241,8 @@ static enum cri_error authority(struct parser *p, struct cri_slice text)
 /* path-abempty, path-absolute, path-rootless, path-noscheme or path-empty */
 static enum cri_error path(struct parser *p, struct cri_slice source)
 {
+    const bool had_pet = p->has_pet;
+
     for (struct cri_slice rest = source; rest.len > 0;) {
         struct cri_slice segment = cut(&rest, "/");
         enum cri_error error = check_source(p, segment, CRI__SEGMENT);
@@ -251,6 +253,8 @@ static enum cri_error path(struct parser *p, struct cri_slice source)
     }
     bool is_relative = !p->has_scheme && !p->has_authority && !starts_with(source, '/');
     cri__path_scan(source, is_relative, &p->path);
+    /* A segment that fell away needs none. */
+    p->has_pet = had_pet || (p->has_pet && cri__path_has_pet(&p->path));
     if (p->has_scheme && !p->has_authority && p->path.is_rooted && p->path.first_is_empty &&
         p->path.count > 1) {
         return fail(p, CRI_ERR_NOT_EXPRESSIBLE, source.data,

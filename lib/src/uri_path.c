@@ -137,6 +137,22 @@ void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path 
     *ret_path = path;
 }
 
+bool cri__path_has_pet(const struct cri__path *path)
+{
+    struct walk walk = walk_start(path);
+    struct cri_slice segment;
+    bool has_pet = false;
+    size_t offset;
+    const char *rule;
+
+    while (!has_pet && walk_next(&walk, &segment)) {
+        if (cri__source_check(segment, CRI__SEGMENT, true, &has_pet, &offset, &rule) != CRI_OK) {
+            break; /* Not reached: the path was checked. */
+        }
+    }
+    return has_pet;
+}
+
 void cri__put_path(struct cri__writer *writer, const struct cri__path *path)
 {
     bool fits =

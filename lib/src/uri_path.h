@@ -20,6 +20,9 @@ struct cri__path {
 /* Look through a checked path; is_relative: there is neither scheme nor authority. */
 void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path *ret_path);
 
+/* Whether one of the segments that are left needs a byte string. */
+bool cri__path_has_pet(const struct cri__path *path);
+
 /* Write the segments that are left, without the array's head. */
 void cri__put_path(struct cri__writer *writer, const struct cri__path *path);
 

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fuzz_lib.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    return fuzz_result(property_cri((struct cri_slice){data, len}));
+}
