@@ -236,6 +236,30 @@ def test_every_key_and_reason_is_in_the_manual():
         assert re.search(r"\b%s\b" % row[0], reasons), row[0]
 
 
+# What CMake looks for, and the Debian package that has it.
+PACKAGES = {
+    "libcbor": "libcbor-dev", "libutf8proc": "libutf8proc-dev", "libevent": "libevent-dev",
+    "openssl": "libssl-dev", "inih": "libinih-dev", "libwslay": "libwslay-dev",
+    "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
+    "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",
+}
+
+
+def test_what_cmake_needs_is_installed():
+    """scripts/deps has the package of every library that CMake requires."""
+    listed = read("scripts/deps")
+    modules = set()
+    for name in FILES:
+        if name.endswith("CMakeLists.txt"):
+            for call in re.findall(r"pkg_check_modules\(\w+ +REQUIRED([^)]*)\)", read(name)):
+                modules |= set(re.findall(r"\b[a-z][a-z0-9]+", call))
+    assert len(modules) >= 5
+    for module in modules:
+        package = PACKAGES.get(module)
+        assert package, "which package has %s? Say so here and in scripts/deps" % module
+        assert re.search(r"\s%s\s" % re.escape(package), listed), package
+
+
 @pytest.mark.parametrize("name", PYTHON_TESTS)
 def test_system_tests_say_what_they_show(name):
     """Every test has a docstring that cites CONFORMANCE ids, or says what else it is about."""
