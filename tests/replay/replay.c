@@ -51,10 +51,49 @@ void replay_start(struct replay *replay, const char *const *settings)
     replay->origin = fake_peer_new("192.0.2.5:5683");
 }
 
+static bool is_empty(const struct hash_map *map)
+{
+    for (size_t i = 0; i < (size_t)1 << (64 - map->shift); i++) {
+        if (map->buckets[i] != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Every counter is back at zero, nothing is in any map, list or timer. */
+static void expect_nothing_left(const struct engine *engine)
+{
+    const struct exchange_table *exchanges = &engine->exchanges;
+    assert_int_equal(exchanges->in_use, 0);
+    assert_int_equal(exchanges->free_count, exchanges->used);
+    assert_int_equal(exchanges->large_free_count,
+                     sizeof(exchanges->large_free) / sizeof(exchanges->large_free[0]));
+    assert_true(is_empty(&exchanges->map));
+    assert_true(is_empty(&exchanges->tokens));
+    for (uint32_t i = 0; i < engine->clients.used; i++) {
+        assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);
+        assert_null(engine->clients.slots[i].peer.exchanges);
+    }
+    for (uint32_t i = 0; i < engine->origins.used; i++) {
+        const struct origin *origin = &engine->origins.slots[i];
+        assert_int_equal(origin->exchanges, 0);
+        assert_int_equal(origin->queue_count, 0);
+        assert_null(origin->queue_head);
+        assert_null(origin->queue_tail);
+        assert_int_equal(origin->window.outstanding, 0);
+    }
+    for (uint32_t i = 0; i < engine->names.used; i++) {
+        assert_null(engine->names.slots[i].waiting);
+    }
+    assert_true(timer_wheel_next_ms(&engine->wheel) == UINT64_MAX);
+}
+
 void replay_stop(struct replay *replay)
 {
     fake_net_run(1);
     assert_int_equal(engine_in_flight(replay->engine), 0);
+    expect_nothing_left(replay->engine);
     engine_free(replay->engine);
     resolver_free(replay->resolver);
     loop_free(replay->loop);

@@ -31,7 +31,7 @@ struct replay {
  */
 void replay_start(struct replay *replay, const char *const *settings);
 
-/** Checks that nothing is left in flight and nothing leaks. */
+/** Checks that nothing is left in flight, in any table, list or timer, and nothing leaks. */
 void replay_stop(struct replay *replay);
 
 /** A metric's value now. */

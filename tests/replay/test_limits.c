@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is too much or too large, and how it is told: ERR-15 to ERR-17, MSG-31. */
+#include "replay/replay.h"
+#include "replay/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CRI "235:8320816168816178"
+#define UPSTREAM words("48 01 MID TOKEN", "3=h 11=x")
+
+static void start(struct replay *replay, const char *setting)
+{
+    replay_start(replay, (const char *[]){setting, NULL});
+}
+
+static void stop(struct replay *replay)
+{
+    fake_net_run(300000);
+    replay_stop(replay);
+}
+
+/* MSG-31: the queue towards an origin server, its cap and its deadline. */
+static void test_origin_queue(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    char head[32];
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.origin-queue=2", "scheme coap.nstart=1",
+                                           "scheme coap.nstart-max=1", NULL});
+    for (unsigned i = 1; i <= 4; i++) {
+        snprintf(head, sizeof(head), "51 01 %04x a%u", i, i);
+        replay_ask(&replay, words(head, CRI));
+        fake_net_run(0);
+    }
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_expect_nothing(replay.origin);
+    fake_peer_expect(replay.client, "51 a3 MID a4 ...", NULL); /* the fourth finds it full */
+    fake_net_run(2000);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "51 45 MID a1", NULL);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN ...", NULL); /* in order: the second */
+    fake_peer_expect_nothing_within(replay.client, 2999);
+    fake_peer_expect_within(replay.client, 1, "51 a3 MID a3 ...", NULL); /* 5 s are over */
+    stop(&replay);
+}
+
+/* ERR-15: the table of origin servers, all of them busy. */
+static void test_too_many_origins(void **state)
+{
+    struct replay replay;
+    char head[32], options[64];
+    (void)state;
+    start(&replay, "limits.origins=16");
+    for (unsigned i = 0; i < 17; i++) {
+        snprintf(head, sizeof(head), "51 01 %04x %02x", i, i);
+        snprintf(options, sizeof(options), "35=coap://203.0.113.%u/x", i + 1);
+        replay_ask(&replay, words(head, options));
+        fake_net_run(0);
+    }
+    fake_peer_expect(replay.client, "51 a3 MID 10 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 1);
+    stop(&replay);
+}
+
+/* An answer that reached us, and is too long with the client's longer token: 5.02, not silence. */
+static void test_answer_that_does_not_fit_the_client(void **state)
+{
+    static const char token[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    struct replay replay;
+    struct fake_datagram request, answer;
+    char head[128];
+    (void)state;
+    start(&replay, "limits.datagram-bytes=1280B");
+    for (unsigned round = 0; round < 4; round++) {
+        bool is_con = round % 2 == 0, is_late = round >= 2;
+        snprintf(head, sizeof(head), "%s 01 %04x 13 %s", is_con ? "4d" : "5d", round, token);
+        replay_ask(&replay, words(head, CRI));
+        fake_peer_expect(replay.origin, UPSTREAM, &request);
+        if (is_late) {
+            fake_net_run(300);
+        }
+        if (is_late && is_con) {
+            fake_peer_expect(replay.client, "60 00 000?", NULL);
+        }
+        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/#1267"));
+        fake_peer_expect(replay.client, "?d a2 ???? TOKEN ...", &answer);
+        if (is_late && is_con) {
+            fake_peer_reply(replay.client, &answer, "60 00 MID");
+        }
+    }
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 4);
+    stop(&replay);
+}
+
+/* A long token with a large answer: what is sent again is what was sent. */
+static void test_large_separate_answer_is_sent_again(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request, answer;
+    (void)state;
+    start(&replay, NULL);
+    replay_ask(&replay, words("4d 01 0001 02 000102030405060708090a0b0c0d0e", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:0001 /#1900"));
+    fake_peer_expect(replay.client,
+                     words("4d 45 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
+                     &answer);
+    fake_peer_expect_within(replay.client, 3000,
+                            words("4d 45 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
+                            NULL);
+    fake_peer_reply(replay.client, &answer, "60 00 MID");
+    stop(&replay);
+}
+
+/* ERR-15: requests that need large blocks of memory, of which there are 64. */
+static void test_large_blocks_run_out(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request, answer;
+    char head[32];
+    (void)state;
+    start(&replay, NULL);
+    for (unsigned i = 0; i < 65; i++) {
+        snprintf(head, sizeof(head), "41 02 %04x %02x", i, i);
+        replay_ask(&replay, words(head, CRI " /#4000"));
+        fake_net_run(0);
+    }
+    fake_peer_expect(replay.client, "61 a3 0040 40 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 1);
+    /* A small one still passes; its large answer finds no block either, and says so. */
+    for (unsigned i = 0; i < 64; i++) {
+        fake_peer_expect_within(replay.client, 250, "60 00 ????", NULL);
+    }
+    struct fake_peer *other = fake_peer_new("192.0.2.6:5683");
+    replay_ask(&replay, words("41 01 0100 aa", "35=coap://192.0.2.6/x"));
+    fake_peer_expect(other, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_expect_within(replay.client, 250, "60 00 0100", NULL);
+    fake_peer_reply(other, &request, words("6T 45 MID TOKEN", "/#4000"));
+    fake_peer_expect(replay.client, "41 a3 MID aa ...", &answer);
+    fake_peer_reply(replay.client, &answer, "60 00 MID");
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 2);
+    /* The block of the first is given back with its answer. */
+    fake_peer_expect(replay.origin, "48 02 MID TOKEN ...", &request);
+    request.len = 12; /* its token is all that is needed */
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "41 44 MID 00", &answer);
+    fake_peer_reply(replay.client, &answer, "60 00 MID");
+    replay_ask(&replay, words("41 01 0101 ab", "35=coap://192.0.2.6/x"));
+    fake_peer_expect(other, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_net_run(300);
+    fake_peer_expect(replay.client, "60 00 0101", NULL);
+    fake_peer_reply(other, &request, words("6T 45 MID TOKEN", "/#4000"));
+    fake_peer_expect(replay.client, words("41 45 MID ab", "/#4000"), NULL);
+    stop(&replay);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_origin_queue),
+        TEST(test_too_many_origins),
+        TEST(test_answer_that_does_not_fit_the_client),
+        TEST(test_large_separate_answer_is_sent_again),
+        TEST(test_large_blocks_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
