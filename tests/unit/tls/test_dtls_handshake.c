@@ -2,12 +2,52 @@
 /* Who gets in, with which suite and as whom, and what the others are told. */
 #include "tls_fixture.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define ALERT_HANDSHAKE_FAILURE 40
+#define ALERT_CERTIFICATE_EXPIRED 45
+#define ALERT_UNKNOWN_CA 48
+#define ALERT_DECRYPT_ERROR 51
+#define ALERT_PROTOCOL_VERSION 70
+
+static void make_certificates(void)
+{
+    static const struct certificate_wish wishes[] = {
+        {.name = "ca", .common_name = "CA", .is_ca = true, .to_days = 10},
+        {.name = "other-ca", .common_name = "Other", .is_ca = true, .to_days = 10},
+        {.name = "server", .issuer = "ca", .common_name = "proxy", .to_days = 5},
+        {.name = "server-rsa",
+         .issuer = "ca",
+         .common_name = "proxy",
+         .is_rsa = true,
+         .to_days = 5},
+        {.name = "sensor",
+         .issuer = "ca",
+         .common_name = "not this",
+         .alternative = "DNS:sensor.example",
+         .to_days = 5},
+        {.name = "urn", .issuer = "ca", .alternative = "URI:urn:dev:1", .to_days = 5},
+        {.name = "named", .issuer = "ca", .common_name = "a\"\xc3\xa9\\", .to_days = 5},
+        {.name = "nobody", .issuer = "ca", .alternative = "IP:192.0.2.1", .to_days = 5},
+        {.name = "old", .issuer = "ca", .common_name = "old", .from_days = -9, .to_days = -1},
+        {.name = "early", .issuer = "ca", .common_name = "early", .from_days = 2, .to_days = 5},
+        {.name = "stranger", .issuer = "other-ca", .common_name = "stranger", .to_days = 5},
+        {.name = "self", .common_name = "self", .to_days = 5},
+    };
+
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+        certificate_make(&wishes[i]);
+    }
+}
 
 static int set_up(void **state)
 {
     (void)state;
     files_init();
+    make_certificates();
     return 0;
 }
 
@@ -16,6 +56,24 @@ static int tear_down(void **state)
     (void)state;
     files_clear();
     return 0;
+}
+
+/* Both a certificate and keys; clients' certificates are asked for where @p ca says so. */
+static struct credentials *credentials_all(const char *name, const char *ca, bool required)
+{
+    char certificate[64];
+    char key[64];
+
+    (void)snprintf(certificate, sizeof certificate, "%s.pem", name);
+    (void)snprintf(key, sizeof key, "%s.key", name);
+    const struct credentials_options options = {
+        .certificate_file = file_path(certificate),
+        .key_file = file_path(key),
+        .client_ca_file = ca == NULL ? NULL : file_path(ca),
+        .require_client_certificate = required,
+        .psk_file = file_write("psk", "alice:000102030405060708090a0b0c0d0e0f\n"),
+    };
+    return credentials_must_load(&options);
 }
 
 static void test_psk_client_talks(void **state)
@@ -29,17 +87,404 @@ static void test_psk_client_talks(void **state)
     assert_string_equal(SSL_get_cipher_name(client.ssl), "PSK-AES128-CCM8");
     assert_int_equal(server.identity.kind, IDENTITY_PSK);
     assert_string_equal(server.identity.name, "alice");
+    assert_string_equal(server.identity.server_name, "");
     assert_int_equal(dtls_counters(server.listener)->handshakes, 1);
+    assert_int_equal(dtls_counters(server.listener)->sessions, 1);
     assert_int_equal(dtls_counters(server.listener)->hellos_without_cookie, 1);
+    assert_non_null(strstr(logged(),
+                           "dtls_session level=debug client=127.0.0.1:40001 identity=\"alice\" "
+                           "suite=PSK-AES128-CCM8 resumed=no"));
     client_close(&client);
     server_stop();
     assert_int_equal(server.closes, 1);
+    assert_string_equal(server.why, "shutdown");
+}
+
+/* Names as OpenSSL has them; NULL: refused. */
+static const struct {
+    const char *offered, *certificate, *chosen;
+} suites[] = {
+    {"PSK-AES128-CCM8", "server", "PSK-AES128-CCM8"},
+    {"PSK-AES128-CCM", "server", "PSK-AES128-CCM"},
+    {"PSK-AES128-GCM-SHA256", "server", "PSK-AES128-GCM-SHA256"},
+    {"PSK-AES256-GCM-SHA384", "server", "PSK-AES256-GCM-SHA384"},
+    {"ECDHE-PSK-CHACHA20-POLY1305", "server", "ECDHE-PSK-CHACHA20-POLY1305"},
+    {"ECDHE-ECDSA-AES128-CCM8", "server", "ECDHE-ECDSA-AES128-CCM8"},
+    {"ECDHE-ECDSA-AES128-CCM", "server", "ECDHE-ECDSA-AES128-CCM"},
+    {"ECDHE-ECDSA-AES128-GCM-SHA256", "server", "ECDHE-ECDSA-AES128-GCM-SHA256"},
+    {"ECDHE-ECDSA-AES256-GCM-SHA384", "server", "ECDHE-ECDSA-AES256-GCM-SHA384"},
+    {"ECDHE-ECDSA-CHACHA20-POLY1305", "server", "ECDHE-ECDSA-CHACHA20-POLY1305"},
+    {"ECDHE-RSA-AES128-GCM-SHA256", "server-rsa", "ECDHE-RSA-AES128-GCM-SHA256"},
+    {"PSK-AES128-CCM8:PSK-AES128-GCM-SHA256", "server", "PSK-AES128-GCM-SHA256"},
+    {"PSK-AES128-CCM8:ECDHE-ECDSA-AES128-CCM8", "server", "ECDHE-ECDSA-AES128-CCM8"},
+    {"PSK-AES128-CBC-SHA256", "server", NULL},
+    {"PSK-AES256-CCM8", "server", NULL},
+    {"PSK-NULL-SHA256", "server", NULL},
+    {"ECDHE-ECDSA-AES128-SHA256", "server", NULL},
+    {"ECDHE-ECDSA-NULL-SHA", "server", NULL},
+    {"AES128-CCM8", "server-rsa", NULL},
+    {"AES128-GCM-SHA256", "server-rsa", NULL},
+    {"ECDHE-ECDSA-AES128-CCM8", "server-rsa", NULL},
+    {"AECDH-AES128-SHA", "server", NULL},
+};
+
+/* SEC-4, SEC-5, SEC-7: AEAD suites only, and of those with short tags only the mandatory two. */
+static void test_suites(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
+        struct client client;
+        print_message("%s, %s\n", suites[i].offered, suites[i].certificate);
+        server_start(credentials_all(suites[i].certificate, NULL, false));
+        client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                                   .suites = suites[i].offered});
+        if (suites[i].chosen != NULL) {
+            client_must_talk(&client, "hello");
+            assert_string_equal(SSL_get_cipher_name(client.ssl), suites[i].chosen);
+        } else {
+            assert_false(client_shake(&client));
+            assert_int_equal(client.alert, ALERT_HANDSHAKE_FAILURE);
+            assert_int_equal(dtls_counters(server.listener)->handshake_failures, 1);
+            assert_non_null(strstr(logged(), "reason=no_common_suite"));
+        }
+        client_close(&client);
+        server_stop();
+    }
+}
+
+static void test_old_versions_are_refused(void **state)
+{
+    struct client client;
+    (void)state;
+
+    server_start(credentials_all("server", NULL, false));
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                               .suites = "ALL",
+                                               .version = DTLS1_VERSION});
+    assert_false(client_shake(&client));
+    assert_int_equal(client.alert, ALERT_PROTOCOL_VERSION);
+    assert_non_null(strstr(logged(), "reason=no_common_version"));
+    client_close(&client);
+    server_stop();
+}
+
+/* What a client that fails with @p identity and @p key has seen: datagrams, bytes, time. */
+struct failure {
+    uint64_t datagrams, ms;
+    int alert;
+    char log[512];
+};
+
+static struct failure fail_with(const char *identity, const char *key)
+{
+    struct client client;
+    struct failure failure = {0};
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                               .psk_identity = identity,
+                                               .psk_key = key});
+    uint64_t start_ms = fake_net_now_ms();
+    assert_false(client_shake(&client));
+    failure.ms = fake_net_now_ms() - start_ms;
+    failure.datagrams = fake_net_stats()->delivered;
+    failure.alert = client.alert;
+    (void)snprintf(failure.log, sizeof failure.log, "%s", logged());
+    assert_int_equal(dtls_counters(server.listener)->handshake_failures, 1);
+    assert_int_equal(dtls_counters(server.listener)->sessions, 0);
+    assert_int_equal(server.datagrams, 0);
+    client_close(&client);
+    server_stop();
+    assert_int_equal(server.closes, 0);
+    return failure;
+}
+
+/* SEC-13: from outside nobody learns which identities there are; the log knows. */
+static void test_unknown_identity_fails_as_wrong_key_does(void **state)
+{
+    struct failure wrong = fail_with("alice", "ff02030405060708090a0b0c0d0e0f00");
+    struct failure unknown = fail_with("mallory", "000102030405060708090a0b0c0d0e0f");
+    struct failure too_long =
+        fail_with("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+                  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefX",
+                  "00");
+    (void)state;
+
+    assert_int_equal(wrong.alert, ALERT_DECRYPT_ERROR);
+    assert_int_equal(unknown.alert, wrong.alert);
+    assert_int_equal(unknown.datagrams, wrong.datagrams);
+    assert_int_equal(unknown.ms, wrong.ms);
+    assert_int_equal(too_long.alert, wrong.alert);
+    assert_non_null(strstr(wrong.log, "client=127.0.0.1:40001 reason=psk_wrong_key"));
+    assert_non_null(strstr(unknown.log, "client=127.0.0.1:40001 reason=psk_unknown_identity"));
+    assert_null(strstr(wrong.log, "0001020304")); /* SEC-25 */
+}
+
+static void test_each_psk_identity_has_its_key(void **state)
+{
+    static const struct {
+        const char *address, *identity, *key;
+    } rows[] = {
+        {"127.0.0.1:40001", "alice", "000102030405060708090a0b0c0d0e0f"},
+        {"127.0.0.1:40002", "bob", "ffeeddccbbaa"},
+        {"127.0.0.1:40003", "urn:dev:mac:0024befffe804ff1", "00ff"},
+    };
+    struct client clients[3];
+    (void)state;
+
+    server_start(credentials_psk());
+    for (size_t i = 0; i < 3; i++) {
+        client_open(&clients[i], &(struct client_wish){.address = rows[i].address,
+                                                       .psk_identity = rows[i].identity,
+                                                       .psk_key = rows[i].key});
+        client_must_talk(&clients[i], rows[i].identity);
+        assert_string_equal(server.identity.name, rows[i].identity);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        char answer[64];
+        assert_int_equal(client_ask(&clients[i], "again", answer, sizeof answer), 5);
+        assert_string_equal(server.identity.name, rows[i].identity);
+        client_close(&clients[i]);
+    }
+    server_stop();
+}
+
+/* ---- certificates ---- */
+
+static const struct {
+    const char *certificate; /* NULL: none */
+    const char *name;        /* as which it gets in; NULL: not at all */
+    int alert;
+    const char *log;
+} certificate_rows[] = {
+    {"sensor", "sensor.example", 0, NULL},
+    {"urn", "urn:dev:1", 0, NULL},
+    {"named", "a\\x22\\xc3\\xa9\\x5c", 0, NULL},
+    {"nobody", "", 0, NULL},
+    {"old", NULL, ALERT_CERTIFICATE_EXPIRED, "certificate_expired"},
+    {"early", NULL, 42, "certificate_not_yet_valid"},
+    {"stranger", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca"},
+    {"self", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca"},
+    {NULL, NULL, ALERT_HANDSHAKE_FAILURE, "certificate_missing"},
+};
+
+static void test_client_certificates(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof certificate_rows / sizeof certificate_rows[0]; i++) {
+        const char *certificate = certificate_rows[i].certificate;
+        struct client client;
+        print_message("%s\n", certificate == NULL ? "none" : certificate);
+        server_start(credentials_all("server", "ca.pem", true));
+        client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                                   .suites = "ECDHE-ECDSA-AES128-CCM8",
+                                                   .ca = "ca",
+                                                   .certificate = certificate});
+        if (certificate_rows[i].name != NULL) {
+            client_must_talk(&client, "hello");
+            assert_int_equal(server.identity.kind, IDENTITY_CERTIFICATE);
+            assert_string_equal(server.identity.name, certificate_rows[i].name);
+        } else {
+            assert_false(client_shake(&client));
+            assert_int_equal(client.alert, certificate_rows[i].alert);
+            assert_non_null(strstr(logged(), certificate_rows[i].log));
+        }
+        client_close(&client);
+        server_stop();
+    }
+}
+
+static void test_certificates_can_be_optional(void **state)
+{
+    struct client client;
+    (void)state;
+
+    server_start(credentials_all("server", "ca.pem", false));
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                               .suites = "ECDHE-ECDSA-AES128-CCM8"});
+    client_must_talk(&client, "hello");
+    assert_int_equal(server.identity.kind, IDENTITY_NONE);
+    assert_string_equal(server.identity.name, "");
+    client_close(&client);
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40002",
+                                               .suites = "ECDHE-ECDSA-AES128-CCM8",
+                                               .certificate = "stranger"});
+    assert_false(client_shake(&client));
+    assert_int_equal(client.alert, ALERT_UNKNOWN_CA);
+    client_close(&client);
+    server_stop();
+}
+
+static void test_psk_client_needs_no_certificate(void **state)
+{
+    struct client client;
+    (void)state;
+
+    server_start(credentials_all("server", "ca.pem", true));
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    assert_int_equal(server.identity.kind, IDENTITY_PSK);
+    client_close(&client);
+    server_stop();
+}
+
+static void test_server_name_is_recorded(void **state)
+{
+    struct client client;
+    (void)state;
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                               .server_name = "Proxy.Example"});
+    client_must_talk(&client, "hello");
+    assert_string_equal(server.identity.server_name, "proxy.example");
+    client_restart(&client); /* the ticket has it too */
+    client_must_talk(&client, "hello");
+    assert_int_equal(SSL_session_reused(client.ssl), 1);
+    assert_string_equal(server.identity.server_name, "proxy.example");
+    client_close(&client);
+    server_stop();
+}
+
+/* ---- resumption, reload ---- */
+
+static void test_tickets_resume_with_the_same_identity(void **state)
+{
+    static const char *const wanted[] = {"alice", "sensor.example"};
+    struct client clients[2];
+    (void)state;
+
+    server_start(credentials_all("server", "ca.pem", true));
+    client_open(&clients[0], &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_open(&clients[1], &(struct client_wish){.address = "127.0.0.1:40002",
+                                                   .suites = "ECDHE-ECDSA-AES128-CCM8",
+                                                   .certificate = "sensor"});
+    for (size_t i = 0; i < 2; i++) {
+        client_must_talk(&clients[i], "hello");
+        assert_non_null(clients[i].resume);
+        client_restart(&clients[i]);
+        client_must_talk(&clients[i], "again");
+        assert_int_equal(SSL_session_reused(clients[i].ssl), 1);
+        assert_string_equal(server.identity.name, wanted[i]);
+        assert_int_equal(dtls_counters(server.listener)->resumptions, i + 1);
+        client_close(&clients[i]);
+    }
+    assert_int_equal(dtls_counters(server.listener)->handshakes, 4);
+    assert_int_equal(dtls_counters(server.listener)->sessions, 2);
+    server_stop();
+}
+
+static void test_reload_ends_resumption_but_no_session(void **state)
+{
+    struct client client;
+    struct client shaking;
+    char answer[64];
+    (void)state;
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    /* In the middle of a handshake: the cookie is sent back, the answer not read yet. */
+    client_open(&shaking, &(struct client_wish){.address = "127.0.0.1:40002"});
+    client_step(&shaking);
+    fake_net_run(0);
+    client_step(&shaking);
+    fake_net_run(0);
+
+    const struct credentials_options fewer = {.psk_file = file_write("psk", "bob:ffeeddccbbaa\n")};
+    struct credentials *credentials = credentials_must_load(&fewer);
+    assert_int_equal(credentials_psk_count(credentials), 1);
+    dtls_set_credentials(server.listener, credentials);
+    credentials_release(credentials);
+
+    assert_int_equal(client_ask(&client, "still", answer, sizeof answer), 5);
+    client_must_talk(&shaking, "began before"); /* with the keys it began with */
+    client_restart(&client);                    /* alice is no more */
+    assert_false(client_shake(&client));
+    assert_int_equal(client.alert, ALERT_DECRYPT_ERROR);
+    assert_int_equal(dtls_counters(server.listener)->resumptions, 0);
+    client_close(&client);
+    client_close(&shaking);
+    server_stop();
+}
+
+static void test_keylog_is_written_where_asked_for(void **state)
+{
+    struct client client;
+    char text[256] = "";
+    (void)state;
+
+    const char *path = file_path("keylog");
+    const struct credentials_options options = {
+        .psk_file = file_write("psk", "alice:000102030405060708090a0b0c0d0e0f\n"),
+        .keylog_file = path};
+    server_start(credentials_must_load(&options));
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    (void)fclose(file);
+    assert_memory_equal(text, "CLIENT_RANDOM ", 14);
+    assert_int_equal(strlen(text), 14 + 64 + 1 + 96 + 1);
+    client_close(&client);
+    server_stop();
+}
+
+/* ---- networks ---- */
+
+static void test_handshake_survives_a_bad_network(void **state)
+{
+    static const struct fake_link link = {.delay_min_ms = 5,
+                                          .delay_max_ms = 40,
+                                          .loss_percent = 15,
+                                          .duplicate_percent = 10,
+                                          .reorder_percent = 10};
+    (void)state;
+
+    /* Always the same losses: with others a handshake may well take longer than anybody waits. */
+    const uint64_t seed = getenv("TEST_SEED") == NULL ? 1 : test_seed();
+    for (uint64_t i = 0; i < 20; i++) {
+        struct client client;
+        const struct dtls_options options = {
+            .sessions_max = 10, .handshakes_max = 10, .handshake_ms = 300000};
+        server_seed = seed + i;
+        server_start_with(credentials_all("server", "ca.pem", true), &options);
+        fake_net_set_link(&link);
+        client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                                   .suites = "ECDHE-ECDSA-AES128-CCM8",
+                                                   .ca = "ca",
+                                                   .certificate = "sensor",
+                                                   .mtu = 300});
+        if (!client_shake(&client)) {
+            fail_msg("alert %d with seed %" PRIu64 ": %s", client.alert, server_seed, logged());
+        }
+        /* Whose last flight was lost hears it again. */
+        fake_net_run(10000);
+        fake_net_set_link(&(struct fake_link){0});
+        client_must_talk(&client, "hello");
+        client_close(&client);
+        server_stop();
+    }
+    server_seed = 1;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_psk_client_talks),
+        cmocka_unit_test(test_suites),
+        cmocka_unit_test(test_old_versions_are_refused),
+        cmocka_unit_test(test_unknown_identity_fails_as_wrong_key_does),
+        cmocka_unit_test(test_each_psk_identity_has_its_key),
+        cmocka_unit_test(test_client_certificates),
+        cmocka_unit_test(test_certificates_can_be_optional),
+        cmocka_unit_test(test_psk_client_needs_no_certificate),
+        cmocka_unit_test(test_server_name_is_recorded),
+        cmocka_unit_test(test_tickets_resume_with_the_same_identity),
+        cmocka_unit_test(test_reload_ends_resumption_but_no_session),
+        cmocka_unit_test(test_keylog_is_written_where_asked_for),
+        cmocka_unit_test(test_handshake_survives_a_bad_network),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

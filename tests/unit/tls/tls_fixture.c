@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tls_fixture.h"
 
+#include "ops/log.h"
+
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #define PSK_TEXT                                                                                   \
     "# keys of the tests\n"                                                                        \
@@ -14,10 +18,11 @@
     "urn:dev:mac:0024befffe804ff1:00ff\n"
 
 /* A handshake that takes longer, in virtual time, has failed. */
-#define SHAKE_MS 60000u
+#define SHAKE_MS 300000u
 #define STEP_MS 10u
 
 struct server server;
+uint64_t server_seed = 1;
 
 /* OpenSSL's DTLS asks this for its retransmission timer. */
 int gettimeofday(struct timeval *restrict time, void *restrict zone)
@@ -28,6 +33,25 @@ int gettimeofday(struct timeval *restrict time, void *restrict zone)
     time->tv_sec = (time_t)(now_ms / 1000);
     time->tv_usec = (suseconds_t)(now_ms % 1000 * 1000);
     return 0;
+}
+
+const char *logged(void)
+{
+    static char text[16384];
+    static int fd = -1;
+
+    if (fd < 0) {
+        fd = memfd_create("log", MFD_CLOEXEC);
+        assert_true(fd >= 0);
+        log_open(fd);
+        log_set(LOG_DEBUG, false);
+    }
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    assert_true(got >= 0);
+    text[got] = '\0';
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return text;
 }
 
 /* ---- server ---- */
@@ -44,6 +68,9 @@ static void on_datagram(void *context, struct dtls_session *session,
     server.last_len = datagram->len;
     server.identity = *dtls_session_identity(session);
     server.session = session;
+    if (server.on_datagram != NULL) {
+        server.on_datagram(session);
+    }
     if (!server.is_mute) {
         dtls_send(session, datagram->data, datagram->len);
     }
@@ -92,8 +119,9 @@ void server_start_with(struct credentials *credentials, const struct dtls_option
 {
     static const struct dtls_handler handler = {.on_datagram = on_datagram, .on_close = on_close};
 
+    (void)logged(); /* of tests before */
     memset(&server, 0, sizeof server);
-    fake_net_start(1);
+    fake_net_start(server_seed);
     assert_int_equal(loop_new(on_turn, NULL, &server.loop), 0);
     server.options = *options;
     server.options.credentials = credentials;
@@ -213,7 +241,7 @@ static void client_make_ssl(struct client *client)
     SSL_set_bio(client->ssl, bio, bio);
     SSL_set_app_data(client->ssl, client);
     SSL_set_connect_state(client->ssl);
-    SSL_set_mtu(client->ssl, 1232);
+    SSL_set_mtu(client->ssl, client->mtu);
     client->alert = 0;
 }
 
@@ -224,6 +252,7 @@ static SSL_CTX *client_context(const struct client_wish *wish)
     assert_non_null(context);
     SSL_CTX_set_security_level(context, 0); /* for the suites of 8 byte tags */
     SSL_CTX_set_options(context, SSL_OP_NO_QUERY_MTU);
+    assert_int_equal(SSL_CTX_set_max_proto_version(context, wish->version), 1);
     assert_int_equal(
         SSL_CTX_set_cipher_list(context, wish->suites == NULL ? "PSK-AES128-CCM8" : wish->suites),
         1);
@@ -255,6 +284,7 @@ void client_open(struct client *client, const struct client_wish *wish)
     client->peer = wish->peer != NULL ? wish->peer : fake_peer_new(wish->address);
     client->psk_identity = wish->psk_identity == NULL ? "alice" : wish->psk_identity;
     client->psk_key = wish->psk_key == NULL ? "000102030405060708090a0b0c0d0e0f" : wish->psk_key;
+    client->mtu = wish->mtu == 0 ? 1232 : wish->mtu;
     client->context = client_context(wish);
     client_make_ssl(client);
     if (wish->server_name != NULL) {
@@ -272,6 +302,8 @@ void client_close(struct client *client)
 
 void client_restart(struct client *client)
 {
+    /* Else OpenSSL holds the session for broken off, and will not resume it. */
+    SSL_set_shutdown(client->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(client->ssl);
     client_make_ssl(client);
     if (client->resume != NULL) {

@@ -40,6 +40,9 @@ struct certificate_wish {
 
 void certificate_make(const struct certificate_wish *wish);
 
+/** What has been logged since the last call, as text; static. At debug level. */
+const char *logged(void);
+
 /* ---- server ---- */
 
 struct server {
@@ -48,14 +51,16 @@ struct server {
     struct dtls_options options;
     unsigned datagrams, closes;
     size_t last_len;
-    char last[2048];              /* NUL-terminated */
-    struct identity identity;     /* of who sent last */
-    struct dtls_session *session; /* the same */
-    const char *why;              /* of the last close */
-    bool is_mute;                 /* no echo */
+    char last[2048];                                   /* NUL-terminated */
+    struct identity identity;                          /* of who sent last */
+    struct dtls_session *session;                      /* the same */
+    const char *why;                                   /* of the last close */
+    bool is_mute;                                      /* no echo */
+    void (*on_datagram)(struct dtls_session *session); /* besides; or NULL */
 };
 
 extern struct server server;
+extern uint64_t server_seed; /* of the fake network, at the next start */
 
 /** Credentials from @p options; fails the test where they cannot be had. */
 struct credentials *credentials_must_load(const struct credentials_options *options);
@@ -78,7 +83,7 @@ struct client {
     const char *psk_identity;
     const char *psk_key;
     int alert; /* of the server, fatal; 0: none */
-    bool has_sent_hello;
+    long mtu;
 };
 
 /* What a client is to be; all zero but @p address is alice with her key. */
@@ -90,6 +95,8 @@ struct client_wish {
     const char *ca;          /* whom it trusts; NULL: everybody */
     const char *server_name;
     struct fake_peer *peer; /* of a client before it, instead of address */
+    int version;            /* DTLS1_VERSION and the like; 0: what OpenSSL has */
+    long mtu;               /* 0: 1232 */
 };
 
 void client_open(struct client *client, const struct client_wish *wish);
