@@ -11,6 +11,7 @@
 #include <cri/normalize.h>
 #include <cri/resolve.h>
 #include <cri/scheme.h>
+#include <cri/standin.h>
 #include <cri/uri.h>
 
 #include <stdio.h>
