@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Any options of a request, from scan_options() over target_find() to the request
+ * that would be sent on: refused with a reason that can be told, or a target that
+ * is within its limits, can be shown, and makes a good request.
+ *
+ * Input: a byte of flags (1: strict, 2: the other port, 4: the other port rule), the
+ * code, then encoded options and payload.
+ */
+#include "coap/option.h"
+#include "conf/config.h"
+#include "front/describe.h"
+#include "front/scan.h"
+#include "front/target.h"
+#include "origin/encode.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY_BYTES 8192u
+#define DATAGRAM_MAX 4096u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct config *load(bool is_strict, bool is_target_default)
+{
+    const char *const sets[] = {
+        is_strict ? "proxy.strict=yes" : "proxy.strict=no",
+        is_target_default ? "proxy.scheme-port=target-default" : "proxy.scheme-port=literal",
+        "scheme coap+tcp.transport=udp", /* another default port over the same transport */
+    };
+    const struct config_source source = {.sets = sets, .set_count = 3};
+    struct config_errors errors;
+    struct config *config = NULL;
+    if (config_load(&source, &errors, &config) != 0) {
+        config_errors_print(&errors, stderr);
+        abort();
+    }
+    return config;
+}
+
+static void check_text(const char *text, size_t capacity)
+{
+    size_t len = strnlen(text, capacity);
+    assert(len < capacity);
+    for (size_t i = 0; i < len; i++) {
+        assert((unsigned char)text[i] >= 0x20 && (unsigned char)text[i] < 0x7f);
+    }
+}
+
+/* The same for text that may be UTF-8: no control characters, those of two bytes (C1) included. */
+static void check_shown(const char *text, size_t capacity)
+{
+    size_t len = strnlen(text, capacity);
+    assert(len < capacity);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        assert(c >= 0x20 && c != 0x7f);
+        assert(c != 0xc2 || (unsigned char)text[i + 1] >= 0xa0);
+    }
+}
+
+static void check_problem(const struct problem *problem)
+{
+    assert(problem->reason != REASON_none && problem->reason != REASON_internal);
+    uint8_t code = reason_row(problem->reason)->code;
+    assert(CODE_CLASS(code) == 4 || CODE_CLASS(code) == 5);
+    check_text(problem->text, sizeof(problem->text));
+}
+
+static void check_segments(const struct segments *segments, const uint8_t *memory)
+{
+    uint32_t offset = 0, count = 0;
+    struct bytes item;
+    while (segments_next(segments, &offset, &item)) {
+        count++;
+    }
+    assert(count == segments->count && offset == segments->len);
+    if (segments->len > 0) {
+        assert(segments->packed >= memory &&
+               segments->packed + segments->len <= memory + MEMORY_BYTES);
+    }
+}
+
+/* Options @p number of @p message are the items of @p segments, in order. */
+static void check_options(const struct message *message, uint16_t number,
+                          const struct segments *segments)
+{
+    struct option_iter iter;
+    struct option option;
+    struct bytes item;
+    uint32_t offset = 0;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == number) {
+            assert(segments_next(segments, &offset, &item));
+            assert(item.len == option.value.len &&
+                   memcmp(item.data, option.value.data, item.len) == 0);
+        }
+        const struct option_row *row = option_row(option.number);
+        assert(row == NULL || row->in_request != OPTION_USE_PROXY);
+    }
+    assert(!segments_next(segments, &offset, &item));
+}
+
+static void check_request(const struct target *target, const struct message *request)
+{
+    static const uint8_t token[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint8_t *buffer = malloc(DATAGRAM_MAX);
+    struct message message;
+    char text[2048];
+    assert(buffer != NULL);
+    size_t len = encode_request(target, 16, request, (struct bytes){token, sizeof(token)}, buffer,
+                                DATAGRAM_MAX);
+    if (len > 0) {
+        assert(message_decode(buffer, len, &message) == MESSAGE_OK);
+        assert(message.type == MESSAGE_CON && message.code == request->code);
+        assert(message.payload.len == request->payload.len);
+        check_options(&message, OPTION_uri_path, &target->path);
+        check_options(&message, OPTION_uri_query, &target->query);
+        check_shown(describe_options(buffer, len, text, sizeof(text)), sizeof(text));
+    }
+    free(buffer);
+}
+
+static void check_target(const struct target *target, const struct message *request,
+                         const uint8_t *memory)
+{
+    char text[2048], small[8];
+    check_segments(&target->path, memory);
+    check_segments(&target->query, memory);
+    if (target->form == TARGET_FORM_NONE) {
+        return;
+    }
+    assert(target->scheme != NULL && target->port != 0);
+    assert(target->path.count != 1 || target->path.len != 1); /* one empty segment is none */
+    if (target->is_name) {
+        assert(target->name_len > 0);
+    } else {
+        assert(target->address.port == target->port && !address_is_multicast(&target->address));
+    }
+    check_text(target_format(target, text, sizeof(text)), sizeof(text));
+    check_text(target_format(target, small, sizeof(small)), sizeof(small));
+    check_shown(describe_cri(target, text, sizeof(text)), sizeof(text));
+    check_request(target, request);
+}
+
+static void find(const struct config *config, const struct message *message, uint16_t port)
+{
+    struct request_options options;
+    struct problem problem = {.reason = REASON_none};
+    struct target target;
+    const uint8_t ip[4] = {192, 0, 2, 9};
+    struct address local;
+    address_set_ip(&local, ip, sizeof(ip), 0);
+    local.port = port;
+    if (!scan_options(message, &options, &problem)) {
+        check_problem(&problem);
+        return;
+    }
+    uint8_t *memory = malloc(MEMORY_BYTES);
+    assert(memory != NULL);
+    if (target_find(config, message, &options, &local, (struct target_memory){memory, MEMORY_BYTES},
+                    &target, &problem)) {
+        check_target(&target, message, memory);
+    } else {
+        check_problem(&problem);
+    }
+    free(memory);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct config *configs[4];
+    struct message message;
+    if (size < 2 || size > DATAGRAM_MAX) {
+        return 0;
+    }
+    unsigned which = (data[0] & 1u) | (data[0] >> 1 & 2u);
+    if (configs[which] == NULL) {
+        configs[which] = load((data[0] & 1u) != 0, (data[0] & 4u) != 0);
+    }
+    size_t len = size - 2 + 4;
+    uint8_t *datagram = malloc(len);
+    if (datagram == NULL) {
+        return 0;
+    }
+    memcpy(datagram, "\x40\x01\x00\x01", 4);
+    datagram[1] = data[1] & 0x1f;
+    memcpy(datagram + 4, data + 2, size - 2);
+    if (message_decode(datagram, len, &message) == MESSAGE_OK && message_is_request(&message)) {
+        find(configs[which], &message, (data[0] & 2u) != 0 ? 7777 : 5683);
+    }
+    free(datagram);
+    return 0;
+}
