@@ -222,7 +222,8 @@ static void test_silent_origin_is_asked_ever_less_until_it_is_back(void **state)
 #define UPSTREAM "48 01 MID TOKEN 31688178"
 
 /* RFC 7252 section 4.7 by the letter: one outstanding interaction. */
-static const char *const fixed[] = {"scheme coap.congestion-control=fixed", NULL};
+static const char *const fixed[] = {"scheme coap.congestion-control=fixed",
+                                    "limits.origin-queue-time=5s", NULL};
 
 static void expect_busy(const char *head, uint64_t within_ms)
 {

@@ -27,8 +27,9 @@ static void test_origin_queue(void **state)
     struct fake_datagram request;
     char head[32];
     (void)state;
-    replay_start(&replay, (const char *[]){"limits.origin-queue=2", "scheme coap.nstart=1",
-                                           "scheme coap.nstart-max=1", NULL});
+    replay_start(&replay,
+                 (const char *[]){"limits.origin-queue=2", "limits.origin-queue-time=5s",
+                                  "scheme coap.nstart=1", "scheme coap.nstart-max=1", NULL});
     for (unsigned i = 1; i <= 4; i++) {
         snprintf(head, sizeof(head), "51 01 %04x a%u", i, i);
         replay_ask(&replay, words(head, CRI));
