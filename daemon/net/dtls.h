@@ -18,6 +18,9 @@ struct credentials;
 struct dtls_listener;
 struct dtls_session;
 
+/* Longest plaintext of a record, and so of a message. */
+#define DTLS_DATAGRAM_MAX 16384u
+
 struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */

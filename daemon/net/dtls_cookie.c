@@ -21,7 +21,7 @@ int dtls_cookies_init(struct dtls_cookies *cookies, uint64_t now_ms)
 
     cookies->mac = mac == NULL ? NULL : EVP_MAC_CTX_new(mac);
     EVP_MAC_free(mac); /* the context has a count of its own */
-    cookies->changed_ms = now_ms;
+    cookies->period = now_ms / PERIOD_MS;
     if (cookies->mac == NULL ||
         RAND_bytes((unsigned char *)cookies->secrets, sizeof cookies->secrets) != 1) {
         return -ENOMEM;
@@ -37,19 +37,19 @@ void dtls_cookies_clear(struct dtls_cookies *cookies)
 
 static void rotate(struct dtls_cookies *cookies, uint64_t now_ms)
 {
-    if (now_ms - cookies->changed_ms < PERIOD_MS) {
+    uint64_t period = now_ms / PERIOD_MS;
+    uint8_t fresh[2][sizeof cookies->secrets[0]];
+
+    /* Where there is nothing random the old ones are secret still. */
+    if (period == cookies->period || RAND_bytes((unsigned char *)fresh, sizeof fresh) != 1) {
         return;
     }
     /* After a long silence not even the last one is recent. */
-    bool both = now_ms - cookies->changed_ms >= 2 * (uint64_t)PERIOD_MS;
-    uint8_t fresh[2][sizeof cookies->secrets[0]];
-    if (RAND_bytes((unsigned char *)fresh, sizeof fresh) != 1) {
-        return; /* the old ones are secret still */
-    }
-    memcpy(cookies->secrets[1], both ? fresh[1] : cookies->secrets[0], sizeof fresh[1]);
+    bool is_next = period == cookies->period + 1;
+    memcpy(cookies->secrets[1], is_next ? cookies->secrets[0] : fresh[1], sizeof fresh[1]);
     memcpy(cookies->secrets[0], fresh[0], sizeof fresh[0]);
     OPENSSL_cleanse(fresh, sizeof fresh);
-    cookies->changed_ms = now_ms;
+    cookies->period = period;
 }
 
 /* @return whether @p ret_cookie has been made */

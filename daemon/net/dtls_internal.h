@@ -34,9 +34,6 @@
 #define DTLS_RANDOM_LEN 32u
 #define DTLS_COOKIE_LEN 16u
 
-/* Longest plaintext of a record; what one read may yield. */
-#define DTLS_PLAINTEXT_MAX 16384u
-
 /* Handshake datagrams fit the smallest IPv6 link: 1280 - 40 (IPv6) - 8 (UDP). */
 #define DTLS_HANDSHAKE_MTU 1232
 
@@ -82,7 +79,7 @@ struct dtls_io {
 
 struct dtls_cookies {
     EVP_MAC_CTX *mac;
-    uint64_t changed_ms;
+    uint64_t period;        /* of the first secret */
     uint8_t secrets[2][32]; /* this period's and the last one's */
 };
 
@@ -108,7 +105,7 @@ struct dtls_listener {
     struct session_list doomed;
     uint32_t handshaking_count;
     struct dtls_counters counters;
-    uint8_t plaintext[DTLS_PLAINTEXT_MAX];
+    uint8_t plaintext[DTLS_DATAGRAM_MAX];
 };
 
 /* dtls_bio.c */

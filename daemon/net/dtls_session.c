@@ -429,7 +429,7 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
 {
     struct dtls_io before;
 
-    if (session->state != SESSION_ESTABLISHED || len == 0 || len > DTLS_PLAINTEXT_MAX) {
+    if (session->state != SESSION_ESTABLISHED || len == 0 || len > DTLS_DATAGRAM_MAX) {
         dtls_count(&session->listener->counters.sends_dropped);
         return;
     }

@@ -172,6 +172,12 @@ static int on_write(BIO *bio, const char *data, int len)
     struct client *client = BIO_get_data(bio);
 
     BIO_clear_retry_flags(bio);
+    assert_true(len > 0 && (size_t)len <= sizeof client->sent);
+    client->sent_len = (size_t)len;
+    memcpy(client->sent, data, (size_t)len);
+    if (client->on_sent != NULL) {
+        client->on_sent(client);
+    }
     fake_peer_send_bytes(client->peer, &server.options.udp.bind, (const uint8_t *)data,
                          (size_t)len);
     return len;

@@ -84,6 +84,9 @@ struct client {
     const char *psk_key;
     int alert; /* of the server, fatal; 0: none */
     long mtu;
+    size_t sent_len; /* the last datagram it has sent */
+    uint8_t sent[2048];
+    void (*on_sent)(struct client *client); /* or NULL */
 };
 
 /* What a client is to be; all zero but @p address is alice with her key. */

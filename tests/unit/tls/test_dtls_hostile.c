@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams nobody should send: they cost nothing and disturb nobody. */
+#include "tls_fixture.h"
+
+#include "support/test_random.h"
+
+#include <inttypes.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What OpenSSL holds just now. The blocks are malloc()'s own, so that both agree on them. */
+static uint64_t blocks_held;
+
+static void *count_malloc(size_t len, const char *file, int line)
+{
+    void *block = len == 0 ? NULL : malloc(len);
+    (void)file;
+    (void)line;
+
+    blocks_held += block != NULL;
+    return block;
+}
+
+static void *count_realloc(void *block, size_t len, const char *file, int line)
+{
+    if (block == NULL) {
+        return count_malloc(len, file, line);
+    }
+    if (len == 0) {
+        free(block);
+        blocks_held--;
+        return NULL;
+    }
+    return realloc(block, len);
+}
+
+static void count_free(void *block, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    blocks_held -= block != NULL;
+    free(block);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    files_init();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_clear();
+    return 0;
+}
+
+/* A ClientHello as a client sends it first, and the one that has its cookie. */
+static void take_hellos(struct client *client, uint8_t first[2048], size_t *ret_first_len)
+{
+    client_open(client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_step(client);
+    memcpy(first, client->sent, client->sent_len);
+    *ret_first_len = client->sent_len;
+    fake_net_run(0);
+    client_step(client); /* its last datagram now has the cookie, and has been sent */
+}
+
+/* ---- cookies ---- */
+
+#define FLOOD 20000
+
+static void test_a_flood_of_client_hellos_costs_nothing(void **state)
+{
+    struct client client;
+    struct fake_datagram answer;
+    uint8_t hello[2048];
+    size_t len = 0;
+    uint64_t held = 0;
+    (void)state;
+
+    server_start(credentials_psk());
+    take_hellos(&client, hello, &len);
+    fake_net_run(60000); /* that handshake is given up */
+    uint64_t cookies_before = dtls_counters(server.listener)->hellos_without_cookie;
+    for (unsigned i = 0; i < FLOOD; i++) {
+        char address[32];
+        (void)snprintf(address, sizeof address, "10.%u.%u.1:4000", i / 250, i % 250);
+        struct fake_peer *peer = fake_peer_new(address);
+        fake_peer_send_bytes(peer, &server.options.udp.bind, hello, len);
+        fake_net_run(0);
+        /* HelloVerifyRequest: less than was sent, so nobody gains by a forged address. */
+        fake_peer_expect(peer, "16 fe ff 00 00 ...", &answer);
+        assert_true(answer.len < len);
+        assert_int_equal(answer.data[13], 3);
+        if (i == 10) {
+            held = blocks_held;
+        }
+    }
+    assert_int_equal(blocks_held, held);
+    assert_int_equal(dtls_counters(server.listener)->hellos_without_cookie - cookies_before, FLOOD);
+    assert_int_equal(dtls_counters(server.listener)->handshakes_evicted, 0);
+    assert_int_equal(dtls_counters(server.listener)->handshake_timeouts, 1);
+    client_close(&client);
+    server_stop();
+}
+
+static void test_a_cookie_is_good_for_its_address_only(void **state)
+{
+    struct client client;
+    uint8_t hello[2048];
+    size_t len = 0;
+    (void)state;
+
+    server_start(credentials_psk());
+    take_hellos(&client, hello, &len);
+    struct fake_peer *thief = fake_peer_new("127.0.0.1:40002");
+    fake_peer_send_bytes(thief, &server.options.udp.bind, client.sent, client.sent_len);
+    fake_net_run(0);
+    fake_peer_expect(thief, "16 fe ff 00 00 ...", NULL);
+    fake_peer_expect_nothing(thief);
+    assert_int_equal(dtls_counters(server.listener)->hellos_without_cookie, 2);
+    client_close(&client);
+    server_stop();
+}
+
+/* Whether a ClientHello is good again @p ms after it was; not before that handshake has ended. */
+static bool cookie_is_good_after(uint64_t ms)
+{
+    struct client client;
+    struct fake_datagram answer;
+    uint8_t hello[2048];
+    size_t len = 0;
+
+    server_start(credentials_psk());
+    fake_net_run(60000 - fake_net_now_ms() % 60000); /* a period begins */
+    take_hellos(&client, hello, &len);
+    fake_net_run(ms);
+    while (fake_peer_take(client.peer, &answer)) {
+    }
+    fake_peer_send_bytes(client.peer, &server.options.udp.bind, client.sent, client.sent_len);
+    fake_net_run(0);
+    fake_peer_expect(client.peer, "16 fe ?? 00 00 ...", &answer);
+    client_close(&client);
+    server_stop();
+    return answer.data[13] == 2; /* ServerHello, not HelloVerifyRequest */
+}
+
+static void test_a_cookie_lives_for_a_minute_or_two(void **state)
+{
+    (void)state;
+    assert_true(cookie_is_good_after(59000));
+    assert_true(cookie_is_good_after(61000));
+    assert_true(cookie_is_good_after(119000));
+    assert_false(cookie_is_good_after(121000));
+    assert_false(cookie_is_good_after(3600000));
+}
+
+/* Somebody off the path can send a ClientHello in a client's name, but has no cookie. */
+static void test_a_forged_hello_disturbs_no_session(void **state)
+{
+    struct client client;
+    uint8_t hello[2048];
+    char answer[16];
+    size_t len = 0;
+    (void)state;
+
+    server_start(credentials_psk());
+    take_hellos(&client, hello, &len);
+    client_must_talk(&client, "hello");
+    hello[25 + 2] ^= 1; /* another random: not a retransmission of the client's own */
+    for (unsigned i = 0; i < 100; i++) {
+        fake_peer_send_bytes(client.peer, &server.options.udp.bind, hello, len);
+        fake_net_run(0);
+    }
+    assert_int_equal(client_ask(&client, "still", answer, sizeof answer), 5);
+    assert_int_equal(server.closes, 0);
+    client_close(&client);
+    server_stop();
+}
+
+/* ---- records ---- */
+
+static void test_replayed_records_are_dropped(void **state)
+{
+    struct client client;
+    char answer[16];
+    (void)state;
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    uint64_t dropped = dtls_counters(server.listener)->records_dropped;
+    for (unsigned i = 0; i < 10; i++) {
+        fake_peer_send_bytes(client.peer, &server.options.udp.bind, client.sent, client.sent_len);
+        fake_net_run(0);
+    }
+    assert_int_equal(server.datagrams, 1);
+    assert_int_equal(dtls_counters(server.listener)->records_dropped - dropped, 10);
+    assert_int_equal(client_ask(&client, "still", answer, sizeof answer), 5);
+    client_close(&client);
+    server_stop();
+}
+
+static void test_a_changed_record_is_dropped(void **state)
+{
+    struct client client;
+    char answer[16];
+    uint8_t record[2048];
+    (void)state;
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    server.is_mute = true;
+    fake_peer_lose(client.peer, 0);
+    for (size_t at = 0; at < client.sent_len; at++) {
+        size_t len = client.sent_len;
+        memcpy(record, client.sent, len);
+        record[10] = (uint8_t)(record[10] + 1); /* the next record number: not a replay */
+        record[at] ^= 0x20;
+        fake_peer_send_bytes(client.peer, &server.options.udp.bind, record, len);
+        fake_peer_send_bytes(client.peer, &server.options.udp.bind, record, at); /* cut */
+        fake_net_run(0);
+    }
+    assert_int_equal(server.datagrams, 1);
+    server.is_mute = false;
+    assert_int_equal(client_ask(&client, "still", answer, sizeof answer), 5);
+    assert_int_equal(server.closes, 0);
+    client_close(&client);
+    server_stop();
+}
+
+/* SEC-1. */
+static void test_plain_coap_is_dropped(void **state)
+{
+    (void)state;
+    server_start(credentials_psk());
+    struct fake_peer *peer = fake_peer_new("127.0.0.1:40001");
+    fake_peer_send(peer, SERVER_TEXT, "40 01 0001");
+    fake_peer_send(peer, SERVER_TEXT, "44 01 0001 01020304 b1 61 ff 6162636465666768");
+    fake_peer_send(peer, SERVER_TEXT, "");
+    fake_peer_expect_nothing_within(peer, 1000);
+    assert_int_equal(dtls_counters(server.listener)->records_dropped, 3);
+    server_stop();
+}
+
+static void test_records_of_nobody_are_dropped(void **state)
+{
+    (void)state;
+    server_start(credentials_psk());
+    struct fake_peer *peer = fake_peer_new("127.0.0.1:40001");
+    fake_peer_send(peer, SERVER_TEXT,
+                   "17 fefd 0001 000000000001 0010 00000000000000000000000000000000");
+    fake_peer_send(peer, SERVER_TEXT, "15 fefd 0000 000000000001 0002 0228");
+    fake_peer_send(peer, SERVER_TEXT, "16 fefd 0000 000000000001 0000");
+    fake_peer_expect_nothing_within(peer, 1000);
+    assert_int_equal(dtls_counters(server.listener)->records_dropped, 3);
+    server_stop();
+}
+
+/* ---- seeded noise ---- */
+
+static uint64_t noise;
+
+static unsigned dice(unsigned sides)
+{
+    return (unsigned)(test_random(&noise) % sides);
+}
+
+/* Before each datagram of the client a broken copy of it comes from the same address. */
+static void send_broken_copy(struct client *client)
+{
+    uint8_t copy[sizeof client->sent + 64];
+    size_t len = client->sent_len;
+
+    memcpy(copy, client->sent, len);
+    switch (dice(4)) {
+    case 0: /* cut */
+        len = dice((unsigned)len);
+        break;
+    case 1: /* longer */
+        for (unsigned i = 0; i < 64; i++) {
+            copy[len + i] = (uint8_t)dice(256);
+        }
+        len += dice(64);
+        break;
+    default:
+        break;
+    }
+    /* The message itself is left alone: this client shall get in after all. */
+    for (unsigned i = dice(4); i > 0 && len > 0; i--) {
+        copy[dice((unsigned)len)] = (uint8_t)dice(256);
+    }
+    fake_peer_send_bytes(client->peer, &server.options.udp.bind, copy, len);
+}
+
+static void test_noise_harms_nobody_else(void **state)
+{
+    struct client bystander;
+    char answer[64];
+    (void)state;
+
+    noise = test_seed();
+    server_start(credentials_psk());
+    client_open(&bystander, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&bystander, "hello");
+    for (unsigned i = 0; i < 300; i++) {
+        struct client client;
+        char address[32];
+        (void)snprintf(address, sizeof address, "127.0.0.2:%u", 40000 + i);
+        client_open(&client, &(struct client_wish){.address = address});
+        client.on_sent = send_broken_copy;
+        for (unsigned step = 0; step < 6; step++) {
+            client_step(&client);
+            fake_net_run(0);
+        }
+        client_close(&client);
+    }
+    assert_int_equal(client_ask(&bystander, "still", answer, sizeof answer), 5);
+    client_close(&bystander);
+    server_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_flood_of_client_hellos_costs_nothing),
+        cmocka_unit_test(test_a_cookie_is_good_for_its_address_only),
+        cmocka_unit_test(test_a_cookie_lives_for_a_minute_or_two),
+        cmocka_unit_test(test_a_forged_hello_disturbs_no_session),
+        cmocka_unit_test(test_replayed_records_are_dropped),
+        cmocka_unit_test(test_a_changed_record_is_dropped),
+        cmocka_unit_test(test_plain_coap_is_dropped),
+        cmocka_unit_test(test_records_of_nobody_are_dropped),
+        cmocka_unit_test(test_noise_harms_nobody_else),
+    };
+    if (CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) != 1) {
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
