@@ -12,13 +12,16 @@
 #include "front/leg.h"
 #include "net/address.h"
 
+struct dtls_session;
+
 struct client {
-    struct hash_node node;  /* by address and listener */
-    struct address address; /* a zeroed one: the slot is free */
-    struct mid_space mids;  /* of messages that we begin */
-    uint32_t listener;      /* index: the same peer at another listener is another endpoint */
-    uint32_t generation;    /* of the slot, so that keys of its last owner do not match */
-    struct peer peer;       /* its exchanges */
+    struct hash_node node;        /* by address and listener */
+    struct address address;       /* a zeroed one: the slot is free */
+    struct mid_space mids;        /* of messages that we begin */
+    uint32_t listener;            /* index: the same peer at another listener is another endpoint */
+    uint32_t generation;          /* of the slot, so that keys of its last owner do not match */
+    struct peer peer;             /* its exchanges */
+    struct dtls_session *session; /* which the exchanges belong to; NULL: in the clear */
     uint32_t seen_s;
 };
 

@@ -41,6 +41,18 @@ struct arrival {
     const struct datagram *datagram;
 };
 
+/*
+ * Message ids and tokens end with the session they were used in (RFC 7252 section
+ * 9.1.1): what is in flight is let go, and what is remembered matches nobody.
+ */
+static void change_session(struct engine *engine, struct client *client,
+                           struct dtls_session *session)
+{
+    exchange_leave_all(engine, &client->peer);
+    client->generation++;
+    client->session = session;
+}
+
 static void on_request(struct engine *engine, const struct arrival *arrival,
                        const struct message *message)
 {
@@ -52,6 +64,9 @@ static void on_request(struct engine *engine, const struct arrival *arrival,
     if (client == NULL) {
         metric_add(&engine->metrics.messages_ignored, 1);
         return;
+    }
+    if (client->session != arrival->session) {
+        change_session(engine, client, arrival->session);
     }
     struct leg leg = {
         .kind = LEG_DATAGRAM,
@@ -85,7 +100,7 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
 {
     const struct client *client = client_table_find(
         &engine->clients, &arrival->datagram->path.remote, arrival->listener->index);
-    if (client == NULL || message->code != CODE_EMPTY) {
+    if (client == NULL || message->code != CODE_EMPTY || client->session != arrival->session) {
         metric_add(&engine->metrics.messages_ignored, 1);
         return; /* MSG-11 */
     }
@@ -169,10 +184,7 @@ static void on_secure_datagram(void *context, struct dtls_session *session,
     receive(&arrival);
 }
 
-/*
- * Message ids and tokens end with the session they were used in (RFC 7252 section
- * 9.1.1): what is in flight is let go, and what is remembered matches nobody.
- */
+/* A session that was replaced may be told as closed after the new one's first request. */
 static void on_session_closed(void *context, struct dtls_session *session, const char *why)
 {
     struct listener *listener = context;
@@ -180,9 +192,8 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     const struct address *remote = &dtls_session_path(session)->remote;
     struct client *client = client_table_find(&engine->clients, remote, listener->index);
     (void)why;
-    if (client != NULL) {
-        exchange_leave_all(engine, &client->peer);
-        client->generation++;
+    if (client != NULL && client->session == session) {
+        change_session(engine, client, NULL);
     }
 }
 

@@ -100,15 +100,34 @@ static void test_new_session_starts_anew(void **state)
     assert_int_equal(replay_ended(&replay, REASON_client_gone), 1);
 }
 
+/* As above, with the new session's first request in the batch that ended its handshake. */
+static void test_replaced_session_takes_nothing_along(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second;
+    struct dtls_session *old = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(old, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &first);
+    struct dtls_session *fresh = fake_dtls_replace(old);
+    fake_dtls_send(fresh, GET_X); /* the same message id and token: another request */
+    fake_peer_expect(replay.origin, UPSTREAM_X, &second);
+    assert_memory_not_equal(first.data + 4, second.data + 4, 8);
+    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
+    fake_dtls_expect_nothing(fresh);
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 32");
+    fake_dtls_expect(fresh, "61 45 0001 aa ff 32");
+    assert_int_equal(replay_ended(&replay, REASON_client_gone), 1);
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_message_layer_over_a_session),
-        TEST(test_separate_answer_over_a_session),
-        TEST(test_clear_and_secure_do_not_mix),
-        TEST(test_new_session_starts_anew),
+        TEST(test_message_layer_over_a_session),         TEST(test_separate_answer_over_a_session),
+        TEST(test_clear_and_secure_do_not_mix),          TEST(test_new_session_starts_anew),
+        TEST(test_replaced_session_takes_nothing_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,6 +151,19 @@ struct dtls_session *fake_dtls_open(const char *from)
     return session;
 }
 
+struct dtls_session *fake_dtls_replace(struct dtls_session *older)
+{
+    struct dtls_session *session = calloc(1, sizeof(*session));
+    assert_non_null(session);
+    session->listener = older->listener;
+    session->path = older->path;
+    session->is_open = true;
+    session->next = sessions;
+    sessions = session;
+    older->is_closing = true;
+    return session;
+}
+
 void fake_dtls_close(struct dtls_session *session)
 {
     session->is_closing = true;
