@@ -97,7 +97,7 @@ bool explain_target(const struct config *config, const char *target, FILE *out)
     struct request_options options;
     struct problem problem = {.reason = REASON_request_too_large};
     struct target found = {.form = TARGET_FORM_NONE};
-    struct address local = {.family = ADDRESS_IPV4, .port = 5683};
+    struct address local = {.family = ADDRESS_IPV4, .port = 0};
 
     fprintf(out, "named by   %s\n", option.number == OPTION_proxy_cri ? "Proxy-Cri" : "Proxy-Uri");
     message_writer_init(&writer, datagram, sizeof(datagram), MESSAGE_CON, CODE_GET, 0,

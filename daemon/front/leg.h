@@ -35,6 +35,7 @@ struct leg {
     struct stream *stream;
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
     struct bytes token;   /* in the message at first, in the exchange's memory later */
+    uint32_t scheme;      /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */
     uint16_t mid;
     uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;

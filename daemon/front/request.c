@@ -199,6 +199,18 @@ static uint8_t unwanted_classes(struct bytes no_response)
     return no_response.data != NULL ? (uint8_t)option_uint(no_response) : 0;
 }
 
+/* Where the request came to; port 0 for the default of the scheme that it came over (PXO-22). */
+static struct address received_at(const struct engine *engine, const struct leg *leg,
+                                  const struct address *local)
+{
+    const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->scheme);
+    struct address at = *local;
+    if (scheme != NULL && at.port == scheme->default_port) {
+        at.port = 0;
+    }
+    return at;
+}
+
 static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
     const struct message *message = request->message;
@@ -216,7 +228,8 @@ static void handle(struct engine *engine, struct request *request, const struct 
     }
     request->leg->unwanted = unwanted_classes(request->options.no_response);
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
-    if (!target_find(engine->config, message, &request->options, local, memory, &request->target,
+    struct address at = received_at(engine, request->leg, local);
+    if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,
                      &problem)) {
         refuse(engine, request, &problem);
         return;

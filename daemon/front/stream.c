@@ -54,6 +54,17 @@ static bool is_ws(const struct stream *stream)
     return kind == CONN_WS || kind == CONN_WSS;
 }
 
+static uint32_t scheme_of(const struct stream *stream)
+{
+    static const uint32_t numbers[] = {
+        [CONN_TCP] = CRI_SCHEME_COAP_TCP,
+        [CONN_TLS] = CRI_SCHEME_COAPS_TCP,
+        [CONN_WS] = CRI_SCHEME_COAP_WS,
+        [CONN_WSS] = CRI_SCHEME_COAPS_WS,
+    };
+    return numbers[conn_kind_of(stream->conn)];
+}
+
 static size_t message_max(const struct stream *stream)
 {
     return (size_t)stream->engine->config->limits_stream_message_bytes;
@@ -196,6 +207,7 @@ static void on_request(struct stream *stream, const struct message *message)
         .peer = &stream->peer,
         .stream = stream,
         .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
+        .scheme = scheme_of(stream),
     };
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */

@@ -451,13 +451,11 @@ static bool pack_options(struct builder *builder, uint16_t number, struct segmen
  */
 static bool take_uri_port(struct builder *builder)
 {
-    const struct config_scheme *arrived = config_scheme_by_number(builder->config, CRI_SCHEME_COAP);
     uint16_t local = builder->local->port;
     if (builder->options->uri_port.data != NULL) {
         return set_port(builder, true, option_uint(builder->options->uri_port));
     }
-    bool is_default = arrived != NULL && local == arrived->default_port;
-    if (is_default || builder->config->proxy_scheme_port == SCHEME_PORT_TARGET_DEFAULT) {
+    if (local == 0 || builder->config->proxy_scheme_port == SCHEME_PORT_TARGET_DEFAULT) {
         return set_port(builder, false, 0);
     }
     return set_port(builder, true, local);

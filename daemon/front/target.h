@@ -75,6 +75,7 @@ struct target_memory {
  *
  * @param message the request; its options have been scanned into @p options.
  * @param local   where it was received: stands in for an absent Uri-Host and Uri-Port.
+ *                Its port is 0 where that is the default of the scheme it came over.
  * @param ret_target form TARGET_FORM_NONE for a request to the proxy itself. Borrows
  *                from @p memory and @p config.
  * @return false with @p ret_problem filled where there is no target to go to.

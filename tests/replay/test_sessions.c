@@ -120,6 +120,18 @@ static void test_replaced_session_takes_nothing_along(void **state)
     assert_int_equal(replay_ended(&replay, REASON_answered), 1);
 }
 
+/* PXO-22: 5684 is the default of what the request came over, so the target's default holds. */
+static void test_port_of_a_request_over_a_session(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(session, "41010001aa31688178d0d7");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_dtls_expect(session, "61 45 0001 aa");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -128,6 +140,7 @@ int main(void)
         TEST(test_message_layer_over_a_session),         TEST(test_separate_answer_over_a_session),
         TEST(test_clear_and_secure_do_not_mix),          TEST(test_new_session_starts_anew),
         TEST(test_replaced_session_takes_nothing_along),
+        TEST(test_port_of_a_request_over_a_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
