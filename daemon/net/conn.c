@@ -1,222 +1,74 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A bufferevent a connection. Its callbacks are deferred, so that none of them
- * runs inside a call of ours; a connection is freed either from one of them, at
- * its end, or by a task of the loop.
- */
+/* Listeners, and what owners of connections call; the rest is in conn_events.c. */
 #include "net/conn.h"
 
-#include "net/loop_internal.h"
+#include "net/conn_internal.h"
+#include "net/credentials.h"
 #include "net/sockaddr.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
-#include <event2/listener.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG 128
-#define MS_PER_S 1000u
-#define US_PER_MS 1000u
+#define BACKLOG 1024
 
-struct conn {
-    struct conn_listener *listener;
-    struct conn *next, **link; /* of the listener's connections */
-    struct bufferevent *bev;
-    struct address remote, local;
-    struct identity identity;
-    void *context;
-    const char *why; /* of the close that is under way; NULL: none is */
-    bool is_open;    /* on_open has been called */
-    bool is_full;    /* conn_send() said that it is too much */
-    bool has_task;   /* the loop holds the task below */
-    bool is_dead;    /* nothing but the task is left */
-    struct loop_task task;
-};
+/* How long to wait with accepting when there are no descriptors left. */
+#define RETRY_MS 100u
 
-struct conn_listener {
-    struct loop *loop;
-    struct conn_options options;
-    const struct conn_handler *handler;
-    void *context;
-    struct evconnlistener *accepting;
-    struct address local;
-    struct conn *conns;
-    struct conn_counters counters;
-};
-
-/* --- the end of a connection -------------------------------------------- */
-
-static void destroy(struct conn *conn)
+static bool is_tls(enum conn_kind kind)
 {
-    struct conn_listener *listener = conn->listener;
-    *conn->link = conn->next;
-    if (conn->next != NULL) {
-        conn->next->link = conn->link;
-    }
-    listener->counters.open--;
-    if (conn->is_open) {
-        conn->is_open = false;
-        listener->handler->on_close(conn->context, conn, conn->why);
-    }
-    bufferevent_free(conn->bev);
-    conn->is_dead = true;
-    if (!conn->has_task) {
-        free(conn);
-    }
+    return kind == CONN_TLS || kind == CONN_WSS;
 }
 
-static size_t pending_output(const struct conn *conn)
+static bool is_ws(enum conn_kind kind)
 {
-    return evbuffer_get_length(bufferevent_get_output(conn->bev));
-}
-
-/* In a turn of the loop: nothing of ours is on the stack. */
-static void run_task(void *context)
-{
-    struct conn *conn = context;
-    conn->has_task = false;
-    if (conn->is_dead) {
-        free(conn);
-    } else if (conn->why != NULL && pending_output(conn) == 0) {
-        destroy(conn);
-    }
-}
-
-static void drop_task(void *context)
-{
-    struct conn *conn = context;
-    conn->has_task = false;
-    if (conn->is_dead) {
-        free(conn);
-    }
-}
-
-static void close_later(struct conn *conn, const char *why)
-{
-    if (conn->why != NULL) {
-        return;
-    }
-    conn->why = why;
-    bufferevent_disable(conn->bev, EV_READ);
-    if (!conn->has_task) {
-        conn->task = (struct loop_task){.run = run_task, .drop = drop_task, .context = conn};
-        conn->has_task = loop_post_task(conn->listener->loop, &conn->task) == 0;
-    }
-}
-
-/* --- events of the bufferevent ------------------------------------------ */
-
-static void on_read(struct bufferevent *bev, void *context)
-{
-    struct conn *conn = context;
-    struct evbuffer *input = bufferevent_get_input(bev);
-    size_t len = evbuffer_get_length(input);
-    loop_turn_begin(conn->listener->loop);
-    if (len == 0 || conn->why != NULL) {
-        return;
-    }
-    /* At most input_max bytes: the bufferevent stops reading there. */
-    const uint8_t *data = evbuffer_pullup(input, -1);
-    if (data == NULL) {
-        close_later(conn, "out of memory");
-        return;
-    }
-    size_t used = conn->listener->handler->on_input(conn->context, conn, data, len);
-    if (used == SIZE_MAX) {
-        close_later(conn, "refused");
-        return;
-    }
-    conn->listener->counters.bytes_in += used;
-    evbuffer_drain(input, used);
-    if (used == 0 && len >= conn->listener->options.input_max && conn->why == NULL &&
-        (bufferevent_get_enabled(bev) & EV_READ) != 0) {
-        close_later(conn, "message too long");
-    }
-}
-
-static void on_written(struct bufferevent *bev, void *context)
-{
-    struct conn *conn = context;
-    (void)bev;
-    loop_turn_begin(conn->listener->loop);
-    if (conn->why != NULL) {
-        if (pending_output(conn) == 0) {
-            destroy(conn);
-        }
-        return;
-    }
-    if (conn->is_full) {
-        conn->is_full = false;
-        conn->listener->handler->on_drained(conn->context, conn);
-    }
-}
-
-static void on_event(struct bufferevent *bev, short what, void *context)
-{
-    struct conn *conn = context;
-    struct conn_listener *listener = conn->listener;
-    loop_turn_begin(listener->loop);
-    if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0 &&
-        pending_output(conn) > 0) {
-        bufferevent_enable(bev, EV_READ); /* it is not idle: it is being answered */
-        return;
-    }
-    if (conn->why == NULL) {
-        conn->why = (what & BEV_EVENT_EOF) != 0       ? "closed by the peer"
-                    : (what & BEV_EVENT_ERROR) != 0   ? "connection error"
-                    : (what & BEV_EVENT_WRITING) != 0 ? "peer does not read"
-                                                      : "idle";
-    }
-    listener->counters.timeouts += (what & BEV_EVENT_TIMEOUT) != 0;
-    listener->counters.slow_readers +=
-        (what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_WRITING) != 0;
-    destroy(conn);
+    return kind == CONN_WS || kind == CONN_WSS;
 }
 
 /* --- accepting ---------------------------------------------------------- */
 
-static struct timeval timeval_of(uint32_t ms)
+static void take_addresses(struct conn *conn, evutil_socket_t fd, const struct sockaddr *name,
+                           int name_len)
 {
-    return (struct timeval){.tv_sec = ms / MS_PER_S,
-                            .tv_usec = (suseconds_t)(ms % MS_PER_S * US_PER_MS)};
-}
-
-static void set_limits(struct conn *conn)
-{
-    const struct conn_options *options = &conn->listener->options;
-    struct timeval idle = timeval_of(options->idle_ms), write = timeval_of(options->write_ms);
-    bufferevent_set_timeouts(conn->bev, options->idle_ms > 0 ? &idle : NULL,
-                             options->write_ms > 0 ? &write : NULL);
-    bufferevent_setwatermark(conn->bev, EV_READ, 0, options->input_max);
-    bufferevent_setwatermark(conn->bev, EV_WRITE, options->output_max / 2, 0);
-}
-
-static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd,
-                             const struct sockaddr *name, int name_len)
-{
-    struct conn *conn = calloc(1, sizeof(*conn));
-    struct event_base *base = loop_event_base(listener->loop);
-    if (conn == NULL) {
-        return NULL;
-    }
-    conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-    if (conn->bev == NULL) {
-        free(conn);
-        return NULL;
-    }
     union sockaddr_any local;
     socklen_t local_len = sizeof(local);
-    conn->listener = listener;
-    conn->local = listener->local;
+
+    conn->local = conn->listener->local;
     sockaddr_to_address(name, (socklen_t)name_len, &conn->remote);
     if (getsockname(fd, &local.any, &local_len) == 0) {
         sockaddr_to_address(&local, local_len, &conn->local);
     }
+}
+
+/* @p fd stays the caller's where there is no connection to have it. */
+static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
+{
+    struct conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->listener = listener;
+    conn->stage = is_tls(listener->options.kind)  ? STAGE_TLS
+                  : is_ws(listener->options.kind) ? STAGE_UPGRADE
+                                                  : STAGE_OPEN;
+    conn->bev = conn->stage == STAGE_TLS
+                    ? conn_tls_new(conn, fd)
+                    : bufferevent_socket_new(loop_event_base(listener->loop), fd,
+                                             BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    if (conn->bev == NULL) {
+        conn_tls_free(conn->tls);
+        free(conn);
+        return NULL;
+    }
+    conn->next = listener->conns;
+    conn->link = &listener->conns;
+    if (conn->next != NULL) {
+        conn->next->link = &conn->next;
+    }
+    listener->conns = conn;
     return conn;
 }
 
@@ -225,11 +77,11 @@ static void on_accept(struct evconnlistener *accepting, evutil_socket_t fd, stru
 {
     struct conn_listener *listener = context;
     const int one = 1;
+
     (void)accepting;
     loop_turn_begin(listener->loop);
-    struct conn *conn = listener->counters.open < listener->options.connections_max
-                            ? conn_new(listener, fd, name, name_len)
-                            : NULL;
+    struct conn *conn =
+        listener->counters.open < listener->options.connections_max ? conn_new(listener, fd) : NULL;
     if (conn == NULL) {
         listener->counters.refused++;
         evutil_closesocket(fd);
@@ -237,34 +89,49 @@ static void on_accept(struct evconnlistener *accepting, evutil_socket_t fd, stru
     }
     /* Answers are whole messages: nothing is gained by waiting for more. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    conn->next = listener->conns;
-    conn->link = &listener->conns;
-    if (conn->next != NULL) {
-        conn->next->link = &conn->next;
-    }
-    listener->conns = conn;
+    take_addresses(conn, fd, name, name_len);
     listener->counters.accepted++;
     listener->counters.open++;
-    set_limits(conn);
-    bufferevent_setcb(conn->bev, on_read, on_written, on_event, conn);
-    conn->context = listener->handler->on_open(listener->context, conn);
-    if (conn->context == NULL) {
-        close_later(conn, "refused");
-        return;
-    }
-    conn->is_open = true;
-    if (conn->why == NULL) {
-        bufferevent_enable(conn->bev, EV_READ | EV_WRITE);
+    if (!conn_start(conn)) {
+        conn_cut_later(conn, "out of memory");
+    } else if (conn->stage == STAGE_OPEN) {
+        conn_opened(conn);
     }
 }
+
+static void on_retry(evutil_socket_t fd, short what, void *context)
+{
+    struct conn_listener *listener = context;
+
+    (void)fd;
+    (void)what;
+    if (listener->accepting != NULL) {
+        evconnlistener_enable(listener->accepting);
+    }
+}
+
+/* No descriptors, or no memory: the connection waits in the kernel, and the loop must not spin. */
+static void on_accept_error(struct evconnlistener *accepting, void *context)
+{
+    struct conn_listener *listener = context;
+    const struct timeval wait = conn_timeval(RETRY_MS);
+
+    loop_turn_begin(listener->loop);
+    if (event_add(listener->retry, &wait) == 0) {
+        evconnlistener_disable(accepting);
+    }
+}
+
+/* --- listeners ---------------------------------------------------------- */
 
 static int open_socket(const struct conn_options *options)
 {
     union sockaddr_any name;
     socklen_t len = sockaddr_from_address(&options->bind, &name);
     const int one = 1;
+
     if (options->fd >= 0) {
-        return options->fd;
+        return evutil_make_socket_nonblocking(options->fd) == 0 ? options->fd : -EINVAL;
     }
     int fd = socket(name.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
@@ -285,14 +152,35 @@ static int open_socket(const struct conn_options *options)
     return fd;
 }
 
+/* @p fd is taken over. */
+static int start_accepting(struct conn_listener *listener, int fd)
+{
+    union sockaddr_any local;
+    socklen_t local_len = sizeof(local);
+    struct event_base *base = loop_event_base(listener->loop);
+
+    if (getsockname(fd, &local.any, &local_len) == 0) {
+        sockaddr_to_address(&local, local_len, &listener->local);
+    }
+    listener->retry = evtimer_new(base, on_retry, listener);
+    listener->accepting = evconnlistener_new(base, on_accept, listener,
+                                             LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+    if (listener->accepting == NULL) {
+        close(fd);
+    }
+    if (listener->retry == NULL || listener->accepting == NULL) {
+        return -ENOMEM;
+    }
+    evconnlistener_set_error_cb(listener->accepting, on_accept_error);
+    return 0;
+}
+
 int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener)
 {
-    union sockaddr_any local;
-    socklen_t local_len = sizeof(local);
-    if (options->kind != CONN_TCP) {
-        return -EPROTONOSUPPORT;
+    if (is_tls(options->kind) && options->credentials == NULL) {
+        return -EINVAL;
     }
     struct conn_listener *listener = calloc(1, sizeof(*listener));
     int fd = listener != NULL ? open_socket(options) : -ENOMEM;
@@ -304,15 +192,13 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
     listener->options = *options;
     listener->handler = handler;
     listener->context = context;
-    if (getsockname(fd, &local.any, &local_len) == 0) {
-        sockaddr_to_address(&local, local_len, &listener->local);
+    if (options->credentials != NULL) {
+        (void)credentials_acquire(options->credentials);
     }
-    listener->accepting = evconnlistener_new(loop_event_base(loop), on_accept, listener,
-                                             LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-    if (listener->accepting == NULL) {
-        close(fd);
-        free(listener);
-        return -ENOMEM;
+    int error = start_accepting(listener, fd);
+    if (error != 0) {
+        conn_close_listener(listener);
+        return error;
     }
     *ret_listener = listener;
     return 0;
@@ -336,9 +222,22 @@ void conn_close_listener(struct conn_listener *listener)
         if (listener->conns->why == NULL) {
             listener->conns->why = "shutting down";
         }
-        destroy(listener->conns);
+        conn_destroy(listener->conns);
     }
+    conn_linger_end_all(listener);
+    if (listener->retry != NULL) {
+        event_free(listener->retry);
+    }
+    credentials_release(listener->options.credentials);
     free(listener);
+}
+
+void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials)
+{
+    struct credentials *before = listener->options.credentials;
+
+    listener->options.credentials = credentials_acquire(credentials);
+    credentials_release(before);
 }
 
 /* --- what owners do ----------------------------------------------------- */
@@ -348,40 +247,29 @@ bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
     if (conn->why != NULL) {
         return true; /* it is going: there is nothing to wait for */
     }
-    if (bufferevent_write(conn->bev, data, len) != 0) {
-        close_later(conn, "out of memory");
-        return true;
-    }
-    conn->listener->counters.bytes_out += len;
-    if (pending_output(conn) > conn->listener->options.output_max) {
-        conn->is_full = true;
-    }
-    return !conn->is_full;
+    bool sent = conn->ws != NULL ? conn_ws_send(conn, data, len) : conn_queue(conn, data, len);
+    return !sent || !conn->is_full;
 }
 
 void conn_pause(struct conn *conn, bool paused)
 {
-    if (conn->why != NULL) {
+    if (conn->why != NULL || conn->is_paused == paused) {
         return;
     }
+    conn->is_paused = paused;
     if (paused) {
         bufferevent_disable(conn->bev, EV_READ);
         return;
     }
     bufferevent_enable(conn->bev, EV_READ);
     if (evbuffer_get_length(bufferevent_get_input(conn->bev)) > 0) {
-        bufferevent_trigger(conn->bev, EV_READ, BEV_OPT_DEFER_CALLBACKS);
+        bufferevent_trigger(conn->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
     }
 }
 
 void conn_close(struct conn *conn)
 {
-    close_later(conn, "closed");
-}
-
-void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials)
-{
-    listener->options.credentials = credentials;
+    conn_close_later(conn, "closed");
 }
 
 enum conn_kind conn_kind_of(const struct conn *conn)
@@ -401,13 +289,14 @@ const struct address *conn_local(const struct conn *conn)
 
 const struct identity *conn_identity(const struct conn *conn)
 {
-    return &conn->identity;
+    static const struct identity nobody;
+
+    return conn->tls != NULL ? conn_tls_identity(conn->tls) : &nobody;
 }
 
 const char *conn_host(const struct conn *conn)
 {
-    (void)conn;
-    return "";
+    return conn->ws != NULL ? conn_ws_host(conn->ws) : "";
 }
 
 const struct address *conn_listener_local(const struct conn_listener *listener)

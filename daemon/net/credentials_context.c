@@ -69,6 +69,25 @@ static int on_server_name(SSL *ssl, int *ret_alert, void *context)
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* An offer without what we speak is let pass: whether that will do, the connection decides. */
+static int on_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_len,
+                   const unsigned char *offer, unsigned offer_len, void *context)
+{
+    const struct tls_peer *peer = SSL_get_app_data(ssl);
+    size_t len = peer != NULL && peer->alpn != NULL ? strlen(peer->alpn) : 0;
+
+    (void)context;
+    for (unsigned at = 0; len > 0 && at < offer_len; at += 1u + offer[at]) {
+        if (offer[at] == len && offer_len - at > len &&
+            memcmp(offer + at + 1, peer->alpn, len) == 0) {
+            *ret_name = offer + at + 1;
+            *ret_len = (unsigned char)len;
+            return SSL_TLSEXT_ERR_OK;
+        }
+    }
+    return SSL_TLSEXT_ERR_NOACK;
+}
+
 static void on_keylog(const SSL *ssl, const char *line)
 {
     char text[512];
@@ -230,5 +249,9 @@ bool credentials_make_contexts(struct credentials *credentials,
     SSL_CTX_set_cookie_verify_cb(credentials->dtls, dtls_on_cookie_verify);
     credentials->tls =
         make_context(credentials, TLS_server_method(), TLS1_2_VERSION, options, error);
-    return credentials->tls != NULL;
+    if (credentials->tls == NULL) {
+        return false;
+    }
+    SSL_CTX_set_alpn_select_cb(credentials->tls, on_alpn, NULL);
+    return true;
 }

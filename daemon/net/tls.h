@@ -22,6 +22,7 @@ struct credentials;
 struct tls_peer {
     bool psk_asked;   /* a key was looked up */
     bool psk_unknown; /* its identity is in no file */
+    const char *alpn; /* set before the handshake: chosen where it is offered; NULL: none is */
 };
 
 /** Borrowed. */

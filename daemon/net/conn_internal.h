@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by conn.c (listeners, what owners call), conn_events.c (what happens to a
+ * connection, and its end), conn_linger.c, conn_tls.c and conn_ws.c.
+ */
+#ifndef CRIPROXY_CONN_INTERNAL_H
+#define CRIPROXY_CONN_INTERNAL_H
+
+#include "net/conn.h"
+#include "net/loop_internal.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+
+struct conn_linger;
+struct conn_tls;
+struct conn_ws;
+
+/*
+ * Output past so many times output_max ends a connection. Reading stops at once
+ * output_max is reached, but answers to what was asked before go on coming.
+ */
+#define OUTPUT_HARD_FACTOR 4u
+
+/* Connections that have said good-bye and wait for the peer to hear it. */
+#define LINGER_COUNT_MAX 256u
+
+enum conn_stage {
+    STAGE_TLS,     /* shaking hands */
+    STAGE_UPGRADE, /* reading the WebSocket's HTTP request */
+    STAGE_OPEN,
+};
+
+struct conn {
+    struct conn_listener *listener;
+    struct conn *next, **link; /* of the listener's connections */
+    struct bufferevent *bev;
+    struct event *deadline; /* for handshakes and the first message; then NULL */
+    struct conn_tls *tls;   /* TLS and WSS, else NULL */
+    struct conn_ws *ws;     /* WS and WSS once upgraded, else NULL */
+    struct address remote, local;
+    void *context;
+    const char *why; /* of the close that is under way; NULL: none is */
+    uint64_t active_ms;
+    enum conn_stage stage;
+    bool is_open;   /* on_open has been called, and on_close has not */
+    bool is_full;   /* conn_send() said that it is too much */
+    bool is_paused; /* by conn_pause() */
+    bool is_cut;    /* closes without sending what is queued */
+    bool has_task;  /* the loop holds the task below */
+    bool is_dead;   /* nothing but the task is left */
+    struct loop_task task;
+};
+
+struct conn_listener {
+    struct loop *loop;
+    struct conn_options options;
+    const struct conn_handler *handler;
+    void *context;
+    struct evconnlistener *accepting;
+    struct event *retry; /* accept again, after there were no descriptors */
+    struct address local;
+    struct conn *conns;
+    struct conn_linger *lingering;
+    unsigned linger_count;
+    struct conn_counters counters;
+};
+
+static inline struct timeval conn_timeval(uint32_t ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000u, .tv_usec = (suseconds_t)(ms % 1000u * 1000u)};
+}
+
+/* conn_events.c */
+
+/** Begin with the events of a connection that has just been accepted. */
+bool conn_start(struct conn *conn);
+
+/** Tell the owner: handshakes are done. */
+void conn_opened(struct conn *conn);
+
+/** Give up what has not been opened yet; counted. In a callback of the connection. */
+void conn_handshake_failed(struct conn *conn, const char *why);
+
+/** Close when what is queued has been sent, but never from inside this call. */
+void conn_close_later(struct conn *conn, const char *why);
+
+/** The same without sending what is queued. */
+void conn_cut_later(struct conn *conn, const char *why);
+
+/** @return false where the connection now closes: no memory, or far too much is queued. */
+bool conn_queue(struct conn *conn, const void *data, size_t len);
+
+/** The owner takes @p data: what was used, or SIZE_MAX and the connection closes. */
+size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);
+
+/** Now. Calls on_close, and frees unless the loop holds its task. */
+void conn_destroy(struct conn *conn);
+
+/* conn_linger.c */
+
+/**
+ * End the output of @p fd and throw away what still arrives, until the peer ends
+ * too or has had time to read: closing with input unread would make the kernel
+ * send a reset, which can overtake what was said last.
+ */
+void conn_linger(struct conn_listener *listener, evutil_socket_t fd);
+void conn_linger_end_all(struct conn_listener *listener);
+
+/* conn_tls.c */
+
+/** @return a bufferevent that shakes hands on @p fd, or NULL. Fills conn->tls. */
+struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
+
+/** The handshake is done: who is it? @return NULL, or why the peer is not served. */
+const char *conn_tls_connected(struct conn *conn);
+
+/** Why the handshake has failed, for the log. */
+const char *conn_tls_failure(struct conn *conn);
+
+const struct identity *conn_tls_identity(const struct conn_tls *tls);
+
+/** Say good-bye, as far as the socket takes it at once. */
+void conn_tls_goodbye(struct conn *conn);
+
+/** Takes NULL. */
+void conn_tls_free(struct conn_tls *tls);
+
+/* conn_ws.c */
+
+/** Input has come during the upgrade, or after it. */
+void conn_ws_upgrade(struct conn *conn);
+void conn_ws_input(struct conn *conn);
+
+bool conn_ws_send(struct conn *conn, const uint8_t *data, size_t len);
+
+/** Queue a Close frame, if none was. */
+void conn_ws_goodbye(struct conn *conn);
+const char *conn_ws_host(const struct conn_ws *ws);
+
+/** Takes NULL. */
+void conn_ws_free(struct conn_ws *ws);
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections over TCP: bytes, limits, and when they end. */
+#include "conn_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct owner owner;
+
+static int teardown(void **state)
+{
+    (void)state;
+    if (owner.loop != NULL) {
+        owner_close(&owner);
+    }
+    return 0;
+}
+
+static void start(void)
+{
+    const struct conn_options options = owner_options(CONN_TCP);
+    owner_open(&owner, &options);
+}
+
+static int one_client(void)
+{
+    int client = client_connect(&owner);
+    owner_wait_opened(&owner, owner.opened + 1);
+    return client;
+}
+
+/* So that the kernel does not take much more than is sent. */
+static int connect_with_small_window(void)
+{
+    const int small = 4096;
+    int client = one_client();
+    assert_int_equal(setsockopt(client, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    return client;
+}
+
+static void test_bytes_go_both_ways(void **state)
+{
+    (void)state;
+    owner.greets = true;
+    owner.echoes = true;
+    start();
+    int client = one_client();
+    client_expect(&owner, client, "hello");
+    client_send(&owner, client, "abc", 3);
+    client_expect(&owner, client, "abc");
+    const struct conn_counters *counters = conn_counters(owner.listener);
+    assert_int_equal(counters->accepted, 1);
+    assert_int_equal(counters->open, 1);
+    assert_int_equal(counters->bytes_in, 3);
+    assert_int_equal(counters->bytes_out, 8);
+    assert_int_equal(conn_identity(owner.ends[0]->conn)->kind, IDENTITY_NONE);
+    assert_string_equal(conn_host(owner.ends[0]->conn), "");
+    assert_true(
+        address_equal(conn_local(owner.ends[0]->conn), conn_listener_local(owner.listener)));
+    assert_true(address_is_loopback(conn_remote(owner.ends[0]->conn)));
+    close(client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "closed by the peer");
+    assert_int_equal(counters->open, 0);
+}
+
+/* TCP-29: what is incomplete is given again with what comes next. */
+static void test_one_byte_at_a_time(void **state)
+{
+    (void)state;
+    owner.unit = 4;
+    start();
+    int client = one_client();
+    for (size_t i = 0; i < 9; i++) {
+        client_send(&owner, client, "abcdefghi" + i, 1);
+        owner_run_for(&owner, 3);
+    }
+    owner_wait_received(&owner, 0, 8);
+    assert_int_equal(owner.ends[0]->inputs, 2);
+    assert_memory_equal(owner.ends[0]->received, "abcdefgh", 8);
+    close(client);
+}
+
+static void test_coalesced_messages_survive_a_pause(void **state)
+{
+    (void)state;
+    owner.unit = 4;
+    owner.pauses = true;
+    start();
+    int client = one_client();
+    client_send(&owner, client, "aaaabbbbcccc", 12);
+    for (size_t len = 4; len <= 12; len += 4) {
+        owner_wait_received(&owner, 0, len);
+        owner_run_for(&owner, 5);
+        assert_int_equal(owner.ends[0]->received_len, len);
+        conn_pause(owner.ends[0]->conn, false);
+        assert_int_equal(owner.ends[0]->received_len, len); /* never from inside */
+    }
+    close(client);
+    owner_wait_closed(&owner, 1);
+}
+
+/* Paused, a peer's bytes wait in the kernel, not here. */
+static void test_pause_stops_reading(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[4096];
+    size_t sent = 0;
+    start();
+    int client = one_client();
+    conn_pause(owner.ends[0]->conn, true);
+    for (unsigned i = 0; i < 100; i++) {
+        ssize_t now = send(client, zeros, sizeof zeros, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += now > 0 ? (size_t)now : 0;
+        assert_int_equal(loop_run_turn(owner.loop), 0);
+    }
+    assert_true(sent > 0);
+    assert_int_equal(owner.ends[0]->received_len, 0);
+    conn_pause(owner.ends[0]->conn, false);
+    owner_wait_received(&owner, 0, sent);
+    close(client);
+}
+
+/* What was said before is still sent to one who has closed its direction only. */
+static void test_half_closed_peer_gets_what_was_queued(void **state)
+{
+    (void)state;
+    static uint8_t got[400000];
+    static const uint8_t zeros[sizeof got];
+    struct conn_options options = owner_options(CONN_TCP);
+    options.output_max = sizeof got;
+    owner_open(&owner, &options);
+    int client = connect_with_small_window();
+    for (size_t i = 0; i < 8; i++) { /* more than the kernel takes */
+        (void)conn_send(owner.ends[0]->conn, zeros, sizeof zeros / 8);
+    }
+    assert_int_equal(shutdown(client, SHUT_WR), 0);
+    client_receive(&owner, client, got, sizeof got);
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "closed by the peer");
+    close(client);
+}
+
+static void test_owner_that_fails_closes(void **state)
+{
+    (void)state;
+    owner.fails = true;
+    start();
+    int client = one_client();
+    client_send(&owner, client, "x", 1);
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "refused");
+    close(client);
+}
+
+static void test_owner_that_refuses(void **state)
+{
+    (void)state;
+    owner.refuses = true;
+    start();
+    int client = client_connect(&owner);
+    client_expect_end(&owner, client);
+    close(client);
+    assert_int_equal(owner.opened, 0);
+}
+
+/* The last word arrives, though the peer has not stopped sending. */
+static void test_close_from_inside_lets_the_peer_read(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[300000];
+    owner.closes = true;
+    start();
+    int client = one_client();
+    client_send(&owner, client, zeros, sizeof zeros);
+    client_expect(&owner, client, "bye");
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_int_equal(owner.ends[0]->inputs, 1);
+    assert_string_equal(owner.ends[0]->why, "closed");
+    client_send(&owner, client, zeros, sizeof zeros); /* it is thrown away, for a time */
+    close(client);
+    owner_run_for(&owner, 10);
+}
+
+static void test_close_from_outside(void **state)
+{
+    (void)state;
+    start();
+    int client = one_client();
+    struct conn *conn = owner.ends[0]->conn;
+    assert_true(conn_send(conn, (const uint8_t *)"last", 4));
+    conn_close(conn);
+    assert_int_equal(owner.closed, 0); /* never from inside */
+    assert_true(conn_send(conn, (const uint8_t *)"late", 4));
+    conn_pause(conn, true);
+    conn_pause(conn, false);
+    conn_close(conn);
+    client_expect(&owner, client, "last");
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    close(client);
+}
+
+/* Send as much as may be sent, as often as there is room again. */
+static bool has_closed_or_sends(void *context)
+{
+    static const uint8_t kib[1024];
+    static unsigned rounds; /* of on_drained that have been answered */
+    struct owner *sender = context;
+    struct peer_end *end = sender->ends[0];
+
+    if (end->conn != NULL && end->drained >= rounds) {
+        while (conn_send(end->conn, kib, sizeof kib)) {
+        }
+        rounds = end->drained + 1;
+    }
+    return end->conn == NULL;
+}
+
+/* TCP-28: a reader that stops is asked for no more, and then costs bounded memory. */
+static void test_reader_that_stops_is_closed_in_time(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.output_max = 32768;
+    options.write_ms = 200;
+    owner_open(&owner, &options);
+    int client = connect_with_small_window();
+    owner_run(&owner, has_closed_or_sends, &owner);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "peer does not read");
+    assert_int_equal(conn_counters(owner.listener)->slow_readers, 1);
+    assert_int_equal(conn_counters(owner.listener)->timeouts, 1);
+    close(client);
+}
+
+/* An owner that goes on sending all the same is cut off at a multiple of output_max. */
+static void test_output_is_bounded(void **state)
+{
+    (void)state;
+    static const uint8_t kib[1024];
+    struct conn_options options = owner_options(CONN_TCP);
+    options.output_max = 32 * sizeof kib;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    owner_wait_opened(&owner, 1);
+    struct conn *conn = owner.ends[0]->conn;
+    size_t taken = conn_counters(owner.listener)->bytes_out;
+    for (size_t i = 0; i < 1000; i++) { /* no turn: nothing leaves */
+        (void)conn_send(conn, kib, sizeof kib);
+    }
+    taken = conn_counters(owner.listener)->bytes_out - taken;
+    assert_true(taken >= options.output_max && taken <= 4 * options.output_max);
+    assert_int_equal(owner.closed, 0);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "peer does not read");
+    close(client);
+}
+
+static void test_drained_comes_once_output_has_gone(void **state)
+{
+    (void)state;
+    static uint8_t got[40000];
+    static const uint8_t zeros[sizeof got];
+    struct conn_options options = owner_options(CONN_TCP);
+    options.output_max = sizeof got - 1;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    owner_wait_opened(&owner, 1);
+    assert_false(conn_send(owner.ends[0]->conn, zeros, sizeof zeros));
+    assert_int_equal(owner.ends[0]->drained, 0);
+    client_receive(&owner, client, got, sizeof got);
+    owner_run_for(&owner, 5);
+    assert_int_equal(owner.ends[0]->drained, 1);
+    assert_true(conn_send(owner.ends[0]->conn, zeros, 1));
+    close(client);
+    owner_wait_closed(&owner, 1);
+}
+
+static void test_message_that_does_not_fit_closes(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[20000];
+    struct conn_options options = owner_options(CONN_TCP);
+    options.input_max = 10000;
+    owner.takes_nothing = true;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    client_send(&owner, client, zeros, sizeof zeros);
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "message too long");
+    close(client);
+}
+
+static void test_idle_connection_is_closed(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.idle_ms = 100;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    owner_wait_opened(&owner, 1);
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "idle");
+    assert_int_equal(conn_counters(owner.listener)->timeouts, 1);
+    close(client);
+}
+
+/* Either direction keeps it open. */
+static void test_output_counts_against_idleness(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.idle_ms = 400;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    owner_wait_opened(&owner, 1);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(conn_send(owner.ends[0]->conn, (const uint8_t *)"x", 1));
+        client_expect(&owner, client, "x");
+        owner_run_for(&owner, 100);
+        assert_int_equal(owner.closed, 0);
+    }
+    uint64_t since_ms = loop_now_ms(owner.loop);
+    owner_wait_closed(&owner, 1);
+    assert_true(loop_now_ms(owner.loop) - since_ms <= 2000); /* 300, on a busy machine more */
+    close(client);
+}
+
+/* TCP-28: who says nothing at all may not stay as long as who is idle. */
+static void test_first_message_has_a_deadline(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.handshake_ms = 100;
+    owner.unit = 4;
+    owner_open(&owner, &options);
+    int quiet = client_connect(&owner);
+    owner_wait_opened(&owner, 1);
+    int talker = client_connect(&owner);
+    client_send(&owner, talker, "abcd", 4);
+    owner_wait_received(&owner, 1, 4);
+    client_send(&owner, quiet, "abc", 3);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "handshake timed out");
+    owner_run_for(&owner, 150);
+    assert_int_equal(owner.closed, 1);
+    close(quiet);
+    close(talker);
+}
+
+static void test_one_connection_too_many_is_refused(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.connections_max = 2;
+    owner_open(&owner, &options);
+    int first = one_client();
+    int second = one_client();
+    int third = client_connect(&owner);
+    client_expect_end(&owner, third);
+    assert_int_equal(conn_counters(owner.listener)->refused, 1);
+    close(first);
+    owner_wait_closed(&owner, 1);
+    int fourth = one_client(); /* there is room again */
+    assert_int_equal(owner.opened, 3);
+    close(second);
+    close(third);
+    close(fourth);
+    owner_wait_closed(&owner, 3);
+}
+
+static void test_stop_accepting_keeps_connections(void **state)
+{
+    (void)state;
+    owner.echoes = true;
+    start();
+    int client = one_client();
+    conn_stop_accepting(owner.listener);
+    client_send(&owner, client, "abc", 3);
+    client_expect(&owner, client, "abc");
+    close(client);
+}
+
+/* In every state at once; what is left over is the sanitizer's to find. */
+static void test_listener_closed_with_connections_open(void **state)
+{
+    (void)state;
+    static const uint8_t zeros[100000];
+    start();
+    int idle = one_client();
+    int paused = one_client();
+    int closing = one_client();
+    int full = one_client();
+    int lingering = one_client();
+    conn_pause(owner.ends[1]->conn, true);
+    conn_close(owner.ends[4]->conn);
+    owner_wait_closed(&owner, 1);
+    (void)conn_send(owner.ends[3]->conn, zeros, sizeof zeros);
+    conn_close(owner.ends[2]->conn);
+    conn_close_listener(owner.listener);
+    owner.listener = NULL;
+    assert_int_equal(owner.closed, 5);
+    assert_string_equal(owner.ends[0]->why, "shutting down");
+    assert_string_equal(owner.ends[2]->why, "closed");
+    owner_run_for(&owner, 10); /* the task of the one that was closing */
+    close(idle);
+    close(paused);
+    close(closing);
+    close(full);
+    close(lingering);
+}
+
+static void test_loop_that_ends_before_the_task_runs(void **state)
+{
+    (void)state;
+    start();
+    int client = one_client();
+    conn_close(owner.ends[0]->conn);
+    owner_close(&owner);
+    close(client);
+}
+
+static void test_port_in_use_is_an_error(void **state)
+{
+    (void)state;
+    struct conn_listener *second = NULL;
+    static const struct conn_handler none;
+    start();
+    struct conn_options options = owner_options(CONN_TCP);
+    options.bind = *conn_listener_local(owner.listener);
+    assert_true(conn_listen(owner.loop, &options, &none, NULL, &second) < 0);
+    assert_null(second);
+    options.kind = CONN_TLS; /* without credentials */
+    assert_true(conn_listen(owner.loop, &options, &none, NULL, &second) < 0);
+    conn_close_listener(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_bytes_go_both_ways),
+        TEST(test_one_byte_at_a_time),
+        TEST(test_coalesced_messages_survive_a_pause),
+        TEST(test_pause_stops_reading),
+        TEST(test_half_closed_peer_gets_what_was_queued),
+        TEST(test_owner_that_fails_closes),
+        TEST(test_owner_that_refuses),
+        TEST(test_close_from_inside_lets_the_peer_read),
+        TEST(test_close_from_outside),
+        TEST(test_reader_that_stops_is_closed_in_time),
+        TEST(test_output_is_bounded),
+        TEST(test_drained_comes_once_output_has_gone),
+        TEST(test_message_that_does_not_fit_closes),
+        TEST(test_idle_connection_is_closed),
+        TEST(test_output_counts_against_idleness),
+        TEST(test_first_message_has_a_deadline),
+        TEST(test_one_connection_too_many_is_refused),
+        TEST(test_stop_accepting_keeps_connections),
+        TEST(test_listener_closed_with_connections_open),
+        TEST(test_loop_that_ends_before_the_task_runs),
+        TEST(test_port_in_use_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
