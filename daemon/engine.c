@@ -217,6 +217,11 @@ size_t engine_in_flight(const struct engine *engine)
     return engine->exchanges.in_use;
 }
 
+size_t engine_stream_count(const struct engine *engine)
+{
+    return engine->stream_count;
+}
+
 void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;

@@ -72,6 +72,9 @@ void engine_drain(struct engine *engine);
 /** Exchanges that have not ended. */
 size_t engine_in_flight(const struct engine *engine);
 
+/** Connections of clients on reliable transports that are open. */
+size_t engine_stream_count(const struct engine *engine);
+
 /** Another snapshot, at a turn of the loop. Table sizes stay what they were. */
 void engine_set_config(struct engine *engine, const struct config *config);
 

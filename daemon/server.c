@@ -129,15 +129,27 @@ static unsigned count_workers(const struct config *config)
     return count < WORKERS_MAX ? count : WORKERS_MAX;
 }
 
+static uint64_t count_connections(const struct config *config)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < config->listener_count; i++) {
+        enum config_listener_kind kind = config->listeners[i].kind;
+        count += kind == LISTENER_COAP || kind == LISTENER_COAPS ? 0 : config->stream_connections;
+    }
+    return count;
+}
+
 /*
- * Sockets towards origin servers can be more than the usual soft limit of 1024. With
- * a hard limit that is too low the proxy serves with fewer, and says so.
+ * Sockets towards origin servers, and clients' connections, can be more than the usual soft limit
+ * of 1024. With a hard limit that is too low the proxy serves with fewer, and says so.
  */
 static void raise_file_limit(const struct config *config)
 {
     const uint64_t others = 64; /* loops, timers, the resolver's, standard streams: with room */
     uint64_t wanted = others + (uint64_t)count_workers(config) *
-                                   (config->limits_origin_ports + config->listener_count);
+                                   (config->limits_origin_ports + config->listener_count +
+                                    count_connections(config));
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -194,24 +206,24 @@ static int make_workers(struct server *server)
 /* The first worker's socket decides on the port where the kernel chooses. */
 static int bind_listener(struct server *server, const struct config_listener *listener)
 {
-    const uint32_t buffer_bytes = (uint32_t)current(server)->listen_buffer_bytes;
     const bool shared = server->worker_count > 1;
     struct address bind = listener->bind;
     int error = 0;
 
     if (shared && bind.port != 0) {
-        error = worker_probe(server->workers[0], &bind);
+        error = worker_probe(server->workers[0], listener->kind, &bind);
     }
     for (unsigned i = 0; error == 0 && i < server->worker_count; i++) {
         struct address bound;
-        error = worker_listen(server->workers[i], &bind, shared, buffer_bytes, &bound);
+        error = worker_listen(server->workers[i], listener->kind, &bind, shared, &bound);
         if (error == 0) {
             bind.port = bound.port;
         }
     }
     if (error == 0) {
         char text[ADDRESS_TEXT_MAX];
-        log_event(LOG_INFO, "listening", "uri=coap://%s", address_format(&bind, text));
+        log_event(LOG_INFO, "listening", "uri=%s://%s", config_listener_scheme(listener->kind),
+                  address_format(&bind, text));
     }
     return error;
 }

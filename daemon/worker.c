@@ -2,6 +2,7 @@
 #include "worker.h"
 
 #include "engine.h"
+#include "net/conn.h"
 #include "net/loop.h"
 #include "net/udp.h"
 
@@ -42,7 +43,8 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     uint64_t next_ms = engine_turn(worker->engine, now_ms);
 
     /* It goes on answering newcomers with 5.03 until the main thread stops it. */
-    if (worker->is_draining && engine_in_flight(worker->engine) == 0) {
+    if (worker->is_draining && engine_in_flight(worker->engine) == 0 &&
+        engine_stream_count(worker->engine) == 0) {
         worker->is_draining = false;
         atomic_store(&worker->has_drained, true);
         tell_main(worker);
@@ -93,17 +95,67 @@ void worker_free(struct worker *worker)
     free(worker);
 }
 
-int worker_listen(struct worker *worker, const struct address *bind, bool shared,
-                  uint32_t buffer_bytes, struct address *ret_bound)
+static bool is_stream(enum config_listener_kind kind)
+{
+    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
+}
+
+static enum conn_kind conn_kind_for(enum config_listener_kind kind)
+{
+    switch (kind) {
+    case LISTENER_COAPS_TCP:
+        return CONN_TLS;
+    case LISTENER_COAP_WS:
+        return CONN_WS;
+    case LISTENER_COAPS_WS:
+        return CONN_WSS;
+    case LISTENER_COAP_TCP:
+    case LISTENER_COAP:
+    case LISTENER_COAPS:
+        break;
+    }
+    return CONN_TCP;
+}
+
+static struct conn_options stream_options(const struct config *config,
+                                          enum config_listener_kind kind,
+                                          const struct address *bind)
+{
+    return (struct conn_options){
+        .kind = conn_kind_for(kind),
+        .bind = *bind,
+        .fd = -1,
+        .connections_max = config->stream_connections,
+        .handshake_ms = config->stream_handshake_timeout,
+        .idle_ms = config->stream_idle_timeout,
+        .output_max = (uint32_t)config->stream_output_bytes,
+        .write_ms = config->stream_write_timeout,
+    };
+}
+
+static int listen_stream(struct worker *worker, enum config_listener_kind kind,
+                         const struct address *bind, bool shared, struct address *ret_bound)
+{
+    struct conn_options options = stream_options(worker_config(worker), kind, bind);
+
+    options.reuse_port = shared;
+    return engine_listen_stream(worker->engine, &options, ret_bound);
+}
+
+int worker_listen(struct worker *worker, enum config_listener_kind kind, const struct address *bind,
+                  bool shared, struct address *ret_bound)
 {
     const struct udp_options options = {
         .bind = *bind,
         .reuse_port = shared,
         .want_local = address_is_unspecified(bind),
-        .buffer_bytes = buffer_bytes,
+        .buffer_bytes = (uint32_t)worker_config(worker)->listen_buffer_bytes,
         .fd = -1,
     };
 
+    if (is_stream(kind)) {
+        return listen_stream(worker, kind, bind, shared, ret_bound);
+    }
     return engine_listen(worker->engine, &options, ret_bound);
 }
 
@@ -127,14 +179,32 @@ static void on_probe_error(void *context, struct udp_socket *socket, const struc
     (void)quoted_len;
 }
 
-int worker_probe(struct worker *worker, const struct address *bind)
+static int probe_stream(struct worker *worker, const struct address *bind)
+{
+    static const struct conn_handler handler;
+    struct conn_listener *listener = NULL;
+    /* Plain TCP: whose port it is does not depend on what is spoken there. */
+    const struct conn_options options =
+        stream_options(worker_config(worker), LISTENER_COAP_TCP, bind);
+    int error = conn_listen(worker->loop, &options, &handler, NULL, &listener);
+
+    if (error == 0) {
+        conn_close_listener(listener);
+    }
+    return error;
+}
+
+int worker_probe(struct worker *worker, enum config_listener_kind kind, const struct address *bind)
 {
     static const struct udp_handler handler = {.on_datagram = on_probe_datagram,
                                                .on_error = on_probe_error};
     const struct udp_options options = {.bind = *bind, .fd = -1};
     struct udp_socket *socket = NULL;
-    int error = udp_open(worker->loop, &options, &handler, NULL, &socket);
 
+    if (is_stream(kind)) {
+        return probe_stream(worker, bind);
+    }
+    int error = udp_open(worker->loop, &options, &handler, NULL, &socket);
     if (error == 0) {
         udp_close(socket);
     }

@@ -10,13 +10,11 @@
 #ifndef CRIPROXY_WORKER_H
 #define CRIPROXY_WORKER_H
 
+#include "conf/config.h"
 #include "ops/metrics.h"
 
 #include <stdbool.h>
 
-struct address;
-struct config;
-struct config_listener;
 struct resolver;
 struct worker;
 
@@ -38,21 +36,22 @@ void worker_free(struct worker *worker);
 /**
  * Bind one socket; before worker_start().
  *
+ * @param kind the transport.
  * @param bind where; port 0 lets the kernel choose.
  * @param shared other workers bind the same address and port.
  * @param ret_bound with the port that was chosen.
  * @return 0 or -errno
  */
-int worker_listen(struct worker *worker, const struct address *bind, bool shared,
-                  uint32_t buffer_bytes, struct address *ret_bound);
+int worker_listen(struct worker *worker, enum config_listener_kind kind, const struct address *bind,
+                  bool shared, struct address *ret_bound);
 
 /**
  * Whether @p bind is free: with shared sockets two processes of one user could
- * bind it without an error, and each get some of the datagrams.
+ * bind it without an error, and each get some of the clients.
  *
  * @return 0 or -errno
  */
-int worker_probe(struct worker *worker, const struct address *bind);
+int worker_probe(struct worker *worker, enum config_listener_kind kind, const struct address *bind);
 
 /** Start the thread. @return 0 or -errno */
 int worker_start(struct worker *worker);

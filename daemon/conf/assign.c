@@ -184,10 +184,11 @@ void section_parse(struct loader *loader, const char *text, size_t len, struct s
         }
     }
     if (ret_section->kind == SECTION_UNKNOWN) {
-        loader_error(loader, &loader->here, NULL, NULL,
-                     "expected the section proxy, listen, limits, resolve, tls, log, include or "
-                     "\"scheme NAME\", got %s",
-                     got_text(got, text, len));
+        loader_error(
+            loader, &loader->here, NULL, NULL,
+            "expected the section proxy, listen, stream, limits, resolve, tls, log, include or "
+            "\"scheme NAME\", got %s",
+            got_text(got, text, len));
     }
 }
 

@@ -18,7 +18,7 @@ static const struct transport {
 } transports[] = {
     {"coap", LISTENER_COAP, 5683, true, false, true},
     {"coaps", LISTENER_COAPS, 5684, true, true, false},
-    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false, false},
+    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false, true},
     {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true, false},
     {"coap+ws", LISTENER_COAP_WS, 80, false, false, false},
     {"coaps+ws", LISTENER_COAPS_WS, 443, false, true, false},
@@ -52,6 +52,11 @@ static const struct transport *transport_of(enum config_listener_kind kind)
         }
     }
     return found;
+}
+
+const char *config_listener_scheme(enum config_listener_kind kind)
+{
+    return transport_of(kind)->scheme;
 }
 
 /* NULL, or what is wrong with @p uri. */

@@ -121,6 +121,9 @@ void config_free(struct config *config);
 /** Every error on a line of its own, and how many were left out. */
 void config_errors_print(const struct config_errors *errors, FILE *out);
 
+/** As in "coap+tcp". */
+const char *config_listener_scheme(enum config_listener_kind kind);
+
 /** The row with @p number, or NULL. */
 const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 

@@ -380,6 +380,8 @@ void stream_release_all(struct engine *engine)
             send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
+        } else if (stream->state == STREAM_OPENING) {
+            close_stream(stream); /* it has asked for nothing yet */
         }
     }
 }

@@ -11,6 +11,7 @@ static const struct doc_section sections[] = {
     {"listen", "Where clients reach the proxy."},
     {"tls", "Keys and certificates of the secure listeners. Each new session takes what a reload "
             "has brought; sessions that are there go on."},
+    {"stream", "Clients on reliable transports: coap+tcp and those above it."},
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
     {"resolve", "Host names. The system's own resolver is asked."},

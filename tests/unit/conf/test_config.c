@@ -120,7 +120,7 @@ static const struct bad bad_files[] = {
      "1500ms, got \"5\""},
     {"[proxy]\nnope = 5\n", "a.conf:2: [proxy]: no such key: \"nope\""},
     {"[proxy]\nack_delay = 5ms\n", "a.conf:2: [proxy]: no such key: \"ack_delay\""},
-    {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, limits"},
+    {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, stream, limits"},
     {"workers = 2\n", "a.conf:1: expected a [SECTION] before the first key, got \"workers = 2\""},
     {"[proxy]\nworkers\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers\""},
     {"[proxy]\nworkers: 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers: 2\""},
