@@ -30,6 +30,9 @@ struct request {
 static void refuse(struct engine *engine, struct request *request, const struct problem *problem)
 {
     trace_refused(engine, request->leg, request->message, problem);
+    /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
+     * for those that did something (MSG-17). */
+    request->leg->is_safe = true;
     reply_reason_at_once(engine, request->leg, problem->reason, problem->text);
 }
 

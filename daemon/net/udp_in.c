@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <linux/errqueue.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -226,8 +228,12 @@ static int error_of(struct msghdr *header)
         if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) {
             return 0; /* of this host: sendmmsg() has told udp_out.c */
         }
-        /* The kernel has learned the path's MTU and will fragment the next one. */
-        return error.ee_errno == EMSGSIZE ? 0 : (int)error.ee_errno;
+        /* The kernel has learned the path's MTU and will fragment the next one; a packet
+         * that was too long on its way may find a better one (RFC 7252 section 4.2). */
+        bool is_time_exceeded =
+            error.ee_type ==
+            (error.ee_origin == SO_EE_ORIGIN_ICMP ? ICMP_TIME_EXCEEDED : ICMP6_TIME_EXCEEDED);
+        return error.ee_errno == EMSGSIZE || is_time_exceeded ? 0 : (int)error.ee_errno;
     }
     return 0;
 }

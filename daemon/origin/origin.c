@@ -117,7 +117,6 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
     } else {
         window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
     }
-    window_limit(&origin->window, scheme->nstart_max); /* a reload may have changed it */
     origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
     return origin;
 }

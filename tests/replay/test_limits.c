@@ -160,11 +160,35 @@ static void test_large_blocks_run_out(void **state)
     stop(&replay);
 }
 
+/* MSG-17: what was refused does not push out of the store what was done. */
+static void test_refusals_do_not_fill_the_store_of_unsafe_requests(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    char head[32];
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.dedup-bytes=64KiB", NULL});
+    replay_ask(&replay, words("41 02 0001 aa", CRI));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", "3=h 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "61 44 0001 aa", NULL);
+    for (unsigned i = 2; i < 5000; i++) {
+        snprintf(head, sizeof(head), "41 02 %04x aa", i);
+        replay_ask(&replay, words(head, "235:80"));
+        fake_peer_expect(replay.client, "61 82 ???? aa ...", NULL);
+    }
+    replay_ask(&replay, words("41 02 0001 aa", CRI));
+    fake_peer_expect(replay.client, "61 44 0001 aa", NULL);
+    fake_peer_expect_nothing(replay.origin);
+    replay_stop(&replay);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_refusals_do_not_fill_the_store_of_unsafe_requests),
         TEST(test_origin_queue),
         TEST(test_too_many_origins),
         TEST(test_answer_that_does_not_fit_the_client),
