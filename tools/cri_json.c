@@ -281,6 +281,7 @@ bool json_read_request(struct tool *tool, struct cri_slice input, struct json_re
     request->has_options = false;
     request->count = 0;
     request->text.len = 0;
+    buffer_reserve(&request->text, 1); /* so that even an empty string has an address */
     if (!expect(&r, '{', "an object was expected")) {
         return false;
     }

@@ -270,7 +270,7 @@ class Json(unittest.TestCase):
     def test_what_is_not_the_shape_is_refused(self):
         good = '{"scheme":"coap","options":[[3,"h"]]}'
         self.assertEqual(run("from-options", good)[:2], (0, "8220816168\n"))
-        rows = ["", "[]", "{}", good[:-1], good + "x", good.replace("]]", "],]"),
+        rows = ['{"":[]}', "", "[]", "{}", good[:-1], good + "x", good.replace("]]", "],]"),
                 good.replace('"h"', "h"), good.replace('"h"', "'h'"), good.replace('"h"', "null"),
                 good.replace('"h"', '"\\x"'), good.replace('"h"', '"\\ud800"'),
                 good.replace('"h"', '"\\udc00"'), good.replace('"h"', '"a\tb"'),
