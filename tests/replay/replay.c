@@ -89,11 +89,22 @@ static void expect_nothing_left(const struct engine *engine)
     assert_true(timer_wheel_next_ms(&engine->wheel) == UINT64_MAX);
 }
 
+/* A request ends for exactly one reason. */
+static void expect_one_reason_each(const struct replay *replay)
+{
+    uint64_t ended = 0;
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        ended += replay_ended(replay, (enum reason)i);
+    }
+    assert_int_equal(ended, replay_metric(replay, requests));
+}
+
 void replay_stop(struct replay *replay)
 {
     fake_net_run(1);
     assert_int_equal(engine_in_flight(replay->engine), 0);
     expect_nothing_left(replay->engine);
+    expect_one_reason_each(replay);
     engine_free(replay->engine);
     resolver_free(replay->resolver);
     loop_free(replay->loop);
