@@ -22,6 +22,7 @@
 
 #define OPTIONS_MAX 128u
 #define RUNS 9u
+#define INPUT_COUNT 4u
 
 struct input {
     const char *name;
@@ -146,9 +147,8 @@ static size_t run_cbor_load(const struct input *input)
 }
 
 static const struct engine engines[] = {
-    {"libcri", run_libcri},           {"libcri-decode", run_libcri_decode},
-    {"libcoap", run_libcoap},         {"uriparser", run_uriparser},
-    {"cbor_load", run_cbor_load},
+    {"libcri", run_libcri},       {"libcri-decode", run_libcri_decode}, {"libcoap", run_libcoap},
+    {"uriparser", run_uriparser}, {"cbor_load", run_cbor_load},
 };
 #define ENGINE_COUNT (sizeof engines / sizeof engines[0])
 
@@ -158,7 +158,7 @@ static const struct engine engines[] = {
 static void make_long_uri(char *uri, size_t capacity)
 {
     size_t len = (size_t)snprintf(uri, capacity, "coap://gateway.building4.example.org");
-    for (unsigned i = 0; i < 24; i++) {
+    for (unsigned i = 0; i < 25; i++) {
         len += (size_t)snprintf(uri + len, capacity - len, "/segment-%02u-of-the-long-path", i);
     }
     for (unsigned i = 0; i < 12; i++) {
@@ -167,16 +167,19 @@ static void make_long_uri(char *uri, size_t capacity)
     }
 }
 
-static void prepare(struct input inputs[3])
+static void prepare(struct input inputs[INPUT_COUNT])
 {
-    inputs[0].name = "short";
-    snprintf(inputs[0].uri, sizeof inputs[0].uri, "coap://h/x");
-    inputs[1].name = "typical";
-    snprintf(inputs[1].uri, sizeof inputs[1].uri,
-             "coap://node7.building4.example.org:61616/sensors/temperature/7?unit=c&avg=10");
-    inputs[2].name = "1000-byte";
-    make_long_uri(inputs[2].uri, sizeof inputs[2].uri);
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const uris[INPUT_COUNT - 1] = {
+        "coap://h/x", "coap://sensor7.local/temperature",
+        "coap://node7.building4.example.org:61616/sensors/temperature/7?unit=c&avg=10"};
+    static const char *const names[INPUT_COUNT] = {"minimal", "short", "typical", "1000-byte"};
+
+    for (size_t i = 0; i < INPUT_COUNT - 1; i++) {
+        snprintf(inputs[i].uri, sizeof inputs[i].uri, "%s", uris[i]);
+    }
+    make_long_uri(inputs[INPUT_COUNT - 1].uri, sizeof inputs[0].uri);
+    for (size_t i = 0; i < INPUT_COUNT; i++) {
+        inputs[i].name = names[i];
         struct input *input = &inputs[i];
         struct cri_slice uri = {(const uint8_t *)input->uri, strlen(input->uri)};
         if (cri_uri_parse(uri, NULL, input->cri, sizeof input->cri, &input->cri_len, NULL) !=
@@ -186,10 +189,11 @@ static void prepare(struct input inputs[3])
     }
 }
 
-static double now_ns(void)
+/* Of this process alone, for the machine may have other work. */
+static double cpu_ns(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
@@ -220,9 +224,9 @@ static void measure(const struct input *input)
     for (size_t run = 0; run < RUNS; run++) {
         for (size_t e = 0; e < ENGINE_COUNT; e++) {
             uint64_t before = allocation_count;
-            double start = now_ns();
+            double start = cpu_ns();
             sink = sink + repeat(&engines[e], input, count);
-            times[e][run] = (now_ns() - start) / (double)count;
+            times[e][run] = (cpu_ns() - start) / (double)count;
             allocations[e] = (allocation_count - before) / count;
         }
     }
@@ -234,25 +238,24 @@ static void measure(const struct input *input)
     double libcoap_ns = times[2][RUNS / 2];
     for (size_t e = 0; e < ENGINE_COUNT; e++) {
         double median = times[e][RUNS / 2];
-        printf("  %-14s median %8.1f ns  min %8.1f ns  %5.2f of libcoap  %" PRIu64
-               " allocations\n",
+        printf("  %-14s median %8.1f ns  min %8.1f ns  %5.2f of libcoap  %" PRIu64 " allocations\n",
                engines[e].name, median, times[e][0], median / libcoap_ns, allocations[e]);
     }
 }
 
 int main(int argc, char **argv)
 {
-    static struct input inputs[3];
+    static struct input inputs[INPUT_COUNT];
 
     prepare(inputs);
     if (argc == 1) {
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < INPUT_COUNT; i++) {
             measure(&inputs[i]);
         }
         return 0;
     }
     for (size_t e = 0; argc == 4 && e < ENGINE_COUNT; e++) {
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < INPUT_COUNT; i++) {
             if (strcmp(argv[1], engines[e].name) == 0 && strcmp(argv[2], inputs[i].name) == 0) {
                 return repeat(&engines[e], &inputs[i], strtoull(argv[3], NULL, 10)) == 0;
             }

@@ -38,6 +38,30 @@ const uint8_t cri__octet_classes[256] = {
 #undef A
 #undef S
 
+/* What may stand raw in the text of each component, apart from an "&" in a parameter. */
+static unsigned raw_classes(enum cri__component component)
+{
+    switch (component) {
+    case CRI__USERINFO:
+        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON;
+    case CRI__LABEL:
+        return CRI__UNRESERVED | CRI__SUB_DELIM;
+    case CRI__SEGMENT:
+        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT;
+    case CRI__PARAMETER:
+    case CRI__FRAGMENT:
+        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT | CRI__SLASH;
+    }
+    return 0;
+}
+
+bool cri__stands_for_itself(uint8_t octet, enum cri__component component)
+{
+    unsigned classes = cri__octet_classes[octet];
+    return (classes & raw_classes(component)) != 0 &&
+           (component != CRI__PARAMETER || (classes & CRI__AMPERSAND) == 0);
+}
+
 static bool is_continuation(uint8_t octet)
 {
     return (octet & 0xc0u) == 0x80;

@@ -1,62 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works: lists are compared item by item, because their bytes may have been
- * written with different heads. For the comparison as URIs an item is read as the
- * octets of its URI form, each with the remark whether it is percent-encoded.
+ * How it works: cri_is_equal() is made of the parts in equal.c. For the comparison
+ * as URIs an item is read as the octets of its URI form, each with the remark
+ * whether it is percent-encoded.
  */
 #include <cri/compare.h>
 
-#include "pct.h"
+#include "internal.h"
 
 #include <string.h>
-
-static bool pieces_are_equal(const struct cri_item *a, const struct cri_item *b)
-{
-    struct cri_iter iter_a;
-    struct cri_iter iter_b;
-    struct cri_slice piece_a;
-    struct cri_slice piece_b;
-    bool is_bytes_a;
-    bool is_bytes_b;
-
-    cri_piece_init(&iter_a, a);
-    cri_piece_init(&iter_b, b);
-    while (cri_piece_next(&iter_a, &is_bytes_a, &piece_a)) {
-        if (!cri_piece_next(&iter_b, &is_bytes_b, &piece_b) || is_bytes_a != is_bytes_b ||
-            !cri__slice_is_equal(piece_a, piece_b)) {
-            return false;
-        }
-    }
-    return !cri_piece_next(&iter_b, &is_bytes_b, &piece_b);
-}
-
-bool cri__item_is_equal(const struct cri_item *a, const struct cri_item *b)
-{
-    if (a->is_pet != b->is_pet) {
-        return false;
-    }
-    return a->is_pet ? pieces_are_equal(a, b) : cri__slice_is_equal(a->text, b->text);
-}
-
-bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b)
-{
-    struct cri_iter iter_a;
-    struct cri_iter iter_b;
-    struct cri_item item_a;
-    struct cri_item item_b;
-
-    if (a->is_set != b->is_set || a->count != b->count) {
-        return false;
-    }
-    cri_iter_init(&iter_a, a);
-    cri_iter_init(&iter_b, b);
-    while (cri_iter_next(&iter_a, &item_a)) {
-        if (!cri_iter_next(&iter_b, &item_b) || !cri__item_is_equal(&item_a, &item_b)) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static bool scheme_is_equal(const struct cri *a, const struct cri *b)
 {
@@ -65,25 +17,6 @@ static bool scheme_is_equal(const struct cri *a, const struct cri *b)
     }
     return (a->scheme != CRI_SCHEME_ID || a->scheme_number == b->scheme_number) &&
            (a->scheme != CRI_SCHEME_NAME || cri__slice_is_equal(a->scheme_name, b->scheme_name));
-}
-
-/* Everything of an authority but the texts that URIs may write in two ways. */
-static bool authority_frame_is_equal(const struct cri *a, const struct cri *b)
-{
-    if (a->authority != b->authority || a->has_userinfo != b->has_userinfo ||
-        a->has_zone != b->has_zone || a->has_port != b->has_port) {
-        return false;
-    }
-    return (!a->has_port || a->port == b->port) &&
-           (!a->has_zone || cri__slice_is_equal(a->zone, b->zone)) &&
-           (a->authority != CRI_AUTHORITY_HOST_IP || cri__slice_is_equal(a->ip, b->ip));
-}
-
-bool cri__authority_is_equal(const struct cri *a, const struct cri *b)
-{
-    return authority_frame_is_equal(a, b) &&
-           (!a->has_userinfo || cri__item_is_equal(&a->userinfo, &b->userinfo)) &&
-           (a->authority != CRI_AUTHORITY_HOST_NAME || cri__list_is_equal(&a->labels, &b->labels));
 }
 
 bool cri_is_equal(const struct cri *a, const struct cri *b, bool with_fragment)
@@ -193,7 +126,7 @@ bool cri_is_same_uri(const struct cri *a, const struct cri *b, const struct cri_
     if (!cri_is_full(a) || !cri_is_full(b)) {
         return cri_is_equal(a, b, with_fragment);
     }
-    if (!is_same_scheme(a, b, table) || !authority_frame_is_equal(a, b) ||
+    if (!is_same_scheme(a, b, table) || !cri__authority_frame_is_equal(a, b) ||
         (a->has_userinfo && !is_same_item(&a->userinfo, &b->userinfo, CRI__USERINFO)) ||
         (a->authority == CRI_AUTHORITY_HOST_NAME &&
          !is_same_list(&a->labels, &b->labels, CRI__LABEL)) ||

@@ -204,6 +204,9 @@ static inline bool cri__is_unreserved(uint8_t octet)
     return (cri__octet_classes[octet] & CRI__UNRESERVED) != 0;
 }
 
+/* Whether an ASCII octet may stand raw in the text of a component (section 6.1). */
+bool cri__stands_for_itself(uint8_t octet, enum cri__component component);
+
 /* Length of the UTF-8 character at the start of data, 0 when there is none. */
 size_t cri__utf8_len(const uint8_t *data, size_t len);
 
@@ -313,13 +316,20 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
 enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
                                struct cri_fault *ret_fault);
 
+/* --- equal.c --- */
+
 /* Whether two items have the same text, however they were written. */
 bool cri__item_is_equal(const struct cri_item *a, const struct cri_item *b);
+
+/* Whether all of the authority section but userinfo and labels is the same. */
+bool cri__authority_frame_is_equal(const struct cri *a, const struct cri *b);
 
 /* Whether everything of the authority section is the same. */
 bool cri__authority_is_equal(const struct cri *a, const struct cri *b);
 
 bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b);
+
+/* --- resolve.c --- */
 
 /* The list's first count items, or what is behind them; count is at most the list's. */
 struct cri_list cri__list_front(const struct cri_list *list, size_t count);

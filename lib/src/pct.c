@@ -9,30 +9,6 @@
 
 #include "host.h"
 
-/* What may stand raw in the text of each component, apart from an "&" in a parameter. */
-static unsigned raw_classes(enum cri__component component)
-{
-    switch (component) {
-    case CRI__USERINFO:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON;
-    case CRI__LABEL:
-        return CRI__UNRESERVED | CRI__SUB_DELIM;
-    case CRI__SEGMENT:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT;
-    case CRI__PARAMETER:
-    case CRI__FRAGMENT:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT | CRI__SLASH;
-    }
-    return 0;
-}
-
-bool cri__stands_for_itself(uint8_t octet, enum cri__component component)
-{
-    unsigned classes = cri__octet_classes[octet];
-    return (classes & raw_classes(component)) != 0 &&
-           (component != CRI__PARAMETER || (classes & CRI__AMPERSAND) == 0);
-}
-
 static uint32_t character_at(const uint8_t *data, size_t len)
 {
     static const uint8_t lead_masks[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};

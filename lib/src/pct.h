@@ -5,9 +5,6 @@
 
 #include "internal.h"
 
-/* Whether an ASCII octet may stand raw in the text of a component (section 6.1). */
-bool cri__stands_for_itself(uint8_t octet, enum cri__component component);
-
 /*
  * Length of the character over U+007F at the front of text that an IRI may have in
  * the component: ucschar, in a query also iprivate (RFC 3987 section 2.2). With

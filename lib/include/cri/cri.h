@@ -12,6 +12,9 @@
  * Writers take a buffer and its capacity and report the size needed: on CRI_OK
  * it is what was written, on CRI_ERR_SPACE what would have been.
  *
+ * Stack: on x86-64 cri_decode() needs less than 1 KiB, 3 KiB where it is strict, and
+ * nothing else more than 4 KiB, whatever the input (bench/libcri/stack measures it).
+ *
  * Thread rule for the whole library: no global state, so any function may run
  * in any thread; one object belongs to one thread at a time.
  */
