@@ -237,6 +237,18 @@ void engine_set_config(struct engine *engine, const struct config *config)
     }
 }
 
+void engine_set_credentials(struct engine *engine, struct credentials *credentials)
+{
+    for (uint32_t i = 0; i < engine->listener_count; i++) {
+        if (engine->listeners[i].dtls != NULL) {
+            dtls_set_credentials(engine->listeners[i].dtls, credentials);
+        }
+    }
+    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
+        conn_set_credentials(engine->stream_listeners[i].listener, credentials);
+    }
+}
+
 const struct metrics *engine_metrics(const struct engine *engine)
 {
     return &engine->metrics;

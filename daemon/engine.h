@@ -15,6 +15,7 @@
 
 struct config;
 struct conn_options;
+struct credentials;
 struct dtls_options;
 struct loop;
 struct resolver;
@@ -65,6 +66,9 @@ int engine_listen_stream(struct engine *engine, const struct conn_options *optio
 
 /** The loop's turn function: run timers, flush output. @return when to be called next. */
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
+
+/** For connections and sessions from now on; acquired by the listeners. */
+void engine_set_credentials(struct engine *engine, struct credentials *credentials);
 
 /** From now on newcomers get 5.03; what is in flight goes on. */
 void engine_drain(struct engine *engine);

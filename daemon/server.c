@@ -15,6 +15,7 @@
 
 #include "conf/config.h"
 #include "net/address.h"
+#include "net/credentials.h"
 #include "net/resolve.h"
 #include "ops/escape.h"
 #include "ops/log.h"
@@ -39,6 +40,7 @@
 struct snapshot {
     struct snapshot *older;
     struct config *config;
+    struct credentials *credentials; /* NULL: none are configured */
 };
 
 struct server {
@@ -75,14 +77,16 @@ static void log_failure(const char *event, int error)
 
 /* ---- snapshots ---- */
 
-static int push_snapshot(struct server *server, struct config *config)
+static int push_snapshot(struct server *server, struct config *config,
+                         struct credentials *credentials)
 {
     struct snapshot *snapshot = malloc(sizeof(struct snapshot));
 
     if (snapshot == NULL) {
         return -ENOMEM;
     }
-    *snapshot = (struct snapshot){.older = server->newest, .config = config};
+    *snapshot =
+        (struct snapshot){.older = server->newest, .config = config, .credentials = credentials};
     server->newest = snapshot;
     return 0;
 }
@@ -92,9 +96,40 @@ static void free_snapshots(struct snapshot *snapshot)
     while (snapshot != NULL) {
         struct snapshot *older = snapshot->older;
         config_free(snapshot->config);
+        credentials_release(snapshot->credentials);
         free(snapshot);
         snapshot = older;
     }
+}
+
+/*
+ * What the [tls] section names; *ret_credentials is NULL where it names nothing.
+ * What is wrong is in the log.
+ */
+static int load_credentials(const struct config *config, struct credentials **ret_credentials)
+{
+    const char *keylog = config->tls_keylog ? getenv("SSLKEYLOGFILE") : NULL;
+    const struct credentials_options options = {
+        .certificate_file = config->tls_certificate[0] != '\0' ? config->tls_certificate : NULL,
+        .key_file = config->tls_key[0] != '\0' ? config->tls_key : NULL,
+        .client_ca_file = config->tls_client_ca[0] != '\0' ? config->tls_client_ca : NULL,
+        .require_client_certificate = config->tls_require_client_certificate,
+        .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,
+        .keylog_file = keylog,
+    };
+    char why[256] = "", shown[2 * sizeof(why)];
+
+    *ret_credentials = NULL;
+    if (options.certificate_file == NULL && options.psk_file == NULL) {
+        return 0;
+    }
+    *ret_credentials = credentials_load(&options, why, sizeof(why));
+    if (*ret_credentials == NULL) {
+        escape_value(shown, sizeof(shown), why, strlen(why));
+        log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+        return -EINVAL;
+    }
+    return 0;
 }
 
 static void sweep_snapshots(struct server *server)
@@ -192,6 +227,7 @@ static int make_workers(struct server *server)
                                                .count = count,
                                                .config = current(server),
                                                .resolver = server->resolver,
+                                               .credentials = server->newest->credentials,
                                                .trace = server->trace,
                                                .event_fd = server->event_fd};
         int error = worker_new(&options, &server->workers[i]);
@@ -346,13 +382,19 @@ static void reload(struct server *server)
 {
     notify_reloading();
     struct config *config = load_anew(server);
-    if (config != NULL && push_snapshot(server, config) != 0) {
-        log_failure("reload_failed", -ENOMEM);
+    struct credentials *credentials = NULL;
+    if (config != NULL && load_credentials(config, &credentials) != 0) {
         config_free(config);
         config = NULL;
     }
+    if (config != NULL && push_snapshot(server, config, credentials) != 0) {
+        log_failure("reload_failed", -ENOMEM);
+        config_free(config);
+        credentials_release(credentials);
+        config = NULL;
+    }
     for (unsigned i = 0; config != NULL && i < server->worker_count; i++) {
-        int error = worker_set_config(server->workers[i], config);
+        int error = worker_set_config(server->workers[i], config, credentials);
         if (error != 0) {
             /* It stays with the snapshot it has, which is kept for it. */
             log_event(LOG_ERROR, "reload_failed", "worker=%u error=\"%s\"", i, strerror(-error));
@@ -523,13 +565,20 @@ static int serve(struct server *server)
 int server_run(const struct config_source *source, struct config *config, bool trace)
 {
     struct server *server = calloc(1, sizeof(struct server));
+    struct credentials *credentials = NULL;
     int status = 1;
 
     apply_log(config);
-    if (server == NULL || push_snapshot(server, config) != 0) {
+    if (load_credentials(config, &credentials) != 0) {
+        free(server);
+        config_free(config);
+        return 2; /* the configuration names what cannot be used */
+    }
+    if (server == NULL || push_snapshot(server, config, credentials) != 0) {
         log_failure("start_failed", -ENOMEM);
         free(server);
         config_free(config);
+        credentials_release(credentials);
         return status;
     }
     server->source = source;

@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "net/conn.h"
+#include "net/dtls.h"
 #include "net/loop.h"
 #include "net/udp.h"
 
@@ -23,8 +24,9 @@ struct worker {
     bool is_draining; /* the worker's thread's */
     atomic_bool has_drained;
     atomic_bool has_failed;
-    _Atomic(const struct config *) wanted; /* by the main thread */
-    _Atomic(const struct config *) in_use; /* by the engine */
+    _Atomic(const struct config *) wanted;     /* by the main thread */
+    _Atomic(const struct config *) in_use;     /* by the engine */
+    _Atomic(struct credentials *) credentials; /* that belong to `wanted` */
 };
 
 static void tell_main(struct worker *worker)
@@ -63,6 +65,7 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
     worker->event_fd = options->event_fd;
     atomic_init(&worker->wanted, options->config);
     atomic_init(&worker->in_use, options->config);
+    atomic_init(&worker->credentials, options->credentials);
     int error = loop_new(on_turn, worker, &worker->loop);
     if (error != 0) {
         goto fail;
@@ -130,6 +133,7 @@ static struct conn_options stream_options(const struct config *config,
         .idle_ms = config->stream_idle_timeout,
         .output_max = (uint32_t)config->stream_output_bytes,
         .write_ms = config->stream_write_timeout,
+        .allow_origins = config->stream_web_pages,
     };
 }
 
@@ -139,7 +143,24 @@ static int listen_stream(struct worker *worker, enum config_listener_kind kind,
     struct conn_options options = stream_options(worker_config(worker), kind, bind);
 
     options.reuse_port = shared;
+    options.credentials = atomic_load(&worker->credentials);
     return engine_listen_stream(worker->engine, &options, ret_bound);
+}
+
+static int listen_dtls(struct worker *worker, const struct udp_options *udp,
+                       struct address *ret_bound)
+{
+    const struct config *config = worker_config(worker);
+    const struct dtls_options options = {
+        .udp = *udp,
+        .credentials = atomic_load(&worker->credentials),
+        .sessions_max = config->tls_sessions,
+        .handshakes_max = config->tls_handshakes,
+        .handshake_ms = config->tls_handshake_timeout,
+        .idle_ms = config->tls_idle_timeout,
+    };
+
+    return engine_listen_dtls(worker->engine, &options, ret_bound);
 }
 
 int worker_listen(struct worker *worker, enum config_listener_kind kind, const struct address *bind,
@@ -155,6 +176,9 @@ int worker_listen(struct worker *worker, enum config_listener_kind kind, const s
 
     if (is_stream(kind)) {
         return listen_stream(worker, kind, bind, shared, ret_bound);
+    }
+    if (kind == LISTENER_COAPS) {
+        return listen_dtls(worker, &options, ret_bound);
     }
     return engine_listen(worker->engine, &options, ret_bound);
 }
@@ -287,12 +311,18 @@ static void config_task(void *context)
     struct worker *worker = context;
     const struct config *config = atomic_load(&worker->wanted);
 
+    struct credentials *credentials = atomic_load(&worker->credentials);
     engine_set_config(worker->engine, config);
+    if (credentials != NULL) {
+        engine_set_credentials(worker->engine, credentials);
+    }
     atomic_store(&worker->in_use, config);
 }
 
-int worker_set_config(struct worker *worker, const struct config *config)
+int worker_set_config(struct worker *worker, const struct config *config,
+                      struct credentials *credentials)
 {
+    atomic_store(&worker->credentials, credentials);
     atomic_store(&worker->wanted, config);
     return loop_post(worker->loop, config_task, worker);
 }

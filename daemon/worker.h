@@ -16,13 +16,15 @@
 #include <stdbool.h>
 
 struct resolver;
+struct credentials;
 struct worker;
 
 struct worker_options {
     unsigned index; /* of so many: */
     unsigned count;
-    const struct config *config; /* borrowed until worker_config() is another one */
-    struct resolver *resolver;   /* borrowed; freed after the worker */
+    const struct config *config;     /* borrowed until worker_config() is another one */
+    struct resolver *resolver;       /* borrowed; freed after the worker */
+    struct credentials *credentials; /* borrowed as the config is; NULL: none */
     bool trace;
     int event_fd; /* an eventfd, written to when the worker has drained or has failed */
 };
@@ -71,8 +73,12 @@ void worker_stop(struct worker *worker);
 /** Wait for the thread; nothing where it was never started. */
 void worker_join(struct worker *worker);
 
-/** Go over to another snapshot, soon. @return 0 or -errno */
-int worker_set_config(struct worker *worker, const struct config *config);
+/**
+ * Go over to another snapshot, soon, and to the credentials that belong to it
+ * (NULL: keep those there are). @return 0 or -errno
+ */
+int worker_set_config(struct worker *worker, const struct config *config,
+                      struct credentials *credentials);
 
 /** The snapshot it uses. When it is the newest, no older one is in use. */
 const struct config *worker_config(const struct worker *worker);
