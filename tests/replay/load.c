@@ -229,6 +229,9 @@ static void origin_on_datagram(void *context, struct fake_peer *peer,
     uint32_t n = read_number(path);
     assert_true(n < load->request_count);
     load->origin_heard++;
+    if (load->on_upstream != NULL) {
+        load->on_upstream(datagram);
+    }
     if (is_lost(load, &load->requests[n].upstream)) {
         return;
     }

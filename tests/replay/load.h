@@ -79,6 +79,7 @@ struct load {
 
     bool origin_is_silent; /* hears nothing */
     uint64_t origin_heard; /* datagrams that came to it, lost ones too */
+    void (*on_upstream)(const struct fake_datagram *datagram); /* told of each; or NULL */
     struct load_reply pending[LOAD_PENDING_MAX];
     uint32_t pending_first, pending_count;
 };
