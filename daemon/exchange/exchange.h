@@ -57,9 +57,10 @@ struct exchange {
     struct origin *origin; /* NULL before it is known, and again when delivering */
     struct port *port;     /* source port the request left from */
     struct name *name;     /* whose addresses it waits for, or NULL */
-    struct exchange *next_of_peer, **link_of_peer;    /* in the client's list */
-    struct exchange *next_waiting, *previous_waiting; /* in the origin's queue, or a name's */
-    bool is_confirmable;                              /* towards the origin server */
+    struct exchange *next_of_peer, **link_of_peer; /* in the client's list */
+    struct exchange *next_waiting,
+        *previous_waiting; /* in one list: origin's, name's, delivering */
+    bool is_confirmable;   /* towards the origin server */
     bool is_queued;
     bool is_outstanding;                /* counted in the origin's window */
     bool has_malformed;                 /* the origin server sent what could not be read */
@@ -80,10 +81,11 @@ struct exchange_table {
     uint32_t *free;          /* stack of slots that are free again */
     uint32_t free_count;
     uint32_t in_use;
-    uint64_t last_id, id_step; /* ids of several workers interleave */
-    struct hash_map map;       /* by_request and by_message: exact keys */
-    struct hash_map tokens;    /* by_token */
-    uint8_t *large;            /* blocks of large_bytes */
+    struct exchange *delivering, *delivering_last; /* list of those, the oldest first */
+    uint64_t last_id, id_step;                     /* ids of several workers interleave */
+    struct hash_map map;                           /* by_request and by_message: exact keys */
+    struct hash_map tokens;                        /* by_token */
+    uint8_t *large;                                /* blocks of large_bytes */
     uint32_t large_bytes, large_free_count;
     uint16_t large_free[64];
 };
@@ -104,6 +106,12 @@ struct exchange *exchange_new(struct exchange_table *table, size_t bytes);
 
 /** The slot is free again; the exchange must be in no map, queue or timer. */
 void exchange_free(struct exchange_table *table, struct exchange *exchange);
+
+/** All that is left of it is a separate answer that waits for its acknowledgement. */
+void exchange_deliver(struct exchange_table *table, struct exchange *exchange);
+
+/** Whether all slots are in use. */
+bool exchange_table_is_full(const struct exchange_table *table);
 
 /** Take @p len bytes of its memory; NULL where they are not left. */
 uint8_t *exchange_alloc(struct exchange *exchange, size_t len);

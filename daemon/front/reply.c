@@ -208,7 +208,7 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     }
     exchange->datagram = exchange->memory;
     exchange->datagram_len = (uint32_t)datagram.len;
-    exchange->state = EXCHANGE_delivering;
+    exchange_deliver(&engine->exchanges, exchange);
     exchange->retransmit_count = 0;
     exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
     hash_map_add(&engine->exchanges.map, &exchange->by_message,

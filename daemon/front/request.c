@@ -150,6 +150,20 @@ static void begin(struct engine *engine, struct exchange *exchange)
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 
+/*
+ * A new exchange. Answers that clients leave unacknowledged hold a slot for 93 s: the
+ * oldest of them, sent before, makes room when all slots are in use.
+ */
+static struct exchange *new_exchange(struct engine *engine, size_t needed)
+{
+    struct exchange_table *table = &engine->exchanges;
+    if (exchange_table_is_full(table) && table->delivering != NULL) {
+        metric_add(&engine->metrics.deliveries_cut, 1);
+        exchange_drop(engine, table->delivering, REASON_client_unreachable);
+    }
+    return exchange_new(table, needed);
+}
+
 static void proxy_request(struct engine *engine, struct request *request)
 {
     struct problem problem = {.reason = take_hop(engine, request)};
@@ -167,7 +181,7 @@ static void proxy_request(struct engine *engine, struct request *request)
         refuse(engine, request, &problem);
         return;
     }
-    struct exchange *exchange = exchange_new(&engine->exchanges, needed);
+    struct exchange *exchange = new_exchange(engine, needed);
     if (exchange == NULL) {
         problem.reason = REASON_proxy_busy;
         refuse(engine, request, &problem);

@@ -70,6 +70,8 @@ static void expect_nothing_left(const struct engine *engine)
     assert_int_equal(exchanges->large_free_count,
                      sizeof(exchanges->large_free) / sizeof(exchanges->large_free[0]));
     assert_true(is_empty(&exchanges->map));
+    assert_null(exchanges->delivering);
+    assert_null(exchanges->delivering_last);
     assert_true(is_empty(&exchanges->tokens));
     for (uint32_t i = 0; i < engine->clients.used; i++) {
         assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);

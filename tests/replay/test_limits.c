@@ -183,11 +183,45 @@ static void test_refusals_do_not_fill_the_store_of_unsafe_requests(void **state)
     replay_stop(&replay);
 }
 
+/* Clients that never acknowledge cannot shut others out; those that do lose nothing. */
+static void test_unacknowledged_answers_make_room(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request, answer;
+    char head[32];
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.exchanges=16", NULL});
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
+        replay_ask(&replay, words(head, CRI));
+        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &request);
+        fake_net_run(250);
+        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+        fake_net_run(10);
+    }
+    assert_int_equal(engine_in_flight(replay.engine), 16);
+    assert_int_equal(replay_metric(&replay, deliveries_cut), 24);
+    assert_int_equal(replay_ended(&replay, REASON_client_unreachable), 24);
+    fake_peer_send(other, PROXY, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &request);
+    fake_peer_expect_within(other, 250, "60 00 0001", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(other, "41 45 MID aa", &answer);
+    fake_peer_reply(other, &answer, "60 00 MID");
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 0);
+    fake_net_run(300000);
+    replay_stop(&replay);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_unacknowledged_answers_make_room),
         TEST(test_refusals_do_not_fill_the_store_of_unsafe_requests),
         TEST(test_origin_queue),
         TEST(test_too_many_origins),
