@@ -84,12 +84,13 @@ void conn_ws_input(struct conn *conn)
 {
     wslay_event_context_ptr wslay = conn->ws->wslay;
 
-    if (wslay_event_recv(wslay) != 0) {
+    if (wslay_event_recv(wslay) == WSLAY_ERR_NOMEM) {
         conn_cut_later(conn, "out of memory");
         return;
     }
     /* Pongs, and wslay's Close frames, to which nothing is added by conn_ws_goodbye(). */
-    if (flush(conn) && !wslay_event_get_read_enabled(wslay)) {
+    if (flush(conn) &&
+        (!wslay_event_get_read_enabled(wslay) || wslay_event_get_close_sent(wslay))) {
         conn_close_later(conn, wslay_event_get_close_received(wslay) ? "closed by the peer"
                                                                      : "WebSocket error");
     }
@@ -195,6 +196,9 @@ void conn_ws_upgrade(struct conn *conn)
     size_t request_len = (size_t)(end - text) + sizeof(end_of_request) - 1;
     int status = ws_upgrade_read(text, request_len, &request);
     evbuffer_drain(input, request_len);
+    if (status == 101 && request.has_origin && !conn->listener->options.allow_origins) {
+        status = 403; /* any page a user visits could reach what the proxy reaches */
+    }
     if (status == 101) {
         accept_request(conn, &request);
     } else {

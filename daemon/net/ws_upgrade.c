@@ -2,7 +2,6 @@
 #include "net/ws_upgrade.h"
 
 #include <openssl/evp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 enum {
     SWITCHING_PROTOCOLS = 101,
     BAD_REQUEST = 400,
+    FORBIDDEN = 403,
     NOT_FOUND = 404,
     METHOD_NOT_ALLOWED = 405,
     UPGRADE_REQUIRED = 426,
@@ -33,7 +33,7 @@ struct span {
 /* What the header fields have said. */
 struct fields {
     struct span host, key, version; /* text NULL: absent; each may be there once */
-    bool has_upgrade, has_connection, has_subprotocol, has_body, is_bad;
+    bool has_upgrade, has_connection, has_subprotocol, has_body, has_origin, is_bad;
 };
 
 static char lower(char c)
@@ -157,6 +157,8 @@ static void take_field(struct fields *fields, struct span name, struct span valu
         fields->has_connection = fields->has_connection || list_has(value, "upgrade", true);
     } else if (equals_any_case(name, "Sec-WebSocket-Protocol")) {
         fields->has_subprotocol = fields->has_subprotocol || list_has(value, SUBPROTOCOL, false);
+    } else if (equals_any_case(name, "Origin")) {
+        fields->has_origin = true;
     } else if (equals_any_case(name, "Transfer-Encoding") ||
                (equals_any_case(name, "Content-Length") && !equals(value, "0"))) {
         fields->has_body = true; /* it would be taken for frames */
@@ -302,6 +304,7 @@ int ws_upgrade_read(const char *text, size_t len, struct ws_request *ret_request
     if (!make_accept(fields.key, request.accept)) {
         return INTERNAL_ERROR;
     }
+    request.has_origin = fields.has_origin;
     *ret_request = request;
     return SWITCHING_PROTOCOLS;
 }
@@ -313,6 +316,8 @@ static const char *phrase_of(int status)
     switch (status) {
     case BAD_REQUEST:
         return "Bad Request";
+    case FORBIDDEN:
+        return "Forbidden";
     case NOT_FOUND:
         return "Not Found";
     case METHOD_NOT_ALLOWED:

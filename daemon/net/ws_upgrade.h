@@ -10,6 +10,7 @@
 #ifndef CRIPROXY_WS_UPGRADE_H
 #define CRIPROXY_WS_UPGRADE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Request line and header fields, with the empty line that ends them. */
@@ -23,6 +24,7 @@
 struct ws_request {
     char host[WS_HOST_MAX];         /* lower case, without port; IPv6 in brackets */
     char accept[WS_ACCEPT_LEN + 1]; /* Sec-WebSocket-Accept */
+    bool has_origin;                /* it comes from a web page (RFC 6455 section 10.2) */
 };
 
 /**
