@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clients on coaps, with libcoap's coap-client as it is built with OpenSSL and GnuTLS.
+
+SEC-1, SEC-4, SEC-13: pre-shared keys; a wrong key and an unknown identity get no
+answer; SIGHUP reads the keys anew for sessions from then on.
+"""
+
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from coap_wire import PATIENCE_S, Origin
+from processes import Proxy, program
+from target import Target
+
+CLIENTS = [name for name in ("coap-client-openssl", "coap-client-gnutls") if shutil.which(name)]
+KEY = b"sesame"
+
+pytestmark = pytest.mark.skipif(not CLIENTS, reason="no coap-client with TLS is installed")
+
+
+@pytest.fixture
+def psk_file(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("# identity:key\nsensor-1:%s\n" % KEY.hex())
+    return path
+
+
+@pytest.fixture
+def proxy(psk_file):
+    running = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk_file,
+                    listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def secure_port(proxy):
+    line = proxy.wait_for_line(r"uri=coaps://")
+    return int(re.search(r":(\d+)$", line)[1])
+
+
+def ask(client, proxy, cri, identity="sensor-1", key=KEY, wait_s=20):
+    """One GET; what coap-client printed: the payload, or its own log."""
+    done = subprocess.run(
+        [client, "-B", str(wait_s), "-m", "get", "-u", identity, "-k", key.decode(),
+         "-O", "235,0x" + cri, "-U", "coaps://127.0.0.1:%d" % secure_port(proxy)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        timeout=wait_s + PATIENCE_S, check=False)
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def cri_of(origin):
+    uri = "coap://127.0.0.1:%d/seen" % origin.port
+    return subprocess.run([program("cri"), "from-uri", uri], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_request_over_a_psk_session(proxy, client):
+    """SEC-1, SEC-4, PXO-6: the target is the same as in the clear."""
+    with Origin(name="over a session") as origin:
+        assert ask(client, proxy, cri_of(origin)) == "over a session"
+        assert len(origin.requests) == 1
+    with Origin() as origin, proxy.client() as clear:
+        answer = clear.ask(Target("127.0.0.1", origin.port, ("seen",)).options("cri"))
+        assert answer.code_text == "2.05"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("identity, key", [("sensor-1", b"wrong"), ("sensor-2", KEY)])
+def test_no_session_without_the_key(proxy, client, identity, key):
+    """SEC-13: a wrong key and an unknown identity get the same alert; nothing is asked for."""
+    with Origin() as origin:
+        assert "decrypt error" in ask(client, proxy, cri_of(origin), identity, key, 5).lower()
+        assert not origin.requests
+    proxy.assert_alive()
+
+
+def test_keys_are_read_anew(proxy, psk_file):
+    """A key added to the file is good after SIGHUP, without a restart."""
+    psk_file.write_text("sensor-9:%s\n" % b"other".hex())
+    proxy.process.send_signal(signal.SIGHUP)
+    proxy.wait_for_line(r"^reloaded")
+    with Origin(name="the new key") as origin:
+        assert ask(CLIENTS[0], proxy, cri_of(origin), "sensor-9", b"other") == "the new key"
+
+
+def test_keys_that_cannot_be_read_are_said(psk_file):
+    """Exit status 2 with file and line."""
+    psk_file.write_text("sensor-1:zz\n")
+    done = subprocess.run(
+        [program("criproxyd"), "--listen", "coaps://127.0.0.1:0", "--set",
+         "tls.psk-file=%s" % psk_file],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert "keys:1" in done.stderr
