@@ -6,6 +6,9 @@
  * answers those without a valid cookie and forgets them; at the first valid one
  * that SSL becomes the client's, and a fresh one takes its place. Everything else
  * goes to the sessions of its path, or nowhere.
+ *
+ * DTLSv1_listen() wants a ClientHello in one record: one that a client has cut
+ * into fragments would have to be kept, for anybody, to be put together.
  */
 #include "net/dtls_internal.h"
 
@@ -100,10 +103,13 @@ static bool is_client_hello(const uint8_t *data, size_t len)
            (data[3] | data[4]) == 0 && data[HELLO_TYPE_AT] == CLIENT_HELLO;
 }
 
-/* A retransmission: the same ClientHello but perhaps for the cookie. */
+/*
+ * A retransmission: the same ClientHello but perhaps for the cookie. Later than a
+ * handshake may take it is a client whose random numbers are always the same.
+ */
 static bool is_of(const struct dtls_session *session, const struct datagram *hello)
 {
-    return session != NULL &&
+    return session != NULL && session->listener->now_ms < session->deadline_ms &&
            memcmp(session->client_random, hello->data + HELLO_RANDOM_AT, DTLS_RANDOM_LEN) == 0;
 }
 

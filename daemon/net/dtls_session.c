@@ -12,6 +12,7 @@
 
 #define CONTENT_ALERT 21
 #define CONTENT_HANDSHAKE 22
+#define FINISHED_LEN (12u + 12u) /* handshake header and verify_data of TLS 1.2 */
 
 /* ---- lists and map ---- */
 
@@ -188,16 +189,33 @@ static void send_decrypt_error(struct dtls_session *session)
     udp_send(session->listener->socket, &session->path, record, sizeof record);
 }
 
-/* Whether a record of the datagram is an encrypted handshake message: a Finished. */
-static bool has_finished(const uint8_t *data, size_t len)
+/* Bytes of a record that are neither header nor plaintext: explicit nonce and tag. */
+static size_t record_overhead(const SSL_CIPHER *cipher)
 {
-    while (len >= DTLS_RECORD_HEADER) {
+    bool is_short = SSL_CIPHER_get_cipher_nid(cipher) == NID_chacha20_poly1305 ||
+                    SSL_CIPHER_get_protocol_id(cipher) == 0xC0A8 ||
+                    SSL_CIPHER_get_protocol_id(cipher) == 0xC0AE; /* no nonce; half a tag */
+
+    return is_short ? 16 : 24;
+}
+
+/*
+ * Whether the datagram has a whole Finished, encrypted: 12 bytes and the header.
+ * Where it ends a datagram a client may have cut it in two.
+ */
+static bool has_finished(const SSL *ssl, const uint8_t *data, size_t len)
+{
+    const SSL_CIPHER *cipher = SSL_get_pending_cipher(ssl);
+    size_t wanted = DTLS_RECORD_HEADER + FINISHED_LEN;
+
+    wanted += cipher == NULL ? 0 : record_overhead(cipher);
+    while (cipher != NULL && len >= DTLS_RECORD_HEADER) {
         size_t record_len = DTLS_RECORD_HEADER + ((size_t)data[11] << 8 | data[12]);
-        if (data[0] == CONTENT_HANDSHAKE && (data[3] | data[4]) != 0) {
-            return true;
-        }
         if (record_len > len) {
             break;
+        }
+        if (data[0] == CONTENT_HANDSHAKE && (data[3] | data[4]) != 0 && record_len >= wanted) {
+            return true;
         }
         data += record_len;
         len -= record_len;
@@ -370,7 +388,7 @@ static void shake(struct dtls_session *session, const uint8_t *data, size_t len)
      * the Finished it means another key, and waiting would only hide it: a forged
      * one ends the handshake no sooner than a forged alert would.
      */
-    if (SSL_get_state(session->ssl) == TLS_ST_SR_CHANGE && has_finished(data, len)) {
+    if (SSL_get_state(session->ssl) == TLS_ST_SR_CHANGE && has_finished(session->ssl, data, len)) {
         send_decrypt_error(session);
         fail(session);
         return;

@@ -433,6 +433,30 @@ static void test_keylog_is_written_where_asked_for(void **state)
 
 /* ---- networks ---- */
 
+/* Wherever a message of the client is cut, its Finished included. */
+static void test_fragments_of_every_size(void **state)
+{
+    static const char *const names[] = {"ECDHE-ECDSA-AES128-CCM8", "ECDHE-ECDSA-AES128-GCM-SHA256",
+                                        "ECDHE-ECDSA-CHACHA20-POLY1305"};
+    (void)state;
+
+    server_start(credentials_all("server", "ca.pem", true));
+    for (long mtu = 256; mtu < 700; mtu += 1) {
+        struct client client;
+        char address[32];
+        (void)snprintf(address, sizeof address, "127.0.0.1:%ld", 40000 + mtu);
+        client_open(&client, &(struct client_wish){.address = address,
+                                                   .suites = names[mtu % 3],
+                                                   .certificate = "sensor",
+                                                   .mtu = mtu});
+        if (!client_shake(&client)) {
+            fail_msg("mtu %ld: alert %d: %s", mtu, client.alert, logged());
+        }
+        client_close(&client);
+    }
+    server_stop();
+}
+
 static void test_handshake_survives_a_bad_network(void **state)
 {
     static const struct fake_link link = {.delay_min_ms = 5,
@@ -484,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_tickets_resume_with_the_same_identity),
         cmocka_unit_test(test_reload_ends_resumption_but_no_session),
         cmocka_unit_test(test_keylog_is_written_where_asked_for),
+        cmocka_unit_test(test_fragments_of_every_size),
         cmocka_unit_test(test_handshake_survives_a_bad_network),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

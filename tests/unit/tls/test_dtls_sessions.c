@@ -297,6 +297,29 @@ static void test_a_client_that_starts_again(void **state)
     server_stop();
 }
 
+/* Some devices draw the same random numbers after each reboot. */
+static void test_the_same_hello_is_a_new_client_after_a_while(void **state)
+{
+    struct client client;
+    struct fake_datagram answer;
+    uint8_t hello[2048];
+    (void)state;
+
+    server_start_with(credentials_psk(), &small);
+    open_halfway(&client, "127.0.0.1:40001");
+    size_t len = client.sent_len;
+    memcpy(hello, client.sent, len); /* with its cookie */
+    client_must_talk(&client, "hello");
+    fake_peer_send_bytes(client.peer, &server.options.udp.bind, hello, len);
+    fake_peer_expect_nothing_within(client.peer, 31000);
+    fake_peer_send_bytes(client.peer, &server.options.udp.bind, hello, len);
+    fake_peer_expect(client.peer, "16 fe fd 00 00 ...", &answer);
+    assert_int_equal(answer.data[13], 2); /* ServerHello */
+    assert_int_equal(server.closes, 0);
+    client_close(&client);
+    server_stop();
+}
+
 static void test_a_failed_new_handshake_leaves_the_session(void **state)
 {
     struct client before;
@@ -436,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_a_client_may_close),
         cmocka_unit_test(test_renegotiation_is_refused),
         cmocka_unit_test(test_a_client_that_starts_again),
+        cmocka_unit_test(test_the_same_hello_is_a_new_client_after_a_while),
         cmocka_unit_test(test_a_failed_new_handshake_leaves_the_session),
         cmocka_unit_test(test_the_owner_may_send_inside_on_datagram),
         cmocka_unit_test(test_what_cannot_be_sent_is_dropped),
