@@ -17,9 +17,6 @@
 #define LEN_EXT16_BASE UINT64_C(269)
 #define LEN_EXT32_BASE UINT64_C(65805)
 
-/* First byte, 4 bytes of length, code, 2 bytes of token length. */
-#define HEAD_MAX 8u
-
 #define TOKEN_EXT8_BASE 13u
 #define TOKEN_EXT16_BASE 269u
 
@@ -134,13 +131,13 @@ void frame_writer_init(struct message_writer *writer, uint8_t *buffer, size_t ca
                        struct bytes token)
 {
     *writer = (struct message_writer){.buffer = buffer, .capacity = capacity};
-    if (token.len > TOKEN_EXT16_BASE + UINT16_MAX || capacity < HEAD_MAX + token.len) {
+    if (token.len > TOKEN_EXT16_BASE + UINT16_MAX || capacity < FRAME_HEAD_MAX + token.len) {
         writer->overflow = true;
         return;
     }
-    writer->len = HEAD_MAX + token.len;
+    writer->len = FRAME_HEAD_MAX + token.len;
     if (token.len > 0) {
-        memcpy(buffer + HEAD_MAX, token.data, token.len);
+        memcpy(buffer + FRAME_HEAD_MAX, token.data, token.len);
     }
 }
 
@@ -159,8 +156,8 @@ struct bytes frame_finish(struct message_writer *writer, uint8_t code, struct by
     if (writer->overflow) {
         return (struct bytes){0};
     }
-    uint64_t content = is_ws ? 0 : writer->len - HEAD_MAX - token.len;
-    uint8_t *at = writer->buffer + HEAD_MAX;
+    uint64_t content = is_ws ? 0 : writer->len - FRAME_HEAD_MAX - token.len;
+    uint8_t *at = writer->buffer + FRAME_HEAD_MAX;
     unsigned token_nibble = token.len < TOKEN_EXT8_BASE    ? (unsigned)token.len
                             : token.len < TOKEN_EXT16_BASE ? 13u
                                                            : 14u;

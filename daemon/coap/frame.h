@@ -20,6 +20,9 @@ enum {
 /* Base value of Max-Message-Size. */
 #define FRAME_BASE_MESSAGE_SIZE 1152u
 
+/* First byte, 4 bytes of length, code, 2 bytes of token length. */
+#define FRAME_HEAD_MAX 8u
+
 enum frame_error {
     FRAME_OK = 0,
     FRAME_MORE,      /* the frame is not complete yet */

@@ -58,7 +58,10 @@ bool reply_fits(const struct engine *engine, const struct leg *leg, const struct
     size_t capacity = (size_t)engine->config->limits_datagram_bytes;
     /* Leaving options out never makes the rest longer. */
     size_t at_most = EMPTY_LEN + 2 + leg->token.len + reply->options.len + 1 + reply->payload.len;
-    return leg->kind != LEG_DATAGRAM || at_most <= capacity ||
+    if (leg->kind != LEG_DATAGRAM) {
+        return leg->kind != LEG_STREAM || stream_fits(leg, reply);
+    }
+    return at_most <= capacity ||
            encode(engine->scratch, capacity, MESSAGE_CON, 0, leg, reply).len > 0;
 }
 

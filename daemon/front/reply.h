@@ -46,7 +46,7 @@ void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, 
  */
 void reply_nothing(struct engine *engine, struct exchange *exchange);
 
-/** Whether @p reply, with the client's token, fits into a datagram; true for streams. */
+/** Whether @p reply, with the client's token, fits what the client takes. */
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply);
 
 /** Send the empty ACK that is due (or asked for by a repeated request). */

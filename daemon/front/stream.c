@@ -341,6 +341,17 @@ static struct bytes encode(struct stream *stream, const struct leg *leg, const s
     return frame_finish(&writer, reply->code, leg->token, is_ws(stream));
 }
 
+bool stream_fits(const struct leg *leg, const struct reply *reply)
+{
+    struct stream *stream = leg->stream;
+    size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + 1 + reply->payload.len;
+    if (at_most <= stream->peer_max && at_most <= stream->engine->scratch_bytes) {
+        return true;
+    }
+    struct bytes frame = encode(stream, leg, reply);
+    return frame.len > 0 && frame.len <= stream->peer_max;
+}
+
 void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply)
 {
     struct stream *stream = leg->stream;
@@ -350,7 +361,7 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
     }
     struct bytes frame = encode(stream, leg, reply);
     if (frame.len == 0 || frame.len > stream->peer_max) {
-        /* It does not fit the peer's Max-Message-Size (TCP-4). */
+        /* Words of our own that do not fit the peer's Max-Message-Size (TCP-4). */
         const struct reason_row *row = reason_row(REASON_response_too_large);
         struct reply too_large = {
             .code = row->code,

@@ -23,6 +23,9 @@ struct stream_listener {
 /** Send an answer on the connection of @p leg. */
 void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
 
+/** Whether @p reply fits the peer's Max-Message-Size. */
+bool stream_fits(const struct leg *leg, const struct reply *reply);
+
 /** One of the requests of @p peer, a stream, is over: it may go on, or close. */
 void stream_settle(struct peer *peer);
 

@@ -202,6 +202,7 @@ static void test_answer_larger_than_the_peer_takes(void **state)
     answer(&request, "3030303030303030303030303030303030303030"
                      "3030303030303030303030303030303030303030");
     fake_stream_expect(stream, "d1 ?? a2 aa");
+    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 1);
 }
 
 /* TCP-11: what came before a Release is answered, then the connection is closed. */
