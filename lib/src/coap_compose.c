@@ -202,6 +202,8 @@ static void put_list(struct cri__writer *writer, const struct cri_option *option
     }
 }
 
+/* The public signature: input, its length, buffer, capacity and two results, as everywhere.
+ * NOLINTNEXTLINE(readability-function-size) */
 enum cri_error cri_from_options(const struct cri_composition *composition,
                                 const struct cri_option *options, size_t count, uint8_t *buffer,
                                 size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)

@@ -50,7 +50,7 @@ static int triplet(struct cri_slice source)
 /* A triplet whose octet is over 0x7f: with those behind it a character, or alone. */
 static void read_encoded_character(struct cri_slice source, struct cri__unit *ret_unit)
 {
-    uint8_t octets[4];
+    uint8_t octets[4] = {0};
     size_t count = 0;
 
     while (count < sizeof octets) {

@@ -19,8 +19,7 @@ static const struct {
     {"dots beside bytes",
      "82238183"
      "62612e41ff632e6262",
-     "82238361618141ff626262",
-     CRI_OK},
+     "82238361618141ff626262", CRI_OK},
     {"dots around bytes",
      "82238183"
      "63612e6241ff63632e64",

@@ -40,14 +40,15 @@ static void add(struct universe *universe, const char *front, unsigned front_cou
                 const char *const sections[3])
 {
     char hex[4 * ENTRY_BYTES];
-    char body[2 * ENTRY_BYTES] = "";
-    unsigned count = front_count;
+    unsigned count = 0;
 
-    for (size_t i = 0; i < 3 && sections[i][0] != '\0'; i++) {
-        strcat(body, sections[i]); /* NOLINT: all of it is in the tables above */
+    /* Those behind an empty one are left out, as a CRI's trailing items are. */
+    while (count < 3 && sections[count][0] != '\0') {
         count++;
     }
-    snprintf(hex, sizeof hex, "8%u%s%s", count, front, body);
+    snprintf(hex, sizeof hex, "8%u%s%s%s%s", front_count + count, front,
+             count > 0 ? sections[0] : "", count > 1 ? sections[1] : "",
+             count > 2 ? sections[2] : "");
     struct bytes bytes = bytes_from_hex(hex);
     struct cri cri;
     struct entry *entry = &universe->entries[universe->count];
