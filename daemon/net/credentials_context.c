@@ -52,7 +52,8 @@ static unsigned on_psk(SSL *ssl, const char *identity, unsigned char *key, unsig
         peer->psk_asked = true;
         peer->psk_unknown = !known;
     }
-    if (len > capacity) {
+    /* In TLS 1.3 this is asked about tickets too: those are not ours to find. */
+    if (len > capacity || (!known && SSL_version(ssl) == TLS1_3_VERSION)) {
         len = 0;
     }
     memcpy(key, found, len);
@@ -69,7 +70,7 @@ static int on_server_name(SSL *ssl, int *ret_alert, void *context)
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* An offer without what we speak is let pass: whether that will do, the connection decides. */
+/* Without an offer this is not called: whether that will do, the connection decides. */
 static int on_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_len,
                    const unsigned char *offer, unsigned offer_len, void *context)
 {
@@ -85,7 +86,7 @@ static int on_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *ret_
             return SSL_TLSEXT_ERR_OK;
         }
     }
-    return SSL_TLSEXT_ERR_NOACK;
+    return len > 0 ? SSL_TLSEXT_ERR_ALERT_FATAL : SSL_TLSEXT_ERR_NOACK;
 }
 
 static void on_keylog(const SSL *ssl, const char *line)
@@ -135,7 +136,7 @@ static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operatio
 /* @return false, with OpenSSL's words for what went wrong. */
 static bool fail_openssl(const struct error_text *error, const char *place)
 {
-    unsigned long code = ERR_peek_last_error();
+    unsigned long code = ERR_peek_error(); /* the first is the cause */
     const char *what = ERR_reason_error_string(code);
 
     if (ERR_SYSTEM_ERROR(code)) {
@@ -179,15 +180,18 @@ static bool use_client_ca(SSL_CTX *context, const struct credentials_options *op
 
 static bool set_strength(SSL_CTX *context, struct credentials *credentials)
 {
+    /* No const: OpenSSL's macros would cast it away. */
+    char groups[] = "P-256:X25519:P-384";
+    char signatures[] = "ECDSA+SHA256:ECDSA+SHA384:ed25519:RSA-PSS+SHA256:RSA-PSS+SHA384:"
+                        "RSA+SHA256:RSA+SHA384";
     credentials->preset_security = SSL_CTX_get_security_callback(context);
     SSL_CTX_set_security_level(context, SECURITY_LEVEL);
     SSL_CTX_set0_security_ex_data(context, credentials);
     SSL_CTX_set_security_callback(context, allow_short_tags);
     /* P-256 with SHA-256 is RFC 7252's; the others are for peers with more choice. */
     return SSL_CTX_set_cipher_list(context, SUITES) == 1 &&
-           SSL_CTX_set1_groups_list(context, "P-256:X25519:P-384") == 1 &&
-           SSL_CTX_set1_sigalgs_list(context, "ECDSA+SHA256:ECDSA+SHA384:ed25519:RSA-PSS+SHA256:"
-                                              "RSA-PSS+SHA384:RSA+SHA256:RSA+SHA384") == 1;
+           SSL_CTX_set1_groups_list(context, groups) == 1 &&
+           SSL_CTX_set1_sigalgs_list(context, signatures) == 1;
 }
 
 static void set_modes(SSL_CTX *context, struct credentials *credentials)
@@ -240,6 +244,7 @@ bool credentials_make_contexts(struct credentials *credentials,
                                const struct credentials_options *options,
                                const struct error_text *error)
 {
+    ERR_clear_error();
     credentials->dtls =
         make_context(credentials, DTLS_server_method(), DTLS1_2_VERSION, options, error);
     if (credentials->dtls == NULL) {
