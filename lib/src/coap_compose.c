@@ -147,7 +147,7 @@ static void put_ip(struct cri__writer *writer, struct cri_slice ip, struct cri_s
 /* Uri-Host split at its dots; lower-cased in a copy, for it has at most 255 bytes. */
 static void put_name(struct cri__writer *writer, struct cri_slice value, bool has_port)
 {
-    uint8_t name[CRI_OPTION_VALUE_MAX];
+    uint8_t name[CRI_OPTION_VALUE_MAX] = {0};
     size_t count = 1;
 
     for (size_t i = 0; i < value.len; i++) {

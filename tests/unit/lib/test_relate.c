@@ -22,16 +22,8 @@ struct universe {
 };
 
 /* Sections as hexadecimal text; "" is one that is left out, together with all behind it. */
-static const char *const paths[] = {"",
-                                    "f6",
-                                    "80",
-                                    "8160",
-                                    "816161",
-                                    "8261616160",
-                                    "8261616161",
-                                    "8361616160"
-                                    "6161",
-                                    "816162"};
+static const char *const paths[] = {
+    "", "f6", "80", "8160", "816161", "8261616160", "8261616161", "83616161606161", "816162"};
 static const char *const queries[] = {"", "f6", "80", "8160", "816161"};
 static const char *const fragments[] = {"", "60", "6161"};
 
