@@ -3,12 +3,12 @@
  * Clients on reliable transports (RFC 8323) that send anything, in pieces of any
  * size, through a whole engine on the fake network. Input: chunks of
  *
- *   1 byte   who acts (low 3 bits) and how much time passes before (high 5 bits)
+ *   1 byte   who acts (low 3 bits) and how much time passes before (high 4 bits)
  *   1 byte   length of what follows
  *   n bytes  what is sent, see act()
  *
- * Whatever comes: what goes on to the origin server is a good request, and when
- * everybody falls silent every exchange ends and every connection can be closed.
+ * Whatever comes: what goes on to the origin server is a good request; when
+ * everybody falls silent every exchange ends, for one reason.
  */
 #include "support/fake_conn.h"
 #include "support/fake_net.h"
@@ -194,8 +194,14 @@ static void start(void)
 
 static void stop(void)
 {
+    const struct metrics *metrics = engine_metrics(world.engine);
+    uint64_t ended = 0;
     fake_net_run(1000000);
     assert(engine_in_flight(world.engine) == 0);
+    for (unsigned reason = 0; reason < REASON_COUNT; reason++) {
+        ended += metric_get(&metrics->ended[reason]);
+    }
+    assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
     engine_free(world.engine);
     resolver_free(world.resolver);
     loop_free(world.loop);
