@@ -133,6 +133,7 @@ static struct conn_options stream_options(const struct config *config,
         .idle_ms = config->stream_idle_timeout,
         .output_max = (uint32_t)config->stream_output_bytes,
         .write_ms = config->stream_write_timeout,
+        .needs_alpn = config->stream_require_alpn,
         .allow_origins = config->stream_web_pages,
     };
 }

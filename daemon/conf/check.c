@@ -19,9 +19,9 @@ static const struct transport {
     {"coap", LISTENER_COAP, 5683, true, false, true},
     {"coaps", LISTENER_COAPS, 5684, true, true, true},
     {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false, true},
-    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true, false},
+    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true, true},
     {"coap+ws", LISTENER_COAP_WS, 80, false, false, true},
-    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true, false},
+    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true, true},
 };
 
 static const struct place *place_of(const struct loader *loader, const char *section,

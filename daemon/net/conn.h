@@ -49,6 +49,7 @@ struct conn_options {
     uint32_t idle_ms;      /* without a byte in either direction */
     uint32_t input_max;    /* bytes that may wait for on_input; a WebSocket message's length */
     uint32_t output_max;   /* bytes that may wait to be sent: past it the peer is too slow */
+    bool needs_alpn;       /* refuse TLS clients without ALPN, unless on CoAP's own port */
     bool allow_origins;    /* WebSockets of web pages: requests that have an Origin field */
     uint32_t write_ms;     /* output that does not move for so long closes the connection */
 };

@@ -6,6 +6,7 @@
  */
 #include "net/conn_internal.h"
 #include "net/ws_upgrade.h"
+#include "ops/log.h"
 
 #include <stdlib.h>
 
@@ -116,9 +117,21 @@ void conn_cut_later(struct conn *conn, const char *why)
     }
 }
 
-void conn_handshake_failed(struct conn *conn, const char *why)
+/* @p detail may be empty. */
+static void count_handshake_failure(struct conn *conn, const char *why, const char *detail)
 {
+    char client[ADDRESS_TEXT_MAX];
+
     conn->listener->counters.handshake_failures++;
+    if (log_is_on(LOG_WARNING)) {
+        log_event(LOG_WARNING, "stream_handshake_failed", "client=%s reason=%s detail=\"%s\"",
+                  address_format(&conn->remote, client), why, detail);
+    }
+}
+
+void conn_handshake_failed(struct conn *conn, const char *why, const char *detail)
+{
+    count_handshake_failure(conn, why, detail);
     conn_close_later(conn, why);
 }
 
@@ -254,7 +267,7 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     if ((what & BEV_EVENT_CONNECTED) != 0) {
         const char *refusal = conn_tls_connected(conn);
         if (refusal != NULL) {
-            conn_handshake_failed(conn, refusal);
+            conn_handshake_failed(conn, refusal, "");
         } else if (conn->stage == STAGE_OPEN) {
             conn_opened(conn);
         }
@@ -272,8 +285,9 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         return;
     }
     if (conn->stage == STAGE_TLS && conn->why == NULL) {
-        counters->handshake_failures++;
-        conn->why = conn_tls_failure(conn);
+        const char *detail = "";
+        conn->why = conn_tls_failure(conn, &detail);
+        count_handshake_failure(conn, conn->why, detail);
     }
     if (conn->why == NULL) {
         conn->why = (what & BEV_EVENT_EOF) != 0       ? "closed by the peer"
@@ -296,8 +310,10 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
     loop_turn_begin(conn->listener->loop);
     if (conn->why == NULL) {
         counters->timeouts++;
-        counters->handshake_failures += !conn->is_open;
-        conn->why = "handshake timed out";
+        conn->why = "handshake_timeout";
+        if (!conn->is_open) {
+            count_handshake_failure(conn, conn->why, "");
+        }
     }
     conn_destroy(conn);
 }

@@ -81,8 +81,8 @@ bool conn_start(struct conn *conn);
 /** Tell the owner: handshakes are done. */
 void conn_opened(struct conn *conn);
 
-/** Give up what has not been opened yet; counted. In a callback of the connection. */
-void conn_handshake_failed(struct conn *conn, const char *why);
+/** Give up what has not been opened yet; counted and logged. In a callback of the connection. */
+void conn_handshake_failed(struct conn *conn, const char *why, const char *detail);
 
 /** Close when what is queued has been sent, but never from inside this call. */
 void conn_close_later(struct conn *conn, const char *why);
@@ -117,8 +117,8 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
 /** The handshake is done: who is it? @return NULL, or why the peer is not served. */
 const char *conn_tls_connected(struct conn *conn);
 
-/** Why the handshake has failed, for the log. */
-const char *conn_tls_failure(struct conn *conn);
+/** Why the handshake has failed, for the log; as tls_failure(). */
+const char *conn_tls_failure(const struct conn *conn, const char **ret_detail);
 
 const struct identity *conn_tls_identity(const struct conn_tls *tls);
 

@@ -14,14 +14,30 @@
 
 #define COAPS_PORT 5684
 
-/* More than a bufferevent keeps. */
-#define ERRORS_MAX 8
-
 struct conn_tls {
+    struct tls_peer peer; /* first: the SSL's app data leads to it, and so to all of this */
     struct credentials *credentials;
-    struct tls_peer peer;
     struct identity identity;
+    const char *failure, *detail; /* of the handshake; static texts */
 };
+
+/*
+ * The bufferevent does not hand on OpenSSL's errors, and by the time its deferred
+ * callback comes the queue can hold those of another connection. Here they are fresh.
+ */
+static void on_info(const SSL *ssl, int where, int result)
+{
+    struct conn_tls *tls = SSL_get_app_data(ssl);
+    unsigned long code = ERR_peek_error();
+
+    if (where != SSL_CB_ACCEPT_EXIT || result > 0 || code == 0) {
+        return;
+    }
+    tls->failure = tls_failure(ssl, &tls->peer, &tls->detail);
+    /* That has emptied the queue, from which the bufferevent learns that it is over. */
+    ERR_new();
+    ERR_set_error(ERR_GET_LIB(code), ERR_GET_REASON(code), NULL);
+}
 
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
 {
@@ -31,6 +47,8 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     if (tls == NULL) {
         return NULL;
     }
+    tls->failure = "closed_in_handshake";
+    tls->detail = "";
     tls->credentials = credentials_acquire(listener->options.credentials);
     conn->tls = tls;
     SSL *ssl = SSL_new(credentials_tls(tls->credentials));
@@ -40,7 +58,8 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     }
     /* CoAP on TLS is "coap" (RFC 8323 section 8.2); WebSockets have no name but HTTP's. */
     tls->peer.alpn = listener->options.kind == CONN_WSS ? "http/1.1" : "coap";
-    SSL_set_app_data(ssl, &tls->peer);
+    SSL_set_app_data(ssl, tls);
+    SSL_set_info_callback(ssl, on_info);
     SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* most connections are idle */
     struct bufferevent *bev = bufferevent_openssl_socket_new(
         loop_event_base(listener->loop), fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
@@ -62,7 +81,8 @@ const char *conn_tls_connected(struct conn *conn)
     bool is_wss = conn->listener->options.kind == CONN_WSS;
 
     SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
-    if (!is_wss && alpn_len == 0 && conn->local.port != COAPS_PORT) {
+    if (!is_wss && alpn_len == 0 && conn->listener->options.needs_alpn &&
+        conn->local.port != COAPS_PORT) {
         return "alpn_missing"; /* only the default port says by itself that this is CoAP */
     }
     tls_identity(ssl, &conn->tls->identity);
@@ -70,27 +90,10 @@ const char *conn_tls_connected(struct conn *conn)
     return NULL;
 }
 
-const char *conn_tls_failure(struct conn *conn)
+const char *conn_tls_failure(const struct conn *conn, const char **ret_detail)
 {
-    const SSL *ssl = bufferevent_openssl_get_ssl(conn->bev);
-    unsigned long codes[ERRORS_MAX];
-    size_t count = 0;
-    const char *detail = "";
-
-    /* The bufferevent has taken them off OpenSSL's queue, and gives the newest first. */
-    while (count < ERRORS_MAX && (codes[count] = bufferevent_get_openssl_error(conn->bev)) != 0) {
-        count++;
-    }
-    if (count == 0) {
-        return "closed_in_handshake";
-    }
-    ERR_clear_error();
-    while (count > 0) {
-        count--;
-        ERR_new();
-        ERR_set_error(ERR_GET_LIB(codes[count]), ERR_GET_REASON(codes[count]), NULL);
-    }
-    return tls_failure(ssl, &conn->tls->peer, &detail);
+    *ret_detail = conn->tls->detail;
+    return conn->tls->failure;
 }
 
 const struct identity *conn_tls_identity(const struct conn_tls *tls)

@@ -7,6 +7,7 @@
 #include "net/conn_internal.h"
 #include "net/ws_upgrade.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wslay/wslay.h>
@@ -144,11 +145,12 @@ static struct conn_ws *ws_new(struct conn *conn, const struct ws_request *reques
 
 static void refuse(struct conn *conn, int status)
 {
-    char answer[WS_ANSWER_MAX];
+    char answer[WS_ANSWER_MAX], detail[16];
     size_t len = ws_upgrade_answer(status, NULL, answer);
 
     (void)conn_queue(conn, answer, len);
-    conn_handshake_failed(conn, "WebSocket refused");
+    (void)snprintf(detail, sizeof(detail), "%d", status);
+    conn_handshake_failed(conn, "websocket_refused", detail);
 }
 
 static void accept_request(struct conn *conn, const struct ws_request *request)

@@ -349,7 +349,7 @@ static void test_first_message_has_a_deadline(void **state)
     owner_wait_received(&owner, 1, 4);
     client_send(&owner, quiet, "abc", 3);
     owner_wait_closed(&owner, 1);
-    assert_string_equal(owner.ends[0]->why, "handshake timed out");
+    assert_string_equal(owner.ends[0]->why, "handshake_timeout");
     owner_run_for(&owner, 150);
     assert_int_equal(owner.closed, 1);
     close(quiet);
