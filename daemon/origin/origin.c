@@ -117,6 +117,9 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
     } else {
         window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
     }
+    if (origin->lifetime_ms < scheme->exchange_lifetime) {
+        origin->lifetime_ms = scheme->exchange_lifetime;
+    }
     origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
     return origin;
 }
@@ -184,7 +187,7 @@ static bool take_from(struct engine *engine, struct origin *origin, uint16_t ind
     struct mid_space *space = index == 0 ? &origin->first : &origin->further[index - 1];
     struct port *port = port_get(engine, family, index);
     if (port == NULL ||
-        !mid_space_take(space, engine_now_ms(engine), engine->coap->exchange_lifetime, ret_mid)) {
+        !mid_space_take(space, engine_now_ms(engine), origin->lifetime_ms, ret_mid)) {
         return false;
     }
     *ret_port = port;

@@ -272,6 +272,43 @@ static void test_message_ids_run_out(void **state)
     replay_stop(&replay);
 }
 
+/* MSG-14, MSG-29: of two schemes with other timing the longer EXCHANGE_LIFETIME counts. */
+static void test_lifetime_of_message_ids_is_the_scheme_s(void **state)
+{
+    static const struct {
+        const char *scheme;
+        bool is_free_after_coap_s; /* 247 s */
+    } rows[] = {{"coap", true}, {"lab", false}};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct replay replay;
+        struct address address;
+        struct port *port;
+        uint16_t mid;
+        replay_start(&replay, (const char *[]){"limits.origin-ports=1", "scheme lab.number=60000",
+                                               "scheme lab.transport=udp",
+                                               "scheme lab.ack-timeout=60s", NULL});
+        const struct cri_scheme *row = cri_scheme_by_name(
+            &replay.config->scheme_table,
+            (struct cri_slice){(const uint8_t *)rows[i].scheme, strlen(rows[i].scheme)});
+        assert_non_null(row);
+        assert_true(address_parse("192.0.2.5:5683", 14, 0, &address));
+        struct origin *origin = origin_get(replay.engine, &address,
+                                           config_scheme_by_number(replay.config, row->number));
+        uint32_t count = 0;
+        while (origin_take_mid(replay.engine, origin, &port, &mid)) {
+            count++;
+        }
+        assert_in_range(count, IDS - 16384, IDS);
+        fake_net_run(248000);
+        assert_int_equal(origin_take_mid(replay.engine, origin, &port, &mid),
+                         rows[i].is_free_after_coap_s);
+        fake_net_run(1600000);
+        assert_true(origin_take_mid(replay.engine, origin, &port, &mid));
+        replay_stop(&replay);
+    }
+}
+
 /* MSG-17, MSG-14 towards a client: its ids for our NON answers. */
 static void test_message_ids_towards_a_client_run_out(void **state)
 {
@@ -413,6 +450,7 @@ int main(void)
         TEST(test_window_limit_is_reloaded),
         TEST(test_family_without_sockets),
         TEST(test_message_ids_run_out),
+        TEST(test_lifetime_of_message_ids_is_the_scheme_s),
         TEST(test_message_ids_towards_a_client_run_out),
         TEST(test_many_clients_in_a_small_table),
         TEST(test_client_table_full_of_requests),
