@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/credentials_internal.h"
 
+#include "ops/escape.h"
+#include "ops/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool credentials_fail(const struct error_text *error, const char *place, const char *what)
@@ -47,6 +51,19 @@ static bool open_keylog(struct credentials *credentials, const char *file,
     return true;
 }
 
+/* SEC-25. A lab may not care, so it is said and not refused. */
+static void check_secrecy(const char *file)
+{
+    struct stat status;
+    char name[256];
+
+    if (file != NULL && stat(file, &status) == 0 && (status.st_mode & S_IRWXO) != 0) {
+        escape_value(name, sizeof name, file, strlen(file));
+        log_event(LOG_WARNING, "key_file_open_to_others", "file=%s mode=%03o", name,
+                  (unsigned)status.st_mode & 0777u);
+    }
+}
+
 static bool load(struct credentials *credentials, const struct credentials_options *options,
                  const struct error_text *error)
 {
@@ -62,6 +79,8 @@ static bool load(struct credentials *credentials, const struct credentials_optio
     if (options->keylog_file != NULL && !open_keylog(credentials, options->keylog_file, error)) {
         return false;
     }
+    check_secrecy(options->key_file);
+    check_secrecy(options->psk_file);
     credentials->has_certificate = options->certificate_file != NULL;
     return credentials_make_contexts(credentials, options, error);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static char error[512];
 
@@ -191,6 +192,23 @@ static void test_what_belongs_together(void **state)
     }
 }
 
+/* SEC-25: said in the log, and no key with it. */
+static void test_files_open_to_others_are_told_of(void **state)
+{
+    (void)state;
+    const struct credentials_options options = {.psk_file = file_write("psk", "a:0badcafe\n")};
+    (void)logged();
+    assert_int_equal(chmod(options.psk_file, 0640), 0);
+    credentials_release(credentials_must_load(&options));
+    assert_string_equal(logged(), "");
+    assert_int_equal(chmod(options.psk_file, 0644), 0);
+    credentials_release(credentials_must_load(&options));
+    const char *log = logged();
+    assert_non_null(strstr(log, "key_file_open_to_others level=warning file="));
+    assert_non_null(strstr(log, "mode=644"));
+    assert_null(strstr(log, "badcafe"));
+}
+
 static void test_counts(void **state)
 {
     (void)state;
@@ -210,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_psk_files_that_are_refused),
         cmocka_unit_test(test_a_hundred_thousand_identities),
         cmocka_unit_test(test_what_belongs_together),
+        cmocka_unit_test(test_files_open_to_others_are_told_of),
         cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
