@@ -36,7 +36,9 @@ def problems_of(root):
     with open(os.path.join(root, "docs/CONFORMANCE.md"), encoding="utf-8") as file:
         text = file.read()
     names = test_names(root)
-    requirements, _, decisions = text.partition("\n### Decisions\n")
+    library, _, proxy = text.partition("\n## 2. ")
+    requirements, _, decisions = library.partition("\n### Decisions\n")
+    requirements += proxy
     seen = set()
     for row, _, tests in ROW.findall(requirements):
         if row in seen:

@@ -188,7 +188,7 @@ static void test_backs_off_from_an_origin_that_keeps_losing(void **state)
 }
 
 /*
- * Nobody is there: the window falls to 1, so one request is under way at a time,
+ * MSG-32. Nobody is there: the window falls to 1, so one request is under way at a time,
  * with five transmissions in 62 to 93 s; all others are told within the queue's
  * deadline. When the origin server is back, so is the rate.
  */
