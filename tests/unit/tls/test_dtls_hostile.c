@@ -248,6 +248,29 @@ static void test_plain_coap_is_dropped(void **state)
     server_stop();
 }
 
+/* RFC 7252 section 8.1: nothing secure is multicast, nor may it be answered. */
+static void test_a_multicast_hello_is_dropped(void **state)
+{
+    struct client client;
+    uint8_t hello[2048];
+    size_t len = 0;
+    struct address group;
+    (void)state;
+
+    server_start_wildcard(credentials_psk());
+    take_hellos(&client, hello, &len);
+    fake_net_run(0);
+    while (fake_peer_take(client.peer, NULL)) {
+    }
+    assert_true(address_parse("224.0.1.187:5684", 16, 0, &group));
+    fake_peer_send_bytes(client.peer, &group, hello, len);
+    fake_net_run(0);
+    fake_peer_expect_nothing(client.peer);
+    assert_int_equal(dtls_counters(server.listener)->records_dropped, 1);
+    client_close(&client);
+    server_stop();
+}
+
 static void test_records_of_nobody_are_dropped(void **state)
 {
     (void)state;
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_replayed_records_are_dropped),
         cmocka_unit_test(test_a_changed_record_is_dropped),
         cmocka_unit_test(test_plain_coap_is_dropped),
+        cmocka_unit_test(test_a_multicast_hello_is_dropped),
         cmocka_unit_test(test_records_of_nobody_are_dropped),
         cmocka_unit_test(test_noise_harms_nobody_else),
     };

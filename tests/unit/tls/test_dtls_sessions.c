@@ -339,6 +339,31 @@ static void test_a_failed_new_handshake_leaves_the_session(void **state)
     server_stop();
 }
 
+/* A session is between two addresses: the same client may have one with each of ours. */
+static void test_each_of_our_addresses_has_its_sessions(void **state)
+{
+    static const char other[] = "198.51.100.1:5684";
+    struct client first;
+    struct client second;
+    char answer[16];
+    (void)state;
+
+    server_start_wildcard(credentials_psk());
+    open_at(&first, "127.0.0.1:40001");
+    client_must_talk(&first, "hello");
+    assert_true(address_equal(&dtls_session_path(server.session)->local, &server_address));
+    assert_true(address_parse(other, strlen(other), 0, &server_address));
+    client_open(&second, &(struct client_wish){.peer = first.peer});
+    client_must_talk(&second, "hello");
+    assert_true(address_equal(&dtls_session_path(server.session)->local, &server_address));
+    assert_int_equal(dtls_counters(server.listener)->sessions, 2);
+    assert_int_equal(server.closes, 0);
+    assert_int_equal(client_ask(&second, "still", answer, sizeof answer), 5);
+    client_close(&first);
+    client_close(&second);
+    server_stop();
+}
+
 /* ---- what the owner does ---- */
 
 static void send_twice(struct dtls_session *session)
@@ -461,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_a_client_that_starts_again),
         cmocka_unit_test(test_the_same_hello_is_a_new_client_after_a_while),
         cmocka_unit_test(test_a_failed_new_handshake_leaves_the_session),
+        cmocka_unit_test(test_each_of_our_addresses_has_its_sessions),
         cmocka_unit_test(test_the_owner_may_send_inside_on_datagram),
         cmocka_unit_test(test_what_cannot_be_sent_is_dropped),
         cmocka_unit_test(test_the_user_of_a_session_is_kept),

@@ -22,6 +22,7 @@
 #define STEP_MS 10u
 
 struct server server;
+struct address server_address;
 uint64_t server_seed = 1;
 
 /* OpenSSL's DTLS asks this for its retransmission timer. */
@@ -126,7 +127,10 @@ void server_start_with(struct credentials *credentials, const struct dtls_option
     server.options = *options;
     server.options.credentials = credentials;
     server.options.udp.fd = -1;
-    assert_true(address_parse(SERVER_TEXT, strlen(SERVER_TEXT), 0, &server.options.udp.bind));
+    assert_true(address_parse(SERVER_TEXT, strlen(SERVER_TEXT), 0, &server_address));
+    if (server.options.udp.bind.family == ADDRESS_NONE) {
+        server.options.udp.bind = server_address;
+    }
     assert_int_equal(dtls_listen(server.loop, &server.options, &handler, &server, &server.listener),
                      0);
     credentials_release(credentials); /* the listener has a count of its own */
@@ -137,6 +141,17 @@ void server_start(struct credentials *credentials)
     const struct dtls_options options = {
         .sessions_max = 100, .handshakes_max = 10, .handshake_ms = 30000, .idle_ms = 3600000};
 
+    server_start_with(credentials, &options);
+}
+
+void server_start_wildcard(struct credentials *credentials)
+{
+    static const char any[] = "0.0.0.0:5684";
+    struct dtls_options options = {
+        .sessions_max = 100, .handshakes_max = 10, .handshake_ms = 30000, .idle_ms = 3600000};
+
+    options.udp.want_local = true;
+    assert_true(address_parse(any, strlen(any), 0, &options.udp.bind));
     server_start_with(credentials, &options);
 }
 
@@ -178,8 +193,7 @@ static int on_write(BIO *bio, const char *data, int len)
     if (client->on_sent != NULL) {
         client->on_sent(client);
     }
-    fake_peer_send_bytes(client->peer, &server.options.udp.bind, (const uint8_t *)data,
-                         (size_t)len);
+    fake_peer_send_bytes(client->peer, &server_address, (const uint8_t *)data, (size_t)len);
     return len;
 }
 

@@ -60,7 +60,8 @@ struct server {
 };
 
 extern struct server server;
-extern uint64_t server_seed; /* of the fake network, at the next start */
+extern struct address server_address; /* where clients send to; set by the start */
+extern uint64_t server_seed;          /* of the fake network, at the next start */
 
 /** Credentials from @p options; fails the test where they cannot be had. */
 struct credentials *credentials_must_load(const struct credentials_options *options);
@@ -71,6 +72,9 @@ struct credentials *credentials_psk(void);
 /** fake_net_start() and a listener; takes over the caller's count of @p credentials. */
 void server_start(struct credentials *credentials);
 void server_start_with(struct credentials *credentials, const struct dtls_options *options);
+
+/** On every IPv4 address. */
+void server_start_wildcard(struct credentials *credentials);
 void server_stop(void);
 
 /* ---- clients ---- */
