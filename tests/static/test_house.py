@@ -239,7 +239,7 @@ def test_every_key_and_reason_is_in_the_manual():
 # What CMake looks for, and the Debian package that has it.
 PACKAGES = {
     "libcbor": "libcbor-dev", "libutf8proc": "libutf8proc-dev", "libevent": "libevent-dev",
-    "openssl": "libssl-dev", "inih": "libinih-dev", "libwslay": "libwslay-dev",
+    "openssl": "libssl-dev", "inih": "libinih-dev", "wslay": "libwslay-dev",
     "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
     "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",
 }
@@ -253,6 +253,7 @@ def test_what_cmake_needs_is_installed():
         if name.endswith("CMakeLists.txt"):
             for call in re.findall(r"pkg_check_modules\(\w+ +REQUIRED([^)]*)\)", read(name)):
                 modules |= set(re.findall(r"\b[a-z][a-z0-9]+", call))
+            modules |= set(re.findall(r"find_library\(\w+ +(\w+) +REQUIRED", read(name)))
     assert len(modules) >= 5
     for module in modules:
         package = PACKAGES.get(module)

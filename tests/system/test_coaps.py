@@ -80,7 +80,7 @@ def test_no_session_without_the_key(proxy, client, identity, key):
 
 
 def test_keys_are_read_anew(proxy, psk_file):
-    """A key added to the file is good after SIGHUP, without a restart."""
+    """Command line, SIGHUP: a key added to the file is good without a restart."""
     psk_file.write_text("sensor-9:%s\n" % b"other".hex())
     proxy.process.send_signal(signal.SIGHUP)
     proxy.wait_for_line(r"^reloaded")
