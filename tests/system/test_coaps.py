@@ -89,7 +89,7 @@ def test_keys_are_read_anew(proxy, psk_file):
 
 
 def test_keys_that_cannot_be_read_are_said(psk_file):
-    """Exit status 2 with file and line."""
+    """Command line: exit status 2 with file and line."""
     psk_file.write_text("sensor-1:zz\n")
     done = subprocess.run(
         [program("criproxyd"), "--listen", "coaps://127.0.0.1:0", "--set",
