@@ -6,7 +6,7 @@
 
 /*
  * What a listener's URI may begin with, and its default port (RFC 7252 section 6,
- * RFC 8323 section 8). Here, and nowhere else, it is said what is served.
+ * RFC 8323 section 8).
  */
 static const struct transport {
     const char *scheme;
@@ -14,14 +14,13 @@ static const struct transport {
     uint16_t port;
     bool is_udp;
     bool is_secure;
-    bool is_served;
 } transports[] = {
-    {"coap", LISTENER_COAP, 5683, true, false, true},
-    {"coaps", LISTENER_COAPS, 5684, true, true, true},
-    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false, true},
-    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true, true},
-    {"coap+ws", LISTENER_COAP_WS, 80, false, false, true},
-    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true, true},
+    {"coap", LISTENER_COAP, 5683, true, false},
+    {"coaps", LISTENER_COAPS, 5684, true, true},
+    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false},
+    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true},
+    {"coap+ws", LISTENER_COAP_WS, 80, false, false},
+    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true},
 };
 
 static const struct place *place_of(const struct loader *loader, const char *section,
@@ -71,9 +70,6 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     const struct transport *transport = find_transport(uri, (size_t)(authority - uri));
     if (transport == NULL) {
         return "expected coap://ADDRESS:PORT";
-    }
-    if (!transport->is_served) {
-        return "this version does not listen on this transport";
     }
     authority += sizeof(separator) - 1;
     size_t len = strlen(authority);

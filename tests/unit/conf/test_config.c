@@ -101,6 +101,42 @@ static void test_texts_are_taken_as_they_stand(void **state)
     config_free(defaults);
 }
 
+static const struct {
+    const char *uri;
+    enum config_listener_kind kind;
+    uint16_t port;
+} kinds[] = {
+    {"coap://127.0.0.1", LISTENER_COAP, 5683},
+    {"coaps://127.0.0.1", LISTENER_COAPS, 5684},
+    {"coap+tcp://127.0.0.1", LISTENER_COAP_TCP, 5683}, /* the same port, but not of UDP */
+    {"coaps+tcp://127.0.0.1", LISTENER_COAPS_TCP, 5684},
+    {"coap+ws://127.0.0.1", LISTENER_COAP_WS, 80},
+    {"coaps+ws://127.0.0.1", LISTENER_COAPS_WS, 443},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static void test_listeners_have_their_kind_and_port(void **state)
+{
+    const char *uris[KINDS];
+    const char *const sets[] = {"tls.psk-file=keys"};
+    struct config_source source = {
+        .listens = uris, .listen_count = KINDS, .sets = sets, .set_count = 1};
+    struct config *config = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < KINDS; i++) {
+        uris[i] = kinds[i].uri;
+    }
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config->listener_count, KINDS);
+    for (size_t i = 0; i < KINDS; i++) {
+        assert_int_equal(config->listeners[i].kind, kinds[i].kind);
+        assert_int_equal(config->listeners[i].bind.port, kinds[i].port);
+    }
+    config_free(config);
+}
+
 #define LONG_50 "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee"
 #define LONG_200 LONG_50 LONG_50 LONG_50 LONG_50
 
@@ -141,7 +177,11 @@ static const struct bad bad_files[] = {
     {"[listen]\nuri = " LONG_200 "\n", "a.conf:2: line longer than 197 bytes"},
     {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, got \"\""},
     {"[listen]\nuri = coaps://127.0.0.1\n",
-     "a.conf:2: [listen] uri: this version does not listen on this transport, got"},
+     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, or tls.psk-file, got"},
+    {"[listen]\nuri = coaps+ws://127.0.0.1\n",
+     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, or tls.psk-file, got"},
+    {"[listen]\nuri = coap://127.0.0.1:9\nuri = coaps://127.0.0.1:9\n[tls]\npsk-file = a\n",
+     "a.conf:3: [listen] uri: address given twice"},
     {"[tls]\ncertificate = a.pem\n", "a.conf:2: [tls] certificate: needs tls.key"},
     {"[tls]\nkey = a.key\n", "a.conf:2: [tls] key: needs tls.certificate"},
     {"[tls]\nclient-ca = a.pem\n", "a.conf:2: [tls] client-ca: needs tls.certificate"},
@@ -469,6 +509,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_listen_on_loopback_only),
         cmocka_unit_test(test_keys_of_a_file_are_taken),
+        cmocka_unit_test(test_listeners_have_their_kind_and_port),
         cmocka_unit_test(test_texts_are_taken_as_they_stand),
         cmocka_unit_test(test_bad_files_are_refused_with_the_place),
         cmocka_unit_test(test_no_line_length_is_cut_silently),
