@@ -12,10 +12,16 @@
 
 /* What OpenSSL holds just now. The blocks are malloc()'s own, so that both agree on them. */
 static uint64_t blocks_held;
+static unsigned fail_after; /* allocations from now; 0: none fails */
+
+static bool is_to_fail(void)
+{
+    return fail_after > 0 && --fail_after == 0;
+}
 
 static void *count_malloc(size_t len, const char *file, int line)
 {
-    void *block = len == 0 ? NULL : malloc(len);
+    void *block = len == 0 || is_to_fail() ? NULL : malloc(len);
     (void)file;
     (void)line;
 
@@ -33,7 +39,7 @@ static void *count_realloc(void *block, size_t len, const char *file, int line)
         blocks_held--;
         return NULL;
     }
-    return realloc(block, len);
+    return is_to_fail() ? NULL : realloc(block, len);
 }
 
 static void count_free(void *block, const char *file, int line)
@@ -285,6 +291,46 @@ static void test_records_of_nobody_are_dropped(void **state)
     server_stop();
 }
 
+/* ---- no memory ---- */
+
+/* As client_shake(), but the server has no memory for its @p nth allocation in it. */
+static unsigned shake_without_memory(struct client *client, unsigned nth)
+{
+    unsigned left = nth;
+
+    for (unsigned step = 0; step < 4; step++) {
+        client_step(client);
+        fail_after = left;
+        fake_net_run(0);
+        left = fail_after;
+        fail_after = 0;
+    }
+    return left; /* 0: it has failed */
+}
+
+static void test_any_allocation_may_fail(void **state)
+{
+    unsigned nth = 0;
+    unsigned left = 0;
+    (void)state;
+
+    while (left == 0) {
+        struct client unlucky;
+        struct client other;
+        nth++;
+        server_start(credentials_psk());
+        client_open(&unlucky, &(struct client_wish){.address = "127.0.0.1:40001"});
+        left = shake_without_memory(&unlucky, nth);
+        client_close(&unlucky);
+        client_open(&other, &(struct client_wish){.address = "127.0.0.1:40002"});
+        client_must_talk(&other, "hello");
+        client_close(&other);
+        server_stop();
+    }
+    print_message("allocations: %u\n", nth - 1);
+    assert_true(nth > 50);
+}
+
 /* ---- seeded noise ---- */
 
 static uint64_t noise;
@@ -360,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_plain_coap_is_dropped),
         cmocka_unit_test(test_a_multicast_hello_is_dropped),
         cmocka_unit_test(test_records_of_nobody_are_dropped),
+        cmocka_unit_test(test_any_allocation_may_fail),
         cmocka_unit_test(test_noise_harms_nobody_else),
     };
     if (CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) != 1) {
