@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -18,6 +19,7 @@ void files_init(void)
     static const char pattern[] = "/tmp/criproxy-tls-XXXXXX";
 
     memcpy(folder, pattern, sizeof pattern);
+    (void)umask(077); /* as keys should be */
     assert_non_null(mkdtemp(folder));
 }
 
