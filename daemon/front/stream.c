@@ -94,9 +94,9 @@ static void send_bytes(struct stream *stream, struct bytes frame)
 static void send_signal(struct stream *stream, uint8_t code, struct bytes token, uint16_t option,
                         const uint32_t *value, const char *words)
 {
-    uint8_t buffer[128 + 8];
+    struct engine *engine = stream->engine;
     struct message_writer writer;
-    frame_writer_init(&writer, buffer, sizeof(buffer), token);
+    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, token);
     if (value != NULL) {
         message_writer_option_uint(&writer, option, *value);
     } else if (option != 0) {

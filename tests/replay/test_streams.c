@@ -16,14 +16,19 @@
 
 static struct replay replay;
 
-static int setup(void **state)
+static void start(const char *const *settings)
 {
     struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
-    replay_start(&replay, NULL);
+    replay_start(&replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
     options.kind = CONN_WS;
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+}
+
+static int setup(void **state)
+{
+    start(NULL);
     *state = &replay;
     return 0;
 }
@@ -154,6 +159,26 @@ static void test_ping_and_pong(void **state)
     fake_stream_expect(stream, "01 e3 42");
     fake_stream_send(stream, "11 e2 43 20");
     fake_stream_expect(stream, "11 e3 43 20");
+}
+
+/* TCP-9: also one as long as the configuration lets it be (RFC 8974). */
+static void test_pong_echoes_a_long_token(void **state)
+{
+    static const char *const settings[] = {"proxy.max-token-bytes=300", NULL};
+    char hex[2 * 300 + 16];
+    size_t len = (size_t)snprintf(hex, sizeof(hex), "0e e2 001f "); /* 269 + 31 */
+    start(settings);
+    *state = &replay;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, "80 e1 23 010000 20 22 012c");
+    fake_stream_send(stream, "00 e1");
+    for (unsigned i = 0; i < 300; i++, len += 2) {
+        snprintf(hex + len, sizeof(hex) - len, "%02x", i & 255);
+    }
+    fake_stream_send(stream, hex);
+    hex[4] = '3'; /* e2 becomes e3 */
+    fake_stream_expect(stream, hex);
+    teardown(state);
 }
 
 /* TCP-10, TCP-15, TCP-16: stray Pong, unknown signal, Empty message. */
@@ -319,6 +344,7 @@ int main(void)
         TEST(test_unknown_critical_csm_option),
         TEST(test_unknown_elective_csm_option),
         TEST(test_ping_and_pong),
+        cmocka_unit_test(test_pong_echoes_a_long_token),
         TEST(test_what_is_ignored),
         TEST(test_declared_length_of_4_gib),
         TEST(test_malformed_frames_are_aborted),
