@@ -3,15 +3,22 @@
 
 void mid_space_init(struct mid_space *space, uint16_t start)
 {
-    *space = (struct mid_space){.next = start};
+    *space = (struct mid_space){.start = start, .next = start, .is_first_lap = true};
 }
 
 bool mid_space_take(struct mid_space *space, uint64_t now_ms, uint32_t lifetime_ms,
                     uint16_t *ret_mid)
 {
     unsigned block = space->next >> MID_BLOCK_BITS;
+    if (space->is_first_lap && space->has_left && space->next == space->start) {
+        space->is_first_lap = false; /* once round: from here on ids come back */
+        space->entered = false;
+    }
+    /* The part of the first block before the start is still unused. */
+    bool is_unused = space->is_first_lap && space->has_left &&
+                     block == (unsigned)space->start >> MID_BLOCK_BITS;
     /* Rounded so that a second's fraction never shortens a lifetime. */
-    if (!space->entered && space->free_at_s[block] > now_ms / 1000) {
+    if (!space->entered && !is_unused && space->free_at_s[block] > now_ms / 1000) {
         return false;
     }
     space->entered = true;
@@ -19,6 +26,7 @@ bool mid_space_take(struct mid_space *space, uint64_t now_ms, uint32_t lifetime_
     if (space->next >> MID_BLOCK_BITS != block) {
         space->free_at_s[block] = (uint32_t)((now_ms + lifetime_ms) / 1000 + 1);
         space->entered = false;
+        space->has_left = true;
     }
     return true;
 }
