@@ -297,6 +297,35 @@ def test_tls_without_alpn_is_closed(proxy, certificate):
     assert proxy.wait_for_line(r"stream_handshake_failed .*reason=alpn_missing")
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_sessions_are_resumed(proxy, certificate, version):
+    """SEC-15: with a ticket, also beside pre-shared keys, and the connection serves."""
+    context = client_context(certificate[0])
+    context.minimum_version = context.maximum_version = version
+    with Stream(address(proxy, "coaps+tcp"), context) as client:
+        client.open()
+        session = client.sock.session
+    sock = context.wrap_socket(
+        socket.create_connection(address(proxy, "coaps+tcp"), PATIENCE_S),
+        server_hostname="proxy.example", session=session)
+    with sock:
+        assert sock.session_reused
+        sock.sendall(frame(CSM))
+        assert sock.recv(1)
+
+
+@pytest.mark.parametrize("identity, reason", [
+    ("sensor-1", "psk_wrong_key"), ("sensor-2", "psk_unknown_identity")])
+def test_wrong_keys(proxy, identity, reason):
+    """SEC-13: reasons of their own in the log, the same alert for the client."""
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", "%s:%d" % address(proxy, "coaps+tcp"), "-alpn",
+         "coap", "-tls1_2", "-cipher", "PSK", "-psk_identity", identity, "-psk", "00"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert "alert bad record mac" in done.stderr
+    assert proxy.wait_for_line(r"stream_handshake_failed .*reason=" + reason)
+
+
 def test_garbage_where_tls_is_expected(proxy):
     """SEC-13: a reason of its own in the log."""
     with socket.create_connection(address(proxy, "coaps+tcp"), PATIENCE_S) as sock:
