@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+_Static_assert(CRI_OPTION_VALUE_MAX >= CRI__IP_TEXT_MAX, "an address fits where a name does");
+
 enum stage { STAGE_HOST, STAGE_PORT, STAGE_PATH, STAGE_QUERY, STAGE_END };
 
 static bool is_coap_scheme(const struct cri *cri)
@@ -123,10 +125,7 @@ static enum cri_error set_host(struct cri_options *options, const struct cri *cr
         *ret_rule = "zone-id is not the destination's";
         return CRI_ERR_ZONE;
     }
-    char text[CRI__IP_TEXT_MAX];
-    size_t len = cri__ip_format(cri->ip, text);
-    memcpy(options->host, text, len);
-    options->host_len = (uint16_t)len;
+    options->host_len = (uint16_t)cri__ip_format(cri->ip, (char *)options->host);
     options->has_host = true;
     return CRI_OK;
 }

@@ -118,6 +118,17 @@ bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
     return true;
 }
 
+bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text)
+{
+    struct cri_item item;
+
+    if (!next_long(iter, &item)) {
+        return false;
+    }
+    *ret_text = item.text;
+    return true;
+}
+
 void cri_piece_init(struct cri_iter *iter, const struct cri_item *item)
 {
     iter->rest = item->pieces;

@@ -348,19 +348,14 @@ bool cri__is_nfc(struct cri_slice text);
  */
 extern const struct cri cri__unset;
 
+/* cri__next_text() where the head has more than one byte. */
+bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text);
+
 /* The text of the next item, where none is a text-pet-sequence; false at the end. */
 static inline bool cri__next_text(struct cri_iter *iter, struct cri_slice *ret_text)
 {
-    struct cri_item item;
-
-    if (cri__take_short(&iter->rest, CRI__EMPTY_TEXT, ret_text)) {
-        return true;
-    }
-    if (iter->rest.len == 0 || !cri_iter_next(iter, &item)) {
-        return false;
-    }
-    *ret_text = item.text;
-    return true;
+    return cri__take_short(&iter->rest, CRI__EMPTY_TEXT, ret_text) ||
+           (iter->rest.len > 0 && cri__next_long_text(iter, ret_text));
 }
 
 /* Length of the head at data and its argument; 0 when it does not fit into len bytes. */
