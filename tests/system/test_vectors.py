@@ -43,6 +43,22 @@ ANSWERED_HERE = {
 }
 
 
+@pytest.fixture(scope="module")
+def kept_clients():
+    clients = []
+    yield clients
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def plain_client(plain_proxy, kept_clients):
+    """A client on a port that no other test of this file has had: all vectors have
+    message id 1, and a second one from the same port would be a repeat (MSG-15, MSG-16)."""
+    kept_clients.append(plain_proxy.client())
+    return kept_clients[-1]
+
+
 @pytest.mark.parametrize("vector", ANSWERED_HERE)
 def test_vector_answered_by_the_proxy(plain_client, vector):
     """Appendix B, V6, V13-V18, V21-V31, V33, V35-V39 (PXO-4..PXO-21, ERR-1, ERR-2, MSG-38)."""
