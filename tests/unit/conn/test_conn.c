@@ -74,7 +74,7 @@ static void test_one_byte_at_a_time(void **state)
     start();
     int client = one_client();
     for (size_t i = 0; i < 9; i++) {
-        client_send(&owner, client, "abcdefghi" + i, 1);
+        client_send(&owner, client, &"abcdefghi"[i], 1);
         owner_run_for(&owner, 3);
     }
     owner_wait_received(&owner, 0, 8);

@@ -99,7 +99,7 @@ static void test_one_byte_at_a_time(void **state)
     start();
     int client = client_connect(&owner);
     for (size_t i = 0; i < strlen(REQUEST); i++) {
-        client_send(&owner, client, REQUEST + i, 1);
+        client_send(&owner, client, &REQUEST[i], 1);
     }
     client_expect(&owner, client, ANSWER);
     for (size_t i = 0; i < sizeof frame; i++) {
@@ -200,7 +200,6 @@ static void test_broken_frames_are_refused(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         start();
         int client = upgraded();
-        print_message("%s\n", rows[i].frames);
         send_hex(client, rows[i].frames);
         expect_closed(client, rows[i].close, "WebSocket error");
         owner_close(&owner);
