@@ -8,7 +8,6 @@ import ssl
 import struct
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -198,9 +197,12 @@ def test_unknown_critical_option_of_a_csm(stream):
 
 def test_release_is_honoured(stream):
     """TCP-11: what was asked before is answered, then the end."""
-    with Origin(handler=lambda _: time.sleep(0.2) or Message(code=code(2, 5))) as origin:
+    slow = threading.Event()
+    with Origin(handler=lambda _: slow.wait(PATIENCE_S) and Message(code=code(2, 5))) as origin:
         stream.open()
         stream.send(frame(GET, b"t", options_of(origin)) + frame(RELEASE))
+        origin.wait_for(1)
+        slow.set()
         assert stream.receive().token == b"t"
         stream.expect_end()
 
@@ -221,10 +223,7 @@ def test_closing_takes_requests_back(proxy):
         with Stream(address(proxy, "coap+tcp")) as client:
             client.open()
             client.send_message(GET, b"t", options_of(origin))
-            deadline = time.monotonic() + PATIENCE_S
-            while not origin.requests and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert origin.requests
+            origin.wait_for(1)
     proxy.assert_alive()
 
 
@@ -239,9 +238,7 @@ def test_stop_says_release(certificate, scheme):
         idle.open()
         client.open()
         client.send_message(GET, b"t", options_of(origin))
-        deadline = time.monotonic() + PATIENCE_S
-        while not origin.requests and time.monotonic() < deadline:
-            time.sleep(0.01)
+        origin.wait_for(1)
         proxy.process.terminate()
         client.expect(RELEASE)
         idle.expect(RELEASE)
