@@ -15,8 +15,8 @@ bool mid_space_take(struct mid_space *space, uint64_t now_ms, uint32_t lifetime_
         space->entered = false;
     }
     /* The part of the first block before the start is still unused. */
-    bool is_unused = space->is_first_lap && space->has_left &&
-                     block == (unsigned)space->start >> MID_BLOCK_BITS;
+    bool is_unused =
+        space->is_first_lap && space->has_left && block == (unsigned)space->start >> MID_BLOCK_BITS;
     /* Rounded so that a second's fraction never shortens a lifetime. */
     if (!space->entered && !is_unused && space->free_at_s[block] > now_ms / 1000) {
         return false;

@@ -137,8 +137,10 @@ static void test_port_of_a_request_over_a_session(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_message_layer_over_a_session),         TEST(test_separate_answer_over_a_session),
-        TEST(test_clear_and_secure_do_not_mix),          TEST(test_new_session_starts_anew),
+        TEST(test_message_layer_over_a_session),
+        TEST(test_separate_answer_over_a_session),
+        TEST(test_clear_and_secure_do_not_mix),
+        TEST(test_new_session_starts_anew),
         TEST(test_replaced_session_takes_nothing_along),
         TEST(test_port_of_a_request_over_a_session),
     };
