@@ -18,6 +18,8 @@ struct stream;
 struct peer {
     struct exchange *exchanges; /* list of those in flight */
     uint32_t in_flight;         /* how many */
+    uint32_t spent;             /* of limits.client-burst, in thousandths of a request */
+    uint32_t spent_at_ms;       /* when that was so; wraps */
 };
 
 enum leg_kind {

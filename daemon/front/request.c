@@ -198,14 +198,37 @@ static void proxy_request(struct engine *engine, struct request *request)
     forward_start(engine, exchange);
 }
 
+/*
+ * A token bucket: limits.client-burst requests at once, limits.client-rate a second
+ * after that. Time that wraps or stands still only ever costs the client.
+ */
+static bool is_too_fast(const struct engine *engine, struct peer *peer)
+{
+    uint32_t rate = engine->config->limits_client_rate;
+    uint64_t burst = (uint64_t)engine->config->limits_client_burst * 1000;
+    if (rate == 0) {
+        return false;
+    }
+    uint32_t now_ms = (uint32_t)engine_now_ms(engine);
+    uint64_t regained = (uint64_t)(now_ms - peer->spent_at_ms) * rate;
+    uint64_t spent = regained < peer->spent ? peer->spent - regained : 0;
+    peer->spent_at_ms = now_ms;
+    bool is_over = spent + 1000 > burst;
+    peer->spent = (uint32_t)(is_over ? spent : spent + 1000);
+    return is_over;
+}
+
 /* Too much of something? The limits come before anything is looked at closely. */
-static enum reason admit(const struct engine *engine, const struct leg *leg)
+static enum reason admit(const struct engine *engine, struct leg *leg)
 {
     if (engine->is_draining) {
         return REASON_shutting_down;
     }
     if (leg->peer->in_flight >= engine->config->limits_exchanges_per_client) {
         return REASON_client_busy;
+    }
+    if (is_too_fast(engine, leg->peer)) {
+        return REASON_client_busy; /* RFC 8516 */
     }
     return REASON_none;
 }

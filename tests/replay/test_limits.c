@@ -20,6 +20,40 @@ static void stop(struct replay *replay)
     replay_stop(replay);
 }
 
+/* RATE-1, RATE-2: a client that is too fast gets 4.29 with Max-Age; others do not. */
+static void test_client_that_is_too_fast(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    char head[32];
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.client-rate=2", "limits.client-burst=3", NULL});
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    for (unsigned i = 1; i <= 4; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x a%u", i, i);
+        replay_ask(&replay, words(head, CRI));
+        if (i <= 3) {
+            fake_peer_expect(replay.origin, UPSTREAM, &request);
+            fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+            snprintf(head, sizeof(head), "61 45 %04x a%u", i, i);
+            fake_peer_expect(replay.client, head, NULL);
+        }
+    }
+    fake_peer_expect(replay.client, "61 9d 0004 a4 d1 01 01 ff ...", NULL); /* Max-Age 1 */
+    fake_peer_send(other, PROXY, words("41 01 0001 b1", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(other, "61 45 0001 b1", NULL);
+    fake_net_run(500); /* one request's worth */
+    replay_ask(&replay, words("41 01 0005 a5", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0005 a5", NULL);
+    replay_ask(&replay, words("41 01 0006 a6", CRI));
+    fake_peer_expect(replay.client, "61 9d 0006 a6 ...", NULL);
+    stop(&replay);
+}
+
 /* MSG-31: the queue towards an origin server, its cap and its deadline. */
 static void test_origin_queue(void **state)
 {
@@ -223,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_unacknowledged_answers_make_room),
         TEST(test_refusals_do_not_fill_the_store_of_unsafe_requests),
+        TEST(test_client_that_is_too_fast),
         TEST(test_origin_queue),
         TEST(test_too_many_origins),
         TEST(test_answer_that_does_not_fit_the_client),
