@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+/* Initial byte of a text whose length is in the byte behind it. */
+#define TEXT_LEN_IN_BYTE 0x78
+
 const struct cri cri__unset = {.discard = 0};
 
 bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b)
@@ -120,8 +123,16 @@ bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
 
 bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text)
 {
+    struct cri_slice *rest = &iter->rest;
     struct cri_item item;
 
+    /* Texts of 24 to 255 bytes, which are the most that an option takes. */
+    if (rest->len >= 2 && rest->data[0] == TEXT_LEN_IN_BYTE && rest->data[1] <= rest->len - 2) {
+        *ret_text = cri__slice(rest->data + 2, rest->data[1]);
+        rest->data += 2 + ret_text->len;
+        rest->len -= 2 + ret_text->len;
+        return true;
+    }
     if (!next_long(iter, &item)) {
         return false;
     }
