@@ -99,7 +99,9 @@ static void test_loss_of_20_percent_each_way_loses_nothing_that_can_be_saved(voi
     assert_in_range(downstream_lost, 0, 80);
     assert_true(load.answered + busy + upstream_lost + downstream_lost >= load.request_count);
     assert_true(busy <= load.request_count / 100);
-    assert_int_equal(busy, replay_ended(&replay, REASON_origin_busy));
+    /* Where none of the copies of a 5.03 were acknowledged, that is the reason counted. */
+    uint64_t told = replay_ended(&replay, REASON_origin_busy);
+    assert_in_range(busy, told, told + replay_ended(&replay, REASON_client_unreachable));
     assert_int_equal(load.resets, 0);
     stop();
 }
