@@ -116,6 +116,7 @@ static int on_passphrase(char *buffer, int capacity, int writing, void *context)
  * mandatory for CoAP and no reason to lower the level for everything (SEC-6).
  * The parameters are OpenSSL's. NOLINTNEXTLINE(readability-function-size)
  */
+/* OpenSSL's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
 static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operation, int bits,
                             int nid, void *other, void *extra)
 {
