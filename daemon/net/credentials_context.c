@@ -114,7 +114,6 @@ static int on_passphrase(char *buffer, int capacity, int writing, void *context)
 /*
  * OpenSSL counts a tag of 8 bytes as 64 bits of strength. These suites are
  * mandatory for CoAP and no reason to lower the level for everything (SEC-6).
- * The parameters are OpenSSL's. NOLINTNEXTLINE(readability-function-size)
  */
 /* OpenSSL's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
 static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operation, int bits,
