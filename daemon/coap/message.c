@@ -141,6 +141,19 @@ bool option_iter_next(struct option_iter *iter, struct option *ret_option)
     return true;
 }
 
+bool message_has_option(const struct message *message, uint16_t number)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option) && option.number <= number) {
+        if (option.number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t option_uint(struct bytes value)
 {
     uint32_t result = 0;

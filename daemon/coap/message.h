@@ -106,6 +106,9 @@ static inline void option_iter_init(struct option_iter *iter, struct bytes optio
 /** Next option in ascending order of numbers; false at the end. */
 bool option_iter_next(struct option_iter *iter, struct option *ret_option);
 
+/** Whether a decoded message has an option of that number. */
+bool message_has_option(const struct message *message, uint16_t number);
+
 /* An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
 uint32_t option_uint(struct bytes value);
 

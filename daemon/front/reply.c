@@ -42,7 +42,7 @@ static struct bytes encode(uint8_t *buffer, size_t capacity, enum message_type t
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
 
-static struct reply reply_of(enum reason reason, const char *text)
+struct reply reply_of(enum reason reason, const char *text)
 {
     const struct reason_row *row = reason_row(reason);
     const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;

@@ -16,6 +16,9 @@ struct reply {
     uint32_t max_age_s; /* added where not 0; only without options */
 };
 
+/** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
+struct reply reply_of(enum reason reason, const char *text);
+
 /** The options of an answer, for any framing. */
 void reply_write_options(struct message_writer *writer, const struct reply *reply);
 

@@ -162,19 +162,6 @@ static void on_csm(struct stream *stream, const struct message *message)
     }
 }
 
-static bool has_option(const struct message *message, uint16_t number)
-{
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void on_signal(struct stream *stream, const struct message *message)
 {
     switch (message->code) {
@@ -184,7 +171,7 @@ static void on_signal(struct stream *stream, const struct message *message)
     case CODE_PING:
         /* Custody may be confirmed at once: what came before has been taken over. */
         send_signal(stream, CODE_PONG, message->token,
-                    has_option(message, PING_CUSTODY) ? PING_CUSTODY : 0, NULL, "");
+                    message_has_option(message, PING_CUSTODY) ? PING_CUSTODY : 0, NULL, "");
         break;
     case CODE_RELEASE:
         stream->state = STREAM_RELEASED;
@@ -362,12 +349,7 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
     struct bytes frame = encode(stream, leg, reply);
     if (frame.len == 0 || frame.len > stream->peer_max) {
         /* Words of our own that do not fit the peer's Max-Message-Size (TCP-4). */
-        const struct reason_row *row = reason_row(REASON_response_too_large);
-        struct reply too_large = {
-            .code = row->code,
-            .payload = {(const uint8_t *)row->diagnostic, strlen(row->diagnostic)},
-            .max_age_s = row->max_age_s,
-        };
+        struct reply too_large = reply_of(REASON_response_too_large, NULL);
         frame = encode(stream, leg, &too_large);
     }
     if (frame.len > 0) {

@@ -70,25 +70,12 @@ static bool has_bad_option(const struct message *message)
     return false;
 }
 
-static bool has_option(const struct message *message, uint16_t number)
-{
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option) && option.number <= number) {
-        if (option.number == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Codes that may go to the client (MSG-40, MSG-41). */
 static bool is_good_code(const struct message *message)
 {
     unsigned class = CODE_CLASS(message->code);
     if (message->code == CODE(2, 31)) {
-        return has_option(message, OPTION_block1);
+        return message_has_option(message, OPTION_block1);
     }
     return class == 2 || class == 4 || class == 5;
 }
