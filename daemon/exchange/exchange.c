@@ -5,6 +5,7 @@
  */
 #include "exchange/exchange.h"
 
+#include "exchange/internal.h"
 #include "front/reply.h"
 #include "front/stream.h"
 #include "ops/trace.h"
@@ -64,7 +65,9 @@ void exchange_leave_all(struct engine *engine, struct peer *peer)
 void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
 {
     const struct leg *leg = &exchange->leg;
-    metric_add(&engine->metrics.ended[exchange->reason], 1);
+    if (leg->kind != LEG_INTERNAL) {
+        metric_add(&engine->metrics.ended[exchange->reason], 1);
+    }
     if (leg->kind == LEG_DATAGRAM) {
         reply_remember(engine, leg, answer);
     }
@@ -83,12 +86,30 @@ void exchange_finish(struct engine *engine, struct exchange *exchange, struct by
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 
+/* What the proxy has asked for itself: to whom it did, who may want more of it. */
+static void answer_owner(struct engine *engine, struct exchange *exchange, enum reason reason,
+                         const struct reply *reply)
+{
+    const struct leg *leg = &exchange->leg;
+    bool stays = leg->handler->on_answer(engine, leg->owner, exchange, reason, reply);
+    if (stays && reason == REASON_answered) {
+        forward_keep(engine, exchange);
+    } else {
+        internal_cancel(engine, exchange);
+    }
+}
+
 void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
                   const char *text)
 {
     uint8_t code = reason_row(reason)->code;
     if (code == 0) {
         exchange_drop(engine, exchange, reason);
+        return;
+    }
+    if (exchange->leg.kind == LEG_INTERNAL) {
+        struct reply reply = reply_of(reason, text);
+        answer_owner(engine, exchange, reason, &reply);
         return;
     }
     forward_release(engine, exchange);
@@ -101,13 +122,19 @@ void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason
 {
     forward_release(engine, exchange);
     exchange->reason = reason;
-    trace_ended(engine, exchange, reason, 0);
+    if (exchange->leg.kind != LEG_INTERNAL) {
+        trace_ended(engine, exchange, reason, 0);
+    }
     reply_nothing(engine, exchange);
 }
 
 void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
                      const struct reply *reply)
 {
+    if (exchange->leg.kind == LEG_INTERNAL) {
+        answer_owner(engine, exchange, reason, reply);
+        return;
+    }
     if (!reply_fits(engine, &exchange->leg, reply)) {
         exchange_end(engine, exchange, REASON_response_too_large, NULL); /* ERR-17 */
         return;

@@ -49,7 +49,6 @@ struct exchange {
     uint64_t sent_ms; /* first transmission of the datagram that is out */
     uint32_t retransmit_ms;
     uint8_t retransmit_count;
-    uint8_t hop_limit;
     uint16_t not_local; /* as in struct request_options */
 
     struct target target; /* its segments are in memory */

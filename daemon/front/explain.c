@@ -70,9 +70,9 @@ static bool print_way(const struct config *config, const struct target *target,
 {
     char text[4096];
     uint8_t upstream[4096];
-    uint8_t hop_limit = config->proxy_hop_limit ? 16 : 0;
+    struct additions additions = {.hop_limit = config->proxy_hop_limit ? 16 : 0};
     size_t len =
-        encode_request(target, hop_limit, request, (struct bytes){0}, upstream, sizeof(upstream));
+        encode_request(target, &additions, request, (struct bytes){0}, upstream, sizeof(upstream));
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
     fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
     fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));

@@ -11,6 +11,7 @@
 struct client;
 struct dtls_session;
 struct exchange;
+struct internal_handler;
 struct listener;
 struct stream;
 
@@ -26,6 +27,7 @@ enum leg_kind {
     LEG_DATAGRAM, /* message layer: client, listener, message id */
     LEG_STREAM,   /* reliable transport (RFC 8323): stream */
     LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
+    LEG_INTERNAL, /* no client: a part of the proxy has asked (exchange/internal.h) */
 };
 
 struct leg {
@@ -35,6 +37,8 @@ struct leg {
     struct client *client;
     struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
     struct stream *stream;
+    const struct internal_handler *handler; /* of a leg of kind LEG_INTERNAL, */
+    void *owner;                            /* and who has asked */
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
     struct bytes token;   /* in the message at first, in the exchange's memory later */
     uint32_t scheme;      /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */

@@ -6,6 +6,7 @@
 #include "front/request.h"
 
 #include "coap/option.h"
+#include "exchange/make.h"
 #include "front/local.h"
 #include "front/reply.h"
 #include "front/scan.h"
@@ -51,50 +52,6 @@ static enum reason take_hop(const struct engine *engine, struct request *request
     return request->hop_limit == 0 ? REASON_hop_limit_reached : REASON_none;
 }
 
-/* Copy what has to outlive the datagram: the token and the target's segments. */
-static bool keep(struct exchange *exchange, const struct request *request)
-{
-    const struct target *target = &request->target;
-    size_t token_len = request->leg->token.len;
-    uint8_t *token = exchange_alloc(exchange, token_len);
-    uint8_t *path = exchange_alloc(exchange, target->path.len);
-    uint8_t *query = exchange_alloc(exchange, target->query.len);
-    if (token == NULL || path == NULL || query == NULL) {
-        return false;
-    }
-    if (token_len > 0) {
-        memcpy(token, request->leg->token.data, token_len);
-    }
-    if (target->path.len > 0) {
-        memcpy(path, target->path.packed, target->path.len);
-    }
-    if (target->query.len > 0) {
-        memcpy(query, target->query.packed, target->query.len);
-    }
-    exchange->leg = *request->leg;
-    exchange->leg.token = (struct bytes){token, token_len};
-    exchange->target = *target;
-    exchange->target.path.packed = path;
-    exchange->target.query.packed = query;
-    exchange->hop_limit = request->hop_limit;
-    exchange->not_local = request->options.not_local;
-    return true;
-}
-
-/* Bytes that an exchange for this request needs: token, target, datagram. */
-static size_t memory_needed(const struct request *request)
-{
-    const struct target *target = &request->target;
-    size_t packed = target->path.len + target->query.len;
-    /* Each option takes at most 3 bytes of head, one of which a segment has already. */
-    size_t options =
-        packed + 2 * (size_t)(target->path.count + target->query.count) + target->name_len + 8;
-    size_t message =
-        4 + EXCHANGE_TOKEN_LEN + request->message->options.len + request->message->payload.len + 1;
-    /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
-    return request->leg->token.len + packed + options + message + 64;
-}
-
 static uint64_t token_key(const struct engine *engine, const struct peer *peer, struct bytes token)
 {
     uint64_t who = (uint64_t)(uintptr_t)peer;
@@ -136,8 +93,6 @@ static void begin(struct engine *engine, struct exchange *exchange)
         exchange_drop(engine, older, REASON_client_replaced); /* MSG-26 */
     }
     exchange_join(exchange, leg->peer);
-    exchange->started_ms = now_ms;
-    exchange->deadline_ms = now_ms + engine->config->proxy_request_timeout;
     hash_map_add(&engine->exchanges.tokens, &exchange->by_token, key);
     if (leg->kind == LEG_DATAGRAM) {
         hash_map_add(&engine->exchanges.map, &exchange->by_request,
@@ -148,20 +103,6 @@ static void begin(struct engine *engine, struct exchange *exchange)
                   on_ack_due);
     }
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
-}
-
-/*
- * A new exchange. Answers that clients leave unacknowledged hold a slot for 93 s: the
- * oldest of them, sent before, makes room when all slots are in use.
- */
-static struct exchange *new_exchange(struct engine *engine, size_t needed)
-{
-    struct exchange_table *table = &engine->exchanges;
-    if (exchange_table_is_full(table) && table->delivering != NULL) {
-        metric_add(&engine->metrics.deliveries_cut, 1);
-        exchange_drop(engine, table->delivering, REASON_client_unreachable);
-    }
-    return exchange_new(table, needed);
 }
 
 static void proxy_request(struct engine *engine, struct request *request)
@@ -175,22 +116,16 @@ static void proxy_request(struct engine *engine, struct request *request)
         refuse(engine, request, &problem);
         return;
     }
-    size_t needed = memory_needed(request);
-    if (needed > engine->exchanges.large_bytes) {
-        problem.reason = REASON_request_too_large;
-        refuse(engine, request, &problem);
-        return;
-    }
-    struct exchange *exchange = new_exchange(engine, needed);
-    if (exchange == NULL) {
-        problem.reason = REASON_proxy_busy;
-        refuse(engine, request, &problem);
-        return;
-    }
-    exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, request) || !forward_encode(engine, exchange, request->message)) {
-        exchange_free(&engine->exchanges, exchange);
-        problem.reason = REASON_request_too_large;
+    const struct exchange_recipe recipe = {
+        .leg = request->leg,
+        .target = &request->target,
+        .message = request->message,
+        .additions = {.hop_limit = request->hop_limit},
+        .not_local = request->options.not_local,
+    };
+    struct exchange *exchange;
+    problem.reason = exchange_make(engine, &recipe, &exchange);
+    if (problem.reason != REASON_none) {
         refuse(engine, request, &problem);
         return;
     }

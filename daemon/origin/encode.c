@@ -10,8 +10,8 @@
 struct merge {
     struct message_writer writer;
     const struct target *target;
-    uint8_t hop_limit; /* 0: none */
-    uint16_t done;     /* own options up to this number have been written */
+    const struct additions *additions;
+    size_t next; /* row of own_options to be written next */
 };
 
 static void write_segments(struct message_writer *writer, uint16_t number,
@@ -24,33 +24,66 @@ static void write_segments(struct message_writer *writer, uint16_t number,
     }
 }
 
-/* Write our own options with numbers below @p limit. */
-static void write_own(struct merge *merge, uint32_t limit)
+static void write_host(struct merge *merge)
 {
-    struct message_writer *writer = &merge->writer;
-    const struct target *target = merge->target;
-    if (merge->done < OPTION_uri_host && OPTION_uri_host < limit) {
-        if (target->is_name) {
-            message_writer_option(writer, OPTION_uri_host,
-                                  (struct bytes){target->name, target->name_len});
-        }
-        merge->done = OPTION_uri_host;
+    if (merge->target->is_name) {
+        message_writer_option(&merge->writer, OPTION_uri_host,
+                              (struct bytes){merge->target->name, merge->target->name_len});
     }
     /* No Uri-Port: the request goes to that very port (C2O-9). */
-    if (merge->done < OPTION_uri_path && OPTION_uri_path < limit) {
-        write_segments(writer, OPTION_uri_path, &target->path);
-        merge->done = OPTION_uri_path;
+}
+
+static void write_etags(struct merge *merge)
+{
+    for (size_t i = 0; i < merge->additions->etag_count; i++) {
+        message_writer_option(&merge->writer, OPTION_etag, merge->additions->etags[i]);
     }
-    if (merge->done < OPTION_uri_query && OPTION_uri_query < limit) {
-        write_segments(writer, OPTION_uri_query, &target->query);
-        merge->done = OPTION_uri_query;
+}
+
+static void write_observe(struct merge *merge)
+{
+    if (merge->additions->has_observe) {
+        message_writer_option_uint(&merge->writer, OPTION_observe, merge->additions->observe);
     }
-    /* Ours before a malformed one of the client: the next hop takes the first (RFC 7252 5.4.5). */
-    if (merge->done < OPTION_hop_limit && OPTION_hop_limit <= limit) {
-        if (merge->hop_limit > 0) {
-            message_writer_option_uint(writer, OPTION_hop_limit, merge->hop_limit);
-        }
-        merge->done = OPTION_hop_limit;
+}
+
+static void write_path(struct merge *merge)
+{
+    write_segments(&merge->writer, OPTION_uri_path, &merge->target->path);
+}
+
+static void write_query(struct merge *merge)
+{
+    write_segments(&merge->writer, OPTION_uri_query, &merge->target->query);
+}
+
+static void write_hop_limit(struct merge *merge)
+{
+    if (merge->additions->hop_limit > 0) {
+        message_writer_option_uint(&merge->writer, OPTION_hop_limit, merge->additions->hop_limit);
+    }
+}
+
+/* In ascending order of their numbers. */
+static const struct {
+    uint16_t number;
+    void (*write)(struct merge *merge);
+} own_options[] = {
+    {OPTION_uri_host, write_host},   {OPTION_etag, write_etags},
+    {OPTION_observe, write_observe}, {OPTION_uri_path, write_path},
+    {OPTION_uri_query, write_query}, {OPTION_hop_limit, write_hop_limit},
+};
+
+/*
+ * Write our own options up to number @p limit: ours before a malformed one of the client,
+ * as the next hop takes the first (RFC 7252 section 5.4.5).
+ */
+static void write_own(struct merge *merge, uint32_t limit)
+{
+    while (merge->next < sizeof(own_options) / sizeof(own_options[0]) &&
+           own_options[merge->next].number <= limit) {
+        own_options[merge->next].write(merge);
+        merge->next++;
     }
 }
 
@@ -70,12 +103,13 @@ static bool is_forwarded(const struct option *option, uint32_t last)
     return !option_is_unsafe(option->number) && !is_recognised;
 }
 
-size_t encode_request(const struct target *target, uint8_t hop_limit, const struct message *request,
-                      struct bytes token, uint8_t *buffer, size_t capacity)
+size_t encode_request(const struct target *target, const struct additions *additions,
+                      const struct message *request, struct bytes token, uint8_t *buffer,
+                      size_t capacity)
 {
     struct option_iter iter;
     struct option option;
-    struct merge merge = {.target = target, .hop_limit = hop_limit};
+    struct merge merge = {.target = target, .additions = additions};
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
     option_iter_init(&iter, request->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {

@@ -5,16 +5,25 @@
 
 #include "front/target.h"
 
+/* Options that the proxy adds of its own. */
+struct additions {
+    uint8_t hop_limit; /* 0: no Hop-Limit */
+    bool has_observe;
+    uint32_t observe;
+    const struct bytes *etags; /* of representations to be validated */
+    size_t etag_count;
+};
+
 /**
  * Encode a confirmable request straight to the origin server (draft section 8.1.1
  * with the origin server's own address as destination): its message id is 0, for
  * the caller to fill in.
  *
- * @param hop_limit value of Hop-Limit; 0: leave it out.
  * @param request   the client's request, whose options have been scanned.
  * @return bytes written; 0 where it does not fit.
  */
-size_t encode_request(const struct target *target, uint8_t hop_limit, const struct message *request,
-                      struct bytes token, uint8_t *buffer, size_t capacity);
+size_t encode_request(const struct target *target, const struct additions *additions,
+                      const struct message *request, struct bytes token, uint8_t *buffer,
+                      size_t capacity);
 
 #endif

@@ -2,11 +2,10 @@
 #include "origin/forward.h"
 
 #include "front/local.h"
-#include "origin/encode.h"
 #include "state.h"
 
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
-                    const struct message *request)
+                    const struct message *request, const struct additions *additions)
 {
     size_t capacity = exchange->memory_capacity - exchange->memory_used;
     if (capacity > engine->config->limits_datagram_bytes) {
@@ -15,8 +14,8 @@ bool forward_encode(const struct engine *engine, struct exchange *exchange,
     /* CON whatever the client used, so that a lossy hop is repaired where it is (MSG-37). */
     exchange->datagram = exchange->memory + exchange->memory_used;
     exchange->datagram_len = (uint32_t)encode_request(
-        &exchange->target, exchange->hop_limit, request,
-        (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN}, exchange->datagram, capacity);
+        &exchange->target, additions, request, (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN},
+        exchange->datagram, capacity);
     return exchange->datagram_len > 0 && exchange_alloc(exchange, exchange->datagram_len) != NULL;
 }
 
@@ -241,6 +240,13 @@ void forward_acknowledged(struct engine *engine, struct exchange *exchange)
     forward_settle(engine, exchange, true);
     exchange->state = EXCHANGE_acknowledged;
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_timer);
+}
+
+void forward_keep(struct engine *engine, struct exchange *exchange)
+{
+    exchange->state = EXCHANGE_observing;
+    timer_cancel(&engine->wheel, &exchange->timer);
+    hash_map_remove(&exchange->by_message);
 }
 
 void forward_release(struct engine *engine, struct exchange *exchange)

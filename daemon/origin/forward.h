@@ -4,6 +4,7 @@
 #define CRIPROXY_FORWARD_H
 
 #include "exchange/exchange.h"
+#include "origin/encode.h"
 #include "origin/origin.h"
 
 /**
@@ -13,7 +14,7 @@
  * @return false where it does not fit.
  */
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
-                    const struct message *request);
+                    const struct message *request, const struct additions *additions);
 
 /** Start: the exchange has its target and its datagram. May end it at once. */
 void forward_start(struct engine *engine, struct exchange *exchange);
@@ -27,6 +28,9 @@ void forward_failed(struct engine *engine, struct exchange *exchange, enum reaso
 
 /** The origin acknowledged or answered: it counts no more in the window. */
 void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success);
+
+/** The exchange stays for further answers: nothing is out, no time runs (state observing). */
+void forward_keep(struct engine *engine, struct exchange *exchange);
 
 /** The origin has promised an answer: no more retransmissions. */
 void forward_acknowledged(struct engine *engine, struct exchange *exchange);

@@ -80,8 +80,8 @@ static bool is_good_code(const struct message *message)
     return class == 2 || class == 4 || class == 5;
 }
 
-static void on_response(struct engine *engine, struct exchange *exchange,
-                        const struct message *message, bool truncated)
+void receive_response(struct engine *engine, struct exchange *exchange,
+                      const struct message *message, bool truncated)
 {
     forward_settle(engine, exchange, true);
     if (truncated) {
@@ -113,7 +113,7 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
                                            by_token(port, remote, message->token) != exchange))) {
         metric_add(&engine->metrics.upstream_unmatched, 1);
     } else if (!is_empty) {
-        on_response(engine, exchange, message, datagram->truncated);
+        receive_response(engine, exchange, message, datagram->truncated);
     } else if (!is_ack) {
         exchange_end(engine, exchange, REASON_origin_reset, NULL);
     } else if (exchange->state == EXCHANGE_sent) {
@@ -137,7 +137,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
             dedup_add(&engine->dedup, DEDUP_SAFE, key, none, engine_now_ms(engine),
                       exchange->target.scheme->exchange_lifetime);
         }
-        on_response(engine, exchange, message, datagram->truncated);
+        receive_response(engine, exchange, message, datagram->truncated);
         return;
     }
     const struct origin *origin = origin_find(&engine->origins, remote);

@@ -108,12 +108,13 @@ static void check_options(const struct message *message, uint16_t number,
 static void check_request(const struct target *target, const struct message *request)
 {
     static const uint8_t token[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const struct additions additions = {.hop_limit = 16};
     uint8_t *buffer = malloc(DATAGRAM_MAX);
     struct message message;
     char text[2048];
     assert(buffer != NULL);
-    size_t len = encode_request(target, 16, request, (struct bytes){token, sizeof(token)}, buffer,
-                                DATAGRAM_MAX);
+    size_t len = encode_request(target, &additions, request, (struct bytes){token, sizeof(token)},
+                                buffer, DATAGRAM_MAX);
     if (len > 0) {
         assert(message_decode(buffer, len, &message) == MESSAGE_OK);
         assert(message.type == MESSAGE_CON && message.code == request->code);

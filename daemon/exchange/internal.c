@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exchange/internal.h"
+
+#include "origin/forward.h"
+#include "state.h"
+
+enum reason internal_start(struct engine *engine, const struct exchange_recipe *recipe,
+                           const struct internal_handler *handler, void *owner,
+                           struct exchange **ret_exchange)
+{
+    struct leg leg = {
+        .kind = LEG_INTERNAL,
+        .handler = handler,
+        .owner = owner,
+        .is_safe = recipe->leg->is_safe,
+    };
+    struct exchange_recipe own = *recipe;
+    own.leg = &leg;
+    struct exchange *exchange;
+    enum reason reason = exchange_make(engine, &own, &exchange);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    *ret_exchange = exchange;
+    metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
+    forward_start(engine, exchange);
+    return REASON_none;
+}
+
+void internal_cancel(struct engine *engine, struct exchange *exchange)
+{
+    exchange->leg.handler = NULL;
+    exchange_drop(engine, exchange, REASON_none);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests that the proxy sends for itself: to observe a resource, to move a body
+ * in blocks. They go the way of a client's request, and their answers come back to
+ * the part of the proxy that has asked.
+ */
+#ifndef CRIPROXY_INTERNAL_H
+#define CRIPROXY_INTERNAL_H
+
+#include "exchange/make.h"
+#include "exchange/reason.h"
+
+struct reply;
+
+/* What becomes of the answers. */
+struct internal_handler {
+    /*
+     * The answer has come (REASON_answered), or the request has failed; @p reply is then
+     * what a client would be told. Borrowed during the call.
+     *
+     * @return true to have the exchange stay for further answers under its token, in state
+     *         observing; only after an answer. Else it is over when the call returns:
+     *         forget it.
+     */
+    bool (*on_answer)(struct engine *engine, void *owner, struct exchange *exchange,
+                      enum reason reason, const struct reply *reply);
+};
+
+/**
+ * Send a request for @p owner.
+ *
+ * @param recipe       its leg says only whether the method is safe.
+ * @param ret_exchange set before anything is done with it; the handler may be called, and
+ *                     the exchange be over, before this returns.
+ * @return REASON_none, and the handler is called for the end unless internal_cancel() is; or
+ *         why it could not be begun, and it is not called.
+ */
+enum reason internal_start(struct engine *engine, const struct exchange_recipe *recipe,
+                           const struct internal_handler *handler, void *owner,
+                           struct exchange **ret_exchange);
+
+/** It is not wanted any more: let go of it without a call. */
+void internal_cancel(struct engine *engine, struct exchange *exchange);
+
+#endif
