@@ -45,6 +45,7 @@ static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe
         memcpy(query, target->query.packed, target->query.len);
     }
     exchange->leg = *recipe->leg;
+    (void)identity_acquire(exchange->leg.identity);
     exchange->leg.token = (struct bytes){token, token_len};
     exchange->target = *target;
     exchange->target.path.packed = path;

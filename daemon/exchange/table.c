@@ -35,6 +35,9 @@ int exchange_table_init(struct exchange_table *table, uint32_t capacity, uint32_
 
 void exchange_table_clear(struct exchange_table *table)
 {
+    for (uint32_t i = 0; i < table->used; i++) {
+        identity_release(table->slots[i].leg.identity);
+    }
     hash_map_clear(&table->map);
     hash_map_clear(&table->tokens);
     free(table->slots);
@@ -143,6 +146,8 @@ void exchange_free(struct exchange_table *table, struct exchange *exchange)
         leave_delivering(table, exchange);
     }
     give_memory_back(table, exchange);
+    identity_release(exchange->leg.identity);
+    exchange->leg.identity = NULL;
     exchange->state = EXCHANGE_free;
     exchange->memory = NULL;
     exchange->memory_capacity = 0;

@@ -6,6 +6,7 @@
 #define CRIPROXY_LEG_H
 
 #include "coap/message.h"
+#include "net/identity.h"
 #include "net/udp.h"
 
 struct client;
@@ -37,6 +38,7 @@ struct leg {
     struct client *client;
     struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
     struct stream *stream;
+    struct identity *identity; /* who it is besides; NULL: nobody. An exchange holds its own */
     const struct internal_handler *handler; /* of a leg of kind LEG_INTERNAL, */
     void *owner;                            /* and who has asked */
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */

@@ -193,6 +193,7 @@ static void on_request(struct stream *stream, const struct message *message)
         .kind = LEG_STREAM,
         .peer = &stream->peer,
         .stream = stream,
+        .identity = conn_identity(stream->conn),
         .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
         .scheme = scheme_of(stream),
     };

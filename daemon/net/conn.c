@@ -287,11 +287,9 @@ const struct address *conn_local(const struct conn *conn)
     return &conn->local;
 }
 
-const struct identity *conn_identity(const struct conn *conn)
+struct identity *conn_identity(const struct conn *conn)
 {
-    static const struct identity nobody;
-
-    return conn->tls != NULL ? conn_tls_identity(conn->tls) : &nobody;
+    return conn->tls != NULL ? conn_tls_identity(conn->tls) : NULL;
 }
 
 const char *conn_host(const struct conn *conn)

@@ -90,7 +90,9 @@ void conn_close(struct conn *conn);
 enum conn_kind conn_kind_of(const struct conn *conn);
 const struct address *conn_remote(const struct conn *conn);
 const struct address *conn_local(const struct conn *conn);
-const struct identity *conn_identity(const struct conn *conn);
+
+/** Who the peer is, borrowed; NULL without TLS. */
+struct identity *conn_identity(const struct conn *conn);
 
 /** Host header of the WebSocket handshake, lower case, without port; or "". */
 const char *conn_host(const struct conn *conn);

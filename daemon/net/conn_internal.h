@@ -120,7 +120,7 @@ const char *conn_tls_connected(struct conn *conn);
 /** Why the handshake has failed, for the log; as tls_failure(). */
 const char *conn_tls_failure(const struct conn *conn, const char **ret_detail);
 
-const struct identity *conn_tls_identity(const struct conn_tls *tls);
+struct identity *conn_tls_identity(const struct conn_tls *tls);
 
 /** Say good-bye, as far as the socket takes it at once. */
 void conn_tls_goodbye(struct conn *conn);

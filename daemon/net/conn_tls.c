@@ -17,7 +17,7 @@
 struct conn_tls {
     struct tls_peer peer; /* first: the SSL's app data leads to it, and so to all of this */
     struct credentials *credentials;
-    struct identity identity;
+    struct identity *identity;    /* NULL before the handshake is done */
     const char *failure, *detail; /* of the handshake; static texts */
 };
 
@@ -85,7 +85,10 @@ const char *conn_tls_connected(struct conn *conn)
         conn->local.port != COAPS_PORT) {
         return "alpn_missing"; /* only the default port says by itself that this is CoAP */
     }
-    tls_identity(ssl, &conn->tls->identity);
+    conn->tls->identity = tls_identity(ssl);
+    if (conn->tls->identity == NULL) {
+        return "out_of_memory"; /* rules may depend on who it is */
+    }
     conn->stage = is_wss ? STAGE_UPGRADE : STAGE_OPEN;
     return NULL;
 }
@@ -96,9 +99,9 @@ const char *conn_tls_failure(const struct conn *conn, const char **ret_detail)
     return conn->tls->failure;
 }
 
-const struct identity *conn_tls_identity(const struct conn_tls *tls)
+struct identity *conn_tls_identity(const struct conn_tls *tls)
 {
-    return &tls->identity;
+    return tls->identity;
 }
 
 void conn_tls_goodbye(struct conn *conn)
@@ -113,6 +116,7 @@ void conn_tls_free(struct conn_tls *tls)
 {
     if (tls != NULL) {
         credentials_release(tls->credentials);
+        identity_release(tls->identity);
         free(tls);
     }
 }

@@ -77,7 +77,9 @@ void dtls_session_set_user(struct dtls_session *session, void *user);
 void *dtls_session_user(const struct dtls_session *session);
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session);
-const struct identity *dtls_session_identity(const struct dtls_session *session);
+
+/** Who the peer is; borrowed, never NULL. */
+struct identity *dtls_session_identity(const struct dtls_session *session);
 const struct address *dtls_local(const struct dtls_listener *listener);
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener);
 

@@ -64,7 +64,7 @@ struct dtls_session {
     const char *why;      /* doomed */
     void *user;
     struct udp_path path;
-    struct identity identity;
+    struct identity *identity; /* of an established session */
 };
 
 /* What OpenSSL reads and writes just now, through the listener's one BIO. */

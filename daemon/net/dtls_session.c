@@ -129,6 +129,7 @@ static void session_free(struct dtls_session *session)
 {
     SSL_free(session->ssl);
     credentials_release(session->credentials);
+    identity_release(session->identity);
     free(session);
 }
 
@@ -329,14 +330,14 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
 
 static void log_established(const struct dtls_session *session)
 {
-    char client[ADDRESS_TEXT_MAX];
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
 
     if (!log_is_on(LOG_DEBUG)) {
         return;
     }
-    log_event(LOG_DEBUG, "dtls_session", "client=%s identity=\"%s\" suite=%s resumed=%s",
-              address_format(&session->path.remote, client), session->identity.name,
-              SSL_get_cipher_name(session->ssl),
+    log_event(LOG_DEBUG, "dtls_session", "client=%s identity=%s suite=%s resumed=%s",
+              address_format(&session->path.remote, client),
+              identity_format(session->identity, identity), SSL_get_cipher_name(session->ssl),
               SSL_session_reused(session->ssl) == 1 ? "yes" : "no");
 }
 
@@ -345,6 +346,11 @@ static void establish(struct dtls_session *session)
     struct dtls_listener *listener = session->listener;
     struct dtls_session *before = session_find(listener, &session->path, SESSION_ESTABLISHED);
 
+    session->identity = tls_identity(session->ssl);
+    if (session->identity == NULL) { /* rules may depend on who it is */
+        session_doom(session, "out of memory");
+        return;
+    }
     if (before != NULL) {
         /* No close_notify: the client has the new keys only (RFC 6347 section 4.2.8). */
         session_doom(before, "replaced by a new handshake");
@@ -358,7 +364,6 @@ static void establish(struct dtls_session *session)
     session->state = SESSION_ESTABLISHED;
     session->was_established = true;
     session->used_ms = listener->now_ms;
-    tls_identity(session->ssl, &session->identity);
     SSL_set_app_data(session->ssl, NULL);
     credentials_release(session->credentials);
     session->credentials = NULL;
@@ -479,7 +484,7 @@ const struct udp_path *dtls_session_path(const struct dtls_session *session)
     return &session->path;
 }
 
-const struct identity *dtls_session_identity(const struct dtls_session *session)
+struct identity *dtls_session_identity(const struct dtls_session *session)
 {
-    return &session->identity;
+    return session->identity;
 }

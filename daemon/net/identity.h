@@ -2,24 +2,79 @@
 /*
  * Who a peer has proved to be, on DTLS and TLS: travels with its requests, for
  * policy and the log.
+ *
+ * One is made when a handshake is done, and counted: its session or connection
+ * holds it, and so does every exchange of that peer, which may outlive the
+ * session. All holders are of one thread.
  */
 #ifndef CRIPROXY_IDENTITY_H
 #define CRIPROXY_IDENTITY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define IDENTITY_NAME_MAX 128
 
+/* All names of one peer; those past it are left out. */
+#define IDENTITY_NAMES_BYTES_MAX 4096
+
+/* Of identity_format(), with its NUL. */
+#define IDENTITY_TEXT_MAX 160
+
 enum identity_kind {
-    IDENTITY_NONE,        /* only an address: UDP, TCP, or TLS without a client certificate */
-    IDENTITY_PSK,         /* name: the PSK identity */
-    IDENTITY_CERTIFICATE, /* name: first SAN of the certificate, else its subject's CN */
+    IDENTITY_NONE, /* only an address: UDP, TCP, or TLS without a client certificate */
+    IDENTITY_PSK,
+    IDENTITY_CERTIFICATE,
 };
 
 struct identity {
     enum identity_kind kind;
-    char name[IDENTITY_NAME_MAX]; /* printable ASCII, NUL-terminated; others escaped as \xHH */
+    uint32_t holders;
+    /* Both to be shown: printable ASCII, other bytes as \xHH, cut where they do not fit. */
+    char name[IDENTITY_NAME_MAX];
     char server_name[IDENTITY_NAME_MAX]; /* SNI the peer asked for, lower case; or empty */
+    /* To be compared: escaped the same way, never cut, a NUL after each. */
+    size_t names_len, names_capacity;
+    char names[]; /* the PSK identity; all SANs that are text, or where there are none the CN */
 };
+
+/**
+ * One without any name, held once.
+ *
+ * @param names_bytes as they are before they are escaped, a NUL after each
+ * @return NULL without memory
+ */
+struct identity *identity_new(enum identity_kind kind, size_t names_bytes);
+
+/** Takes NULL. @return @p identity */
+struct identity *identity_acquire(struct identity *identity);
+
+/** Takes NULL; the last one frees. */
+void identity_release(struct identity *identity);
+
+/**
+ * Another name: the bytes that the peer has proved to be its own. The first one
+ * is what is shown. One that does not fit is left out.
+ */
+void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len);
+
+/** What it asked to reach. */
+void identity_set_server_name(struct identity *identity, const char *name);
+
+/** Whether anything has been proved. Takes NULL: nobody. */
+bool identity_is_known(const struct identity *identity);
+
+/**
+ * Whether it is of @p kind and @p name (escaped as names are) is one of its names,
+ * byte for byte. Takes NULL: nobody has a name.
+ */
+bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name);
+
+/**
+ * For a log line: psk:alice, certificate:sensor.example; between double quotes
+ * where it has anything but harmless characters. "-" for nobody, and for NULL.
+ */
+const char *identity_format(const struct identity *identity, char text[IDENTITY_TEXT_MAX]);
 
 #endif

@@ -7,44 +7,6 @@
 
 /* ---- who ---- */
 
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '\\' && c != '"';
-}
-
-void tls_escape(const unsigned char *data, size_t len, char *ret_text, size_t capacity)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t used = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        size_t need = is_plain(data[i]) ? 1 : 4;
-        if (need >= capacity - used) {
-            break;
-        }
-        if (need == 1) {
-            ret_text[used] = (char)data[i];
-        } else {
-            ret_text[used] = '\\';
-            ret_text[used + 1] = 'x';
-            ret_text[used + 2] = digits[data[i] >> 4];
-            ret_text[used + 3] = digits[data[i] & 0x0f];
-        }
-        used += need;
-    }
-    ret_text[used] = '\0';
-}
-
-static void take_string(const ASN1_STRING *string, struct identity *identity)
-{
-    int len = ASN1_STRING_length(string);
-
-    if (len > 0) {
-        tls_escape(ASN1_STRING_get0_data(string), (size_t)len, identity->name,
-                   sizeof identity->name);
-    }
-}
-
 /* Names that are text; addresses and directory names are no name for a log. */
 static const ASN1_STRING *text_of(const GENERAL_NAME *name)
 {
@@ -54,55 +16,86 @@ static const ASN1_STRING *text_of(const GENERAL_NAME *name)
     return type == GEN_DNS || type == GEN_URI || type == GEN_EMAIL ? string : NULL;
 }
 
-static void take_certificate(const X509 *certificate, struct identity *identity)
+static size_t length_of(const ASN1_STRING *string)
+{
+    int len = string == NULL ? 0 : ASN1_STRING_length(string);
+
+    return len > 0 ? (size_t)len : 0;
+}
+
+static size_t bytes_of(const GENERAL_NAMES *names)
+{
+    size_t sum = 0;
+
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        size_t len = length_of(text_of(sk_GENERAL_NAME_value(names, i)));
+        sum += len > 0 ? len + 1 : 0;
+    }
+    return sum;
+}
+
+static void add_names(struct identity *identity, const GENERAL_NAMES *names)
+{
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+        const ASN1_STRING *string = text_of(sk_GENERAL_NAME_value(names, i));
+        if (length_of(string) > 0) {
+            identity_add_name(identity, ASN1_STRING_get0_data(string), length_of(string));
+        }
+    }
+}
+
+/* The CN, which counts only where there is no SAN (RFC 6125 section 6.4.4). */
+static struct identity *of_subject(const X509 *certificate)
+{
+    const X509_NAME *subject = X509_get_subject_name(certificate);
+    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    const ASN1_STRING *name =
+        at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, length_of(name) + 1);
+
+    if (identity != NULL && length_of(name) > 0) {
+        identity_add_name(identity, ASN1_STRING_get0_data(name), length_of(name));
+    }
+    return identity;
+}
+
+static struct identity *of_certificate(const X509 *certificate)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    const X509_NAME *subject = X509_get_subject_name(certificate);
+    size_t names_bytes = bytes_of(names);
+    struct identity *identity =
+        names_bytes > 0 ? identity_new(IDENTITY_CERTIFICATE, names_bytes) : of_subject(certificate);
 
-    identity->kind = IDENTITY_CERTIFICATE;
-    for (int i = 0; i < sk_GENERAL_NAME_num(names) && identity->name[0] == '\0'; i++) {
-        const ASN1_STRING *string = text_of(sk_GENERAL_NAME_value(names, i));
-        if (string != NULL) {
-            take_string(string, identity);
-        }
+    if (identity != NULL && names_bytes > 0) {
+        add_names(identity, names);
     }
     GENERAL_NAMES_free(names);
-    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-    if (identity->name[0] == '\0' && at >= 0) {
-        take_string(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)), identity);
-    }
+    return identity;
 }
 
-static void take_server_name(const SSL *ssl, struct identity *identity)
+static struct identity *of_psk(const char *psk)
 {
-    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    struct identity *identity = identity_new(IDENTITY_PSK, strlen(psk) + 1);
 
-    if (name == NULL) {
-        return;
+    if (identity != NULL) {
+        identity_add_name(identity, (const unsigned char *)psk, strlen(psk));
     }
-    tls_escape((const unsigned char *)name, strlen(name), identity->server_name,
-               sizeof identity->server_name);
-    for (char *at = identity->server_name; *at != '\0'; at++) {
-        if (*at >= 'A' && *at <= 'Z') {
-            *at = (char)(*at + ('a' - 'A'));
-        }
-    }
+    return identity;
 }
 
-void tls_identity(const SSL *ssl, struct identity *ret_identity)
+struct identity *tls_identity(const SSL *ssl)
 {
     const char *psk = SSL_get_psk_identity(ssl);
+    const char *server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const X509 *certificate = SSL_get0_peer_certificate(ssl);
+    struct identity *identity = certificate != NULL ? of_certificate(certificate)
+                                : psk != NULL       ? of_psk(psk)
+                                                    : identity_new(IDENTITY_NONE, 0);
 
-    memset(ret_identity, 0, sizeof *ret_identity);
-    take_server_name(ssl, ret_identity);
-    if (certificate != NULL) {
-        take_certificate(certificate, ret_identity);
-    } else if (psk != NULL) {
-        ret_identity->kind = IDENTITY_PSK;
-        tls_escape((const unsigned char *)psk, strlen(psk), ret_identity->name,
-                   sizeof ret_identity->name);
+    if (identity != NULL && server_name != NULL) {
+        identity_set_server_name(identity, server_name);
     }
+    return identity;
 }
 
 /* ---- why not ---- */

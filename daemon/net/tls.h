@@ -33,8 +33,8 @@ SSL_CTX *credentials_tls(const struct credentials *credentials);
 int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
-/** Who the peer of a finished handshake is. */
-void tls_identity(const SSL *ssl, struct identity *ret_identity);
+/** Who the peer of a finished handshake is, held once; NULL without memory. */
+struct identity *tls_identity(const SSL *ssl);
 
 /**
  * Why a handshake has failed, as a static word for the log, from what @p ssl and
@@ -44,8 +44,5 @@ void tls_identity(const SSL *ssl, struct identity *ret_identity);
  * @param ret_detail OpenSSL's own words, static, or "".
  */
 const char *tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail);
-
-/** @p len bytes as printable ASCII, others as \xHH, cut where it does not fit. */
-void tls_escape(const unsigned char *data, size_t len, char *ret_text, size_t capacity);
 
 #endif

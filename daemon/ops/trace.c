@@ -43,23 +43,35 @@ static bool has_target(const struct exchange *exchange)
     return exchange->state != EXCHANGE_delivering;
 }
 
+/* Text for "client=": the address, and what else is known of who it is. */
+#define CLIENT_TEXT_MAX (ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX + 16)
+
+static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX])
+{
+    char address[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    bool is_known = identity_is_known(leg->identity);
+    snprintf(text, CLIENT_TEXT_MAX, "%s%s%s", address_format(&leg->path.remote, address),
+             is_known ? " identity=" : "",
+             is_known ? identity_format(leg->identity, identity) : "");
+    return text;
+}
+
 static void access_delivery(struct engine *engine, const struct exchange *exchange,
                             enum reason reason)
 {
-    char client[ADDRESS_TEXT_MAX];
+    char client[CLIENT_TEXT_MAX];
     log_access(reason_row(reason)->name, "exchange=%" PRIu64 " client=%s ms=%" PRIu64, exchange->id,
-               address_format(&exchange->leg.path.remote, client),
-               engine_now_ms(engine) - exchange->started_ms);
+               client_text(&exchange->leg, client), engine_now_ms(engine) - exchange->started_ms);
 }
 
-/* One line: reason exchange=... client=... target=... code=... ms=... */
+/* One line: reason exchange=... client=... identity=... target=... code=... ms=... */
 static void access_exchange(struct engine *engine, const struct exchange *exchange,
                             enum reason reason, uint8_t code)
 {
-    char client[ADDRESS_TEXT_MAX], target[TARGET_TEXT_MAX], shown[8];
+    char client[CLIENT_TEXT_MAX], target[TARGET_TEXT_MAX], shown[8];
     log_access(reason_row(reason)->name,
                "exchange=%" PRIu64 " client=%s target=%s code=%s ms=%" PRIu64, exchange->id,
-               address_format(&exchange->leg.path.remote, client),
+               client_text(&exchange->leg, client),
                target_without_query(&exchange->target, target, sizeof(target)),
                code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
 }
@@ -73,12 +85,12 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
                         uint8_t code)
 {
     struct log_block block;
-    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], shown[8];
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
     const struct target *target = &exchange->target;
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id,
-                   address_format(&exchange->leg.path.remote, address),
-                   type_name(exchange->leg.confirmable), method_name(exchange->datagram[1]));
+                   client_text(&exchange->leg, client), type_name(exchange->leg.confirmable),
+                   method_name(exchange->datagram[1]));
     log_block_line(&block, "  named by   %s", target_form_name(target->form));
     log_block_line(&block, "  target     %s", target_format(target, text, sizeof(text)));
     log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
@@ -112,19 +124,19 @@ void trace_ended(struct engine *engine, const struct exchange *exchange, enum re
 void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
                    const struct problem *problem)
 {
-    char client[ADDRESS_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
+    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
     const struct reason_row *row = reason_row(problem->reason);
     uint8_t code = problem->reason == REASON_local ? CODE(2, 5) : row->code;
     metric_add(&engine->metrics.ended[problem->reason], 1);
     if (wants_access(engine, problem->reason)) {
-        log_access(row->name, "client=%s code=%s why=%s", address_format(&leg->path.remote, client),
+        log_access(row->name, "client=%s code=%s why=%s", client_text(leg, client),
                    code_text(code, shown),
                    escape_value(why, sizeof(why), problem->text, strlen(problem->text)));
     }
     if (engine->trace) {
         struct log_block block;
         log_block_init(&block);
-        log_block_line(&block, "request from %s: %s %s", address_format(&leg->path.remote, client),
+        log_block_line(&block, "request from %s: %s %s", client_text(leg, client),
                        type_name(leg->confirmable), method_name(request->code));
         log_block_line(&block, "  outcome    %s %s%s%s", row->name, code_text(code, shown),
                        problem->text[0] != '\0' ? ": " : "",

@@ -132,6 +132,35 @@ static void test_port_of_a_request_over_a_session(void **state)
     fake_dtls_expect(session, "61 45 0001 aa");
 }
 
+/* SEC-19: who it is stays with an unsafe request whose session has gone. */
+static void test_identity_travels_with_the_request(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_identify(session, "alice");
+    const struct identity *identity = dtls_session_identity(session);
+    fake_dtls_send(session, "41020001aad8de8320816168816178");
+    fake_peer_expect(replay.origin, "48 02 MID TOKEN 31688178", &request);
+    const struct exchange *exchange = &replay.engine->exchanges.slots[0];
+    assert_true(identity_has_name(exchange->leg.identity, IDENTITY_PSK, "alice"));
+    assert_int_equal(identity->holders, 2);
+
+    fake_dtls_close(session);
+    assert_int_equal(exchange->leg.kind, LEG_GONE);
+    assert_true(identity_has_name(exchange->leg.identity, IDENTITY_PSK, "alice"));
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_net_run(0);
+    assert_null(exchange->leg.identity);
+    assert_int_equal(identity->holders, 1);
+
+    replay_ask(&replay, "41010001aad8de8320816168816179");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &request);
+    assert_null(exchange->leg.identity); /* in the clear: an address only */
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -143,6 +172,7 @@ int main(void)
         TEST(test_new_session_starts_anew),
         TEST(test_replaced_session_takes_nothing_along),
         TEST(test_port_of_a_request_over_a_session),
+        TEST(test_identity_travels_with_the_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

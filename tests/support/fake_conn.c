@@ -16,7 +16,8 @@ struct conn {
     struct conn_listener *listener;
     struct conn *next;
     struct address remote;
-    struct identity identity;
+    struct identity *identity;
+    const char *host;
     void *context;
     bool is_open, is_closing, is_paused, is_stopped;
     size_t input_len, output_len, seen;
@@ -129,15 +130,14 @@ const struct address *conn_local(const struct conn *conn)
     return &conn->listener->options.bind;
 }
 
-const struct identity *conn_identity(const struct conn *conn)
+struct identity *conn_identity(const struct conn *conn)
 {
-    return &conn->identity;
+    return conn->identity;
 }
 
 const char *conn_host(const struct conn *conn)
 {
-    (void)conn;
-    return "";
+    return conn->host != NULL ? conn->host : "";
 }
 
 const struct address *conn_listener_local(const struct conn_listener *listener)
@@ -283,6 +283,7 @@ void fake_streams_free(void)
         struct conn *conn = conns;
         conns = conn->next;
         assert_false(conn->is_open);
+        identity_release(conn->identity);
         free((struct fake_stream *)(void *)conn);
     }
 }

@@ -16,7 +16,7 @@ struct dtls_session {
     struct dtls_listener *listener;
     struct dtls_session *next;
     struct udp_path path;
-    struct identity identity;
+    struct identity *identity;
     void *user;
     bool is_open, is_closing;
     size_t head, count;
@@ -98,9 +98,9 @@ const struct udp_path *dtls_session_path(const struct dtls_session *session)
     return &session->path;
 }
 
-const struct identity *dtls_session_identity(const struct dtls_session *session)
+struct identity *dtls_session_identity(const struct dtls_session *session)
 {
-    return &session->identity;
+    return session->identity;
 }
 
 const struct address *dtls_local(const struct dtls_listener *listener)
@@ -132,10 +132,26 @@ void dtls_flush(struct dtls_listener *listener)
 
 /* --- the test's side ---------------------------------------------------- */
 
-struct dtls_session *fake_dtls_open(const char *from)
+static struct dtls_session *new_session(void)
 {
     struct dtls_session *session = calloc(1, sizeof(*session));
     assert_non_null(session);
+    session->identity = identity_new(IDENTITY_NONE, 0);
+    assert_non_null(session->identity);
+    return session;
+}
+
+void fake_dtls_identify(struct dtls_session *session, const char *psk_identity)
+{
+    identity_release(session->identity);
+    session->identity = identity_new(IDENTITY_PSK, strlen(psk_identity) + 1);
+    assert_non_null(session->identity);
+    identity_add_name(session->identity, (const unsigned char *)psk_identity, strlen(psk_identity));
+}
+
+struct dtls_session *fake_dtls_open(const char *from)
+{
+    struct dtls_session *session = new_session();
     assert_non_null(only);
     session->listener = only;
     session->path.local = only->options.udp.bind;
@@ -153,8 +169,7 @@ struct dtls_session *fake_dtls_open(const char *from)
 
 struct dtls_session *fake_dtls_replace(struct dtls_session *older)
 {
-    struct dtls_session *session = calloc(1, sizeof(*session));
-    assert_non_null(session);
+    struct dtls_session *session = new_session();
     session->listener = older->listener;
     session->path = older->path;
     session->is_open = true;
@@ -216,6 +231,7 @@ void fake_dtls_free(void)
     while (sessions != NULL) {
         struct dtls_session *session = sessions;
         sessions = session->next;
+        identity_release(session->identity);
         free(session);
     }
 }

@@ -69,6 +69,18 @@ def test_a_request_over_a_psk_session(proxy, client):
         assert answer.code_text == "2.05"
 
 
+def test_who_asked_is_in_the_access_log(psk_file):
+    """SEC-13: the identity whose key it was, beside the address."""
+    proxy = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk_file,
+                  "--set", "log.access=on", "--trace", listen=("127.0.0.1",))
+    with Origin(name="for the log") as origin:
+        assert ask(CLIENTS[0], proxy, cri_of(origin)) == "for the log"
+        line = proxy.wait_for_line(r"^answered ")
+        assert re.search(r" client=127\.0\.0\.1:\d+ identity=psk:sensor-1 target=coap://", line)
+        proxy.wait_for_line(r"^request \d+ from 127\.0\.0\.1:\d+ identity=psk:sensor-1: CON GET")
+    proxy.stop_cleanly()
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("identity, key", [("sensor-1", b"wrong"), ("sensor-2", KEY)])
 def test_no_session_without_the_key(proxy, client, identity, key):

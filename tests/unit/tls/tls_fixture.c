@@ -67,7 +67,8 @@ static void on_datagram(void *context, struct dtls_session *session,
     memcpy(server.last, datagram->data, len);
     server.last[len] = '\0';
     server.last_len = datagram->len;
-    server.identity = *dtls_session_identity(session);
+    identity_release(server.identity);
+    server.identity = identity_acquire(dtls_session_identity(session));
     server.session = session;
     if (server.on_datagram != NULL) {
         server.on_datagram(session);
@@ -162,6 +163,8 @@ void server_stop(void)
     fake_net_run(0);
     loop_free(server.loop);
     fake_net_stop();
+    identity_release(server.identity);
+    server.identity = NULL;
 }
 
 /* ---- clients: a BIO straight on a peer of the fake network ---- */

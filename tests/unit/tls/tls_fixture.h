@@ -52,7 +52,7 @@ struct server {
     unsigned datagrams, closes;
     size_t last_len;
     char last[2048];                                   /* NUL-terminated */
-    struct identity identity;                          /* of who sent last */
+    struct identity *identity;                         /* of who sent last; held */
     struct dtls_session *session;                      /* the same */
     const char *why;                                   /* of the last close */
     bool is_mute;                                      /* no echo */
