@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every variable part of a key has its length in front, so that no two different
+ * requests have the same bytes.
+ */
+#include "cache/key.h"
+
+#include "coap/hash.h"
+#include "coap/option.h"
+
+#include <string.h>
+
+struct key_writer {
+    uint8_t *buffer;
+    size_t capacity, len;
+    bool overflow;
+};
+
+static void put_bytes(struct key_writer *writer, const uint8_t *data, size_t len)
+{
+    if (writer->overflow || len > writer->capacity - writer->len) {
+        writer->overflow = true;
+        return;
+    }
+    if (len > 0) {
+        memcpy(writer->buffer + writer->len, data, len);
+        writer->len += len;
+    }
+}
+
+/* The @p width low bytes of @p value. */
+static void put_uint(struct key_writer *writer, uint32_t value, size_t width)
+{
+    uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
+                        (uint8_t)value};
+    put_bytes(writer, bytes + sizeof(bytes) - width, width);
+}
+
+static void put_counted(struct key_writer *writer, const uint8_t *data, size_t len, size_t width)
+{
+    put_uint(writer, (uint32_t)len, width);
+    put_bytes(writer, data, len);
+}
+
+static void put_target(struct key_writer *writer, const struct target *target)
+{
+    put_uint(writer, target->scheme->number, 4);
+    put_uint(writer, target->port, 2);
+    if (target->is_name) {
+        put_uint(writer, ADDRESS_NONE, 1);
+        put_counted(writer, target->name, target->name_len, 1);
+    } else {
+        put_uint(writer, target->address.family, 1);
+        put_bytes(writer, target->address.ip, sizeof(target->address.ip));
+        put_uint(writer, target->address.scope, 4);
+    }
+    /* The segments have their own lengths in front already. */
+    put_counted(writer, target->path.packed, target->path.len, 4);
+    put_counted(writer, target->query.packed, target->query.len, 4);
+}
+
+/* What the proxy acts on itself: where it is well-formed it asks for nothing else. */
+static bool is_interpreted(const struct option *option, uint32_t last)
+{
+    const struct option_row *row = option_row(option->number);
+    if (option->number != OPTION_etag && option->number != OPTION_hop_limit &&
+        option->number != OPTION_request_tag) {
+        return false;
+    }
+    return option_length_is_good(row, option->value) &&
+           (row->repeats_in_request || option->number != last);
+}
+
+/* Options after which an answer is for this one request. */
+static bool forbids_sharing(uint16_t number)
+{
+    return number == OPTION_oscore || number == OPTION_edhoc || number == OPTION_echo ||
+           number == OPTION_block1;
+}
+
+/*
+ * The options that are part of the key, in their order. Of the unsafe ones, which have all
+ * been understood, only Block2 says what is asked for; it goes to the end.
+ */
+static bool put_options(struct key_writer *writer, struct bytes options, struct option *ret_block2)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
+        if (forbids_sharing(option.number)) {
+            return false;
+        }
+        if (option.number == OPTION_block2) {
+            *ret_block2 = option;
+        } else if (!option_is_unsafe(option.number) && !option_is_no_cache_key(option.number) &&
+                   !is_interpreted(&option, last)) {
+            put_uint(writer, option.number, 2);
+            put_counted(writer, option.value.data, option.value.len, 4);
+        }
+    }
+    return true;
+}
+
+bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t capacity,
+                         uint64_t seed, struct cache_key *ret_key)
+{
+    struct key_writer writer = {.buffer = buffer, .capacity = capacity};
+    put_target(&writer, target);
+    if (writer.overflow) {
+        return false;
+    }
+    uint64_t hash = hash_bytes(buffer, writer.len, seed);
+    uint32_t len = (uint32_t)writer.len;
+    *ret_key = (struct cache_key){buffer, len, len, len, hash, hash};
+    return true;
+}
+
+bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size_t capacity,
+                    uint64_t seed, struct cache_key *ret_key)
+{
+    struct cache_key made;
+    struct option block2 = {0};
+    if ((source->code != CODE_GET && source->code != CODE_FETCH) ||
+        !cache_key_of_target(source->target, buffer, capacity, seed, &made)) {
+        return false;
+    }
+    struct key_writer writer = {.buffer = buffer, .capacity = capacity, .len = made.len};
+    put_uint(&writer, source->code, 1);
+    put_counted(&writer, source->audience.data, source->audience.len, 1);
+    if (source->code == CODE_FETCH) {
+        put_counted(&writer, source->payload.data, source->payload.len, 4);
+    }
+    if (!put_options(&writer, source->options, &block2)) {
+        return false;
+    }
+    made.base_len = (uint32_t)writer.len;
+    if (block2.number != 0) {
+        /* NUM and SZX: M means nothing in a request (BLK-7). */
+        put_uint(&writer, OPTION_block2, 2);
+        put_uint(&writer, option_uint(block2.value) & ~UINT32_C(8), 4);
+    }
+    if (writer.overflow) {
+        return false;
+    }
+    made.len = (uint32_t)writer.len;
+    made.hash = hash_bytes(buffer + made.target_len, made.len - made.target_len, made.target_hash);
+    *ret_key = made;
+    return true;
+}
+
+struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes)
+{
+    struct cache_key copy = *key;
+    memcpy(bytes, key->bytes, key->len);
+    copy.bytes = bytes;
+    return copy;
+}
+
+bool cache_key_equal(const struct cache_key *a, const struct cache_key *b)
+{
+    return a->hash == b->hash && a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
+
+bool cache_key_same_base(const struct cache_key *a, const struct cache_key *b)
+{
+    return a->target_hash == b->target_hash && a->base_len == b->base_len &&
+           memcmp(a->bytes, b->bytes, a->base_len) == 0;
+}
+
+bool cache_key_same_target(const struct cache_key *a, const struct cache_key *b)
+{
+    return a->target_hash == b->target_hash && a->target_len == b->target_len &&
+           memcmp(a->bytes, b->bytes, a->target_len) == 0;
+}
+
+/* The next ETag; false at the end. */
+static bool next_etag(struct option_iter *iter, struct bytes *ret_etag)
+{
+    struct option option;
+    while (option_iter_next(iter, &option) && option.number <= OPTION_etag) {
+        if (option.number == OPTION_etag &&
+            option_length_is_good(option_row(OPTION_etag), option.value)) {
+            *ret_etag = option.value;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool etag_is_among(struct bytes options, struct bytes etag)
+{
+    struct option_iter iter;
+    struct bytes own;
+    option_iter_init(&iter, options);
+    while (next_etag(&iter, &own)) {
+        if (own.len == etag.len && memcmp(own.data, etag.data, etag.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t etags_copy(struct bytes options, uint8_t *buffer, size_t capacity)
+{
+    struct option_iter iter;
+    struct bytes etag;
+    size_t len = 0;
+    uint8_t delta = OPTION_etag; /* of the first; then 0. Delta and length fit one byte. */
+    option_iter_init(&iter, options);
+    while (next_etag(&iter, &etag)) {
+        if (1 + etag.len > capacity - len) {
+            return 0;
+        }
+        buffer[len] = (uint8_t)(delta << 4 | etag.len);
+        memcpy(buffer + len + 1, etag.data, etag.len);
+        len += 1 + etag.len;
+        delta = 0;
+    }
+    return len;
+}
