@@ -16,19 +16,38 @@ static bool is_forwarded(uint16_t number)
     return row == NULL || row->in_response != OPTION_USE_OWN;
 }
 
+/* Options of the proxy's own, in ascending order: those with numbers up to @p limit. */
+struct own_options {
+    const struct reply *reply;
+    bool has_observe, has_max_age; /* still to be written */
+};
+
+static void write_own(struct message_writer *writer, struct own_options *own, uint32_t limit)
+{
+    if (own->has_observe && OPTION_observe <= limit) {
+        message_writer_option_uint(writer, OPTION_observe, own->reply->observe);
+        own->has_observe = false;
+    }
+    if (own->has_max_age && OPTION_max_age <= limit) {
+        message_writer_option_uint(writer, OPTION_max_age, own->reply->max_age_s);
+        own->has_max_age = false;
+    }
+}
+
 void reply_write_options(struct message_writer *writer, const struct reply *reply)
 {
     struct option_iter iter;
     struct option option;
+    struct own_options own = {reply, reply->has_observe, reply->is_aged || reply->max_age_s > 0};
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
-        if (is_forwarded(option.number)) {
+        bool is_replaced = option.number == OPTION_max_age && reply->is_aged;
+        if (is_forwarded(option.number) && !is_replaced) {
+            write_own(writer, &own, option.number);
             message_writer_option(writer, option.number, option.value);
         }
     }
-    if (reply->max_age_s > 0) {
-        message_writer_option_uint(writer, OPTION_max_age, reply->max_age_s);
-    }
+    write_own(writer, &own, UINT32_MAX);
 }
 
 /* The answer as a datagram; empty where it does not fit. */
@@ -56,8 +75,8 @@ struct reply reply_of(enum reason reason, const char *text)
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
 {
     size_t capacity = (size_t)engine->config->limits_datagram_bytes;
-    /* Leaving options out never makes the rest longer. */
-    size_t at_most = EMPTY_LEN + 2 + leg->token.len + reply->options.len + 1 + reply->payload.len;
+    size_t at_most = EMPTY_LEN + 2 + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
+                     1 + reply->payload.len;
     if (leg->kind != LEG_DATAGRAM) {
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }

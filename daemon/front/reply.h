@@ -13,8 +13,17 @@ struct reply {
     uint8_t code;
     struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
     struct bytes payload;
-    uint32_t max_age_s; /* added where not 0; only without options */
+    uint32_t max_age_s; /* added where not 0 */
+    bool is_aged;       /* max_age_s stands in for a Max-Age among the options, 0 too */
+    bool has_observe;   /* a notification, or the answer to a registration: */
+    uint32_t observe;   /* its sequence number */
 };
+
+/*
+ * What the proxy's own options add to those of the origin server: Observe and Max-Age with
+ * their values, and a longer delta each. Leaving options out never makes the rest longer.
+ */
+#define REPLY_OWN_OPTIONS_MAX 12u
 
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);

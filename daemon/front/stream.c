@@ -332,7 +332,8 @@ static struct bytes encode(struct stream *stream, const struct leg *leg, const s
 bool stream_fits(const struct leg *leg, const struct reply *reply)
 {
     struct stream *stream = leg->stream;
-    size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + 1 + reply->payload.len;
+    size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
+                     1 + reply->payload.len;
     if (at_most <= stream->peer_max && at_most <= stream->engine->scratch_bytes) {
         return true;
     }
