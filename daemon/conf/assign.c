@@ -16,19 +16,19 @@ static const struct {
     {"coap+ws", TRANSPORT_WS}, {"coaps+ws", TRANSPORT_WSS},
 };
 
-static void assign_list_item(struct loader *loader, const struct config_row *row, const char *text,
-                             size_t len, bool replace)
+static void assign_list_item(struct loader *loader, void *base, const struct config_row *row,
+                             const char *section, const char *text, size_t len, bool replace)
 {
     struct config_list list;
-    char *field = (char *)loader->config + row->offset;
+    char *field = (char *)base + row->offset;
 
     memcpy(&list, field, sizeof(list));
     if (replace) {
         list.count = 0;
     }
     if (list.count == CONFIG_LIST_MAX) {
-        loader_error(loader, &loader->here, row->section, schema_key(row).text,
-                     "more than %d values", CONFIG_LIST_MAX);
+        loader_error(loader, &loader->here, section, schema_key(row).text, "more than %d values",
+                     CONFIG_LIST_MAX);
         return;
     }
     const char **items =
@@ -47,7 +47,8 @@ static void assign_list_item(struct loader *loader, const struct config_row *row
     memcpy(field, &list, sizeof(list));
 }
 
-static void assign_text(struct loader *loader, const struct config_row *row, const char *text)
+static void assign_text(struct loader *loader, void *base, const struct config_row *row,
+                        const char *text)
 {
     const char *copy = arena_text(loader->config->arena, text, strlen(text));
 
@@ -55,21 +56,21 @@ static void assign_text(struct loader *loader, const struct config_row *row, con
         loader->no_memory = true;
         return;
     }
-    memcpy((char *)loader->config + row->offset, &copy, sizeof(copy));
+    memcpy((char *)base + row->offset, &copy, sizeof(copy));
 }
 
-static void preset_text(struct loader *loader, const struct config_row *row)
+static void preset_text(struct loader *loader, void *base, const struct config_row *row)
 {
-    assign_text(loader, row, strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset);
+    assign_text(loader, base, row, strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset);
 }
 
-static void preset_list(struct loader *loader, const struct config_row *row)
+static void preset_list(struct loader *loader, void *base, const struct config_row *row)
 {
-    const char *at = row->preset;
+    const char *at = strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset;
 
     while (*at != '\0') {
         size_t len = strcspn(at, " ");
-        assign_list_item(loader, row, at, len, false);
+        assign_list_item(loader, base, row, row->section, at, len, false);
         at += len + strspn(at + len, " ");
     }
 }
@@ -86,45 +87,27 @@ static void preset_scalar(void *base, const struct config_row *row)
     value_store(base, row, value);
 }
 
-/* A row for @p name (lower case), at the defaults and what libcri knows of it. */
-static struct scheme_draft *add_scheme(struct loader *loader, const char *name)
+void loader_preset_row(struct loader *loader, void *base, const struct config_row *row)
 {
-    struct scheme_draft *draft = &loader->schemes[loader->scheme_count];
-    struct cri_slice slice = {.data = (const uint8_t *)name, .len = strlen(name)};
-    const struct cri_scheme *known = cri_scheme_by_name(NULL, slice);
-
-    *draft = (struct scheme_draft){0};
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        preset_scalar(&draft->row, &config_scheme_rows[i]);
+    if (row->type == CONFIG_TYPE_LIST) {
+        preset_list(loader, base, row);
+    } else if (row->type == CONFIG_TYPE_TEXT) {
+        preset_text(loader, base, row);
+    } else {
+        preset_scalar(base, row);
     }
-    if (known != NULL && known->number < SCHEME_NUMBER_NONE) {
-        draft->row.number = (uint32_t)known->number;
-        draft->row.default_port = known->default_port;
-    }
-    draft->row.name = arena_text(loader->config->arena, name, strlen(name));
-    if (draft->row.name == NULL) {
-        loader->no_memory = true;
-        return NULL;
-    }
-    loader->scheme_count++;
-    return draft;
 }
 
 void loader_preset(struct loader *loader)
 {
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
-        if (config_rows[i].type == CONFIG_TYPE_LIST) {
-            preset_list(loader, &config_rows[i]);
-        } else if (config_rows[i].type == CONFIG_TYPE_TEXT) {
-            preset_text(loader, &config_rows[i]);
-        } else {
-            preset_scalar(loader->config, &config_rows[i]);
-        }
+        loader_preset_row(loader, loader->config, &config_rows[i]);
     }
     for (size_t i = 0; i < sizeof(builtin_schemes) / sizeof(builtin_schemes[0]); i++) {
-        struct scheme_draft *draft = add_scheme(loader, builtin_schemes[i].name);
+        struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, builtin_schemes[i].name);
         if (draft != NULL) {
-            draft->row.transport = builtin_schemes[i].transport;
+            struct config_scheme *scheme = draft->row;
+            scheme->transport = builtin_schemes[i].transport;
         }
     }
 }
@@ -134,29 +117,72 @@ static bool is_space(char c)
     return c == ' ' || c == '\t';
 }
 
-/* RFC 3986 section 3.1; @p name is lowered on the way. */
-static bool take_scheme_name(char *name)
+/* "proxy, listen, ..., include, scheme NAME or access NAME" */
+static void list_sections(char *text, size_t capacity)
 {
-    for (size_t i = 0; name[i] != '\0'; i++) {
-        char c = name[i];
-        if (c >= 'A' && c <= 'Z') {
-            c = (char)(c + ('a' - 'A'));
-            name[i] = c;
-        }
-        bool letter = c >= 'a' && c <= 'z';
-        bool later = (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
-        if (!letter && (i == 0 || !later)) {
-            return false;
+    const char *last = "";
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < CONFIG_ROW_COUNT && used < capacity; i++) {
+        if (strcmp(config_rows[i].section, last) != 0) {
+            last = config_rows[i].section;
+            used += (size_t)snprintf(text + used, capacity - used, "%s, ", last);
         }
     }
-    return name[0] != '\0';
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT && used < capacity; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s NAME",
+                                 i == 0                        ? "include, "
+                                 : i + 1 == CONFIG_NAMED_COUNT ? " or "
+                                                               : ", ",
+                                 config_named_kinds[i].word);
+    }
+}
+
+/* The kind whose word and a blank @p text begins with; CONFIG_NAMED_COUNT for none. */
+static enum config_named kind_of(const char *text, size_t len, size_t *ret_skip)
+{
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
+        size_t word_len = strlen(config_named_kinds[i].word);
+        if (len > word_len && memcmp(text, config_named_kinds[i].word, word_len) == 0 &&
+            is_space(text[word_len])) {
+            size_t skip = word_len;
+            while (skip < len && is_space(text[skip])) {
+                skip++;
+            }
+            *ret_skip = skip;
+            return (enum config_named)i;
+        }
+    }
+    *ret_skip = 0;
+    return CONFIG_NAMED_COUNT;
+}
+
+/* From a section's text, without blanks around it; UNKNOWN for what is none. */
+static void parse_trimmed(const char *text, size_t len, struct section *section)
+{
+    size_t skip = 0;
+
+    *section = (struct section){.kind = SECTION_UNKNOWN, .named = kind_of(text, len, &skip)};
+    if (len - skip >= sizeof(section->name)) {
+        return;
+    }
+    memcpy(section->name, text + skip, len - skip);
+    if (section->named != CONFIG_NAMED_COUNT) {
+        if (named_take_name(section->named, section->name)) {
+            section->kind = SECTION_NAMED;
+        }
+    } else if (strcmp(section->name, "include") == 0) {
+        section->kind = SECTION_INCLUDE;
+    } else if (schema_has_section(section->name)) {
+        section->kind = SECTION_PLAIN;
+    }
 }
 
 void section_parse(struct loader *loader, const char *text, size_t len, struct section *ret_section)
 {
-    static const char scheme[] = "scheme";
-    const size_t scheme_len = sizeof(scheme) - 1;
     char got[GOT_MAX];
+    char expected[200];
 
     while (len > 0 && is_space(text[0])) {
         text++;
@@ -165,30 +191,11 @@ void section_parse(struct loader *loader, const char *text, size_t len, struct s
     while (len > 0 && is_space(text[len - 1])) {
         len--;
     }
-    *ret_section = (struct section){.kind = SECTION_UNKNOWN};
-    bool is_scheme =
-        len > scheme_len && memcmp(text, scheme, scheme_len) == 0 && is_space(text[scheme_len]);
-    size_t skip = is_scheme ? scheme_len : 0;
-    while (skip < len && is_space(text[skip])) {
-        skip++;
-    }
-    if (len - skip < sizeof(ret_section->name)) {
-        memcpy(ret_section->name, text + skip, len - skip);
-        if (is_scheme) {
-            ret_section->kind =
-                take_scheme_name(ret_section->name) ? SECTION_SCHEME : SECTION_UNKNOWN;
-        } else if (strcmp(ret_section->name, "include") == 0) {
-            ret_section->kind = SECTION_INCLUDE;
-        } else if (schema_has_section(ret_section->name)) {
-            ret_section->kind = SECTION_PLAIN;
-        }
-    }
+    parse_trimmed(text, len, ret_section);
     if (ret_section->kind == SECTION_UNKNOWN) {
-        loader_error(
-            loader, &loader->here, NULL, NULL,
-            "expected the section proxy, listen, stream, limits, resolve, tls, log, include or "
-            "\"scheme NAME\", got %s",
-            got_text(got, text, len));
+        list_sections(expected, sizeof(expected));
+        loader_error(loader, &loader->here, NULL, NULL, "expected the section %s, got %s", expected,
+                     got_text(got, text, len));
     }
 }
 
@@ -231,7 +238,7 @@ static void assign_scalar(struct loader *loader, void *base, const struct config
     value_store(base, row, number);
 }
 
-static void report_unknown_key(struct loader *loader, const char *section, const char *key)
+void loader_unknown_key(struct loader *loader, const char *section, const char *key)
 {
     char got[GOT_MAX];
 
@@ -239,35 +246,23 @@ static void report_unknown_key(struct loader *loader, const char *section, const
                  got_text(got, key, strlen(key)));
 }
 
-static void assign_scheme_key(struct loader *loader, const char *name, const char *key,
-                              const char *value)
+void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
+                       struct place *set_at, const char *section, const char *value)
 {
-    char section[CONFIG_SECTION_MAX + sizeof("scheme ")];
-    struct scheme_draft *draft = NULL;
-    const struct config_row *row = schema_find_scheme_key(key);
-
-    (void)snprintf(section, sizeof(section), "scheme %s", name);
-    if (row == NULL) {
-        report_unknown_key(loader, section, key);
-        return;
-    }
-    for (size_t i = 0; draft == NULL && i < loader->scheme_count; i++) {
-        if (strcmp(loader->schemes[i].row.name, name) == 0) {
-            draft = &loader->schemes[i];
+    if (row->type == CONFIG_TYPE_TEXT) {
+        if (take_place(loader, row, set_at, section)) {
+            assign_text(loader, base, row, value);
         }
-    }
-    if (draft == NULL && loader->scheme_count == CONFIG_SCHEMES_MAX) {
-        loader_error(loader, &loader->here, section, NULL, "more than %d schemes",
-                     CONFIG_SCHEMES_MAX);
         return;
     }
-    if (draft == NULL) {
-        draft = add_scheme(loader, name);
+    if (row->type != CONFIG_TYPE_LIST) {
+        assign_scalar(loader, base, row, set_at, section, value);
+        return;
     }
-    if (draft != NULL) {
-        assign_scalar(loader, &draft->row, row, &draft->set_at[row - config_scheme_rows], section,
-                      value);
-    }
+    /* The first one from each place replaces what an earlier place gave. */
+    bool replace = set_at->kind != loader->here.kind || set_at->file != loader->here.file;
+    *set_at = loader->here;
+    assign_list_item(loader, base, row, section, value, strlen(value), replace);
 }
 
 static void assign_plain_key(struct loader *loader, const char *section, const char *key,
@@ -276,24 +271,11 @@ static void assign_plain_key(struct loader *loader, const char *section, const c
     const struct config_row *row = schema_find(section, key);
 
     if (row == NULL) {
-        report_unknown_key(loader, section, key);
+        loader_unknown_key(loader, section, key);
         return;
     }
-    struct place *set_at = &loader->set_at[row - config_rows];
-    if (row->type == CONFIG_TYPE_TEXT) {
-        if (take_place(loader, row, set_at, section)) {
-            assign_text(loader, row, value);
-        }
-        return;
-    }
-    if (row->type != CONFIG_TYPE_LIST) {
-        assign_scalar(loader, loader->config, row, set_at, section, value);
-        return;
-    }
-    /* The first one from each place replaces what an earlier place gave. */
-    bool replace = set_at->kind != loader->here.kind || set_at->file != loader->here.file;
-    *set_at = loader->here;
-    assign_list_item(loader, row, value, strlen(value), replace);
+    loader_assign_row(loader, loader->config, row, &loader->set_at[row - config_rows], section,
+                      value);
 }
 
 /* Relative names start at the folder of the file that includes. */
@@ -318,7 +300,7 @@ static char *included_path(struct loader *loader, const char *name)
 static void assign_include(struct loader *loader, const char *key, const char *value)
 {
     if (strcmp(key, "file") != 0) {
-        report_unknown_key(loader, "include", key);
+        loader_unknown_key(loader, "include", key);
         return;
     }
     if (!loader->may_include) {
@@ -356,8 +338,8 @@ void loader_assign(struct loader *loader, const struct section *section, const c
     case SECTION_PLAIN:
         assign_plain_key(loader, section->name, key, value);
         return;
-    case SECTION_SCHEME:
-        assign_scheme_key(loader, section->name, key, value);
+    case SECTION_NAMED:
+        named_assign(loader, section, key, value);
         return;
     case SECTION_INCLUDE:
         assign_include(loader, key, value);

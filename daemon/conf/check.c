@@ -189,5 +189,7 @@ void loader_check(struct loader *loader)
     check_listeners(loader);
     check_token(loader);
     check_tls(loader);
+    named_inherit(loader);
     loader_check_schemes(loader);
+    named_freeze(loader);
 }

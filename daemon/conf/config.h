@@ -2,9 +2,10 @@
 /*
  * The configuration as the daemon uses it: one immutable snapshot.
  *
- * The fields come from options.def and scheme_options.def. A snapshot is made
- * whole or not at all by config_load(), is never changed afterwards, and may be
- * read by any thread. A reload makes a new one.
+ * The fields come from options.def, and for the sections that name something from
+ * scheme_, route_, upstream_ and access_options.def. A snapshot is made whole or
+ * not at all by config_load(), is never changed afterwards, and may be read by any
+ * thread. A reload makes a new one.
  */
 #ifndef CRIPROXY_CONFIG_H
 #define CRIPROXY_CONFIG_H
@@ -24,23 +25,58 @@ struct config_list {
     const char *const *items;
 };
 
-/* One row of the schemes: built in, changed or added by a [scheme NAME] section. */
+/* The field of a key: of a plain section in struct config, of a named one in its struct. */
+#define CONFIG_FIELD_WORD(section, key, field) enum config_##section##_##key field;
+#define CONFIG_FIELD_BOOL(section, key, field) bool field;
+#define CONFIG_FIELD_UINT(section, key, field) uint32_t field;
+#define CONFIG_FIELD_WORKERS(section, key, field) uint32_t field;  /* 0: auto */
+#define CONFIG_FIELD_DURATION(section, key, field) uint32_t field; /* ms */
+#define CONFIG_FIELD_SIZE(section, key, field) uint64_t field;     /* bytes */
+#define CONFIG_FIELD_FACTOR(section, key, field) uint32_t field;   /* hundredths: 150 is 1.5 */
+#define CONFIG_FIELD_LIST(section, key, field) struct config_list field;
+#define CONFIG_FIELD_TEXT(section, key, field) const char *field; /* "": not set */
+
+/*
+ * One row of the schemes: built in, changed or added by a [scheme NAME] section. Its name
+ * is in lower case; nstart is 1 where congestion control is fixed.
+ */
 struct config_scheme {
-    const char *name; /* lower case */
-    uint32_t number;
-    uint32_t default_port; /* 0: none */
-    enum config_scheme_transport transport;
-    enum config_scheme_congestion_control congestion_control;
-    uint32_t nstart; /* initial window; 1 where congestion control is fixed */
-    uint32_t nstart_max;
-    uint32_t ack_timeout;       /* ms */
-    uint32_t ack_random_factor; /* hundredths: 150 is 1.5 */
-    uint32_t max_retransmit;
+    const char *name;
+#define SCHEME_OPTION(key, type, min, max, preset, reload, help)                                   \
+    CONFIG_FIELD_##type(scheme, key, key)
+#include "conf/scheme_options.def"
+#undef SCHEME_OPTION
     /* Derived as in RFC 7252 section 4.8.2 (MSG-28, MSG-29); ms. */
     uint32_t max_transmit_span;
     uint32_t max_transmit_wait;
     uint32_t exchange_lifetime;
     uint32_t non_lifetime;
+};
+
+/* A [route NAME] section: where requests for some targets go. */
+struct config_route {
+    const char *name;
+#define ROUTE_OPTION(key, type, min, max, preset, reload, help) CONFIG_FIELD_##type(route, key, key)
+#include "conf/route_options.def"
+#undef ROUTE_OPTION
+};
+
+/* An [upstream NAME] section: what some targets have different from [upstream]. */
+struct config_upstream {
+    const char *name;
+#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help)                                 \
+    CONFIG_FIELD_##type(upstream, key, key)
+#include "conf/upstream_options.def"
+#undef UPSTREAM_OPTION
+};
+
+/* An [access NAME] section: who may do what with some targets. */
+struct config_access {
+    const char *name;
+#define ACCESS_OPTION(key, type, min, max, preset, reload, help)                                   \
+    CONFIG_FIELD_##type(access, key, key)
+#include "conf/access_options.def"
+#undef ACCESS_OPTION
 };
 
 enum config_listener_kind {
@@ -62,16 +98,8 @@ struct config_listener {
 
 struct config {
     /* section_key, in the order of options.def */
-#define CONFIG_DECLARE_WORD(section, key) enum config_##section##_##key section##_##key;
-#define CONFIG_DECLARE_BOOL(section, key) bool section##_##key;
-#define CONFIG_DECLARE_UINT(section, key) uint32_t section##_##key;
-#define CONFIG_DECLARE_WORKERS(section, key) uint32_t section##_##key;  /* 0: auto */
-#define CONFIG_DECLARE_DURATION(section, key) uint32_t section##_##key; /* ms */
-#define CONFIG_DECLARE_SIZE(section, key) uint64_t section##_##key;     /* bytes */
-#define CONFIG_DECLARE_FACTOR(section, key) uint32_t section##_##key;   /* hundredths */
-#define CONFIG_DECLARE_LIST(section, key) struct config_list section##_##key;
-#define CONFIG_DECLARE_TEXT(section, key) const char *section##_##key; /* "": not set */
-#define OPTION(section, key, type, min, max, def, reload, help) CONFIG_DECLARE_##type(section, key)
+#define OPTION(section, key, type, min, max, def, reload, help)                                    \
+    CONFIG_FIELD_##type(section, key, section##_##key)
 #include "conf/options.def"
 #undef OPTION
 
@@ -81,6 +109,14 @@ struct config {
     const struct config_scheme *schemes; /* in the order of their numbers */
     size_t scheme_count;
     struct cri_scheme_table scheme_table; /* the same rows, as libcri wants them */
+
+    /* In the order in which the files first name them: the first that matches decides. */
+    const struct config_route *routes;
+    size_t route_count;
+    const struct config_upstream *upstreams;
+    size_t upstream_count;
+    const struct config_access *access_rules;
+    size_t access_count;
 
     struct config_arena *arena; /* owns everything that is pointed to */
 };

@@ -18,7 +18,6 @@
 #define CONFIG_FILES_MAX 16 /* one and what it includes */
 #define CONFIG_FILE_MAX_BYTES (1u << 20)
 #define CONFIG_LIST_MAX 64    /* items of a LIST */
-#define CONFIG_SCHEMES_MAX 32 /* built in and added */
 #define CONFIG_SECTION_MAX 50 /* inih cuts the text between the brackets to fit, NUL included */
 
 #define SCHEME_NUMBER_NONE UINT32_MAX
@@ -40,18 +39,25 @@ struct place {
 enum section_kind {
     SECTION_UNKNOWN,
     SECTION_PLAIN, /* has rows in options.def */
-    SECTION_SCHEME,
+    SECTION_NAMED, /* has a kind and a name */
     SECTION_INCLUDE,
 };
 
 struct section {
     enum section_kind kind;
-    char name[CONFIG_SECTION_MAX]; /* of a scheme: its name alone */
+    enum config_named named;       /* of a NAMED one */
+    char name[CONFIG_SECTION_MAX]; /* of a NAMED one: without its kind */
 };
 
-struct scheme_draft {
-    struct config_scheme row;
-    struct place set_at[CONFIG_SCHEME_ROW_COUNT];
+/* A named section while it is being read; in the snapshot's arena. */
+struct named_draft {
+    void *row;            /* the struct of the kind */
+    struct place *set_at; /* for each key of the kind */
+};
+
+struct named_drafts {
+    struct named_draft items[CONFIG_NAMED_MAX]; /* in the order in which they were met */
+    size_t count;
 };
 
 struct loader {
@@ -61,8 +67,7 @@ struct loader {
     bool no_memory;
     struct place here; /* of what is being assigned */
     struct place set_at[CONFIG_ROW_COUNT];
-    struct scheme_draft schemes[CONFIG_SCHEMES_MAX];
-    size_t scheme_count;
+    struct named_drafts named[CONFIG_NAMED_COUNT];
     const char *files[CONFIG_FILES_MAX]; /* read, and still to be read */
     size_t file_count;
 };
@@ -84,6 +89,20 @@ const char *got_text(char buffer[GOT_MAX], const char *text, size_t len);
 /** Every field at its default, and the schemes that are built in. */
 void loader_preset(struct loader *loader);
 
+/** The field of @p row in @p base at its default. */
+void loader_preset_row(struct loader *loader, void *base, const struct config_row *row);
+
+/**
+ * The field of @p row in @p base takes @p value, set at loader->here.
+ *
+ * @param set_at where the key was set before; changed to where it is now.
+ * @param section what error messages call the section.
+ */
+void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
+                       struct place *set_at, const char *section, const char *value);
+
+void loader_unknown_key(struct loader *loader, const char *section, const char *key);
+
 /** What stands between the brackets, or before the key in --set; reports what is not a section. */
 void section_parse(struct loader *loader, const char *text, size_t len,
                    struct section *ret_section);
@@ -96,6 +115,41 @@ void loader_assign(struct loader *loader, const struct section *section, const c
 
 /** The lines of @p text, which came from @p file. */
 void loader_read_text(struct loader *loader, const char *file, const char *text, size_t len);
+
+/* named.c */
+
+/** A draft at the defaults of its kind; NULL when there is no memory. It has to fit. */
+struct named_draft *named_add(struct loader *loader, enum config_named kind, const char *name);
+
+/** One key of a named section, set at loader->here; the section begins to exist with it. */
+void named_assign(struct loader *loader, const struct section *section, const char *key,
+                  const char *value);
+
+/** Whether @p name, of @p kind, can be one; that of a scheme is lowered on the way. */
+bool named_take_name(enum config_named kind, char *name);
+
+const char *named_name(const struct named_draft *draft);
+
+/** Where @p key, which exists, was set last; a PLACE_PRESET for never. */
+const struct place *named_place(enum config_named kind, const struct named_draft *draft,
+                                const char *key);
+
+/** Any place where the section was mentioned, for what is missing from it. */
+const struct place *named_any_place(enum config_named kind, const struct named_draft *draft);
+
+/** An error about a key, at @p place. */
+void named_error(struct loader *loader, enum config_named kind, const struct named_draft *draft,
+                 const struct place *place, const char *key, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/**
+ * Keys that a named section does not set and a plain section of the same word has, such
+ * as those of [upstream NAME] and [upstream], take the value of the plain one.
+ */
+void named_inherit(struct loader *loader);
+
+/** The drafts of all kinds but SCHEME become the snapshot's tables, in their order. */
+void named_freeze(struct loader *loader);
 
 /* check.c and scheme.c: what everything means together; fill the snapshot's derived parts */
 void loader_check(struct loader *loader);

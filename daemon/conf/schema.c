@@ -25,6 +25,15 @@
 #define SCHEME_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(scheme, key)
 #include "conf/scheme_options.def"
 #undef SCHEME_OPTION
+#define ROUTE_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(route, key)
+#include "conf/route_options.def"
+#undef ROUTE_OPTION
+#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(upstream, key)
+#include "conf/upstream_options.def"
+#undef UPSTREAM_OPTION
+#define ACCESS_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(access, key)
+#include "conf/access_options.def"
+#undef ACCESS_OPTION
 
 #define ROW_WORDS_BOOL(section, key) NULL, 0
 #define ROW_WORDS_UINT(section, key) NULL, 0
@@ -56,9 +65,8 @@ const struct config_row config_rows[CONFIG_ROW_COUNT] = {
 #undef OPTION
 };
 
-const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT] = {
-#define SCHEME_OPTION(key, type, min, max, preset, reload, help)                                   \
-    {"scheme",                                                                                     \
+#define NAMED_ROW(kind, key, type, min, max, preset, reload, help)                                 \
+    {#kind,                                                                                        \
      #key,                                                                                         \
      CONFIG_TYPE_##type,                                                                           \
      min,                                                                                          \
@@ -66,11 +74,55 @@ const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT] = {
      preset,                                                                                       \
      RELOAD_##reload,                                                                              \
      help,                                                                                         \
-     ROW_WORDS_##type(scheme, key),                                                                \
-     offsetof(struct config_scheme, key)},
+     ROW_WORDS_##type(kind, key),                                                                  \
+     offsetof(struct config_##kind, key)},
+
+const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT] = {
+#define SCHEME_OPTION(key, type, min, max, preset, reload, help)                                   \
+    NAMED_ROW(scheme, key, type, min, max, preset, reload, help)
 #include "conf/scheme_options.def"
 #undef SCHEME_OPTION
 };
+
+const struct config_row config_route_rows[CONFIG_ROUTE_ROW_COUNT] = {
+#define ROUTE_OPTION(key, type, min, max, preset, reload, help)                                    \
+    NAMED_ROW(route, key, type, min, max, preset, reload, help)
+#include "conf/route_options.def"
+#undef ROUTE_OPTION
+};
+
+const struct config_row config_upstream_rows[CONFIG_UPSTREAM_ROW_COUNT] = {
+#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help)                                 \
+    NAMED_ROW(upstream, key, type, min, max, preset, reload, help)
+#include "conf/upstream_options.def"
+#undef UPSTREAM_OPTION
+};
+
+const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT] = {
+#define ACCESS_OPTION(key, type, min, max, preset, reload, help)                                   \
+    NAMED_ROW(access, key, type, min, max, preset, reload, help)
+#include "conf/access_options.def"
+#undef ACCESS_OPTION
+};
+
+const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT] = {
+#define NAMED_KIND(KIND, kind, all, max)                                                           \
+    {#kind,                                                                                        \
+     config_##kind##_rows,                                                                         \
+     CONFIG_##KIND##_ROW_COUNT,                                                                    \
+     sizeof(struct config_##kind),                                                                 \
+     max,                                                                                          \
+     offsetof(struct config, all),                                                                 \
+     offsetof(struct config, kind##_count)},
+    CONFIG_NAMED_KINDS(NAMED_KIND)
+#undef NAMED_KIND
+};
+
+#define CHECK_KIND(KIND, kind, all, max)                                                           \
+    _Static_assert(offsetof(struct config_##kind, name) == 0, "the name comes first");             \
+    _Static_assert((max) <= CONFIG_NAMED_MAX, "drafts have room for them");
+CONFIG_NAMED_KINDS(CHECK_KIND)
+#undef CHECK_KIND
 
 struct config_key schema_key(const struct config_row *row)
 {
@@ -103,11 +155,13 @@ const struct config_row *schema_find(const char *section, const char *key)
     return NULL;
 }
 
-const struct config_row *schema_find_scheme_key(const char *key)
+const struct config_row *schema_find_named(enum config_named kind, const char *key)
 {
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        if (strcmp(schema_key(&config_scheme_rows[i]).text, key) == 0) {
-            return &config_scheme_rows[i];
+    const struct config_named_kind *named = &config_named_kinds[kind];
+
+    for (size_t i = 0; i < named->row_count; i++) {
+        if (strcmp(schema_key(&named->rows[i]).text, key) == 0) {
+            return &named->rows[i];
         }
     }
     return NULL;

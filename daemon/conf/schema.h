@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rows of options.def and scheme_options.def as tables, for everything that
- * goes through all keys: the loader, the checks, the reload and the manual.
+ * The rows of options.def, and of the *_options.def of the named sections, as
+ * tables for everything that goes through all keys: the loader, the checks, the
+ * reload and the manual.
  */
 #ifndef CRIPROXY_CONF_SCHEMA_H
 #define CRIPROXY_CONF_SCHEMA_H
@@ -26,7 +27,7 @@ enum config_type {
 #define CONFIG_NO_DEFAULT "-"
 
 struct config_row {
-    const char *section; /* "scheme" for the keys of [scheme NAME] */
+    const char *section; /* of a named one the kind: "scheme" for the keys of [scheme NAME] */
     const char *name;    /* the key with '_' where files have '-': schema_key() */
     enum config_type type;
     uint64_t min, max;  /* in the unit of the field; of a TEXT: bytes */
@@ -35,7 +36,33 @@ struct config_row {
     const char *help;
     const char *const *words; /* of a WORD, in the order of the enumerators */
     size_t word_count;
-    size_t offset; /* in struct config or struct config_scheme */
+    size_t offset; /* in struct config, or in the struct of the named kind */
+};
+
+/*
+ * The kinds of sections that name something, [KIND NAME]. X(KIND, kind, all, max): the rows
+ * are those of kind_options.def, the struct is config_kind, struct config has them as `all`
+ * and kind_count, and at most max may be named. CONFIG_NAMED_MAX is the largest.
+ */
+#define CONFIG_NAMED_KINDS(X)                                                                      \
+    X(SCHEME, scheme, schemes, 32)                                                                 \
+    X(ROUTE, route, routes, 256)                                                                   \
+    X(UPSTREAM, upstream, upstreams, 256)                                                          \
+    X(ACCESS, access, access_rules, 256)
+#define CONFIG_NAMED_MAX 256
+
+#define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
+enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };
+#undef CONFIG_NAMED_ENUMERATOR
+
+struct config_named_kind {
+    const char *word; /* what stands before the name */
+    const struct config_row *rows;
+    size_t row_count;
+    size_t size;      /* of the struct; its first field is the name */
+    unsigned max;     /* named at once */
+    size_t all;       /* offset in struct config: the pointer to the structs */
+    size_t all_count; /* offset in struct config: how many */
 };
 
 enum {
@@ -48,6 +75,21 @@ enum {
 #define SCHEME_OPTION(key, type, min, max, preset, reload, help) +1
 #include "conf/scheme_options.def"
 #undef SCHEME_OPTION
+    ,
+    CONFIG_ROUTE_ROW_COUNT = 0
+#define ROUTE_OPTION(key, type, min, max, preset, reload, help) +1
+#include "conf/route_options.def"
+#undef ROUTE_OPTION
+    ,
+    CONFIG_UPSTREAM_ROW_COUNT = 0
+#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help) +1
+#include "conf/upstream_options.def"
+#undef UPSTREAM_OPTION
+    ,
+    CONFIG_ACCESS_ROW_COUNT = 0
+#define ACCESS_OPTION(key, type, min, max, preset, reload, help) +1
+#include "conf/access_options.def"
+#undef ACCESS_OPTION
 };
 
 struct config_key {
@@ -56,8 +98,12 @@ struct config_key {
 
 extern const struct config_row config_rows[CONFIG_ROW_COUNT];
 extern const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT];
+extern const struct config_row config_route_rows[CONFIG_ROUTE_ROW_COUNT];
+extern const struct config_row config_upstream_rows[CONFIG_UPSTREAM_ROW_COUNT];
+extern const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT];
+extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
-/** Whether any key has this section; not "scheme". */
+/** Whether any key of options.def has this section. */
 bool schema_has_section(const char *section);
 
 /** The key as files have it; use `.text` within the expression. */
@@ -65,6 +111,6 @@ struct config_key schema_key(const struct config_row *row);
 
 /** The row, or NULL. */
 const struct config_row *schema_find(const char *section, const char *key);
-const struct config_row *schema_find_scheme_key(const char *key);
+const struct config_row *schema_find_named(enum config_named kind, const char *key);
 
 #endif

@@ -7,70 +7,48 @@
 
 #define MAX_LATENCY_MS 100000u /* RFC 7252 section 4.8.2 */
 
-static const struct place *place_of(const struct scheme_draft *draft, const char *key)
+static const struct place *place_of(const struct named_draft *draft, const char *key)
 {
-    const struct config_row *row = schema_find_scheme_key(key);
-
-    return row == NULL ? &draft->set_at[0] : &draft->set_at[row - config_scheme_rows];
+    return named_place(CONFIG_NAMED_SCHEME, draft, key);
 }
 
-static bool is_set(const struct scheme_draft *draft, const char *key)
+static bool is_set(const struct named_draft *draft, const char *key)
 {
     return place_of(draft, key)->kind != PLACE_PRESET;
 }
 
-__attribute__((format(printf, 5, 6))) static void
-scheme_error(struct loader *loader, const struct scheme_draft *draft, const struct place *place,
-             const char *key, const char *format, ...)
-{
-    char section[CONFIG_SECTION_MAX + sizeof("scheme ")];
-    char message[160];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof(message), format, args);
-    va_end(args);
-    (void)snprintf(section, sizeof(section), "scheme %s", draft->row.name);
-    loader_error(loader, place, section, key, "%s", message);
-}
-
-/* Any place where the scheme was mentioned, for what is missing from it. */
-static const struct place *any_place(const struct scheme_draft *draft)
-{
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        if (draft->set_at[i].kind != PLACE_PRESET) {
-            return &draft->set_at[i];
-        }
-    }
-    return &draft->set_at[0];
-}
+#define scheme_error(loader, draft, place, key, ...)                                               \
+    named_error(loader, CONFIG_NAMED_SCHEME, draft, place, key, __VA_ARGS__)
 
 /* A number leads to one name: in this table, and in the registry that libcri has. */
 static void check_number(struct loader *loader, size_t index)
 {
-    const struct scheme_draft *draft = &loader->schemes[index];
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
+    const struct named_draft *draft = &drafts->items[index];
+    const struct config_scheme *row = draft->row;
     const struct place *place = place_of(draft, "number");
-    uint32_t number = draft->row.number;
+    uint32_t number = row->number;
 
     if (number == SCHEME_NUMBER_NONE && place->kind != PLACE_PRESET) {
         return; /* what was given was no number, and has been reported */
     }
     if (number == SCHEME_NUMBER_NONE) {
-        scheme_error(loader, draft, any_place(draft), "number",
+        scheme_error(loader, draft, named_any_place(CONFIG_NAMED_SCHEME, draft), "number",
                      "needed, because the registry of scheme numbers has no such name");
         return;
     }
     for (size_t i = 0; i < index; i++) {
-        const struct scheme_draft *other = &loader->schemes[i];
-        if (other->row.number == number) {
+        const struct named_draft *other = &drafts->items[i];
+        const struct config_scheme *other_row = other->row;
+        if (other_row->number == number) {
             scheme_error(loader, draft,
                          place->kind == PLACE_PRESET ? place_of(other, "number") : place, "number",
-                         "%u is the number of %s too", number, other->row.name);
+                         "%u is the number of %s too", number, other_row->name);
             return;
         }
     }
     const struct cri_scheme *known = cri_scheme_by_number(NULL, number);
-    if (known != NULL && strcmp(known->name, draft->row.name) != 0) {
+    if (known != NULL && strcmp(known->name, row->name) != 0) {
         scheme_error(loader, draft, place, "number", "%u is the registered number of %s", number,
                      known->name);
     }
@@ -81,9 +59,9 @@ static void check_number(struct loader *loader, size_t index)
  * without a mechanism that keeps congestion control safe (MSG-30). Our window is
  * one; for an ACK_TIMEOUT below one second it has to be asked for by name.
  */
-static void check_congestion(struct loader *loader, struct scheme_draft *draft)
+static void check_congestion(struct loader *loader, const struct named_draft *draft)
 {
-    struct config_scheme *row = &draft->row;
+    struct config_scheme *row = draft->row;
 
     if (row->congestion_control == CONGESTION_FIXED) {
         if (is_set(draft, "nstart") && row->nstart > 1) {
@@ -136,7 +114,8 @@ static int compare_numbers(const void *a, const void *b)
 static void freeze(struct loader *loader)
 {
     struct config *config = loader->config;
-    size_t count = loader->scheme_count;
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
+    size_t count = drafts->count;
     struct config_scheme *schemes =
         arena_alloc(config->arena, count * sizeof(struct config_scheme));
     struct cri_scheme *rows = arena_alloc(config->arena, count * sizeof(struct cri_scheme));
@@ -146,7 +125,7 @@ static void freeze(struct loader *loader)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        schemes[i] = loader->schemes[i].row;
+        memcpy(&schemes[i], drafts->items[i].row, sizeof(schemes[i]));
     }
     qsort(schemes, count, sizeof(struct config_scheme), compare_numbers);
     for (size_t i = 0; i < count; i++) {
@@ -161,10 +140,12 @@ static void freeze(struct loader *loader)
 
 void loader_check_schemes(struct loader *loader)
 {
-    for (size_t i = 0; i < loader->scheme_count; i++) {
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
+
+    for (size_t i = 0; i < drafts->count; i++) {
         check_number(loader, i);
-        check_congestion(loader, &loader->schemes[i]);
-        derive_times(&loader->schemes[i].row);
+        check_congestion(loader, &drafts->items[i]);
+        derive_times(drafts->items[i].row);
     }
     freeze(loader);
 }

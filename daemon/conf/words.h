@@ -43,6 +43,12 @@
     X(CONGESTION_WINDOW, "window")                                                                 \
     X(CONGESTION_FIXED, "fixed")
 
+#define CONFIG_WORDS_route_form(X)                                                                 \
+    X(ROUTE_FORM_PROXY_CRI, "proxy-cri")                                                           \
+    X(ROUTE_FORM_PROXY_SCHEME_NUMBER, "proxy-scheme-number")                                       \
+    X(ROUTE_FORM_PROXY_URI, "proxy-uri")                                                           \
+    X(ROUTE_FORM_PROXY_SCHEME, "proxy-scheme")
+
 #define CONFIG_WORD_ENUMERATOR(name, word) name,
 
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
@@ -54,6 +60,8 @@ enum config_scheme_transport { CONFIG_WORDS_scheme_transport(CONFIG_WORD_ENUMERA
 enum config_scheme_congestion_control {
     CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)
 };
+
+enum config_route_form { CONFIG_WORDS_route_form(CONFIG_WORD_ENUMERATOR) };
 
 #undef CONFIG_WORD_ENUMERATOR
 

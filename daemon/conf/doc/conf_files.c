@@ -67,6 +67,29 @@ static void write_row(FILE *out, const struct config_row *row)
     }
 }
 
+/* A whole section as a comment: it would need values that have no default. */
+static void write_named(FILE *out, const struct doc_section *section,
+                        const struct config_named_kind *kind)
+{
+    char expected[VALUE_TEXT_MAX];
+
+    (void)fprintf(out, "\n# [%s NAME]\n", section->name);
+    write_wrapped(out, section->help);
+    for (size_t i = 0; i < kind->row_count; i++) {
+        const struct config_row *row = &kind->rows[i];
+        char line[VALUE_TEXT_MAX + 64];
+        (void)fputs("#\n", out);
+        write_wrapped(out, row->help);
+        (void)snprintf(line, sizeof(line), "Takes %s.", doc_expected(row, expected));
+        write_wrapped(out, line);
+        if (strcmp(row->preset, CONFIG_NO_DEFAULT) == 0) {
+            (void)fprintf(out, "# %s =\n", schema_key(row).text);
+        } else {
+            (void)fprintf(out, "# %s = %s\n", schema_key(row).text, row->preset);
+        }
+    }
+}
+
 static void write_intro(FILE *out)
 {
     (void)fputs(
@@ -91,6 +114,11 @@ void doc_write_conf(FILE *out)
         write_wrapped(out, section->help);
         while ((row = doc_next_row(section->name, &index)) != NULL) {
             write_row(out, row);
+        }
+    }
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
+        if (i != CONFIG_NAMED_SCHEME) {
+            write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
         }
     }
     (void)fputs(
@@ -137,7 +165,7 @@ void doc_write_schemes(FILE *out)
     for (size_t i = 0; i < config->scheme_count; i++) {
         (void)fprintf(out, "\n[scheme %s]\n", config->schemes[i].name);
         for (size_t k = 0; k < sizeof(scheme_keys) / sizeof(scheme_keys[0]); k++) {
-            const struct config_row *row = schema_find_scheme_key(scheme_keys[k]);
+            const struct config_row *row = schema_find_named(CONFIG_NAMED_SCHEME, scheme_keys[k]);
             (void)fprintf(out, "%s = %s\n", scheme_keys[k],
                           value_format(row, value_load(&config->schemes[i], row), text));
         }

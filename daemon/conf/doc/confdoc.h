@@ -16,6 +16,9 @@ struct doc_section {
 /** In the order of options.def; ends with a NULL name. A section that is missing here aborts. */
 const struct doc_section *doc_sections(void);
 
+/** Those that name something, in the order of enum config_named. */
+const struct doc_section *doc_named_sections(void);
+
 /** The rows of @p section, one after the other; NULL after the last. @p index begins at 0. */
 const struct config_row *doc_next_row(const char *section, size_t *index);
 

@@ -73,6 +73,18 @@ static void write_row(FILE *out, const struct config_row *row)
     (void)fprintf(out, "%s\n", row->live ? "A reload takes it over." : "A change needs a restart.");
 }
 
+static void write_named(FILE *out, const struct doc_section *section,
+                        const struct config_named_kind *kind)
+{
+    (void)fprintf(out, ".Ss Sections %s NAME\n", section->name);
+    write_text(out, section->help);
+    (void)fputs(".Bl -tag -width Ds\n", out);
+    for (size_t i = 0; i < kind->row_count; i++) {
+        write_row(out, &kind->rows[i]);
+    }
+    (void)fputs(".El\n", out);
+}
+
 void doc_write_man_rows(FILE *out)
 {
     for (const struct doc_section *section = doc_sections(); section->name != NULL; section++) {
@@ -97,6 +109,11 @@ void doc_write_man_rows(FILE *out)
         write_row(out, &config_scheme_rows[i]);
     }
     (void)fputs(".El\n", out);
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
+        if (i != CONFIG_NAMED_SCHEME) {
+            write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
+        }
+    }
 }
 
 void doc_write_man_reasons(FILE *out)

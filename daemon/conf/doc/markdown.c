@@ -35,6 +35,18 @@ static void write_head(FILE *out)
     (void)fputs("| key | takes | default | reload | what it does |\n|---|---|---|---|---|\n", out);
 }
 
+static void write_named(FILE *out, const struct doc_section *section,
+                        const struct config_named_kind *kind)
+{
+    (void)fprintf(out,
+                  "\n## [%s NAME]\n\n%s On the command line: `--set \"%s NAME.KEY=VALUE\"`.\n\n",
+                  section->name, section->help, section->name);
+    write_head(out);
+    for (size_t i = 0; i < kind->row_count; i++) {
+        write_row(out, &kind->rows[i]);
+    }
+}
+
 void doc_write_markdown(FILE *out)
 {
     (void)fputs(
@@ -66,5 +78,10 @@ void doc_write_markdown(FILE *out)
     write_head(out);
     for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
         write_row(out, &config_scheme_rows[i]);
+    }
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
+        if (i != CONFIG_NAMED_SCHEME) {
+            write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
+        }
     }
 }

@@ -35,6 +35,28 @@ static void check_sections(void)
     }
 }
 
+/* [scheme NAME] has words of its own in each document. */
+static const struct doc_section named_sections[] = {
+    {"scheme", "A scheme to change or to add."},
+    {"route",
+     "Where requests for some targets go: to a parent proxy, straight to the target, or nowhere. "
+     "The first section with a pattern that matches decides, in the order in which the files name "
+     "them; what none matches goes straight."},
+    {"upstream", "What is different from the section upstream for some targets. A key that is not "
+                 "given is as there."},
+    {"access", "Who may do what with some targets. The first section that matches decides, in the "
+               "order in which the files name them."},
+    {NULL, NULL},
+};
+
+_Static_assert(sizeof(named_sections) / sizeof(named_sections[0]) == CONFIG_NAMED_COUNT + 1,
+               "a new kind of named section is described here");
+
+const struct doc_section *doc_named_sections(void)
+{
+    return named_sections;
+}
+
 const struct doc_section *doc_sections(void)
 {
     check_sections();

@@ -156,7 +156,7 @@ static const struct bad bad_files[] = {
      "1500ms, got \"5\""},
     {"[proxy]\nnope = 5\n", "a.conf:2: [proxy]: no such key: \"nope\""},
     {"[proxy]\nack_delay = 5ms\n", "a.conf:2: [proxy]: no such key: \"ack_delay\""},
-    {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, stream, limits"},
+    {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, "},
     {"workers = 2\n", "a.conf:1: expected a [SECTION] before the first key, got \"workers = 2\""},
     {"[proxy]\nworkers\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers\""},
     {"[proxy]\nworkers: 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers: 2\""},

@@ -210,7 +210,7 @@ static void test_number_of_schemes_is_bounded(void **state)
     assert_true(used < sizeof(text));
     assert_int_equal(load_text(text, &config), -EINVAL);
     assert_int_equal(errors.count, 40 - 24);
-    assert_string_equal(errors.text[0], "a.conf:50: [scheme x24]: more than 32 schemes");
+    assert_string_equal(errors.text[0], "a.conf:50: [scheme x24]: more than 32 of them");
 }
 
 int main(void)

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sections that name something; what is particular to schemes is in test_scheme.c. */
+#include "conf/config.h"
+#include "conf/schema.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct config_errors errors;
+
+static struct config *load_good(const char *text, const char *const *sets, size_t set_count)
+{
+    struct config_source source = {.file = "a.conf",
+                                   .text = text,
+                                   .text_len = strlen(text),
+                                   .sets = sets,
+                                   .set_count = set_count};
+    struct config *config = NULL;
+    int error = config_load(&source, &errors, &config);
+
+    config_errors_print(&errors, stderr);
+    assert_int_equal(error, 0);
+    return config;
+}
+
+static const char two_routes[] = "[route zebra]\n"
+                                 "via = coap://192.0.2.1\n"
+                                 "target = coap://a.example\n"
+                                 "[route ant]\n"
+                                 "target = coap://b.example\n"
+                                 "via = direct\n"
+                                 "form = proxy-uri\n"
+                                 "[route zebra]\n"
+                                 "target = coap://c.example\n";
+
+static void test_sections_keep_the_order_of_the_file(void **state)
+{
+    struct config *config = load_good(two_routes, NULL, 0);
+
+    (void)state;
+    assert_int_equal(config->route_count, 2);
+    assert_string_equal(config->routes[0].name, "zebra");
+    assert_string_equal(config->routes[0].via, "coap://192.0.2.1");
+    assert_int_equal(config->routes[0].form, ROUTE_FORM_PROXY_CRI);
+    assert_int_equal(config->routes[0].target.count, 2);
+    assert_string_equal(config->routes[0].target.items[0], "coap://a.example");
+    assert_string_equal(config->routes[0].target.items[1], "coap://c.example");
+    assert_string_equal(config->routes[1].name, "ant");
+    assert_int_equal(config->routes[1].form, ROUTE_FORM_PROXY_URI);
+    config_free(config);
+}
+
+static void test_set_reaches_named_sections(void **state)
+{
+    static const char *const sets[] = {
+        "route zebra.via=coap://[2001:db8::1]:61616", "route zebra.target=coap://d.example/a.b",
+        "route last.one.target=coap://*", "route last.one.via=refuse"};
+    struct config *config = load_good(two_routes, sets, 4);
+
+    (void)state;
+    assert_int_equal(config->route_count, 3);
+    assert_string_equal(config->routes[0].via, "coap://[2001:db8::1]:61616");
+    assert_int_equal(config->routes[0].target.count, 1); /* the first from a place replaces */
+    assert_string_equal(config->routes[0].target.items[0], "coap://d.example/a.b");
+    assert_string_equal(config->routes[2].name, "last.one");
+    assert_string_equal(config->routes[2].via, "refuse");
+    config_free(config);
+}
+
+static void test_kinds_have_tables_of_their_own(void **state)
+{
+    struct config *config =
+        load_good("[upstream same]\ntarget = coaps://a.example\n"
+                  "[access same]\ntarget = coap://b.example\n[access other]\ntarget = coap://*\n",
+                  NULL, 0);
+
+    (void)state;
+    assert_int_equal(config->route_count, 0);
+    assert_int_equal(config->upstream_count, 1);
+    assert_int_equal(config->access_count, 2);
+    assert_string_equal(config->upstreams[0].target.items[0], "coaps://a.example");
+    assert_string_equal(config->access_rules[0].target.items[0], "coap://b.example");
+    assert_string_equal(config->access_rules[1].name, "other");
+    config_free(config);
+}
+
+struct bad {
+    const char *text;
+    const char *error; /* its start */
+};
+
+static const struct bad bad_files[] = {
+    {"[route x]\nnope = 1\n", "a.conf:2: [route x]: no such key: \"nope\""},
+    {"[route x]\nform = proxy-pigeon\n",
+     "a.conf:2: [route x] form: expected proxy-cri, proxy-scheme-number, proxy-uri or "
+     "proxy-scheme, got \"proxy-pigeon\""},
+    {"[route x]\nvia = direct\nvia = refuse\n",
+     "a.conf:3: [route x] via: set twice in this file, before in line 2"},
+    {"[route]\nvia = direct\n", "a.conf:1: expected the section proxy"},
+    {"[route a b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
+    {"[route a\"b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
+    {"[router x]\nvia = direct\n", "a.conf:1: expected the section proxy"},
+};
+
+static void test_bad_sections_are_refused_with_the_place(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
+        struct config_source source = {
+            .file = "a.conf", .text = bad_files[i].text, .text_len = strlen(bad_files[i].text)};
+        struct config *config = NULL;
+        assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+        print_message("%s\n", errors.text[0]);
+        assert_memory_equal(errors.text[0], bad_files[i].error, strlen(bad_files[i].error));
+    }
+}
+
+static void test_an_unknown_section_is_told_all_there_are(void **state)
+{
+    struct config_source source = {.file = "a.conf", .text = "[nope]\n", .text_len = 7};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_non_null(strstr(errors.text[0], "resolve, "));
+    assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME or "
+                                           "access NAME, got \"nope\""));
+}
+
+static void test_number_of_sections_is_bounded(void **state)
+{
+    enum { COUNT = 300 };
+    char *text = NULL;
+    size_t text_len = 0;
+    FILE *out = open_memstream(&text, &text_len);
+
+    (void)state;
+    assert_non_null(out);
+    for (int i = 0; i < COUNT; i++) {
+        (void)fprintf(out, "[access x%d]\ntarget = coap://*\n", i);
+    }
+    assert_int_equal(fclose(out), 0);
+    struct config_source source = {.file = "a.conf", .text = text, .text_len = text_len};
+    struct config *config = NULL;
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_int_equal(errors.count, COUNT - 256);
+    assert_string_equal(errors.text[0], "a.conf:514: [access x256]: more than 256 of them");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sections_keep_the_order_of_the_file),
+        cmocka_unit_test(test_set_reaches_named_sections),
+        cmocka_unit_test(test_kinds_have_tables_of_their_own),
+        cmocka_unit_test(test_bad_sections_are_refused_with_the_place),
+        cmocka_unit_test(test_an_unknown_section_is_told_all_there_are),
+        cmocka_unit_test(test_number_of_sections_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
