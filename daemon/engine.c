@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
-#include "front/datagram.h"
-#include "net/interfaces.h"
+#include "front/listen.h"
 #include "origin/forward.h"
 #include "state.h"
 
@@ -75,13 +74,7 @@ void engine_free(struct engine *engine)
     if (engine == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < engine->listener_count; i++) {
-        udp_close(engine->listeners[i].socket);
-        dtls_close_listener(engine->listeners[i].dtls);
-    }
-    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
-        conn_close_listener(engine->stream_listeners[i].listener);
-    }
+    listen_close_all(engine);
     resolver_forget(engine->resolver, engine->loop);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
@@ -93,83 +86,9 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-int engine_listen(struct engine *engine, const struct udp_options *options,
-                  struct address *ret_address)
-{
-    if (engine->listener_count == LISTENERS_MAX) {
-        return -ENOSPC;
-    }
-    struct listener *listener = &engine->listeners[engine->listener_count];
-    struct udp_options with_limit = *options;
-    with_limit.datagram_max = (uint32_t)engine->config->limits_datagram_bytes;
-    *listener = (struct listener){.engine = engine, .index = engine->listener_count};
-    int error = udp_open(engine->loop, &with_limit, &datagram_handler, listener, &listener->socket);
-    if (error != 0) {
-        return error;
-    }
-    listener->bound = *udp_local(listener->socket);
-    engine->listener_count++;
-    if (ret_address != NULL) {
-        *ret_address = listener->bound;
-    }
-    return 0;
-}
-
-int engine_listen_dtls(struct engine *engine, const struct dtls_options *options,
-                       struct address *ret_address)
-{
-    if (engine->listener_count == LISTENERS_MAX) {
-        return -ENOSPC;
-    }
-    struct listener *listener = &engine->listeners[engine->listener_count];
-    struct dtls_options with_limit = *options;
-    with_limit.udp.datagram_max = (uint32_t)engine->config->limits_datagram_bytes;
-    *listener = (struct listener){.engine = engine, .index = engine->listener_count};
-    int error =
-        dtls_listen(engine->loop, &with_limit, &secure_datagram_handler, listener, &listener->dtls);
-    if (error != 0) {
-        return error;
-    }
-    listener->bound = *dtls_local(listener->dtls);
-    engine->listener_count++;
-    if (ret_address != NULL) {
-        *ret_address = listener->bound;
-    }
-    return 0;
-}
-
-int engine_listen_stream(struct engine *engine, const struct conn_options *options,
-                         struct address *ret_address)
-{
-    if (engine->stream_listener_count == LISTENERS_MAX) {
-        return -ENOSPC;
-    }
-    struct stream_listener *listener = &engine->stream_listeners[engine->stream_listener_count];
-    struct conn_options with_limits = *options;
-    /* A whole message has to fit, and the start of the next one to be seen. */
-    with_limits.input_max = (uint32_t)engine->config->limits_stream_message_bytes + 64;
-    *listener = (struct stream_listener){.engine = engine};
-    int error =
-        conn_listen(engine->loop, &with_limits, &stream_handler, listener, &listener->listener);
-    if (error != 0) {
-        return error;
-    }
-    engine->stream_listener_count++;
-    if (ret_address != NULL) {
-        *ret_address = *conn_listener_local(listener->listener);
-    }
-    return 0;
-}
-
 static void flush(struct engine *engine)
 {
-    for (uint32_t i = 0; i < engine->listener_count; i++) {
-        if (engine->listeners[i].dtls != NULL) {
-            dtls_flush(engine->listeners[i].dtls);
-        } else {
-            udp_flush(engine->listeners[i].socket);
-        }
-    }
+    listen_flush(engine);
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
         const struct port_pool *pool = &engine->origins.pools[family];
         for (uint32_t i = 0; i < pool->count; i++) {
@@ -178,23 +97,10 @@ static void flush(struct engine *engine)
     }
 }
 
-/* Time-outs of DTLS handshakes and sessions. */
-static uint64_t turn_sessions(struct engine *engine, uint64_t now_ms)
-{
-    uint64_t next_ms = UINT64_MAX;
-    for (uint32_t i = 0; i < engine->listener_count; i++) {
-        if (engine->listeners[i].dtls != NULL) {
-            uint64_t wanted_ms = dtls_turn(engine->listeners[i].dtls, now_ms);
-            next_ms = wanted_ms < next_ms ? wanted_ms : next_ms;
-        }
-    }
-    return next_ms;
-}
-
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->wheel, now_ms);
-    uint64_t next_ms = turn_sessions(engine, now_ms);
+    uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
@@ -206,10 +112,8 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
-    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
-        conn_stop_accepting(engine->stream_listeners[i].listener);
-    }
-    stream_release_all(engine);
+    listen_stop_accepting(engine);
+    stream_release_all(engine, NULL);
 }
 
 size_t engine_in_flight(const struct engine *engine)
@@ -237,53 +141,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     }
 }
 
-void engine_set_credentials(struct engine *engine, struct credentials *credentials)
-{
-    for (uint32_t i = 0; i < engine->listener_count; i++) {
-        if (engine->listeners[i].dtls != NULL) {
-            dtls_set_credentials(engine->listeners[i].dtls, credentials);
-        }
-    }
-    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
-        conn_set_credentials(engine->stream_listeners[i].listener, credentials);
-    }
-}
-
 const struct metrics *engine_metrics(const struct engine *engine)
 {
     return &engine->metrics;
-}
-
-/* Whether the host has @p address; asked of the system once in a few seconds. */
-static bool is_host_address(struct engine *engine, const struct address *address)
-{
-    uint64_t now_ms = engine_now_ms(engine);
-    if (now_ms >= engine->own_until_ms) {
-        engine->own_count = interfaces_list(engine->own, OWN_ADDRESSES_MAX);
-        engine->own_until_ms = now_ms + OWN_ADDRESSES_MS;
-    }
-    for (size_t i = 0; i < engine->own_count; i++) {
-        if (address_same_host(&engine->own[i], address)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool engine_is_own_address(struct engine *engine, const struct address *address)
-{
-    for (uint32_t i = 0; i < engine->listener_count; i++) {
-        const struct address *bound = &engine->listeners[i].bound;
-        if (engine->listeners[i].dtls != NULL || bound->port != address->port ||
-            bound->family != address->family) {
-            continue;
-        }
-        bool is_any = address_is_unspecified(bound);
-        if (is_any ? address_is_loopback(address) || address_is_unspecified(address) ||
-                         is_host_address(engine, address)
-                   : address_same_host(bound, address)) {
-            return true;
-        }
-    }
-    return false;
 }

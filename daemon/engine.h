@@ -64,6 +64,13 @@ int engine_listen_dtls(struct engine *engine, const struct dtls_options *options
 int engine_listen_stream(struct engine *engine, const struct conn_options *options,
                          struct address *ret_address);
 
+/**
+ * Stop listening at @p bound, as a reload asks: newcomers there get 5.03 (no
+ * connections are accepted), what is in flight is answered, and when nothing is any
+ * more, or after proxy.drain-timeout, the socket is closed.
+ */
+void engine_unlisten(struct engine *engine, bool is_stream, const struct address *bound);
+
 /** The loop's turn function: run timers, flush output. @return when to be called next. */
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
 

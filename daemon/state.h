@@ -23,7 +23,10 @@ struct listener {
     struct udp_socket *socket;  /* in the clear, or */
     struct dtls_listener *dtls; /* on DTLS: one of them is set */
     struct address bound;
-    uint32_t index;
+    uint32_t index;     /* counts up: a listener opened later never has the same */
+    bool is_retiring;   /* taken out by a reload: newcomers get 5.03 */
+    uint64_t retire_ms; /* when it is closed at the latest */
+    struct timer retire_timer;
 };
 
 struct engine {
@@ -41,10 +44,9 @@ struct engine {
     struct name_table names;
     struct dedup dedup;
     struct metrics metrics;
-    struct listener listeners[LISTENERS_MAX];
-    uint32_t listener_count;
+    struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
+    uint32_t next_listener;                   /* index of the next one to be opened */
     struct stream_listener stream_listeners[LISTENERS_MAX];
-    uint32_t stream_listener_count;
     struct stream *streams; /* connections that are open */
     uint64_t stream_count;
     uint8_t *scratch; /* one message to encode */

@@ -6,12 +6,14 @@
 #include "net/dtls.h"
 #include "net/loop.h"
 #include "net/udp.h"
+#include "ops/log.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct worker {
@@ -20,8 +22,10 @@ struct worker {
     struct loop *loop;
     struct engine *engine;
     pthread_t thread;
-    bool is_started;  /* main thread's: there is a thread to join */
-    bool is_draining; /* the worker's thread's */
+    bool is_started;      /* main thread's: there is a thread to join */
+    bool is_draining;     /* the worker's thread's */
+    uint64_t beats_asked; /* main thread's */
+    atomic_uint_fast64_t beats;
     atomic_bool has_drained;
     atomic_bool has_failed;
     _Atomic(const struct config *) wanted;     /* by the main thread */
@@ -33,7 +37,7 @@ static void tell_main(struct worker *worker)
 {
     static const uint64_t one = 1;
 
-    /* The counter cannot overflow: each worker writes at most twice. */
+    /* The counter cannot overflow: each worker writes once a reload, and twice at the end. */
     ssize_t written = write(worker->event_fd, &one, sizeof(one));
     (void)written;
 }
@@ -120,14 +124,15 @@ static enum conn_kind conn_kind_for(enum config_listener_kind kind)
     return CONN_TCP;
 }
 
-static struct conn_options stream_options(const struct config *config,
-                                          enum config_listener_kind kind,
-                                          const struct address *bind)
+static int listen_stream(struct worker *worker, enum config_listener_kind kind,
+                         const struct address *bound, int fd)
 {
-    return (struct conn_options){
+    const struct config *config = worker_config(worker);
+    const struct conn_options options = {
         .kind = conn_kind_for(kind),
-        .bind = *bind,
-        .fd = -1,
+        .bind = *bound,
+        .fd = fd,
+        .credentials = atomic_load(&worker->credentials),
         .connections_max = config->stream_connections,
         .handshake_ms = config->stream_handshake_timeout,
         .idle_ms = config->stream_idle_timeout,
@@ -136,20 +141,11 @@ static struct conn_options stream_options(const struct config *config,
         .needs_alpn = config->stream_require_alpn,
         .allow_origins = config->stream_web_pages,
     };
+
+    return engine_listen_stream(worker->engine, &options, NULL);
 }
 
-static int listen_stream(struct worker *worker, enum config_listener_kind kind,
-                         const struct address *bind, bool shared, struct address *ret_bound)
-{
-    struct conn_options options = stream_options(worker_config(worker), kind, bind);
-
-    options.reuse_port = shared;
-    options.credentials = atomic_load(&worker->credentials);
-    return engine_listen_stream(worker->engine, &options, ret_bound);
-}
-
-static int listen_dtls(struct worker *worker, const struct udp_options *udp,
-                       struct address *ret_bound)
+static int listen_dtls(struct worker *worker, const struct udp_options *udp)
 {
     const struct config *config = worker_config(worker);
     const struct dtls_options options = {
@@ -161,79 +157,85 @@ static int listen_dtls(struct worker *worker, const struct udp_options *udp,
         .idle_ms = config->tls_idle_timeout,
     };
 
-    return engine_listen_dtls(worker->engine, &options, ret_bound);
+    return engine_listen_dtls(worker->engine, &options, NULL);
 }
 
-int worker_listen(struct worker *worker, enum config_listener_kind kind, const struct address *bind,
-                  bool shared, struct address *ret_bound)
+/* In the worker's thread, or before there is one. @p fd is taken over in any case. */
+static int listen_on(struct worker *worker, enum config_listener_kind kind,
+                     const struct address *bound, int fd)
 {
     const struct udp_options options = {
-        .bind = *bind,
-        .reuse_port = shared,
-        .want_local = address_is_unspecified(bind),
+        .bind = *bound,
+        .want_local = address_is_unspecified(bound),
         .buffer_bytes = (uint32_t)worker_config(worker)->listen_buffer_bytes,
-        .fd = -1,
+        .fd = fd,
     };
 
     if (is_stream(kind)) {
-        return listen_stream(worker, kind, bind, shared, ret_bound);
+        return listen_stream(worker, kind, bound, fd);
     }
-    if (kind == LISTENER_COAPS) {
-        return listen_dtls(worker, &options, ret_bound);
-    }
-    return engine_listen(worker->engine, &options, ret_bound);
-}
-
-/* The probe's socket is closed before the loop runs: nothing can come in. */
-static void on_probe_datagram(void *context, struct udp_socket *socket,
-                              const struct datagram *datagram)
-{
-    (void)context;
-    (void)socket;
-    (void)datagram;
-}
-
-static void on_probe_error(void *context, struct udp_socket *socket, const struct address *remote,
-                           int error, const uint8_t *quoted, size_t quoted_len)
-{
-    (void)context;
-    (void)socket;
-    (void)remote;
-    (void)error;
-    (void)quoted;
-    (void)quoted_len;
-}
-
-static int probe_stream(struct worker *worker, const struct address *bind)
-{
-    static const struct conn_handler handler;
-    struct conn_listener *listener = NULL;
-    /* Plain TCP: whose port it is does not depend on what is spoken there. */
-    const struct conn_options options =
-        stream_options(worker_config(worker), LISTENER_COAP_TCP, bind);
-    int error = conn_listen(worker->loop, &options, &handler, NULL, &listener);
-
-    if (error == 0) {
-        conn_close_listener(listener);
+    int error = kind == LISTENER_COAPS ? listen_dtls(worker, &options)
+                                       : engine_listen(worker->engine, &options, NULL);
+    if (error != 0) {
+        (void)close(fd);
     }
     return error;
 }
 
-int worker_probe(struct worker *worker, enum config_listener_kind kind, const struct address *bind)
-{
-    static const struct udp_handler handler = {.on_datagram = on_probe_datagram,
-                                               .on_error = on_probe_error};
-    const struct udp_options options = {.bind = *bind, .fd = -1};
-    struct udp_socket *socket = NULL;
+struct listen_task {
+    struct worker *worker;
+    enum config_listener_kind kind;
+    struct address bound;
+    int fd; /* -1: it is taken out */
+};
 
-    if (is_stream(kind)) {
-        return probe_stream(worker, bind);
+static void listen_task(void *context)
+{
+    struct listen_task task = *(struct listen_task *)context;
+    char text[ADDRESS_TEXT_MAX];
+
+    free(context);
+    if (task.fd < 0) {
+        engine_unlisten(task.worker->engine, is_stream(task.kind), &task.bound);
+        return;
     }
-    int error = udp_open(worker->loop, &options, &handler, NULL, &socket);
-    if (error == 0) {
-        udp_close(socket);
+    int error = listen_on(task.worker, task.kind, &task.bound, task.fd);
+    if (error != 0) {
+        log_event(LOG_ERROR, "listen_failed", "worker=%u address=%s error=\"%s\"",
+                  task.worker->index, address_format(&task.bound, text), strerror(-error));
+    }
+}
+
+static int post_listen(struct worker *worker, enum config_listener_kind kind,
+                       const struct address *bound, int fd)
+{
+    struct listen_task *task = malloc(sizeof(struct listen_task));
+    int error = -ENOMEM;
+
+    if (task != NULL) {
+        *task = (struct listen_task){.worker = worker, .kind = kind, .bound = *bound, .fd = fd};
+        error = loop_post(worker->loop, listen_task, task);
+    }
+    if (error != 0) {
+        free(task);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
     }
     return error;
+}
+
+int worker_listen(struct worker *worker, enum config_listener_kind kind,
+                  const struct address *bound, int fd)
+{
+    return worker->is_started ? post_listen(worker, kind, bound, fd)
+                              : listen_on(worker, kind, bound, fd);
+}
+
+int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
+                    const struct address *bound)
+{
+    return post_listen(worker, kind, bound, -1);
 }
 
 static void *run(void *context)
@@ -256,6 +258,25 @@ int worker_start(struct worker *worker)
 
     worker->is_started = error == 0;
     return -error;
+}
+
+static void beat_task(void *context)
+{
+    struct worker *worker = context;
+
+    atomic_fetch_add_explicit(&worker->beats, 1, memory_order_relaxed);
+}
+
+bool worker_beat(struct worker *worker)
+{
+    bool has_answered =
+        worker->beats_asked == atomic_load_explicit(&worker->beats, memory_order_relaxed);
+
+    /* One question at a time: a loop that stands still does not gather a queue of them. */
+    if (has_answered && loop_post(worker->loop, beat_task, worker) == 0) {
+        worker->beats_asked++;
+    }
+    return has_answered;
 }
 
 static void drain_task(void *context)
@@ -318,6 +339,7 @@ static void config_task(void *context)
         engine_set_credentials(worker->engine, credentials);
     }
     atomic_store(&worker->in_use, config);
+    tell_main(worker); /* which may free the snapshot before */
 }
 
 int worker_set_config(struct worker *worker, const struct config *config,

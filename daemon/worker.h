@@ -2,7 +2,7 @@
 /*
  * One worker: a thread with a loop and an engine on it.
  *
- * The main thread makes it, binds its sockets and starts it; from then on
+ * The main thread makes it, gives it sockets and starts it; from then on
  * everything in it belongs to its thread, and the main thread reaches it through
  * the loop's queue. In order: worker_new(), worker_listen(), worker_start(), then
  * worker_drain() if there is time, worker_stop(), worker_join(), worker_free().
@@ -36,27 +36,30 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
 void worker_free(struct worker *worker);
 
 /**
- * Bind one socket; before worker_start().
+ * Listen on a socket that the main thread has bound. Before worker_start() at once;
+ * afterwards soon, and what goes wrong then is in the log.
  *
  * @param kind the transport.
- * @param bind where; port 0 lets the kernel choose.
- * @param shared other workers bind the same address and port.
- * @param ret_bound with the port that was chosen.
+ * @param bound where the socket is.
+ * @param fd taken over in any case.
  * @return 0 or -errno
  */
-int worker_listen(struct worker *worker, enum config_listener_kind kind, const struct address *bind,
-                  bool shared, struct address *ret_bound);
+int worker_listen(struct worker *worker, enum config_listener_kind kind,
+                  const struct address *bound, int fd);
 
-/**
- * Whether @p bind is free: with shared sockets two processes of one user could
- * bind it without an error, and each get some of the clients.
- *
- * @return 0 or -errno
- */
-int worker_probe(struct worker *worker, enum config_listener_kind kind, const struct address *bind);
+/** Stop listening there, soon, as engine_unlisten(). @return 0 or -errno */
+int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
+                    const struct address *bound);
 
 /** Start the thread. @return 0 or -errno */
 int worker_start(struct worker *worker);
+
+/**
+ * Ask its loop for a sign of life.
+ *
+ * @return whether the one asked for before has come.
+ */
+bool worker_beat(struct worker *worker);
 
 /** Refuse newcomers from now on. */
 void worker_drain(struct worker *worker);

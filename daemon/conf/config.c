@@ -121,25 +121,6 @@ static int keep_row(struct config *fresh, const struct config *running,
     return 0;
 }
 
-/* The listeners go with listen.uri, whose items have just been copied in their order. */
-static int keep_listeners(struct config *fresh, const struct config *running)
-{
-    size_t count = running->listener_count;
-    struct config_listener *listeners =
-        arena_alloc(fresh->arena, (count + 1) * sizeof(struct config_listener));
-
-    if (listeners == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < count; i++) {
-        listeners[i] = running->listeners[i];
-        listeners[i].uri = fresh->listen_uri.items[i];
-    }
-    fresh->listeners = listeners;
-    fresh->listener_count = count;
-    return 0;
-}
-
 int config_keep_started(struct config *fresh, const struct config *running,
                         void (*on_kept)(void *context, const char *key), void *context)
 {
@@ -159,5 +140,5 @@ int config_keep_started(struct config *fresh, const struct config *running,
             on_kept(context, name);
         }
     }
-    return keep_listeners(fresh, running);
+    return 0;
 }

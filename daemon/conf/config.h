@@ -167,8 +167,8 @@ const struct config_scheme *config_scheme_by_number(const struct config *config,
 void config_print_summary(const struct config *config, FILE *out);
 
 /**
- * What a reload can take over: @p fresh with every START key, and the listeners,
- * put back to what @p running has.
+ * What a reload can take over: @p fresh with every START key put back to
+ * what @p running has.
  *
  * @param on_kept called for each key that differs and needs a restart; may be NULL.
  * @return 0 or -ENOMEM; @p fresh stays the caller's, and is changed.

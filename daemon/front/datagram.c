@@ -53,6 +53,11 @@ static void change_session(struct engine *engine, struct client *client,
     client->session = session;
 }
 
+void datagram_client_gone(struct engine *engine, struct client *client)
+{
+    change_session(engine, client, NULL);
+}
+
 static void on_request(struct engine *engine, const struct arrival *arrival,
                        const struct message *message)
 {

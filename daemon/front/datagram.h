@@ -6,10 +6,19 @@
 #include "net/dtls.h"
 #include "net/udp.h"
 
+struct client;
+struct engine;
+
 /* The handler of the listeners; the context is the struct listener. */
 extern const struct udp_handler datagram_handler;
 
 /* The same for DTLS listeners. */
 extern const struct dtls_handler secure_datagram_handler;
+
+/**
+ * What @p client was sent over is going: its safe requests end, unsafe ones go on
+ * without anybody to answer, and nothing remembered of it matches any more.
+ */
+void datagram_client_gone(struct engine *engine, struct client *client);
 
 #endif

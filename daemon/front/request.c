@@ -156,7 +156,7 @@ static bool is_too_fast(const struct engine *engine, struct peer *peer)
 /* Too much of something? The limits come before anything is looked at closely. */
 static enum reason admit(const struct engine *engine, struct leg *leg)
 {
-    if (engine->is_draining) {
+    if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
     if (leg->peer->in_flight >= engine->config->limits_exchanges_per_client) {

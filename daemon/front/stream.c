@@ -41,6 +41,7 @@ enum stream_state {
 struct stream {
     struct peer peer;
     struct engine *engine;
+    struct stream_listener *listener;
     struct conn *conn;
     struct stream *next, **link; /* of all streams of the engine */
     enum stream_state state;
@@ -236,6 +237,7 @@ static void *on_open(void *listener_context, struct conn *conn)
     }
     *stream = (struct stream){
         .engine = engine,
+        .listener = listener,
         .conn = conn,
         .next = engine->streams,
         .link = &engine->streams,
@@ -245,6 +247,7 @@ static void *on_open(void *listener_context, struct conn *conn)
         engine->streams->link = &stream->next;
     }
     engine->streams = stream;
+    listener->open_count++;
     metric_set(&engine->metrics.streams, ++engine->stream_count);
     send_csm(stream);
     return stream;
@@ -311,6 +314,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     if (stream->next != NULL) {
         stream->next->link = stream->link;
     }
+    stream->listener->open_count--;
     metric_set(&engine->metrics.streams, --engine->stream_count);
     free(stream);
 }
@@ -368,9 +372,12 @@ void stream_settle(struct peer *peer)
     }
 }
 
-void stream_release_all(struct engine *engine)
+void stream_release_all(struct engine *engine, const struct stream_listener *listener)
 {
     for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        if (listener != NULL && stream->listener != listener) {
+            continue;
+        }
         if (stream->state == STREAM_OPEN) {
             send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
             stream->state = STREAM_RELEASED;

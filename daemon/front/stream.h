@@ -6,6 +6,7 @@
 #ifndef CRIPROXY_STREAM_H
 #define CRIPROXY_STREAM_H
 
+#include "coap/timer.h"
 #include "front/leg.h"
 #include "net/conn.h"
 
@@ -17,7 +18,11 @@ extern const struct conn_handler stream_handler;
 
 struct stream_listener {
     struct engine *engine;
-    struct conn_listener *listener;
+    struct conn_listener *listener; /* NULL: the slot is free */
+    uint32_t open_count;            /* its connections */
+    bool is_retiring;               /* taken out by a reload */
+    uint64_t retire_ms;             /* when it is closed at the latest */
+    struct timer retire_timer;
 };
 
 /** Send an answer on the connection of @p leg. */
@@ -29,7 +34,7 @@ bool stream_fits(const struct leg *leg, const struct reply *reply);
 /** One of the requests of @p peer, a stream, is over: it may go on, or close. */
 void stream_settle(struct peer *peer);
 
-/** Ask the peers of all connections to go (Release), as before a stop. */
-void stream_release_all(struct engine *engine);
+/** Ask the peers of all connections of @p listener (NULL: of any) to go (Release). */
+void stream_release_all(struct engine *engine, const struct stream_listener *listener);
 
 #endif

@@ -2,6 +2,7 @@
 /* Listeners, and what owners of connections call; the rest is in conn_events.c. */
 #include "net/conn.h"
 
+#include "net/bind.h"
 #include "net/conn_internal.h"
 #include "net/credentials.h"
 #include "net/sockaddr.h"
@@ -11,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define BACKLOG 1024
 
 /* How long to wait with accepting when there are no descriptors left. */
 #define RETRY_MS 100u
@@ -124,32 +123,13 @@ static void on_accept_error(struct evconnlistener *accepting, void *context)
 
 /* --- listeners ---------------------------------------------------------- */
 
-static int open_socket(const struct conn_options *options)
+/* Inherited, or bound here. */
+static int take_socket(const struct conn_options *options)
 {
-    union sockaddr_any name;
-    socklen_t len = sockaddr_from_address(&options->bind, &name);
-    const int one = 1;
-
     if (options->fd >= 0) {
         return evutil_make_socket_nonblocking(options->fd) == 0 ? options->fd : -EINVAL;
     }
-    int fd = socket(name.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -errno;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (options->reuse_port) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-    }
-    if (name.any.sa_family == AF_INET6) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-    }
-    if (bind(fd, &name.any, len) != 0 || listen(fd, BACKLOG) != 0) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
-    return fd;
+    return bind_stream(&options->bind, options->reuse_port);
 }
 
 /* @p fd is taken over. */
@@ -179,12 +159,13 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener)
 {
-    if (is_tls(options->kind) && options->credentials == NULL) {
-        return -EINVAL;
-    }
-    struct conn_listener *listener = calloc(1, sizeof(*listener));
-    int fd = listener != NULL ? open_socket(options) : -ENOMEM;
+    bool lacks_credentials = is_tls(options->kind) && options->credentials == NULL;
+    struct conn_listener *listener = lacks_credentials ? NULL : calloc(1, sizeof(*listener));
+    int fd = lacks_credentials ? -EINVAL : listener != NULL ? take_socket(options) : -ENOMEM;
     if (fd < 0) {
+        if (options->fd >= 0) {
+            close(options->fd);
+        }
         free(listener);
         return fd;
     }

@@ -42,7 +42,7 @@ struct conn_options {
     enum conn_kind kind;
     struct address bind;
     bool reuse_port;
-    int fd;                          /* inherited listening socket, or -1 */
+    int fd;                          /* inherited listening socket, taken over in any case, or -1 */
     struct credentials *credentials; /* TLS and WSS; acquired by the listener */
     uint32_t connections_max;
     uint32_t handshake_ms; /* for TLS and WebSocket handshakes */

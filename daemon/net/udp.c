@@ -2,6 +2,7 @@
 /* Opening and closing UDP sockets, and what is asked of the kernel for them. */
 #include "net/udp_internal.h"
 
+#include "net/bind.h"
 #include "net/loop_internal.h"
 
 #include <errno.h>
@@ -71,36 +72,6 @@ static int set_options(int fd, uint16_t family, const struct udp_options *option
                                   : set_ipv6(fd, options->want_local);
 }
 
-/* @return a bound socket or -errno. */
-static int open_bound(const struct udp_options *options)
-{
-    union sockaddr_any name;
-    socklen_t name_len = sockaddr_from_address(&options->bind, &name);
-    int err = 0;
-
-    if (name_len == 0) {
-        return -EAFNOSUPPORT;
-    }
-    int fd = socket(name.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
-    if (fd < 0) {
-        return -errno;
-    }
-    if (options->bind.family == ADDRESS_IPV6) {
-        err = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    }
-    if (err == 0 && options->reuse_port) {
-        err = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-    }
-    if (err == 0 && bind(fd, &name.any, name_len) != 0) {
-        err = -errno;
-    }
-    if (err != 0) {
-        close(fd);
-        return err;
-    }
-    return fd;
-}
-
 /* @return @p fd or -errno (it stays open). */
 static int take_inherited(int fd)
 {
@@ -121,23 +92,6 @@ static int take_inherited(int fd)
     return fd;
 }
 
-static int read_local(int fd, struct address *ret_local)
-{
-    union sockaddr_any name = {.any.sa_family = AF_UNSPEC};
-    socklen_t name_len = sizeof name;
-
-    if (getsockname(fd, &name.any, &name_len) != 0) {
-        return -errno;
-    }
-    struct address local;
-    sockaddr_to_address(&name, name_len, &local);
-    if (local.family == ADDRESS_NONE) {
-        return -EAFNOSUPPORT;
-    }
-    *ret_local = local;
-    return 0;
-}
-
 int udp_open(struct loop *loop, const struct udp_options *options,
              const struct udp_handler *handler, void *context, struct udp_socket **ret_socket)
 {
@@ -154,12 +108,13 @@ int udp_open(struct loop *loop, const struct udp_options *options,
     socket->datagram_max = options->datagram_max != 0 && options->datagram_max < UDP_DATAGRAM_MAX
                                ? options->datagram_max
                                : UDP_DATAGRAM_MAX;
-    socket->fd = is_inherited ? take_inherited(options->fd) : open_bound(options);
+    socket->fd = is_inherited ? take_inherited(options->fd)
+                              : bind_datagram(&options->bind, options->reuse_port);
     if (socket->fd < 0) {
         err = socket->fd;
         goto fail;
     }
-    err = read_local(socket->fd, &socket->local);
+    err = bind_address_of(socket->fd, &socket->local);
     if (err == 0) {
         err = set_options(socket->fd, socket->local.family, options);
     }

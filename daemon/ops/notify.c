@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/notify.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -51,6 +52,36 @@ void notify_reloading(void)
     uint64_t now_us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     (void)snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_us);
     send_state(state);
+}
+
+/* The whole of @p text as a number; 0 where it is none. */
+static uint64_t parse_number(const char *text)
+{
+    char *end = NULL;
+
+    if (text == NULL || text[0] < '0' || text[0] > '9') {
+        return 0;
+    }
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    return errno == 0 && *end == '\0' ? value : 0;
+}
+
+uint64_t notify_watchdog_ms(void)
+{
+    const char *pid = getenv("WATCHDOG_PID");
+
+    /* The variables are inherited: they may be meant for the process that started us. */
+    if (pid != NULL && parse_number(pid) != (uint64_t)getpid()) {
+        return 0;
+    }
+    uint64_t interval_us = parse_number(getenv("WATCHDOG_USEC"));
+    return interval_us > 0 && interval_us < 1000 ? 1 : interval_us / 1000;
+}
+
+void notify_watchdog(void)
+{
+    send_state("WATCHDOG=1");
 }
 
 void notify_stopping(void)

@@ -8,11 +8,19 @@
 #ifndef CRIPROXY_NOTIFY_H
 #define CRIPROXY_NOTIFY_H
 
+#include <stdint.h>
+
 /** Every socket is bound; also after a reload. */
 void notify_ready(void);
 
 /** A reload begins; notify_ready() ends it. */
 void notify_reloading(void);
+
+/** How often the manager wants a sign of life (WatchdogSec=), in ms; 0: it does not. */
+uint64_t notify_watchdog_ms(void);
+
+/** A sign of life. */
+void notify_watchdog(void);
 
 /** No newcomers from now on. */
 void notify_stopping(void);

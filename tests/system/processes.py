@@ -59,7 +59,7 @@ class Proxy:
             if match:
                 host = match[2] or match[3]
                 self.addresses.setdefault(family_of(host), (host, int(match[4])))
-        assert len(self.addresses) == len(listen), self.text
+        assert not listen or len(self.addresses) == len(listen), self.text
 
     def _read(self):
         for line in self.process.stdout:
@@ -84,6 +84,16 @@ class Proxy:
             line = found()
         assert line is not None, "no line matches %r in:\n%s" % (pattern, self.text)
         return line
+
+    def wait_for_count(self, pattern, count, patience_s=PATIENCE_S):
+        """So many lines of the log that match, awaited."""
+        def found():
+            return sum(bool(re.search(pattern, line)) for line in self.log)
+
+        with self._changed:
+            self._changed.wait_for(
+                lambda: found() >= count or "[end of output]" in self.log, patience_s)
+            assert found() >= count, "not %d lines match %r in:\n%s" % (count, pattern, self.text)
 
     def address(self, host="127.0.0.1"):
         return self.addresses[family_of(host)]

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sockets that clients come to, before anybody listens on them: bound by us, or by
+ * the service manager. The main thread binds, so that an address that cannot be had
+ * is known before anything changes; a worker's loop then takes the descriptor over.
+ */
+#ifndef CRIPROXY_BIND_H
+#define CRIPROXY_BIND_H
+
+#include "net/address.h"
+
+/**
+ * A UDP socket bound to @p address, port 0 for one that the kernel chooses.
+ *
+ * @param reuse_port SO_REUSEPORT: several of our sockets share the address.
+ * @return the descriptor or -errno
+ */
+int bind_datagram(const struct address *address, bool reuse_port);
+
+/** A TCP socket that listens. @return the descriptor or -errno */
+int bind_stream(const struct address *address, bool reuse_port);
+
+/** Where a socket is bound. @return 0 or -errno; -EAFNOSUPPORT for another family than IP. */
+int bind_address_of(int fd, struct address *ret_address);
+
+/** What an inherited socket is. */
+enum bind_type {
+    BIND_DATAGRAM,
+    BIND_STREAM, /* and it listens */
+    BIND_OTHER,
+};
+
+enum bind_type bind_type_of(int fd);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by the files of the main thread: server.c (what is started in which order,
+ * signals, the stop), server_reload.c (snapshots), server_listen.c (listeners).
+ */
+#ifndef CRIPROXY_SERVER_INTERNAL_H
+#define CRIPROXY_SERVER_INTERNAL_H
+
+#include "conf/config.h"
+#include "net/bind.h"
+#include "worker.h"
+
+#define WORKERS_MAX 256 /* as in options.def */
+
+/* As many as an engine has slots for: configured and inherited ones. */
+#define SERVER_LISTENERS_MAX 64
+
+struct loop;
+struct watch;
+
+struct snapshot {
+    struct snapshot *older;
+    struct config *config;
+    struct credentials *credentials; /* NULL: none are configured */
+};
+
+/* One place that is listened on, by all workers. */
+struct server_listener {
+    enum config_listener_kind kind;
+    struct address wanted; /* as configured, perhaps with port 0 */
+    struct address bound;
+    bool is_inherited; /* the service manager's: stays until the end */
+};
+
+/* A listener that has been bound and is not in any loop yet: a descriptor a worker. */
+struct opened_listener {
+    struct server_listener listener;
+    int fds[WORKERS_MAX]; /* -1: that worker has none */
+};
+
+struct server {
+    const struct config_source *source;
+    bool trace;
+    struct snapshot *newest; /* and behind it those that may still be in use */
+    struct resolver *resolver;
+    struct loop *loop; /* of the main thread */
+    struct worker *workers[WORKERS_MAX];
+    unsigned worker_count;
+    struct server_listener listeners[SERVER_LISTENERS_MAX];
+    size_t listener_count;
+    int signal_fd;
+    int event_fd; /* a worker has drained or failed */
+    struct watch *signal_watch, *event_watch;
+    bool is_ready;
+    bool is_draining;
+    int status;                           /* of the process, when the loop has ended */
+    uint64_t deadline_ms;                 /* of the drain */
+    uint64_t watchdog_ms, watchdog_at_ms; /* 0: the service manager wants no sign of life */
+};
+
+static inline const struct config *server_config(const struct server *server)
+{
+    return server->newest->config;
+}
+
+void server_log_failure(const char *event, int error);
+
+/* ---- server_reload.c ---- */
+
+/** The first snapshot; @p config is taken over in any case. @return 0, -errno, or -EINVAL. */
+int server_first_snapshot(struct server *server, struct config *config);
+
+/** SIGHUP: all of the new configuration, or none of it. @return whether it was taken over. */
+bool server_reload(struct server *server);
+
+/** Free what no worker uses any more. */
+void server_sweep_snapshots(struct server *server);
+
+void server_free_snapshots(struct server *server);
+
+/* ---- server_listen.c ---- */
+
+/** Bind what is configured, and take what was inherited; before the workers start. */
+int server_listen(struct server *server);
+
+/* What a reload changes of the listeners. */
+struct listen_change {
+    struct opened_listener *opened; /* heap */
+    size_t opened_count;
+    bool is_kept[SERVER_LISTENERS_MAX]; /* of server->listeners */
+};
+
+/**
+ * Bind what @p config has and the server does not have yet. Nothing has changed when
+ * this fails, and it has been logged. @return 0 or -errno; give to server_listen_commit().
+ */
+int server_listen_prepare(struct server *server, const struct config *config,
+                          struct listen_change *ret_change);
+
+/** Hand the new listeners to the workers, and have those that are gone taken out. */
+void server_listen_commit(struct server *server, struct listen_change *change);
+
+/** Close what was prepared. */
+void server_listen_cancel(struct listen_change *change);
+
+#endif

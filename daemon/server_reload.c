@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Snapshots of the configuration. A reload reads everything anew, keys and
+ * certificates too, binds the listeners that are new, and only then changes
+ * anything: what cannot be had leaves all as it was. A snapshot that was replaced is
+ * kept until every worker uses the newest.
+ */
+#include "server_internal.h"
+
+#include "net/credentials.h"
+#include "ops/escape.h"
+#include "ops/log.h"
+#include "ops/notify.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int push_snapshot(struct server *server, struct config *config,
+                         struct credentials *credentials)
+{
+    struct snapshot *snapshot = malloc(sizeof(struct snapshot));
+
+    if (snapshot == NULL) {
+        return -ENOMEM;
+    }
+    *snapshot =
+        (struct snapshot){.older = server->newest, .config = config, .credentials = credentials};
+    server->newest = snapshot;
+    return 0;
+}
+
+static void free_chain(struct snapshot *snapshot)
+{
+    while (snapshot != NULL) {
+        struct snapshot *older = snapshot->older;
+        config_free(snapshot->config);
+        credentials_release(snapshot->credentials);
+        free(snapshot);
+        snapshot = older;
+    }
+}
+
+void server_free_snapshots(struct server *server)
+{
+    free_chain(server->newest);
+    server->newest = NULL;
+}
+
+void server_sweep_snapshots(struct server *server)
+{
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (worker_config(server->workers[i]) != server_config(server)) {
+            return;
+        }
+    }
+    free_chain(server->newest->older);
+    server->newest->older = NULL;
+}
+
+/*
+ * What the [tls] section names; *ret_credentials is NULL where it names nothing.
+ * What is wrong is in the log.
+ */
+static int load_credentials(const struct config *config, struct credentials **ret_credentials)
+{
+    const char *keylog = config->tls_keylog ? getenv("SSLKEYLOGFILE") : NULL;
+    const struct credentials_options options = {
+        .certificate_file = config->tls_certificate[0] != '\0' ? config->tls_certificate : NULL,
+        .key_file = config->tls_key[0] != '\0' ? config->tls_key : NULL,
+        .client_ca_file = config->tls_client_ca[0] != '\0' ? config->tls_client_ca : NULL,
+        .require_client_certificate = config->tls_require_client_certificate,
+        .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,
+        .keylog_file = keylog,
+    };
+    char why[256] = "", shown[2 * sizeof(why)];
+
+    *ret_credentials = NULL;
+    if (options.certificate_file == NULL && options.psk_file == NULL) {
+        return 0;
+    }
+    *ret_credentials = credentials_load(&options, why, sizeof(why));
+    if (*ret_credentials == NULL) {
+        escape_value(shown, sizeof(shown), why, strlen(why));
+        log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static void apply_log(const struct config *config)
+{
+    log_set((enum log_level)config->log_level, config->log_format == LOG_FORMAT_JSON);
+}
+
+int server_first_snapshot(struct server *server, struct config *config)
+{
+    struct credentials *credentials = NULL;
+
+    apply_log(config);
+    int error = load_credentials(config, &credentials);
+    if (error == 0) {
+        error = push_snapshot(server, config, credentials);
+    }
+    if (error != 0) {
+        credentials_release(credentials);
+        config_free(config);
+    }
+    return error;
+}
+
+/* ---- reload ---- */
+
+static void on_key_kept(void *context, const char *key)
+{
+    (void)context;
+    log_event(LOG_WARNING, "restart_needed", "key=%s", key);
+}
+
+static void log_refusal(const struct config_errors *errors)
+{
+    for (size_t i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++) {
+        char text[2 * CONFIG_ERROR_TEXT_MAX];
+        escape_value(text, sizeof(text), errors->text[i], strlen(errors->text[i]));
+        log_event(LOG_ERROR, "reload_refused", "error=%s", text);
+    }
+}
+
+/* The new snapshot, with what needs a restart as it was; NULL with the reason logged. */
+static struct config *load_anew(const struct server *server)
+{
+    struct config_errors *errors = calloc(1, sizeof(struct config_errors));
+    struct config *config = NULL;
+
+    if (errors == NULL) {
+        server_log_failure("reload_failed", -ENOMEM);
+        return NULL;
+    }
+    int error = config_load(server->source, errors, &config);
+    if (error == -EINVAL) {
+        log_refusal(errors);
+    } else if (error == 0) {
+        error = config_keep_started(config, server_config(server), on_key_kept, NULL);
+    }
+    free(errors);
+    if (error == 0) {
+        return config;
+    }
+    if (error != -EINVAL) {
+        server_log_failure("reload_failed", error);
+    }
+    config_free(config);
+    return NULL;
+}
+
+/* In the order that the workers need: a listener that is new finds its credentials. */
+static void hand_out(struct server *server, struct listen_change *change)
+{
+    const struct snapshot *newest = server->newest;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        int error = worker_set_config(server->workers[i], newest->config, newest->credentials);
+        if (error != 0) {
+            /* It stays with the snapshot it has, which is kept for it. */
+            log_event(LOG_ERROR, "reload_failed", "worker=%u error=\"%s\"", i, strerror(-error));
+        }
+    }
+    server_listen_commit(server, change);
+    apply_log(newest->config);
+}
+
+/* False with everything as it was, and the reason logged. */
+static bool take_over(struct server *server, struct config *config)
+{
+    struct credentials *credentials = NULL;
+    struct listen_change change = {0};
+
+    if (load_credentials(config, &credentials) != 0) {
+        return false;
+    }
+    int error = server_listen_prepare(server, config, &change);
+    if (error == 0) {
+        error = push_snapshot(server, config, credentials);
+    }
+    if (error != 0) {
+        server_log_failure("reload_failed", error);
+        server_listen_cancel(&change);
+        credentials_release(credentials);
+        return false;
+    }
+    hand_out(server, &change);
+    return true;
+}
+
+bool server_reload(struct server *server)
+{
+    notify_reloading();
+    struct config *config = load_anew(server);
+    bool is_taken = config != NULL && take_over(server, config);
+    if (is_taken) {
+        log_plain(LOG_INFO, "reloaded");
+    } else {
+        config_free(config);
+    }
+    notify_ready();
+    return is_taken;
+}
