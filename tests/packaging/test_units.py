@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The units as they are installed: systemd takes them without a word, and counts the
+service as well shut in. That they work is for tests/packaging/run, which boots them."""
+
+import configparser
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+STAGE = os.environ["CRI_STAGE"]
+UNITS = os.path.join(STAGE, "lib/systemd/system")
+MOST_EXPOSED = 15  # tenths of systemd's scale, on which 100 is bare
+TIMEOUT_S = 60
+
+needs_analyze = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+
+
+def names():
+    return sorted(os.path.basename(path) for path in glob.glob(os.path.join(UNITS, "criproxyd*")))
+
+
+def parse(name):
+    parser = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
+    parser.optionxform = str
+    parser.read(os.path.join(UNITS, name))
+    return parser
+
+
+@pytest.fixture(name="units")
+def staged_units(tmp_path):
+    """Copies whose paths lead into the stage, where the programs lie."""
+    prefix = os.environ["CRI_PREFIX"].rstrip("/")
+    for name in names():
+        with open(os.path.join(UNITS, name), encoding="utf-8") as file:
+            text = file.read()
+        text = re.sub(r"(?<=[= ])%s/" % re.escape(prefix), STAGE + "/", text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def analyze(*arguments):
+    return subprocess.run(
+        ["systemd-analyze", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, timeout=TIMEOUT_S, check=False)
+
+
+def test_what_there_is():
+    """Issue 8: a service and its sockets."""
+    assert names() == ["criproxyd-coaps.socket", "criproxyd-tcp.socket", "criproxyd-tls.socket",
+                       "criproxyd.service", "criproxyd.socket"]
+
+
+@needs_analyze
+def test_verify_is_clean(units):
+    """Issue 8: systemd-analyze verify says nothing."""
+    done = analyze("verify", "--man=no", *(str(units / name) for name in names()))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@needs_analyze
+def test_verify_can_complain(units):
+    unit = units / "criproxyd.service"
+    unit.write_text(unit.read_text().replace("UMask=", "UMsk="))
+    assert "UMsk" in analyze("verify", "--man=no", str(unit)).stdout
+
+
+@needs_analyze
+def test_security_score(units):
+    """Issue 8: systemd-analyze security gives at most 1.5."""
+    unit = str(units / "criproxyd.service")
+    command = ["security", "--offline=true", "--no-pager"]
+    done = analyze(*command, "--threshold=%d" % MOST_EXPOSED, unit)
+    assert done.returncode == 0, done.stdout
+    score = re.search(r"exposure level for criproxyd.service: (\d+\.\d)", done.stdout)
+    assert score and float(score[1]) * 10 <= MOST_EXPOSED, done.stdout
+    assert analyze(*command, "--threshold=5", unit).returncode != 0
+
+
+def test_sockets_have_the_schemes_as_names():
+    """The daemon tells by the name what is spoken on a socket."""
+    found = {}
+    for name in names():
+        if name.endswith(".socket"):
+            socket = parse(name)["Socket"]
+            assert socket["Service"] == "criproxyd.service"
+            kind = "datagram" if "ListenDatagram" in socket else "stream"
+            found[socket["FileDescriptorName"]] = kind
+    assert found == {"coap": "datagram", "coaps": "datagram",
+                     "coap+tcp": "stream", "coaps+tcp": "stream"}
+
+
+def test_the_service_checks_first_and_runs_as_nobody_else():
+    service = parse("criproxyd.service")["Service"]
+    assert service["Type"] in ("notify", "notify-reload")
+    assert service["ExecStartPre"] == service["ExecStart"] + " --check-config"
+    assert service["User"] == "criproxy"
+    with open(os.path.join(STAGE, "lib/sysusers.d/criproxyd.conf"), encoding="utf-8") as file:
+        assert re.search(r"^u criproxy ", file.read(), re.MULTILINE)
