@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/leg.h"
 
+#include "front/stream.h"
 #include "net/dtls.h"
 #include "state.h"
+
+#include <string.h>
+
+struct bytes leg_default_host(const struct leg *leg)
+{
+    const char *host = leg->kind == LEG_STREAM ? stream_host(leg->stream) : "";
+    if (host[0] == '\0' && leg->identity != NULL) {
+        host = leg->identity->server_name;
+    }
+    return (struct bytes){(const uint8_t *)host, strlen(host)};
+}
 
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {

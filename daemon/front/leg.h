@@ -52,6 +52,13 @@ struct leg {
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 
+/**
+ * What stands for an absent Uri-Host: the Host field of a WebSocket's handshake, or
+ * the name asked for with SNI (RFC 8323 section 8.5; on DTLS as on TLS, AMB-39). Empty
+ * where there is neither: then it is the address that the request came to. Borrowed.
+ */
+struct bytes leg_default_host(const struct leg *leg);
+
 /** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len);
 

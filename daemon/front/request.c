@@ -202,6 +202,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
         return;
     }
     request->leg->unwanted = unwanted_classes(request->options.no_response);
+    request->options.default_host = leg_default_host(request->leg);
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
     struct address at = received_at(engine, request->leg, local);
     if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,

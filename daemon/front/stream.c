@@ -186,6 +186,11 @@ static void on_signal(struct stream *stream, const struct message *message)
     }
 }
 
+const char *stream_host(const struct stream *stream)
+{
+    return conn_host(stream->conn);
+}
+
 /* --- messages ----------------------------------------------------------- */
 
 static void on_request(struct stream *stream, const struct message *message)

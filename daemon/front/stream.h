@@ -31,6 +31,9 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
 /** Whether @p reply fits the peer's Max-Message-Size. */
 bool stream_fits(const struct leg *leg, const struct reply *reply);
 
+/** Host field of a WebSocket's handshake, or "". Borrowed. */
+const char *stream_host(const struct stream *stream);
+
 /** One of the requests of @p peer, a stream, is over: it may go on, or close. */
 void stream_settle(struct peer *peer);
 

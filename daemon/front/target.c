@@ -404,9 +404,8 @@ static bool take_name(struct builder *builder, struct bytes host)
     return is_utf8(host) || fail(builder, REASON_target_host);
 }
 
-static bool take_uri_host(struct builder *builder)
+static bool take_uri_host(struct builder *builder, struct bytes host)
 {
-    struct bytes host = builder->options->uri_host;
     char text[INET6_ADDRSTRLEN];
     uint8_t ip[16];
     bool is_literal = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
@@ -485,12 +484,18 @@ static bool from_uri_options(struct builder *builder)
     if (!find_scheme(builder)) {
         return false;
     }
-    if (builder->options->uri_host.data == NULL) {
-        target->form = TARGET_FORM_NONE; /* the proxy itself (TGT-5) */
+    bool is_default = builder->options->uri_host.data == NULL;
+    struct bytes host = is_default ? builder->options->default_host : builder->options->uri_host;
+    if ((!is_default || host.len > 0) && !take_uri_host(builder, host)) {
+        return false;
+    }
+    if (is_default && !target->is_name) {
+        /* No name, or an address it is reached under: the proxy itself (TGT-5). */
+        target->form = TARGET_FORM_NONE;
         return pack_options(builder, OPTION_uri_path, &target->path);
     }
-    if (!take_uri_host(builder) || !take_uri_port(builder) ||
-        !pack_options(builder, OPTION_uri_path, &target->path) ||
+    target->is_entrance_name = is_default && builder->options->uri_port.data == NULL;
+    if (!take_uri_port(builder) || !pack_options(builder, OPTION_uri_path, &target->path) ||
         !pack_options(builder, OPTION_uri_query, &target->query)) {
         return false;
     }
@@ -532,6 +537,7 @@ bool target_find(const struct config *config, const struct message *message,
     ret_target->form = TARGET_FORM_NONE;
     ret_target->scheme = NULL;
     ret_target->is_name = false;
+    ret_target->is_entrance_name = false;
     ret_target->name_len = 0;
     ret_target->address = (struct address){0};
     ret_target->port = 0;

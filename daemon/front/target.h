@@ -45,6 +45,7 @@ struct target {
     enum target_form form;
     const struct config_scheme *scheme; /* borrowed from the configuration */
     bool is_name;                       /* host: @a name; else @a address */
+    bool is_entrance_name;              /* SNI or Host field: neither Uri-Host nor Uri-Port is */
     uint8_t name_len;
     uint8_t name[TARGET_NAME_MAX]; /* lower case, not NUL-terminated */
     struct address address;        /* with the port, where the host is an address */
@@ -54,13 +55,14 @@ struct target {
 
 /*
  * Options of a request that name a target, or that the proxy itself acts on;
- * data == NULL where absent. Filled by scan_options().
+ * data == NULL where absent. Filled by scan_options(), default_host by its caller.
  */
 struct request_options {
     struct bytes proxy_cri, proxy_uri, proxy_scheme, proxy_scheme_number;
     struct bytes uri_host, uri_port;
     struct bytes hop_limit, no_response;
     bool has_uri_path_or_query;
+    struct bytes default_host; /* for an absent Uri-Host: SNI or Host field; not an option */
     uint16_t not_local; /* first critical option that the proxy as an endpoint cannot process */
 };
 

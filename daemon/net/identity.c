@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SERVER_NAME_MAX 255u /* as long as a host name can be in a CoAP option */
+
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '\\' && c != '"';
@@ -36,15 +38,24 @@ static size_t escape(const unsigned char *bytes, size_t len, char *text, size_t 
     return used;
 }
 
-struct identity *identity_new(enum identity_kind kind, size_t names_bytes)
+struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name)
 {
     size_t capacity =
         names_bytes < IDENTITY_NAMES_BYTES_MAX / 4 ? 4 * names_bytes : IDENTITY_NAMES_BYTES_MAX;
-    struct identity *identity = calloc(1, sizeof(*identity) + capacity);
-    if (identity != NULL) {
-        identity->kind = kind;
-        identity->holders = 1;
-        identity->names_capacity = capacity;
+    size_t server_len = server_name == NULL ? 0 : strlen(server_name);
+    server_len = server_len > SERVER_NAME_MAX ? 0 : server_len;
+    struct identity *identity = calloc(1, sizeof(*identity) + capacity + server_len + 1);
+    if (identity == NULL) {
+        return NULL;
+    }
+    identity->kind = kind;
+    identity->holders = 1;
+    identity->names_capacity = capacity;
+    char *copy = identity->names + capacity;
+    identity->server_name = copy;
+    for (size_t i = 0; i < server_len; i++) {
+        char c = server_name[i];
+        copy[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
     }
     return identity;
 }
@@ -62,18 +73,6 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
     size_t used = escape(bytes, len, identity->names + identity->names_len, left, &is_whole);
     if (is_whole) {
         identity->names_len += used + 1;
-    }
-}
-
-void identity_set_server_name(struct identity *identity, const char *name)
-{
-    bool is_whole;
-    (void)escape((const unsigned char *)name, strlen(name), identity->server_name,
-                 sizeof(identity->server_name), &is_whole);
-    for (char *at = identity->server_name; *at != '\0'; at++) {
-        if (*at >= 'A' && *at <= 'Z') {
-            *at = (char)(*at + ('a' - 'A'));
-        }
     }
 }
 

@@ -31,9 +31,9 @@ enum identity_kind {
 struct identity {
     enum identity_kind kind;
     uint32_t holders;
-    /* Both to be shown: printable ASCII, other bytes as \xHH, cut where they do not fit. */
+    const char *server_name; /* SNI the peer asked for, lower case, at most 255 bytes; or "" */
+    /* To be shown: printable ASCII, other bytes as \xHH, cut where it does not fit. */
     char name[IDENTITY_NAME_MAX];
-    char server_name[IDENTITY_NAME_MAX]; /* SNI the peer asked for, lower case; or empty */
     /* To be compared: escaped the same way, never cut, a NUL after each. */
     size_t names_len, names_capacity;
     char names[]; /* the PSK identity; all SANs that are text, or where there are none the CN */
@@ -43,9 +43,10 @@ struct identity {
  * One without any name, held once.
  *
  * @param names_bytes as they are before they are escaped, a NUL after each
+ * @param server_name copied; one of more than 255 bytes is none. May be NULL
  * @return NULL without memory
  */
-struct identity *identity_new(enum identity_kind kind, size_t names_bytes);
+struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name);
 
 /** Takes NULL. @return @p identity */
 struct identity *identity_acquire(struct identity *identity);
@@ -58,9 +59,6 @@ void identity_release(struct identity *identity);
  * is what is shown. One that does not fit is left out.
  */
 void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len);
-
-/** What it asked to reach. */
-void identity_set_server_name(struct identity *identity, const char *name);
 
 /** Whether anything has been proved. Takes NULL: nobody. */
 bool identity_is_known(const struct identity *identity);

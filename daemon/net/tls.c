@@ -45,13 +45,14 @@ static void add_names(struct identity *identity, const GENERAL_NAMES *names)
 }
 
 /* The CN, which counts only where there is no SAN (RFC 6125 section 6.4.4). */
-static struct identity *of_subject(const X509 *certificate)
+static struct identity *of_subject(const X509 *certificate, const char *server_name)
 {
     const X509_NAME *subject = X509_get_subject_name(certificate);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
     const ASN1_STRING *name =
         at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
-    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, length_of(name) + 1);
+    struct identity *identity =
+        identity_new(IDENTITY_CERTIFICATE, length_of(name) + 1, server_name);
 
     if (identity != NULL && length_of(name) > 0) {
         identity_add_name(identity, ASN1_STRING_get0_data(name), length_of(name));
@@ -59,12 +60,13 @@ static struct identity *of_subject(const X509 *certificate)
     return identity;
 }
 
-static struct identity *of_certificate(const X509 *certificate)
+static struct identity *of_certificate(const X509 *certificate, const char *server_name)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     size_t names_bytes = bytes_of(names);
-    struct identity *identity =
-        names_bytes > 0 ? identity_new(IDENTITY_CERTIFICATE, names_bytes) : of_subject(certificate);
+    struct identity *identity = names_bytes > 0
+                                    ? identity_new(IDENTITY_CERTIFICATE, names_bytes, server_name)
+                                    : of_subject(certificate, server_name);
 
     if (identity != NULL && names_bytes > 0) {
         add_names(identity, names);
@@ -73,9 +75,9 @@ static struct identity *of_certificate(const X509 *certificate)
     return identity;
 }
 
-static struct identity *of_psk(const char *psk)
+static struct identity *of_psk(const char *psk, const char *server_name)
 {
-    struct identity *identity = identity_new(IDENTITY_PSK, strlen(psk) + 1);
+    struct identity *identity = identity_new(IDENTITY_PSK, strlen(psk) + 1, server_name);
 
     if (identity != NULL) {
         identity_add_name(identity, (const unsigned char *)psk, strlen(psk));
@@ -88,14 +90,10 @@ struct identity *tls_identity(const SSL *ssl)
     const char *psk = SSL_get_psk_identity(ssl);
     const char *server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const X509 *certificate = SSL_get0_peer_certificate(ssl);
-    struct identity *identity = certificate != NULL ? of_certificate(certificate)
-                                : psk != NULL       ? of_psk(psk)
-                                                    : identity_new(IDENTITY_NONE, 0);
 
-    if (identity != NULL && server_name != NULL) {
-        identity_set_server_name(identity, server_name);
-    }
-    return identity;
+    return certificate != NULL ? of_certificate(certificate, server_name)
+           : psk != NULL       ? of_psk(psk, server_name)
+                               : identity_new(IDENTITY_NONE, 0, server_name);
 }
 
 /* ---- why not ---- */

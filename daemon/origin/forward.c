@@ -179,7 +179,10 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
     for (size_t i = 0; i < count && exchange->candidate_count < max; i++) {
         struct address address = addresses[i];
         address.port = exchange->target.port;
-        if (engine_is_own_address(engine, &address)) {
+        /* A name by default that leads to where it came in is the proxy's own (TGT-5). */
+        bool is_entrance = exchange->target.is_entrance_name &&
+                           address_same_host(&address, &exchange->leg.path.local);
+        if (is_entrance || engine_is_own_address(engine, &address)) {
             local_answer_exchange(engine, exchange); /* TGT-4 */
             return;
         }

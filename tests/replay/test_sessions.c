@@ -138,7 +138,7 @@ static void test_identity_travels_with_the_request(void **state)
     (void)state;
     struct fake_datagram request;
     struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
-    fake_dtls_identify(session, "alice");
+    fake_dtls_identify(session, "alice", NULL);
     const struct identity *identity = dtls_session_identity(session);
     fake_dtls_send(session, "41020001aad8de8320816168816178");
     fake_peer_expect(replay.origin, "48 02 MID TOKEN 31688178", &request);
@@ -161,6 +161,36 @@ static void test_identity_travels_with_the_request(void **state)
     fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
 }
 
+/* O2C-6, TCP-25: without Uri-Host it is the name asked for with SNI that is meant. */
+static void test_server_name_stands_for_uri_host(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_identify(session, "alice", "h");
+    fake_dtls_send(session, "41010001aa b178 d0d7");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_dtls_expect(session, "61 45 0001 aa");
+    /* TGT-5: a name that leads to where the request came in is the proxy's own, and so is an
+     * address; what Uri-Port names is another service. */
+    fake_dtls_identify(session, "alice", "entrance");
+    fake_net_name("entrance", 0, RESOLVE_OK, "192.0.2.9");
+    fake_dtls_send(session, "41010002aa bb2e77656c6c2d6b6e6f776e 04 636f7265 d0d7");
+    fake_dtls_expect(session, "61 45 0002 aa c128 ff 3c2f2e77656c6c2d6b6e6f776e2f636f72653e3b"
+                              "63743d3430");
+    fake_dtls_identify(session, "alice", "192.0.2.5");
+    fake_dtls_send(session, "41010003aa bb2e77656c6c2d6b6e6f776e 04 636f7265 d0d7");
+    fake_dtls_expect(session, "61 45 0003 aa c128 ff 3c2f2e77656c6c2d6b6e6f776e2f636f72653e3b"
+                              "63743d3430");
+    /* TGT-2: without a scheme there is nothing to forward, whatever the name. */
+    fake_dtls_identify(session, "alice", "h");
+    fake_dtls_send(session, "41010004aa bb2e77656c6c2d6b6e6f776e 04 636f7265");
+    fake_dtls_expect(session, "61 45 0004 aa c128 ff 3c2f2e77656c6c2d6b6e6f776e2f636f72653e3b"
+                              "63743d3430");
+    fake_peer_expect_nothing(replay.origin);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -173,6 +203,7 @@ int main(void)
         TEST(test_replaced_session_takes_nothing_along),
         TEST(test_port_of_a_request_over_a_session),
         TEST(test_identity_travels_with_the_request),
+        TEST(test_server_name_stands_for_uri_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

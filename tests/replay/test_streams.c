@@ -331,6 +331,41 @@ static void test_websocket_messages(void **state)
     assert_true(fake_stream_is_closed(stream));
 }
 
+/* TCP-25: on WebSockets it is the Host field that stands for an absent Uri-Host. */
+static void test_host_field_stands_for_uri_host(void **state)
+{
+    (void)state;
+    static const char at_8080[] = "192.0.2.9:8080";
+    struct fake_datagram request;
+    struct conn_options options = {.kind = CONN_WSS, .fd = -1, .connections_max = 100};
+    struct fake_stream *stream = fake_stream_connect(CONN_WS, "192.0.2.7:40001");
+    fake_stream_set_host(stream, "h");
+    fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
+    fake_stream_send(stream, "00 e1");
+    fake_stream_send(stream, "01 01 aa b178 d0d7");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "31");
+    fake_stream_expect(stream, "01 45 aa ff 31");
+
+    /* TGT-5: a name of the address it came to is the proxy, whatever listens there for CoAP
+     * on UDP; another port of that host is another service. */
+    assert_true(address_parse(at_8080, strlen(at_8080), 0, &options.bind));
+    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    fake_net_name("entrance", 0, RESOLVE_OK, "192.0.2.9");
+    stream = fake_stream_connect(CONN_WSS, "192.0.2.7:40002");
+    fake_stream_set_host(stream, "entrance");
+    fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
+    fake_stream_send(stream, "00 e1");
+    fake_stream_send(stream, "01 01 aa bb2e77656c6c2d6b6e6f776e 04 636f7265 d0d7");
+    fake_stream_expect(stream, "01 45 aa c128 ff 3c2f2e77656c6c2d6b6e6f776e2f636f72653e3b"
+                               "63743d3430");
+    struct fake_peer *other = fake_peer_new("192.0.2.9:9999");
+    fake_stream_send(stream, "01 01 bb 72270f 4178 d0d7");
+    fake_peer_expect(other, "48 01 MID TOKEN 38656e7472616e6365 8178", &request);
+    fake_peer_reply(other, &request, "6T 45 MID TOKEN");
+    fake_stream_expect(stream, "01 45 bb");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -356,6 +391,7 @@ int main(void)
         TEST(test_drain_sends_release),
         TEST(test_bad_target_is_402),
         TEST(test_websocket_messages),
+        TEST(test_host_field_stands_for_uri_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,11 @@ struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from)
     return conn->is_open ? stream : NULL;
 }
 
+void fake_stream_set_host(struct fake_stream *stream, const char *host)
+{
+    stream->conn.host = host;
+}
+
 static void feed(struct conn *conn, const uint8_t *data, size_t len)
 {
     assert_true(len <= BYTES_MAX - conn->input_len);

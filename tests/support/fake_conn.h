@@ -17,6 +17,9 @@ struct fake_stream;
 /** To the listener of that kind; NULL where it refuses. Freed by fake_streams_free(). */
 struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from);
 
+/** The Host field of its handshake was @p host, borrowed. */
+void fake_stream_set_host(struct fake_stream *stream, const char *host);
+
 /** Bytes arrive, in one piece. On WebSockets: one message. */
 void fake_stream_send(struct fake_stream *stream, const char *hex);
 

@@ -136,15 +136,16 @@ static struct dtls_session *new_session(void)
 {
     struct dtls_session *session = calloc(1, sizeof(*session));
     assert_non_null(session);
-    session->identity = identity_new(IDENTITY_NONE, 0);
+    session->identity = identity_new(IDENTITY_NONE, 0, NULL);
     assert_non_null(session->identity);
     return session;
 }
 
-void fake_dtls_identify(struct dtls_session *session, const char *psk_identity)
+void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
+                        const char *server_name)
 {
     identity_release(session->identity);
-    session->identity = identity_new(IDENTITY_PSK, strlen(psk_identity) + 1);
+    session->identity = identity_new(IDENTITY_PSK, strlen(psk_identity) + 1, server_name);
     assert_non_null(session->identity);
     identity_add_name(session->identity, (const unsigned char *)psk_identity, strlen(psk_identity));
 }

@@ -11,8 +11,9 @@
 /** A session with the one DTLS listener from @p from; an older one from there is closed. */
 struct dtls_session *fake_dtls_open(const char *from);
 
-/** From now on the peer is who has the key of @p psk_identity. */
-void fake_dtls_identify(struct dtls_session *session, const char *psk_identity);
+/** From now on the peer is who has the key of @p psk_identity; @p server_name may be NULL. */
+void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
+                        const char *server_name);
 
 /** Another session from where @p older is from, at once; that it is gone is told a turn later. */
 struct dtls_session *fake_dtls_replace(struct dtls_session *older);

@@ -6,7 +6,7 @@
 
 static struct identity *identity_of(enum identity_kind kind, const char *bytes, size_t len)
 {
-    struct identity *identity = identity_new(kind, len + 1);
+    struct identity *identity = identity_new(kind, len + 1, NULL);
     assert_non_null(identity);
     identity_add_name(identity, (const unsigned char *)bytes, len);
     return identity;
@@ -62,12 +62,13 @@ static void test_long_names_are_compared_whole(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, 4);
+    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, 4, "a.example");
     assert_non_null(identity);
     identity_add_name(identity, (const unsigned char *)"one.example", 11);
     identity_add_name(identity, (const unsigned char *)"2", 1);
     identity_add_name(identity, (const unsigned char *)"three", 5); /* no room: left out whole */
     assert_string_equal(identity->name, "one.example");
+    assert_string_equal(identity->server_name, "a.example");
     assert_true(identity_has_name(identity, IDENTITY_CERTIFICATE, "one.example"));
     assert_true(identity_has_name(identity, IDENTITY_CERTIFICATE, "2"));
     assert_false(identity_has_name(identity, IDENTITY_CERTIFICATE, "three"));
@@ -91,14 +92,20 @@ static void test_nul_in_a_name(void **state)
 static void test_server_name(void **state)
 {
     (void)state;
-    struct identity *identity = identity_new(IDENTITY_NONE, 0);
+    char name[257];
+    struct identity *identity = identity_new(IDENTITY_NONE, 0, "Proxy.Example");
     assert_non_null(identity);
-    identity_set_server_name(identity, "Proxy.Example\n");
-    assert_string_equal(identity->server_name, "proxy.example\\x0a");
+    assert_string_equal(identity->server_name, "proxy.example");
     assert_false(identity_is_known(identity));
     assert_ptr_equal(identity_acquire(identity), identity);
     identity_release(identity);
     assert_string_equal(identity->name, "");
+    identity_release(identity);
+    memset(name, 'a', sizeof(name) - 1);
+    name[256] = '\0';
+    identity = identity_new(IDENTITY_NONE, 0, name); /* a part of a name is another name */
+    assert_non_null(identity);
+    assert_string_equal(identity->server_name, "");
     identity_release(identity);
     identity_release(NULL);
     assert_null(identity_acquire(NULL));
