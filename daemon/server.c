@@ -28,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 /* So many signs of life in the time that the service manager allows for one. */
@@ -61,6 +62,35 @@ static uint64_t count_in_flight(const struct server *server)
     return count;
 }
 
+void server_sum_metrics(const struct server *server, struct metrics *sum)
+{
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        metrics_add(sum, worker_metrics(server->workers[i]));
+    }
+}
+
+double server_wall_clock_s(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+struct process_status server_status(const struct server *server)
+{
+    return (struct process_status){
+        .version = CRIPROXYD_VERSION,
+        .workers = server->worker_count,
+        .listeners = (unsigned)server->listener_count,
+        .is_ready = server->is_ready && !server->is_draining,
+        .was_reload_good = server->was_reload_good,
+        .started_s = server->started_s,
+        .reloaded_s = server->reloaded_s,
+        .log_lines_lost = log_lost_count(),
+    };
+}
+
 static void log_stopped(const struct server *server)
 {
     struct metrics *sum = calloc(1, sizeof(struct metrics));
@@ -69,9 +99,7 @@ static void log_stopped(const struct server *server)
         log_plain(LOG_INFO, "stopped");
         return;
     }
-    for (unsigned i = 0; i < server->worker_count; i++) {
-        metrics_add(sum, worker_metrics(server->workers[i]));
-    }
+    server_sum_metrics(server, sum);
     log_event(
         LOG_INFO, "stopped", "requests=%" PRIu64 " answered=%" PRIu64 " log_lines_lost=%" PRIu64,
         metric_get(&sum->requests), metric_get(&sum->ended[REASON_answered]), log_lost_count());
@@ -80,6 +108,7 @@ static void log_stopped(const struct server *server)
 
 static void close_loop(struct server *server)
 {
+    server_http_close(server);
     watch_free(server->signal_watch);
     watch_free(server->event_watch);
     loop_free(server->loop);
@@ -363,6 +392,9 @@ static int start(struct server *server)
         error = server_listen(server);
     }
     if (error == 0) {
+        error = server_http_open(server);
+    }
+    if (error == 0) {
         error = start_workers(server);
     }
     if (error != 0) {
@@ -386,7 +418,13 @@ int server_run(const struct config_source *source, struct config *config, bool t
         config_free(config);
         return status;
     }
-    *server = (struct server){.source = source, .trace = trace, .signal_fd = -1, .event_fd = -1};
+    *server = (struct server){.source = source,
+                              .trace = trace,
+                              .signal_fd = -1,
+                              .event_fd = -1,
+                              .was_reload_good = true,
+                              .started_s = server_wall_clock_s()};
+    server->reloaded_s = server->started_s;
     int error = server_first_snapshot(server, config);
     if (error == 0) {
         status = start(server) == 0 ? serve(server) : 1;

@@ -8,6 +8,7 @@
 
 #include "conf/config.h"
 #include "net/bind.h"
+#include "ops/prometheus.h"
 #include "worker.h"
 
 #define WORKERS_MAX 256 /* as in options.def */
@@ -51,8 +52,11 @@ struct server {
     int signal_fd;
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
+    struct http_server *http; /* NULL: not configured */
     bool is_ready;
     bool is_draining;
+    bool was_reload_good;
+    double started_s, reloaded_s;         /* Unix time */
     int status;                           /* of the process, when the loop has ended */
     uint64_t deadline_ms;                 /* of the drain */
     uint64_t watchdog_ms, watchdog_at_ms; /* 0: the service manager wants no sign of life */
@@ -62,6 +66,15 @@ static inline const struct config *server_config(const struct server *server)
 {
     return server->newest->config;
 }
+
+/** Counters of all workers, added to @p sum. */
+void server_sum_metrics(const struct server *server, struct metrics *sum);
+
+/** What is known without asking the system. */
+struct process_status server_status(const struct server *server);
+
+/** Seconds of Unix time. */
+double server_wall_clock_s(void);
 
 void server_log_failure(const char *event, int error);
 
@@ -77,6 +90,12 @@ bool server_reload(struct server *server);
 void server_sweep_snapshots(struct server *server);
 
 void server_free_snapshots(struct server *server);
+
+/* ---- server_http.c ---- */
+
+/** Listen where admin.listen says, if it does. What is wrong is logged. @return 0 or -errno */
+int server_http_open(struct server *server);
+void server_http_close(struct server *server);
 
 /* ---- server_listen.c ---- */
 

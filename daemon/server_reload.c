@@ -197,7 +197,9 @@ bool server_reload(struct server *server)
     notify_reloading();
     struct config *config = load_anew(server);
     bool is_taken = config != NULL && take_over(server, config);
+    server->was_reload_good = is_taken;
     if (is_taken) {
+        server->reloaded_s = server_wall_clock_s();
         log_plain(LOG_INFO, "reloaded");
     } else {
         config_free(config);

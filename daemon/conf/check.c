@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What keys mean together, and the listeners. */
 #include "conf/loader.h"
+#include "conf/place.h"
 
 #include <string.h>
 
@@ -184,11 +185,35 @@ static void check_tls(struct loader *loader)
     }
 }
 
+/* The path of a socket has to fit sun_path (unix(7)). */
+#define SOCKET_PATH_MAX 107u
+
+static void check_admin(struct loader *loader)
+{
+    const struct config *config = loader->config;
+    const char *listen = config->admin_listen, *socket = config->admin_socket;
+    struct config_place place = {.path = NULL};
+    char got[GOT_MAX];
+
+    if (listen[0] != '\0' && (!config_place_parse(listen, &place) ||
+                              (place.path != NULL && strlen(place.path) > SOCKET_PATH_MAX))) {
+        loader_error(loader, place_of(loader, "admin", "listen"), "admin", "listen",
+                     "expected http://ADDRESS:PORT or unix:/PATH, got %s",
+                     got_text(got, listen, strlen(listen)));
+    }
+    if (socket[0] != '\0' && (socket[0] != '/' || strlen(socket) > SOCKET_PATH_MAX)) {
+        loader_error(loader, place_of(loader, "admin", "socket"), "admin", "socket",
+                     "expected a path from / on, of up to %u bytes, got %s", SOCKET_PATH_MAX,
+                     got_text(got, socket, strlen(socket)));
+    }
+}
+
 void loader_check(struct loader *loader)
 {
     check_listeners(loader);
     check_token(loader);
     check_tls(loader);
+    check_admin(loader);
     named_inherit(loader);
     loader_check_schemes(loader);
     named_freeze(loader);

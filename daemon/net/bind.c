@@ -4,7 +4,10 @@
 #include "net/sockaddr.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
@@ -68,6 +71,65 @@ int bind_datagram(const struct address *address, bool reuse_port)
 int bind_stream(const struct address *address, bool reuse_port)
 {
     return open_socket(address, SOCK_STREAM, reuse_port);
+}
+
+/* Whether nobody listens on the socket at that place any more. */
+static bool is_abandoned(const struct sockaddr_un *name)
+{
+    struct stat status;
+    int fd = -1;
+
+    if (lstat(name->sun_path, &status) == 0 && S_ISSOCK(status.st_mode)) {
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    }
+    if (fd < 0) {
+        return false;
+    }
+    bool is_refused =
+        connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED;
+    (void)close(fd);
+    return is_refused;
+}
+
+static int bind_name(int fd, const struct sockaddr_un *name)
+{
+    const struct sockaddr *any = (const struct sockaddr *)name;
+
+    if (bind(fd, any, sizeof *name) == 0) {
+        return 0;
+    }
+    int err = -errno;
+    if (err != -EADDRINUSE || !is_abandoned(name) || unlink(name->sun_path) != 0) {
+        return err;
+    }
+    return bind(fd, any, sizeof *name) == 0 ? 0 : -errno;
+}
+
+int bind_unix(const char *path, unsigned mode)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+
+    if (len == 0 || len >= sizeof name.sun_path) {
+        return -ENAMETOOLONG;
+    }
+    memcpy(name.sun_path, path, len);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    /* Before it has a name, so that nobody finds it with another mode; the umask may take from it.
+     */
+    int err = fchmod(fd, (mode_t)mode) == 0 ? bind_name(fd, &name) : -errno;
+    if (err == 0 && (chmod(path, (mode_t)mode) != 0 || listen(fd, BACKLOG) != 0)) {
+        err = -errno;
+        (void)unlink(path);
+    }
+    if (err != 0) {
+        (void)close(fd);
+        return err;
+    }
+    return fd;
 }
 
 int bind_address_of(int fd, struct address *ret_address)

@@ -20,6 +20,14 @@ int bind_datagram(const struct address *address, bool reuse_port);
 /** A TCP socket that listens. @return the descriptor or -errno */
 int bind_stream(const struct address *address, bool reuse_port);
 
+/**
+ * A Unix stream socket that listens at @p path, made with @p mode. What a process that
+ * has ended left there is removed first.
+ *
+ * @return the descriptor or -errno; -EADDRINUSE where somebody listens, or it is no socket
+ */
+int bind_unix(const char *path, unsigned mode);
+
 /** Where a socket is bound. @return 0 or -errno; -EAFNOSUPPORT for another family than IP. */
 int bind_address_of(int fd, struct address *ret_address);
 

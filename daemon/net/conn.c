@@ -273,6 +273,19 @@ struct identity *conn_identity(const struct conn *conn)
     return conn->tls != NULL ? conn_tls_identity(conn->tls) : NULL;
 }
 
+bool conn_peer_process(const struct conn *conn, struct conn_process *ret_process)
+{
+    struct ucred peer = {.pid = 0};
+    socklen_t len = sizeof(peer);
+
+    if (getsockopt(bufferevent_getfd(conn->bev), SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 ||
+        peer.pid <= 0) {
+        return false;
+    }
+    *ret_process = (struct conn_process){.user = peer.uid, .group = peer.gid, .id = peer.pid};
+    return true;
+}
+
 const char *conn_host(const struct conn *conn)
 {
     return conn->ws != NULL ? conn_ws_host(conn->ws) : "";

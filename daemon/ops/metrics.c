@@ -22,4 +22,24 @@ void metrics_add(struct metrics *sum, const struct metrics *metrics)
     for (size_t i = 0; i < REASON_COUNT; i++) {
         metric_add(&sum->ended[i], metric_get(&metrics->ended[i]));
     }
+    for (size_t i = 0; i <= METRICS_DURATION_BUCKETS; i++) {
+        metric_add(&sum->duration_buckets[i], metric_get(&metrics->duration_buckets[i]));
+    }
+    metric_add(&sum->duration_sum_ms, metric_get(&metrics->duration_sum_ms));
+}
+
+uint64_t metrics_duration_limit_ms(unsigned bucket)
+{
+    return UINT64_C(1) << bucket;
+}
+
+void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms)
+{
+    unsigned bucket = 0;
+
+    while (bucket < METRICS_DURATION_BUCKETS && duration_ms > metrics_duration_limit_ms(bucket)) {
+        bucket++;
+    }
+    metric_add(&metrics->duration_buckets[bucket], 1);
+    metric_add(&metrics->duration_sum_ms, duration_ms);
 }

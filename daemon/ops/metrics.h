@@ -12,11 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Buckets of durations: up to 1 ms, 2 ms, 4 ms, ... 2^17 ms (131 s), and what took longer. */
+#define METRICS_DURATION_BUCKETS 18u
+
 struct metrics {
 #define METRIC(name, kind, unit, help) _Atomic uint64_t name;
 #include "ops/metrics.def"
 #undef METRIC
     _Atomic uint64_t ended[REASON_COUNT]; /* requests by the reason they ended for */
+    _Atomic uint64_t duration_buckets[METRICS_DURATION_BUCKETS + 1]; /* the last: longer */
+    _Atomic uint64_t duration_sum_ms;
 };
 
 /* By the one writer. */
@@ -49,6 +54,12 @@ struct metric_row {
 
 /** The rows of metrics.def; @p ret_count of them. */
 const struct metric_row *metric_rows(size_t *ret_count);
+
+/** The longest duration of a bucket. */
+uint64_t metrics_duration_limit_ms(unsigned bucket);
+
+/** A request took so long. By the one writer. */
+void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms);
 
 /** Add one worker's counters to a sum. */
 void metrics_add(struct metrics *sum, const struct metrics *metrics);

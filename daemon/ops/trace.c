@@ -111,6 +111,9 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
 void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
                  uint8_t code)
 {
+    if (has_target(exchange)) {
+        metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
+    }
     if (wants_access(engine, reason) && !has_target(exchange)) {
         access_delivery(engine, exchange, reason);
     } else if (wants_access(engine, reason)) {

@@ -15,6 +15,7 @@ static const struct doc_section sections[] = {
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
     {"resolve", "Host names. The system's own resolver is asked."},
+    {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},
     {NULL, NULL},
 };

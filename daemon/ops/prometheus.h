@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * All counters as text for Prometheus (exposition format 0.0.4). The rows come from
+ * metrics.def and reasons.def by themselves.
+ */
+#ifndef CRIPROXY_PROMETHEUS_H
+#define CRIPROXY_PROMETHEUS_H
+
+#include "ops/metrics.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#define PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* What is not counted by workers. */
+struct process_status {
+    const char *version;
+    unsigned workers, listeners;
+    bool is_ready; /* clients are served: started, and not draining */
+    bool was_reload_good;
+    double started_s, reloaded_s; /* Unix time */
+    uint64_t log_lines_lost;
+    /* Of the process; 0 where the system does not tell. */
+    double processor_s;
+    uint64_t resident_bytes, descriptors, descriptors_max;
+};
+
+/** Write everything to @p out. */
+void prometheus_write(FILE *out, const struct metrics *sum, const struct process_status *status);
+
+/** Fill in what the system says of this process. */
+void process_status_measure(struct process_status *status);
+
+#endif

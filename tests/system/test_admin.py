@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The running proxy watched over HTTP: metrics and health."""
+
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+
+import pytest
+
+from admin_wire import connect, http, http_place, parse_metrics, read_all, value_of
+from coap_wire import Origin
+from processes import ROOT, Proxy, run_criproxyd
+from target import Target
+
+HTTP = ("--set", "admin.listen=http://127.0.0.1:0")
+
+
+@pytest.fixture(scope="module")
+def place(module_proxy):
+    return http_place(module_proxy)
+
+
+@pytest.fixture(scope="module")
+def module_proxy():
+    running = Proxy(*HTTP, "--set", "proxy.workers=2", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def scrape(place):
+    status, fields, body = http(place, "/metrics")
+    assert status == 200
+    assert fields["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return parse_metrics(body)
+
+
+def rows(name, macro):
+    with open(os.path.join(ROOT, "daemon", name), encoding="utf-8") as file:
+        return re.findall(r"^%s\((\w+)," % macro, file.read(), re.M)
+
+
+def test_every_counter_and_reason_is_exported(place):
+    """Issue 8, metrics: each row of metrics.def and reasons.def, in strict text format."""
+    metrics = scrape(place)
+    assert all(re.match(r"(criproxyd|process)_", name) for name in metrics)
+    for row in rows("ops/metrics.def", "METRIC"):
+        assert any(name.startswith("criproxyd_" + row) for name in metrics), row
+    reasons = rows("exchange/reasons.def", "REASON")
+    assert len(reasons) > 30
+    samples = metrics["criproxyd_requests_ended_total"][1]
+    assert {labels for _, labels in samples} == {
+        ('reason="%s"' % name,) for name in reasons if name != "none"}
+    [(key, value)] = metrics["criproxyd_build_info"][1].items()
+    assert value == 1 and re.fullmatch(r'version="\d+\.\d+\.\d+"', key[1][0])
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_has_nothing_to_say(place):
+    """Issue 8, metrics: promtool check metrics."""
+    done = subprocess.run(["promtool", "check", "metrics"], input=http(place, "/metrics")[2],
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_counters_count(module_proxy, place):
+    """Issue 8, metrics: requests by reason, and a histogram that is one."""
+    before = scrape(place)
+    with Origin() as origin, module_proxy.client() as client:
+        good = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        for _ in range(7):
+            assert client.ask(good).code_text == "2.05"
+        for _ in range(3):
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+    after = scrape(place)
+
+    def grown(name, *labels, sample=None):
+        return (value_of(after, name, *labels, sample=sample)
+                - value_of(before, name, *labels, sample=sample))
+
+    assert grown("criproxyd_requests_total") == 10
+    assert grown("criproxyd_requests_ended_total", 'reason="answered"') == 7
+    assert grown("criproxyd_requests_ended_total", 'reason="cri_malformed"') == 3
+    duration = "criproxyd_request_duration_seconds"
+    assert grown(duration, sample=duration + "_count") == 7
+    buckets = [(float(labels[0][4:-1].replace("+Inf", "inf")), value)
+               for (name, labels), value in after[duration][1].items() if name.endswith("_bucket")]
+    assert buckets == sorted(buckets) and buckets[-1][0] == float("inf")
+    assert [value for _, value in buckets] == sorted(value for _, value in buckets)
+    assert buckets[-1][1] == value_of(after, duration, sample=duration + "_count")
+    assert len(buckets) > 10
+
+
+def test_health_and_readiness(place):
+    """Issue 8, health: both say yes; HEAD has no body; others are told what there is."""
+    assert http(place, "/healthz")[::2] == (200, "ok\n")
+    assert http(place, "/readyz")[::2] == (200, "ready\n")
+    assert http(place, "/readyz?verbose")[0] == 200
+    status, fields, body = http(place, "/metrics", method="HEAD")
+    assert (status, body) == (200, "") and int(fields["Content-Length"]) > 1000
+    assert http(place, "/")[0] == 404
+    status, fields, _ = http(place, "/metrics", method="DELETE")
+    assert status == 405 and fields["Allow"] == "GET, HEAD"
+
+
+def test_not_ready_while_it_drains(start_proxy):
+    """Issue 8, health: /readyz is 503 while a drain waits, /healthz and metrics go on."""
+    running = start_proxy(*HTTP, "--set", "proxy.drain-timeout=10min", listen=("127.0.0.1",))
+    place = http_place(running)
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
+        slow = Target("127.0.0.1", origin.port, ("slow",)).options("cri")
+        client.send(client.make(slow).encode())
+        origin.wait_for(1)
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for_line(r"^stopping")
+        assert http(place, "/readyz")[::2] == (503, "draining\n")
+        assert http(place, "/healthz")[0] == 200
+        metrics = scrape(place)
+        assert value_of(metrics, "criproxyd_ready") == 0
+        assert value_of(metrics, "criproxyd_exchanges") == 1
+        running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(30) == 0
+
+
+def test_connections_are_kept_and_pipelined(place):
+    """Issue 8, health: several requests on one connection, also when they come in pieces."""
+    with connect(place) as sock:
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /ready")
+        sock.sendall(b"z HTTP/1.1\r\n\r\nGET /x HTTP/1.0\r\n\r\n")
+        answers = read_all(sock).split(b"HTTP/1.1 ")[1:]
+    assert [answer[:3] for answer in answers] == [b"200", b"200", b"404"]
+
+
+@pytest.mark.parametrize("junk", [
+    b"\x00" * 100 + b"\r\n\r\n",
+    b"GET /healthz\r\n\r\n",
+    b"GET healthz HTTP/1.1\r\n\r\n",
+    b"GET /healthz HTTP/2.0\r\n\r\n",
+    b"GET /healthz HTTP/1.1\nHost: a\n\n\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello",
+    b"POST /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nName : value\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\n: value\r\n\r\n",
+    b"GET /" + b"a" * 300 + b" HTTP/1.1\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nA: " + b"b" * 9000,
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\r\n\r\n",
+], ids=lambda junk: junk[:12].hex())
+def test_junk_is_refused(module_proxy, place, junk):
+    """Issue 8, health: what is no request gets 400 and the end of the connection."""
+    with connect(place) as sock:
+        sock.sendall(junk)
+        answer = read_all(sock)
+    assert answer.startswith(b"HTTP/1.1 400 ") or (answer == b"" and len(junk) > 8192)
+    module_proxy.assert_alive()
+    assert http(place, "/healthz")[0] == 200
+
+
+def test_a_slow_reader_holds_nobody_up(module_proxy, place):
+    """Issue 8, health: who does not read is not answered for ever; others are served."""
+    with connect(place) as sock:
+        sock.settimeout(5)
+        try:
+            for _ in range(2000):
+                sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 10)
+        except OSError:
+            pass  # it has stopped reading, or closed
+        module_proxy.assert_alive()
+        assert http(place, "/metrics")[0] == 200
+
+
+def test_connections_are_bounded(module_proxy, place):
+    """Issue 8, health: the sixty-fifth connection is closed; when they go, others come."""
+    held = [connect(place) for _ in range(64)]
+    try:
+        for sock in held:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        with connect(place) as late:
+            late.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert read_all(late) == b""
+    finally:
+        for sock in held:
+            sock.close()
+    assert http_after_a_while(place)
+    module_proxy.assert_alive()
+
+
+def http_after_a_while(place):
+    """As soon as the proxy has seen the others go."""
+    for _ in range(1000):
+        try:
+            return http(place, "/healthz")[0] == 200
+        except (TypeError, ValueError, ConnectionError):
+            continue  # closed without a word
+    return False
+
+
+def test_on_a_unix_socket(start_proxy, tmp_path):
+    """Issue 8, health: a Unix socket with mode 0660, gone afterwards; an abandoned one is no harm."""
+    path = str(tmp_path / "admin.http")
+    for _ in range(2):
+        running = Proxy("--set", "admin.listen=unix:" + path, listen=("127.0.0.1",))
+        assert http_place(running) == path
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+        assert http(path, "/readyz")[0] == 200
+        running.process.kill()
+        running.stop()
+        assert os.path.exists(path)
+    running = start_proxy("--set", "admin.listen=unix:" + path, listen=("127.0.0.1",))
+    assert http(path, "/readyz")[0] == 200
+    second = run_criproxyd("--set", "admin.listen=unix:" + path, "--listen", "coap://127.0.0.1:0")
+    assert second.returncode == 1 and "admin_failed" in second.stderr
+    assert http(path, "/readyz")[0] == 200
+    running.stop_cleanly()
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1:9683", "https://127.0.0.1", "unix:here",
+                                   "http://localhost:1", "unix:/" + "a" * 107])
+def test_a_bad_place_is_refused(value):
+    """Command line: admin.listen has to be an address or a path, with the reason."""
+    done = run_criproxyd("--set", "admin.listen=" + value, "--check-config")
+    assert done.returncode == 2
+    assert "[admin] listen: expected http://ADDRESS:PORT or unix:/PATH" in done.stderr
