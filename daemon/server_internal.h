@@ -109,6 +109,26 @@ struct listen_change {
     bool is_kept[SERVER_LISTENERS_MAX]; /* of server->listeners */
 };
 
+static inline bool server_is_stream(enum config_listener_kind kind)
+{
+    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
+}
+
+static inline bool server_is_secure(enum config_listener_kind kind)
+{
+    return kind == LISTENER_COAPS || kind == LISTENER_COAPS_TCP || kind == LISTENER_COAPS_WS;
+}
+
+/** Without any descriptor yet. */
+void server_opened_init(struct opened_listener *opened, const struct server_listener *listener);
+
+/**
+ * The sockets that the service manager has bound for us. What is wrong is logged.
+ *
+ * @return 0, also where there are none, or -errno
+ */
+int server_inherit(struct server *server, struct listen_change *ret_change);
+
 /**
  * Bind what @p config has and the server does not have yet. Nothing has changed when
  * this fails, and it has been logged. @return 0 or -errno; give to server_listen_commit().

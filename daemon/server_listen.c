@@ -20,11 +20,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_stream(enum config_listener_kind kind)
-{
-    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
-}
-
 static void log_listener(const char *event, const struct server_listener *listener)
 {
     char text[ADDRESS_TEXT_MAX];
@@ -47,7 +42,7 @@ static void close_fds(struct opened_listener *opened)
 
 static int bind_one(enum config_listener_kind kind, const struct address *address, bool shared)
 {
-    return is_stream(kind) ? bind_stream(address, shared) : bind_datagram(address, shared);
+    return server_is_stream(kind) ? bind_stream(address, shared) : bind_datagram(address, shared);
 }
 
 /*
@@ -87,7 +82,7 @@ static int open_all(const struct server *server, struct opened_listener *opened)
     return error;
 }
 
-static void init_opened(struct opened_listener *opened, const struct server_listener *listener)
+void server_opened_init(struct opened_listener *opened, const struct server_listener *listener)
 {
     opened->listener = *listener;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
@@ -145,7 +140,7 @@ static int open_new(struct server *server, const struct config_listener *wanted,
     for (size_t i = 0; i < server->listener_count; i++) {
         kept_count += change->is_kept[i];
     }
-    init_opened(opened, &listener);
+    server_opened_init(opened, &listener);
     int error = server->listener_count + change->opened_count == SERVER_LISTENERS_MAX
                     ? -ENOSPC
                     : open_all(server, opened);
@@ -263,15 +258,31 @@ void server_listen_commit(struct server *server, struct listen_change *change)
 
 /* ---- the start ---- */
 
+static int add_all(struct server *server, struct listen_change *change)
+{
+    int error = 0;
+
+    for (size_t i = 0; error == 0 && i < change->opened_count; i++) {
+        error = add_listener(server, &change->opened[i]);
+    }
+    server_listen_cancel(change);
+    return error;
+}
+
 int server_listen(struct server *server)
 {
     struct listen_change change = {0};
-    int error = server_listen_prepare(server, server_config(server), &change);
+    int error = server_inherit(server, &change);
 
-    for (size_t i = 0; error == 0 && i < change.opened_count; i++) {
-        error = add_listener(server, &change.opened[i]);
+    if (error == 0) {
+        error = add_all(server, &change);
     }
-    server_listen_cancel(&change);
+    if (error == 0) {
+        error = server_listen_prepare(server, server_config(server), &change);
+    }
+    if (error == 0) {
+        error = add_all(server, &change);
+    }
     if (error != 0) {
         return error;
     }
