@@ -102,6 +102,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     timer_wheel_advance(&engine->wheel, now_ms);
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
+    totals_update(engine);
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);

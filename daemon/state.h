@@ -9,6 +9,7 @@
 #include "exchange/exchange.h"
 #include "front/client.h"
 #include "front/stream.h"
+#include "front/totals.h"
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
@@ -47,6 +48,8 @@ struct engine {
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */
     struct stream_listener stream_listeners[LISTENERS_MAX];
+    uint32_t stream_listener_count; /* slots that were ever used */
+    struct totals closed;           /* what closed listeners have counted */
     struct stream *streams; /* connections that are open */
     uint64_t stream_count;
     uint8_t *scratch; /* one message to encode */

@@ -8,6 +8,7 @@
 
 #include "front/reply.h"
 #include "front/request.h"
+#include "ops/log.h"
 #include "state.h"
 
 #include <string.h>
@@ -191,6 +192,16 @@ static void on_secure_datagram(void *context, struct dtls_session *session,
     receive(&arrival);
 }
 
+static void log_session_closed(const struct dtls_session *session, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    if (log_is_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, "dtls_session_closed", "client=%s identity=%s reason=\"%s\"",
+                  address_format(&dtls_session_path(session)->remote, client),
+                  identity_format(dtls_session_identity(session), identity), why);
+    }
+}
+
 /* A session that was replaced may be told as closed after the new one's first request. */
 static void on_session_closed(void *context, struct dtls_session *session, const char *why)
 {
@@ -198,7 +209,7 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     struct engine *engine = listener->engine;
     const struct address *remote = &dtls_session_path(session)->remote;
     struct client *client = client_table_find(&engine->clients, remote, listener->index);
-    (void)why;
+    log_session_closed(session, why);
     if (client != NULL && client->session == session) {
         change_session(engine, client, NULL);
     }

@@ -2,6 +2,7 @@
 #include "front/listen.h"
 
 #include "front/datagram.h"
+#include "net/dtls.h"
 #include "net/interfaces.h"
 #include "state.h"
 
@@ -40,6 +41,8 @@ static struct stream_listener *take_stream_slot(struct engine *engine)
         struct stream_listener *listener = &engine->stream_listeners[i];
         if (listener->listener == NULL) {
             *listener = (struct stream_listener){.engine = engine};
+            engine->stream_listener_count =
+                i < engine->stream_listener_count ? engine->stream_listener_count : i + 1;
             return listener;
         }
     }
@@ -130,6 +133,9 @@ static void close_listener(struct engine *engine, struct listener *listener)
         }
     }
     udp_close(listener->socket);
+    if (listener->dtls != NULL) {
+        totals_add_sessions(&engine->closed, dtls_counters(listener->dtls));
+    }
     dtls_close_listener(listener->dtls);
     listener->socket = NULL;
     listener->dtls = NULL;
@@ -154,6 +160,7 @@ static void on_stream_retire_check(void *context, struct timer *timer, uint64_t 
         timer_set(&engine->wheel, timer, now_ms + RETIRE_CHECK_MS, on_stream_retire_check);
         return;
     }
+    totals_add_connections(&engine->closed, conn_counters(listener->listener));
     conn_close_listener(listener->listener);
     listener->listener = NULL;
 }

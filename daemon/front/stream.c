@@ -4,8 +4,9 @@
  * one after the other, and each request is answered when its answer is there.
  *
  *   opening --CSM--> open --Release, or ours--> released --all answered--> closed
- *      \               \
- *       +---------------+---- a fault: Abort ----------------------------> closed
+ *      \               \ \
+ *       \               \ +--idle: our Release--> leaving --time is up---> closed
+ *        +---------------+---- a fault: Abort ---------------------------> closed
  *
  * What a peer sends faster than we answer waits in its own send buffer: reading
  * stops while it has limits.exchanges-per-client requests in flight or does not
@@ -17,6 +18,7 @@
 #include "coap/option.h"
 #include "front/reply.h"
 #include "front/request.h"
+#include "ops/log.h"
 #include "state.h"
 
 #include <stdlib.h>
@@ -31,9 +33,13 @@
 
 #define TOKEN_BASE 8u
 
+/* What an idle peer has, after our Release, for a request that has crossed it. */
+#define RELEASE_MS 2000u
+
 enum stream_state {
     STREAM_OPENING,
     STREAM_OPEN,
+    STREAM_LEAVING,  /* idle, told so: what has crossed our Release is answered, then the end */
     STREAM_RELEASED, /* no new requests; those before are answered */
     STREAM_CLOSED,   /* given up: what else arrives is ignored */
 };
@@ -46,7 +52,9 @@ struct stream {
     struct stream *next, **link; /* of all streams of the engine */
     enum stream_state state;
     uint32_t peer_max; /* its Max-Message-Size */
+    const char *why;   /* we have closed it; static, NULL: we have not */
     bool is_paused, is_full;
+    bool has_crossed; /* a request has come while leaving */
 };
 
 static bool is_ws(const struct stream *stream)
@@ -64,6 +72,17 @@ static uint32_t scheme_of(const struct stream *stream)
         [CONN_WSS] = CRI_SCHEME_COAPS_WS,
     };
     return numbers[conn_kind_of(stream->conn)];
+}
+
+static const char *scheme_name(const struct stream *stream)
+{
+    static const char *const names[] = {
+        [CONN_TCP] = "coap+tcp",
+        [CONN_TLS] = "coaps+tcp",
+        [CONN_WS] = "coap+ws",
+        [CONN_WSS] = "coaps+ws",
+    };
+    return names[conn_kind_of(stream->conn)];
 }
 
 static size_t message_max(const struct stream *stream)
@@ -122,9 +141,10 @@ static void send_csm(struct stream *stream)
     send_bytes(stream, frame_finish(&writer, CODE_CSM, none, is_ws(stream)));
 }
 
-static void close_stream(struct stream *stream)
+static void close_stream(struct stream *stream, const char *why)
 {
     stream->state = STREAM_CLOSED;
+    stream->why = why;
     conn_close(stream->conn);
 }
 
@@ -134,14 +154,35 @@ static void abort_stream(struct stream *stream, const uint32_t *bad_csm_option, 
     metric_add(&stream->engine->metrics.streams_aborted, 1);
     uint16_t option = bad_csm_option != NULL ? ABORT_BAD_CSM_OPTION : 0;
     send_signal(stream, CODE_ABORT, (struct bytes){0}, option, bad_csm_option, words);
-    close_stream(stream);
+    close_stream(stream, words);
 }
 
 static void close_if_done(struct stream *stream)
 {
-    if (stream->state == STREAM_RELEASED && stream->peer.in_flight == 0) {
-        close_stream(stream);
+    bool is_over = stream->state == STREAM_RELEASED ||
+                   (stream->state == STREAM_LEAVING && stream->has_crossed);
+    if (is_over && stream->peer.in_flight == 0) {
+        close_stream(stream, "released");
     }
+}
+
+/*
+ * All options of signals that are known are elective, so a critical one is not
+ * understood, whatever the signal: the connection has to be aborted (RFC 8323
+ * section 5.2).
+ */
+static bool has_critical(const struct message *message, uint32_t *ret_number)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option_is_critical(option.number)) {
+            *ret_number = option.number;
+            return true;
+        }
+    }
+    return false;
 }
 
 static void on_csm(struct stream *stream, const struct message *message)
@@ -150,12 +191,9 @@ static void on_csm(struct stream *stream, const struct message *message)
     struct option option;
     option_iter_init(&iter, message->options);
     while (option_iter_next(&iter, &option)) {
-        uint32_t number = option.number;
-        if (number == CSM_MAX_MESSAGE_SIZE) {
+        /* One with a length out of range is as good as unknown (RFC 7252 section 5.4.3). */
+        if (option.number == CSM_MAX_MESSAGE_SIZE && option.value.len <= sizeof(uint32_t)) {
             stream->peer_max = option_uint(option.value);
-        } else if (option_is_critical(option.number)) {
-            abort_stream(stream, &number, "unknown critical option in CSM");
-            return;
         }
     }
     if (stream->state == STREAM_OPENING) {
@@ -165,6 +203,14 @@ static void on_csm(struct stream *stream, const struct message *message)
 
 static void on_signal(struct stream *stream, const struct message *message)
 {
+    uint32_t number;
+    if (message->code != CODE_ABORT && has_critical(message, &number)) {
+        bool is_csm = message->code == CODE_CSM;
+        abort_stream(stream, is_csm ? &number : NULL,
+                     is_csm ? "unknown critical option in CSM"
+                            : "unknown critical option in a signal");
+        return;
+    }
     switch (message->code) {
     case CODE_CSM:
         on_csm(stream, message);
@@ -179,7 +225,8 @@ static void on_signal(struct stream *stream, const struct message *message)
         close_if_done(stream);
         break;
     case CODE_ABORT:
-        close_stream(stream);
+        metric_add(&stream->engine->metrics.streams_aborted_by_clients, 1);
+        close_stream(stream, "aborted by the peer");
         break;
     default:
         break; /* Pong, and signals to come (TCP-10, TCP-15) */
@@ -206,8 +253,10 @@ static void on_request(struct stream *stream, const struct message *message)
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */
     }
+    stream->has_crossed = stream->state == STREAM_LEAVING;
     request_handle(stream->engine, &leg, message, conn_local(stream->conn));
     regulate(stream);
+    close_if_done(stream); /* one that was answered at once */
 }
 
 static void on_message(struct stream *stream, const struct message *message)
@@ -226,6 +275,17 @@ static void on_message(struct stream *stream, const struct message *message)
     } else {
         /* Empty messages are for keeping alive (RFC 8323 section 3.4); responses are not ours. */
         metric_add(&stream->engine->metrics.messages_ignored, 1);
+    }
+}
+
+static void log_stream(const struct stream *stream, const char *event, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    if (log_is_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, event, "client=%s identity=%s scheme=%s%s%s%s",
+                  address_format(conn_remote(stream->conn), client),
+                  identity_format(conn_identity(stream->conn), identity), scheme_name(stream),
+                  why[0] != '\0' ? " reason=\"" : "", why, why[0] != '\0' ? "\"" : "");
     }
 }
 
@@ -254,6 +314,7 @@ static void *on_open(void *listener_context, struct conn *conn)
     engine->streams = stream;
     listener->open_count++;
     metric_set(&engine->metrics.streams, ++engine->stream_count);
+    log_stream(stream, "stream_opened", "");
     send_csm(stream);
     return stream;
 }
@@ -307,12 +368,27 @@ static void on_drained(void *conn_context, struct conn *conn)
     regulate(stream);
 }
 
+static uint32_t on_idle(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->peer.in_flight > 0) {
+        return CONN_NOT_IDLE;
+    }
+    if (stream->state != STREAM_OPEN) {
+        return 0;
+    }
+    send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+    stream->state = STREAM_LEAVING; /* TCP-12 */
+    return RELEASE_MS;
+}
+
 static void on_close(void *conn_context, struct conn *conn, const char *why)
 {
     struct stream *stream = conn_context;
     struct engine *engine = stream->engine;
     (void)conn;
-    (void)why;
+    log_stream(stream, "stream_closed", stream->why != NULL ? stream->why : why);
     stream->state = STREAM_CLOSED;
     exchange_leave_all(engine, &stream->peer);
     *stream->link = stream->next;
@@ -324,7 +400,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     free(stream);
 }
 
-const struct conn_handler stream_handler = {on_open, on_input, on_drained, on_close};
+const struct conn_handler stream_handler = {on_open, on_input, on_drained, on_idle, on_close};
 
 /* --- answers ------------------------------------------------------------ */
 
@@ -383,12 +459,15 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
         if (listener != NULL && stream->listener != listener) {
             continue;
         }
-        if (stream->state == STREAM_OPEN) {
+        if (stream->state == STREAM_LEAVING) {
+            stream->state = STREAM_RELEASED;
+            close_if_done(stream);
+        } else if (stream->state == STREAM_OPEN) {
             send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
         } else if (stream->state == STREAM_OPENING) {
-            close_stream(stream); /* it has asked for nothing yet */
+            close_stream(stream, "shutting down"); /* it has asked for nothing yet */
         }
     }
 }

@@ -8,6 +8,7 @@
 #define CRIPROXY_CONN_H
 
 #include "net/address.h"
+#include "net/handshake.h"
 #include "net/identity.h"
 
 struct conn;
@@ -22,6 +23,8 @@ enum conn_kind {
     CONN_WSS,
 };
 
+#define CONN_NOT_IDLE UINT32_MAX
+
 struct conn_handler {
     /* Handshakes (TLS, WebSocket) are done. Return a context for the connection, or NULL to refuse.
      */
@@ -34,6 +37,12 @@ struct conn_handler {
     size_t (*on_input)(void *conn_context, struct conn *conn, const uint8_t *data, size_t len);
     /* What was queued has been sent, after conn_send() had said that it is too much. */
     void (*on_drained)(void *conn_context, struct conn *conn);
+    /*
+     * Nothing has come or gone for idle_ms: how long to wait, in ms, before the
+     * connection is closed, to be used for a last word; 0: it is closed now;
+     * CONN_NOT_IDLE: it stays, as something is still to come.
+     */
+    uint32_t (*on_idle)(void *conn_context, struct conn *conn);
     /* The connection is gone after this call; @p why is a static text for the log. */
     void (*on_close)(void *conn_context, struct conn *conn, const char *why);
 };
@@ -55,7 +64,10 @@ struct conn_options {
 };
 
 struct conn_counters {
-    uint64_t accepted, refused, handshake_failures, timeouts, slow_readers;
+    uint64_t accepted, refused, timeouts, slow_readers;
+    uint64_t handshakes;  /* of TLS, finished, resumptions included */
+    uint64_t resumptions; /* those without a key exchange */
+    uint64_t failed[HANDSHAKE_COUNT];
     uint64_t open, bytes_in, bytes_out;
 };
 

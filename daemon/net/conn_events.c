@@ -118,21 +118,21 @@ void conn_cut_later(struct conn *conn, const char *why)
 }
 
 /* @p detail may be empty. */
-static void count_handshake_failure(struct conn *conn, const char *why, const char *detail)
+static void count_handshake_failure(struct conn *conn, enum handshake why, const char *detail)
 {
     char client[ADDRESS_TEXT_MAX];
 
-    conn->listener->counters.handshake_failures++;
-    if (log_is_on(LOG_WARNING)) {
+    conn->listener->counters.failed[why]++;
+    if (!conn->is_open && log_is_on(LOG_WARNING)) {
         log_event(LOG_WARNING, "stream_handshake_failed", "client=%s reason=%s detail=\"%s\"",
-                  address_format(&conn->remote, client), why, detail);
+                  address_format(&conn->remote, client), handshake_name(why), detail);
     }
 }
 
-void conn_handshake_failed(struct conn *conn, const char *why, const char *detail)
+void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail)
 {
     count_handshake_failure(conn, why, detail);
-    conn_close_later(conn, why);
+    conn_close_later(conn, handshake_name(why));
 }
 
 /* --- bytes -------------------------------------------------------------- */
@@ -238,19 +238,36 @@ static void on_written(struct bufferevent *bev, void *context)
     }
 }
 
+static void wait_for_input(struct conn *conn, uint32_t wait_ms)
+{
+    const struct conn_options *options = &conn->listener->options;
+    const struct timeval wait = conn_timeval(wait_ms);
+    const struct timeval write = conn_timeval(options->write_ms);
+
+    bufferevent_set_timeouts(conn->bev, &wait, options->write_ms > 0 ? &write : NULL);
+    bufferevent_enable(conn->bev, EV_READ);
+}
+
 /* The bufferevent sees no input for a time; output counts too. */
 static void on_idle(struct conn *conn)
 {
-    const struct conn_options *options = &conn->listener->options;
+    uint32_t limit_ms = conn->listener->options.idle_ms;
     uint64_t idle_ms = loop_now_ms(conn->listener->loop) - conn->active_ms;
 
-    if (idle_ms < options->idle_ms || pending_output(conn) > 0) {
-        uint32_t left_ms =
-            idle_ms < options->idle_ms ? options->idle_ms - (uint32_t)idle_ms : options->idle_ms;
-        const struct timeval left = conn_timeval(left_ms);
-        const struct timeval write = conn_timeval(options->write_ms);
-        bufferevent_set_timeouts(conn->bev, &left, options->write_ms > 0 ? &write : NULL);
-        bufferevent_enable(conn->bev, EV_READ);
+    if (!conn->is_ending && (idle_ms < limit_ms || pending_output(conn) > 0)) {
+        wait_for_input(conn, idle_ms < limit_ms ? limit_ms - (uint32_t)idle_ms : limit_ms);
+        return;
+    }
+    uint32_t wait_ms = conn->is_open && !conn->is_ending
+                           ? conn->listener->handler->on_idle(conn->context, conn)
+                           : 0;
+    if (conn->why != NULL) {
+        return; /* it closes already */
+    }
+    if (wait_ms > 0) {
+        conn->is_ending = wait_ms != CONN_NOT_IDLE;
+        conn->active_ms = loop_now_ms(conn->listener->loop);
+        wait_for_input(conn, conn->is_ending ? wait_ms : limit_ms);
         return;
     }
     conn->listener->counters.timeouts++;
@@ -265,9 +282,9 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     (void)bev;
     loop_turn_begin(conn->listener->loop);
     if ((what & BEV_EVENT_CONNECTED) != 0) {
-        const char *refusal = conn_tls_connected(conn);
-        if (refusal != NULL) {
-            conn_handshake_failed(conn, refusal, "");
+        enum handshake why;
+        if (!conn_tls_connected(conn, &why)) {
+            conn_handshake_failed(conn, why, "");
         } else if (conn->stage == STAGE_OPEN) {
             conn_opened(conn);
         }
@@ -286,8 +303,9 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     }
     if (conn->stage == STAGE_TLS && conn->why == NULL) {
         const char *detail = "";
-        conn->why = conn_tls_failure(conn, &detail);
-        count_handshake_failure(conn, conn->why, detail);
+        enum handshake why = conn_tls_failure(conn, &detail);
+        conn->why = handshake_name(why);
+        count_handshake_failure(conn, why, detail);
     }
     if (conn->why == NULL) {
         conn->why = (what & BEV_EVENT_EOF) != 0       ? "closed by the peer"
@@ -310,10 +328,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
     loop_turn_begin(conn->listener->loop);
     if (conn->why == NULL) {
         counters->timeouts++;
-        conn->why = "handshake_timeout";
-        if (!conn->is_open) {
-            count_handshake_failure(conn, conn->why, "");
-        }
+        conn->why = handshake_name(HANDSHAKE_timeout);
+        count_handshake_failure(conn, HANDSHAKE_timeout, "");
     }
     conn_destroy(conn);
 }

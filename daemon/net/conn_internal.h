@@ -48,6 +48,7 @@ struct conn {
     bool is_open;   /* on_open has been called, and on_close has not */
     bool is_full;   /* conn_send() said that it is too much */
     bool is_paused; /* by conn_pause() */
+    bool is_ending; /* idle, and the owner has been told */
     bool is_cut;    /* closes without sending what is queued */
     bool has_task;  /* the loop holds the task below */
     bool is_dead;   /* nothing but the task is left */
@@ -82,7 +83,7 @@ bool conn_start(struct conn *conn);
 void conn_opened(struct conn *conn);
 
 /** Give up what has not been opened yet; counted and logged. In a callback of the connection. */
-void conn_handshake_failed(struct conn *conn, const char *why, const char *detail);
+void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail);
 
 /** Close when what is queued has been sent, but never from inside this call. */
 void conn_close_later(struct conn *conn, const char *why);
@@ -114,11 +115,11 @@ void conn_linger_end_all(struct conn_listener *listener);
 /** @return a bufferevent that shakes hands on @p fd, or NULL. Fills conn->tls. */
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
 
-/** The handshake is done: who is it? @return NULL, or why the peer is not served. */
-const char *conn_tls_connected(struct conn *conn);
+/** The handshake is done: who is it? @return false, with @p ret_why the peer is not served. */
+bool conn_tls_connected(struct conn *conn, enum handshake *ret_why);
 
 /** Why the handshake has failed, for the log; as tls_failure(). */
-const char *conn_tls_failure(const struct conn *conn, const char **ret_detail);
+enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail);
 
 struct identity *conn_tls_identity(const struct conn_tls *tls);
 

@@ -17,8 +17,9 @@
 struct conn_tls {
     struct tls_peer peer; /* first: the SSL's app data leads to it, and so to all of this */
     struct credentials *credentials;
-    struct identity *identity;    /* NULL before the handshake is done */
-    const char *failure, *detail; /* of the handshake; static texts */
+    struct identity *identity; /* NULL before the handshake is done */
+    enum handshake failure;    /* of the handshake */
+    const char *detail;        /* a static text */
 };
 
 /*
@@ -47,7 +48,7 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     if (tls == NULL) {
         return NULL;
     }
-    tls->failure = "closed_in_handshake";
+    tls->failure = HANDSHAKE_closed_in_handshake;
     tls->detail = "";
     tls->credentials = credentials_acquire(listener->options.credentials);
     conn->tls = tls;
@@ -73,7 +74,7 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     return bev;
 }
 
-const char *conn_tls_connected(struct conn *conn)
+bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
 {
     SSL *ssl = bufferevent_openssl_get_ssl(conn->bev);
     const unsigned char *alpn = NULL;
@@ -83,17 +84,21 @@ const char *conn_tls_connected(struct conn *conn)
     SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
     if (!is_wss && alpn_len == 0 && conn->listener->options.needs_alpn &&
         conn->local.port != COAPS_PORT) {
-        return "alpn_missing"; /* only the default port says by itself that this is CoAP */
+        *ret_why = HANDSHAKE_alpn_missing; /* only the default port says that this is CoAP */
+        return false;
     }
     conn->tls->identity = tls_identity(ssl);
     if (conn->tls->identity == NULL) {
-        return "out_of_memory"; /* rules may depend on who it is */
+        *ret_why = HANDSHAKE_out_of_memory; /* rules may depend on who it is */
+        return false;
     }
     conn->stage = is_wss ? STAGE_UPGRADE : STAGE_OPEN;
-    return NULL;
+    conn->listener->counters.handshakes++;
+    conn->listener->counters.resumptions += SSL_session_reused(ssl) == 1;
+    return true;
 }
 
-const char *conn_tls_failure(const struct conn *conn, const char **ret_detail)
+enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail)
 {
     *ret_detail = conn->tls->detail;
     return conn->tls->failure;

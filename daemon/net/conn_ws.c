@@ -150,7 +150,7 @@ static void refuse(struct conn *conn, int status)
 
     (void)conn_queue(conn, answer, len);
     (void)snprintf(detail, sizeof(detail), "%d", status);
-    conn_handshake_failed(conn, "websocket_refused", detail);
+    conn_handshake_failed(conn, HANDSHAKE_websocket_refused, detail);
 }
 
 static void accept_request(struct conn *conn, const struct ws_request *request)

@@ -11,6 +11,7 @@
 #ifndef CRIPROXY_DTLS_H
 #define CRIPROXY_DTLS_H
 
+#include "net/handshake.h"
 #include "net/identity.h"
 #include "net/udp.h"
 
@@ -49,7 +50,7 @@ struct dtls_handler {
 struct dtls_counters {
     _Atomic uint64_t handshakes;  /* finished, resumptions included */
     _Atomic uint64_t resumptions; /* those without a key exchange */
-    _Atomic uint64_t handshake_failures, handshake_timeouts;
+    _Atomic uint64_t failed[HANDSHAKE_COUNT];
     _Atomic uint64_t handshakes_evicted;    /* ended for newer ones */
     _Atomic uint64_t hellos_without_cookie; /* answered, and forgotten */
     _Atomic uint64_t sessions;              /* established now */

@@ -147,25 +147,26 @@ void session_free_doomed(struct dtls_listener *listener)
 
 /* ---- failures of handshakes ---- */
 
-static void log_failure(const struct dtls_session *session, const char *reason, const char *detail)
+/* Counted, told, and its end. */
+static void fail_for(struct dtls_session *session, enum handshake reason, const char *detail)
 {
     char client[ADDRESS_TEXT_MAX];
 
+    dtls_count(&session->listener->counters.failed[reason]);
+    session_doom(session, handshake_name(reason));
     if (!log_is_on(LOG_WARNING)) {
         return;
     }
     log_event(LOG_WARNING, "dtls_handshake_failed", "client=%s reason=%s detail=\"%s\"",
-              address_format(&session->path.remote, client), reason, detail);
+              address_format(&session->path.remote, client), handshake_name(reason), detail);
 }
 
 static void fail(struct dtls_session *session)
 {
     const char *detail = "";
-    const char *reason = tls_failure(session->ssl, &session->peer, &detail);
+    enum handshake reason = tls_failure(session->ssl, &session->peer, &detail);
 
-    dtls_count(&session->listener->counters.handshake_failures);
-    log_failure(session, reason, detail);
-    session_doom(session, reason);
+    fail_for(session, reason, detail);
 }
 
 /*
@@ -245,13 +246,10 @@ static void set_handshake_timer(struct dtls_session *session, uint64_t now_ms)
 static void on_handshake_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct dtls_session *session = HASH_ENTRY(timer, struct dtls_session, timer);
-    struct dtls_listener *listener = context;
+    (void)context;
 
     if (now_ms >= session->deadline_ms) {
-        const char *detail = SSL_state_string_long(session->ssl);
-        dtls_count(&listener->counters.handshake_timeouts);
-        log_failure(session, "timeout", detail);
-        session_doom(session, "timeout");
+        fail_for(session, HANDSHAKE_timeout, SSL_state_string_long(session->ssl));
         return;
     }
     struct dtls_io before;
@@ -348,7 +346,7 @@ static void establish(struct dtls_session *session)
 
     session->identity = tls_identity(session->ssl);
     if (session->identity == NULL) { /* rules may depend on who it is */
-        session_doom(session, "out of memory");
+        fail_for(session, HANDSHAKE_out_of_memory, "");
         return;
     }
     if (before != NULL) {

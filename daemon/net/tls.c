@@ -98,56 +98,56 @@ struct identity *tls_identity(const SSL *ssl)
 
 /* ---- why not ---- */
 
-static const char *certificate_failure(long result)
+static enum handshake certificate_failure(long result)
 {
     switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-        return "certificate_expired";
+        return HANDSHAKE_certificate_expired;
     case X509_V_ERR_CERT_NOT_YET_VALID:
-        return "certificate_not_yet_valid";
+        return HANDSHAKE_certificate_not_yet_valid;
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-        return "certificate_unknown_ca";
+        return HANDSHAKE_certificate_unknown_ca;
     case X509_V_ERR_INVALID_PURPOSE:
-        return "certificate_wrong_purpose";
+        return HANDSHAKE_certificate_wrong_purpose;
     default:
-        return "certificate_invalid";
+        return HANDSHAKE_certificate_invalid;
     }
 }
 
-static const char *protocol_failure(int reason)
+static enum handshake protocol_failure(int reason)
 {
     switch (reason) {
     case SSL_R_NO_SHARED_CIPHER:
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
-        return "no_common_suite";
+        return HANDSHAKE_no_common_suite;
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_WRONG_SSL_VERSION:
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_VERSION_TOO_LOW:
-        return "no_common_version";
+        return HANDSHAKE_no_common_version;
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
-        return "certificate_missing";
+        return HANDSHAKE_certificate_missing;
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_DIGEST_CHECK_FAILED:
-        return "finished_not_verified";
+        return HANDSHAKE_finished_not_verified;
     default:
         break;
     }
     /* OpenSSL numbers alerts of the peer so; close_notify is none. */
-    return reason > SSL_AD_REASON_OFFSET ? "peer_alert" : "protocol_error";
+    return reason > SSL_AD_REASON_OFFSET ? HANDSHAKE_peer_alert : HANDSHAKE_protocol_error;
 }
 
-const char *tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail)
+enum handshake tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail)
 {
     unsigned long code = ERR_peek_error(); /* the first is the cause, the others follow from it */
     const char *detail = code == 0 ? NULL : ERR_reason_error_string(code);
     long verified = SSL_get_verify_result(ssl);
     int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
-    const char *why = code == 0 ? "finished_not_verified" : protocol_failure(reason);
+    enum handshake why = code == 0 ? HANDSHAKE_finished_not_verified : protocol_failure(reason);
 
     ERR_clear_error();
     *ret_detail = detail == NULL ? "" : detail;
@@ -155,8 +155,8 @@ const char *tls_failure(const SSL *ssl, const struct tls_peer *peer, const char 
         *ret_detail = X509_verify_cert_error_string(verified);
         return certificate_failure(verified);
     }
-    if (peer != NULL && peer->psk_asked && strcmp(why, "finished_not_verified") == 0) {
-        return peer->psk_unknown ? "psk_unknown_identity" : "psk_wrong_key";
+    if (peer != NULL && peer->psk_asked && why == HANDSHAKE_finished_not_verified) {
+        return peer->psk_unknown ? HANDSHAKE_psk_unknown_identity : HANDSHAKE_psk_wrong_key;
     }
     return why;
 }

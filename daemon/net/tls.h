@@ -11,6 +11,7 @@
 #ifndef CRIPROXY_TLS_H
 #define CRIPROXY_TLS_H
 
+#include "net/handshake.h"
 #include "net/identity.h"
 
 #include <openssl/ssl.h>
@@ -37,12 +38,12 @@ int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 struct identity *tls_identity(const SSL *ssl);
 
 /**
- * Why a handshake has failed, as a static word for the log, from what @p ssl and
- * the error queue say; the queue is emptied.
+ * Why a handshake has failed, from what @p ssl and the error queue say; the queue
+ * is emptied.
  *
  * @param peer may be NULL.
  * @param ret_detail OpenSSL's own words, static, or "".
  */
-const char *tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail);
+enum handshake tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail);
 
 #endif

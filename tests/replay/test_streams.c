@@ -366,6 +366,93 @@ static void test_host_field_stands_for_uri_host(void **state)
     fake_stream_expect(stream, "01 45 bb");
 }
 
+/* RFC 8323 section 5.2: whatever the signal, a critical option that is not known ends it. */
+static void test_unknown_options_of_signals(void **state)
+{
+    (void)state;
+    static const char *const critical[] = {"10 e2 10", "10 e3 10", "10 e4 30", "20 e2 20 10",
+                                           "10 e9 10"};
+    for (size_t i = 0; i < sizeof(critical) / sizeof(critical[0]); i++) {
+        struct fake_stream *stream = open_stream();
+        fake_stream_send(stream, critical[i]);
+        fake_stream_expect(stream, "d? ?? e5 ff"); /* no Bad-CSM-Option */
+        assert_true(fake_stream_is_closed(stream));
+    }
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "11 e2 aa 60");
+    fake_stream_expect(stream, "01 e3 aa");
+    fake_stream_send(stream, "10 e5 10"); /* an Abort ends it, and is not answered */
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    assert_true(fake_stream_is_closed(stream));
+    assert_int_equal(replay_metric(&replay, streams_aborted), 5);
+    assert_int_equal(replay_metric(&replay, streams_aborted_by_clients), 1);
+}
+
+/* TCP-7: later values replace earlier ones; one that is too long is as good as unknown. */
+static void test_max_message_size_again(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "20 e1 21 20");             /* 32 bytes, and then */
+    fake_stream_send(stream, "60 e1 25 00 00 00 00 28"); /* 5 bytes, ignored */
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "30313233343536373839 30313233343536373839 30313233343536373839");
+    fake_stream_expect(stream, "d1 ?? a2 aa");
+    size_t words = fake_stream_waiting(stream);
+    assert_true(words > 0);
+    stream = open_stream();
+    fake_stream_send(stream, "20 e1 21 20");
+    fake_stream_send(stream, "20 e1 21 40");
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "30313233343536373839 30313233343536373839 30313233343536373839");
+    fake_stream_expect(stream, "d1 12 45 aa ff 30313233343536373839");
+}
+
+/* TCP-12: an idle peer is told to go; what has crossed that is answered. */
+static void test_idle_stream_is_released(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    assert_true(fake_stream_idle(stream) == CONN_NOT_IDLE); /* an answer is to come */
+    answer(&request, "31");
+    fake_stream_expect(stream, "21 45 aa ff 31");
+
+    assert_int_equal(fake_stream_idle(stream), 2000);
+    fake_stream_expect(stream, "00 e4");
+    assert_false(fake_stream_is_closed(stream));
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    answer(&request, "32");
+    fake_stream_expect(stream, "21 45 aa ff 32");
+    assert_true(fake_stream_is_closed(stream));
+
+    stream = open_stream();
+    assert_int_equal(fake_stream_idle(stream), 2000);
+    fake_stream_expect(stream, "00 e4");
+    assert_int_equal(fake_stream_idle(stream), 0);
+    assert_true(fake_stream_is_closed(stream));
+}
+
+/* TCP-13: after the peer's Abort nothing it has asked for is answered or asked further. */
+static void test_abort_of_the_peer(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_stream_send(stream, "00 e5 " GET_X);
+    assert_true(fake_stream_is_closed(stream));
+    assert_int_equal(replay_ended(&replay, REASON_client_gone), 1);
+    fake_peer_expect_nothing(replay.origin);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -392,6 +479,10 @@ int main(void)
         TEST(test_bad_target_is_402),
         TEST(test_websocket_messages),
         TEST(test_host_field_stands_for_uri_host),
+        TEST(test_unknown_options_of_signals),
+        TEST(test_max_message_size_again),
+        TEST(test_idle_stream_is_released),
+        TEST(test_abort_of_the_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,17 @@ size_t fake_stream_waiting(const struct fake_stream *stream)
     return stream->conn.output_len - stream->conn.seen;
 }
 
+uint32_t fake_stream_idle(struct fake_stream *stream)
+{
+    struct conn *conn = &stream->conn;
+    uint32_t stays_ms = conn->listener->handler->on_idle(conn->context, conn);
+    pump(conn);
+    if (stays_ms == 0) {
+        end(conn, "idle");
+    }
+    return stays_ms;
+}
+
 void fake_stream_close(struct fake_stream *stream)
 {
     end(&stream->conn, "closed by the peer");

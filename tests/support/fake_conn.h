@@ -35,6 +35,12 @@ void fake_stream_expect(struct fake_stream *stream, const char *pattern);
 /** Bytes that have come back and were not looked at yet. */
 size_t fake_stream_waiting(const struct fake_stream *stream);
 
+/**
+ * Nothing has come or gone for the idle time-out. What the proxy said: how long the
+ * connection stays, in ms; where that is 0, it is closed.
+ */
+uint32_t fake_stream_idle(struct fake_stream *stream);
+
 /** The peer closes the connection. */
 void fake_stream_close(struct fake_stream *stream);
 

@@ -83,6 +83,19 @@ static void on_drained(void *context, struct conn *conn)
     end_of(context, conn)->drained++;
 }
 
+static uint32_t on_idle(void *context, struct conn *conn)
+{
+    struct owner *owner = context;
+    if (owner->busy > 0) {
+        owner->busy--;
+        return CONN_NOT_IDLE;
+    }
+    if (owner->stays_ms > 0) {
+        (void)conn_send(conn, (const uint8_t *)"bye", 3);
+    }
+    return owner->stays_ms;
+}
+
 static void on_close(void *context, struct conn *conn, const char *why)
 {
     struct owner *owner = context;
@@ -94,7 +107,7 @@ static void on_close(void *context, struct conn *conn, const char *why)
     owner->closed++;
 }
 
-static const struct conn_handler handler = {on_open, on_input, on_drained, on_close};
+static const struct conn_handler handler = {on_open, on_input, on_drained, on_idle, on_close};
 
 /* --- the loop ----------------------------------------------------------- */
 

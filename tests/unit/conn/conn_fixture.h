@@ -39,6 +39,8 @@ struct owner {
     bool pauses;        /* conn_pause() inside on_input */
     bool greets;        /* says "hello" in on_open */
     bool echoes;        /* sends what it gets */
+    uint32_t stays_ms;  /* on_idle says "bye" and returns it; 0: says nothing */
+    unsigned busy;      /* so many times on_idle returns CONN_NOT_IDLE before */
 };
 
 /** Options with generous limits on 127.0.0.1, port 0. */

@@ -313,6 +313,28 @@ static void test_idle_connection_is_closed(void **state)
     close(client);
 }
 
+/* TCP-12: there is time for a last word, and for what has crossed it. */
+static void test_last_word_of_an_idle_connection(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.idle_ms = 100;
+    owner.stays_ms = 200;
+    owner.busy = 2;
+    owner_open(&owner, &options);
+    int client = client_connect(&owner);
+    client_expect(&owner, client, "bye");
+    assert_int_equal(owner.busy, 0);
+    assert_int_equal(owner.closed, 0);
+    client_send(&owner, client, "abc", 3);
+    owner_wait_received(&owner, 0, 3);
+    client_expect_end(&owner, client);
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "idle");
+    assert_int_equal(conn_counters(owner.listener)->timeouts, 1);
+    close(client);
+}
+
 /* Either direction keeps it open. */
 static void test_output_counts_against_idleness(void **state)
 {
@@ -349,7 +371,7 @@ static void test_first_message_has_a_deadline(void **state)
     owner_wait_received(&owner, 1, 4);
     client_send(&owner, quiet, "abc", 3);
     owner_wait_closed(&owner, 1);
-    assert_string_equal(owner.ends[0]->why, "handshake_timeout");
+    assert_string_equal(owner.ends[0]->why, "timeout");
     owner_run_for(&owner, 150);
     assert_int_equal(owner.closed, 1);
     close(quiet);
@@ -462,6 +484,7 @@ int main(void)
         TEST(test_drained_comes_once_output_has_gone),
         TEST(test_message_that_does_not_fit_closes),
         TEST(test_idle_connection_is_closed),
+        TEST(test_last_word_of_an_idle_connection),
         TEST(test_output_counts_against_idleness),
         TEST(test_first_message_has_a_deadline),
         TEST(test_one_connection_too_many_is_refused),

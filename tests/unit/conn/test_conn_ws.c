@@ -283,7 +283,7 @@ static void refused(const char *request, size_t len, const char *status)
     assert_string_equal(got + strlen("HTTP/1.1 "), status);
     owner_run_for(&owner, 10);
     assert_int_equal(owner.opened, 0);
-    assert_int_equal(conn_counters(owner.listener)->handshake_failures, 1);
+    assert_int_equal(conn_counters(owner.listener)->failed[HANDSHAKE_websocket_refused], 1);
     close(client);
     owner_close(&owner);
 }
@@ -328,7 +328,7 @@ static void test_upgrade_has_a_deadline(void **state)
     client_send(&owner, client, REQUEST, 20);
     client_expect_end(&owner, client);
     assert_int_equal(owner.opened, 0);
-    assert_int_equal(conn_counters(owner.listener)->handshake_failures, 1);
+    assert_int_equal(conn_counters(owner.listener)->failed[HANDSHAKE_timeout], 1);
     close(client);
 }
 

@@ -144,7 +144,7 @@ static void test_suites(void **state)
         } else {
             assert_false(client_shake(&client));
             assert_int_equal(client.alert, ALERT_HANDSHAKE_FAILURE);
-            assert_int_equal(dtls_counters(server.listener)->handshake_failures, 1);
+            assert_int_equal(dtls_counters(server.listener)->failed[HANDSHAKE_no_common_suite], 1);
             assert_non_null(strstr(logged(), "reason=no_common_suite"));
         }
         client_close(&client);
@@ -175,7 +175,7 @@ struct failure {
     char log[512];
 };
 
-static struct failure fail_with(const char *identity, const char *key)
+static struct failure fail_with(const char *identity, const char *key, enum handshake counted)
 {
     struct client client;
     struct failure failure = {0};
@@ -190,7 +190,7 @@ static struct failure fail_with(const char *identity, const char *key)
     failure.datagrams = fake_net_stats()->delivered;
     failure.alert = client.alert;
     (void)snprintf(failure.log, sizeof failure.log, "%s", logged());
-    assert_int_equal(dtls_counters(server.listener)->handshake_failures, 1);
+    assert_int_equal(dtls_counters(server.listener)->failed[counted], 1);
     assert_int_equal(dtls_counters(server.listener)->sessions, 0);
     assert_int_equal(server.datagrams, 0);
     client_close(&client);
@@ -202,12 +202,14 @@ static struct failure fail_with(const char *identity, const char *key)
 /* SEC-13: from outside nobody learns which identities there are; the log knows. */
 static void test_unknown_identity_fails_as_wrong_key_does(void **state)
 {
-    struct failure wrong = fail_with("alice", "ff02030405060708090a0b0c0d0e0f00");
-    struct failure unknown = fail_with("mallory", "000102030405060708090a0b0c0d0e0f");
+    struct failure wrong =
+        fail_with("alice", "ff02030405060708090a0b0c0d0e0f00", HANDSHAKE_psk_wrong_key);
+    struct failure unknown =
+        fail_with("mallory", "000102030405060708090a0b0c0d0e0f", HANDSHAKE_psk_unknown_identity);
     struct failure too_long =
         fail_with("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
                   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdefX",
-                  "00");
+                  "00", HANDSHAKE_psk_unknown_identity);
     (void)state;
 
     assert_int_equal(wrong.alert, ALERT_DECRYPT_ERROR);

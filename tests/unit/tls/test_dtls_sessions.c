@@ -140,9 +140,9 @@ static void test_a_handshake_has_its_time(void **state)
     server_start_with(credentials_psk(), &small);
     open_halfway(&client, "127.0.0.1:40001");
     fake_net_run(29900);
-    assert_int_equal(dtls_counters(server.listener)->handshake_timeouts, 0);
+    assert_int_equal(dtls_counters(server.listener)->failed[HANDSHAKE_timeout], 0);
     fake_net_run(200);
-    assert_int_equal(dtls_counters(server.listener)->handshake_timeouts, 1);
+    assert_int_equal(dtls_counters(server.listener)->failed[HANDSHAKE_timeout], 1);
     assert_non_null(strstr(logged(), "client=127.0.0.1:40001 reason=timeout"));
     assert_int_equal(server.closes, 0);
     client_close(&client);

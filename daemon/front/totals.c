@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/totals.h"
+
+#include "net/dtls.h"
+#include "state.h"
+
+void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters)
+{
+    totals->handshakes += metric_get(&counters->handshakes);
+    totals->resumed += metric_get(&counters->resumptions);
+    totals->evicted += metric_get(&counters->handshakes_evicted);
+    totals->hellos += metric_get(&counters->hellos_without_cookie);
+    totals->records_dropped += metric_get(&counters->records_dropped);
+    totals->sessions_evicted += metric_get(&counters->sessions_evicted);
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        totals->failed[i] += metric_get(&counters->failed[i]);
+    }
+}
+
+void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
+{
+    totals->accepted += counters->accepted;
+    totals->refused += counters->refused;
+    totals->timed_out += counters->timeouts;
+    totals->too_slow += counters->slow_readers;
+    totals->bytes_in += counters->bytes_in;
+    totals->bytes_out += counters->bytes_out;
+    totals->handshakes += counters->handshakes;
+    totals->resumed += counters->resumptions;
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        totals->failed[i] += counters->failed[i];
+    }
+}
+
+static void publish(const struct totals *sum, struct metrics *metrics)
+{
+    metric_set(&metrics->streams_accepted, sum->accepted);
+    metric_set(&metrics->streams_refused, sum->refused);
+    metric_set(&metrics->streams_timed_out, sum->timed_out);
+    metric_set(&metrics->streams_too_slow, sum->too_slow);
+    metric_set(&metrics->stream_bytes_in, sum->bytes_in);
+    metric_set(&metrics->stream_bytes_out, sum->bytes_out);
+    metric_set(&metrics->handshakes, sum->handshakes);
+    metric_set(&metrics->handshakes_resumed, sum->resumed);
+    metric_set(&metrics->handshakes_evicted, sum->evicted);
+    metric_set(&metrics->hellos_without_cookie, sum->hellos);
+    metric_set(&metrics->records_dropped, sum->records_dropped);
+    metric_set(&metrics->sessions_evicted, sum->sessions_evicted);
+#define HANDSHAKE(name, help)                                                                      \
+    metric_set(&metrics->handshakes_failed_##name, sum->failed[HANDSHAKE_##name]);
+#include "net/handshakes.def"
+#undef HANDSHAKE
+}
+
+void totals_update(struct engine *engine)
+{
+    struct totals sum = engine->closed;
+    uint64_t sessions = 0;
+    bool has_any = false;
+    for (uint32_t i = 0; i < engine->next_listener && i < LISTENERS_MAX; i++) {
+        if (engine->listeners[i].dtls != NULL) {
+            const struct dtls_counters *counters = dtls_counters(engine->listeners[i].dtls);
+            totals_add_sessions(&sum, counters);
+            sessions += metric_get(&counters->sessions);
+            has_any = true;
+        }
+    }
+    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
+        if (engine->stream_listeners[i].listener != NULL) {
+            totals_add_connections(&sum, conn_counters(engine->stream_listeners[i].listener));
+            has_any = true;
+        }
+    }
+    if (has_any) { /* what has only UDP pays nothing */
+        publish(&sum, &engine->metrics);
+        metric_set(&engine->metrics.sessions, sessions);
+    }
+}

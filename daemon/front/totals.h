@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The counters that listeners keep of their sessions and connections, brought
+ * together in the engine's metrics; those of closed listeners stay counted.
+ */
+#ifndef CRIPROXY_TOTALS_H
+#define CRIPROXY_TOTALS_H
+
+#include "net/handshake.h"
+
+#include <stdint.h>
+
+struct conn_counters;
+struct dtls_counters;
+struct engine;
+
+struct totals {
+    uint64_t accepted, refused, timed_out, too_slow, bytes_in, bytes_out;
+    uint64_t handshakes, resumed, evicted, hellos, records_dropped, sessions_evicted;
+    uint64_t failed[HANDSHAKE_COUNT];
+};
+
+/** Add what one listener has counted: before it is closed, to the engine's own. */
+void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters);
+void totals_add_connections(struct totals *totals, const struct conn_counters *counters);
+
+/** Once a turn: what all listeners, closed ones too, have counted. */
+void totals_update(struct engine *engine);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/handshake.h"
+
+const char *handshake_name(enum handshake handshake)
+{
+    static const char *const names[] = {
+#define HANDSHAKE(name, help) #name,
+#include "net/handshakes.def"
+#undef HANDSHAKE
+    };
+    return names[handshake];
+}
