@@ -127,6 +127,15 @@ size_t engine_stream_count(const struct engine *engine)
     return engine->stream_count;
 }
 
+/* The same scheme in the configuration that has come. */
+static const struct config_scheme *renewed(const struct engine *engine,
+                                           const struct config_scheme *old)
+{
+    const struct config_scheme *scheme =
+        old == NULL ? NULL : config_scheme_by_number(engine->config, old->number);
+    return scheme != NULL ? scheme : engine->coap;
+}
+
 void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;
@@ -134,10 +143,9 @@ void engine_set_config(struct engine *engine, const struct config *config)
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
     for (uint32_t i = 0; i < engine->exchanges.used; i++) {
         struct exchange *exchange = &engine->exchanges.slots[i];
-        if (exchange->state != EXCHANGE_free && exchange->target.scheme != NULL) {
-            const struct config_scheme *scheme =
-                config_scheme_by_number(config, exchange->target.scheme->number);
-            exchange->target.scheme = scheme != NULL ? scheme : engine->coap;
+        if (exchange->state != EXCHANGE_free) {
+            exchange->target.scheme = renewed(engine, exchange->target.scheme);
+            exchange->hop.scheme = renewed(engine, exchange->hop.scheme);
         }
     }
 }

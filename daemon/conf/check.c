@@ -216,5 +216,6 @@ void loader_check(struct loader *loader)
     check_admin(loader);
     named_inherit(loader);
     loader_check_schemes(loader);
+    loader_check_routes(loader);
     named_freeze(loader);
 }

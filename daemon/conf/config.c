@@ -18,6 +18,11 @@ const struct config_scheme *config_scheme_by_number(const struct config *config,
     return NULL;
 }
 
+bool config_is_reachable(const struct config_scheme *scheme)
+{
+    return scheme->transport == TRANSPORT_UDP;
+}
+
 void config_print_summary(const struct config *config, FILE *out)
 {
     if (config->proxy_workers == 0) {
@@ -34,7 +39,11 @@ void config_print_summary(const struct config *config, FILE *out)
         const struct config_scheme *scheme = &config->schemes[i];
         (void)fprintf(out, "scheme: %s number=%u default-port=%u %s\n", scheme->name,
                       scheme->number, scheme->default_port,
-                      scheme->transport == TRANSPORT_UDP ? "forwarded over udp" : "not forwarded");
+                      config_is_reachable(scheme) ? "forwarded over udp" : "not forwarded");
+    }
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        (void)fprintf(out, "route: %s via %s\n", route->name, route->via);
     }
 }
 

@@ -53,12 +53,32 @@ struct config_scheme {
     uint32_t non_lifetime;
 };
 
+enum config_route_kind {
+    ROUTE_KIND_DIRECT,
+    ROUTE_KIND_REFUSE,
+    ROUTE_KIND_PARENT,
+};
+
+/* Where a parent proxy is reached. */
+struct config_parent {
+    uint32_t scheme_number;
+    const char *name;       /* lower case; NULL: @a address has the host */
+    struct address address; /* with the port; of a name the port only */
+};
+
+struct target_pattern;
+
 /* A [route NAME] section: where requests for some targets go. */
 struct config_route {
     const char *name;
 #define ROUTE_OPTION(key, type, min, max, preset, reload, help) CONFIG_FIELD_##type(route, key, key)
 #include "conf/route_options.def"
 #undef ROUTE_OPTION
+    /* Derived: what target and via mean. */
+    enum config_route_kind kind;
+    struct config_parent parent;
+    const struct target_pattern *patterns;
+    size_t pattern_count;
 };
 
 /* An [upstream NAME] section: what some targets have different from [upstream]. */
@@ -162,6 +182,9 @@ const char *config_listener_scheme(enum config_listener_kind kind);
 
 /** The row with @p number, or NULL. */
 const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number);
+
+/** Whether requests can be sent over the scheme's transport. */
+bool config_is_reachable(const struct config_scheme *scheme);
 
 /** A few lines for people: what is listened on, schemes that are served, workers. */
 void config_print_summary(const struct config *config, FILE *out);

@@ -151,8 +151,25 @@ void named_inherit(struct loader *loader);
 /** The drafts of all kinds but SCHEME become the snapshot's tables, in their order. */
 void named_freeze(struct loader *loader);
 
-/* check.c and scheme.c: what everything means together; fill the snapshot's derived parts */
+struct target_pattern;
+
+/**
+ * The patterns of a list of named sections: reports the bad ones, and a list that is empty
+ * where @p is_needed. After loader_check_schemes(), whose schemes they may name.
+ *
+ * @return an array in the snapshot's arena, as long as @p ret_count says; or NULL.
+ */
+const struct target_pattern *named_patterns(struct loader *loader, enum config_named kind,
+                                            const struct named_draft *draft, const char *key,
+                                            const struct config_list *list, bool is_needed,
+                                            size_t *ret_count);
+
+/*
+ * check.c, scheme.c and route.c: what everything means together; fill the snapshot's
+ * derived parts
+ */
 void loader_check(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
+void loader_check_routes(struct loader *loader);
 
 #endif

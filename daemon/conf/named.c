@@ -8,8 +8,10 @@
 #include "conf/loader.h"
 
 #include "conf/value.h"
+#include "policy/pattern.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 /* "route lab", as error messages call it. */
@@ -214,6 +216,46 @@ void named_inherit(struct loader *loader)
             inherit(loader->config, &config_named_kinds[kind], &loader->named[kind].items[i]);
         }
     }
+}
+
+/* Seven arguments: what the list is, and what is to become of it. */
+/* NOLINTNEXTLINE(readability-function-size) */
+const struct target_pattern *named_patterns(struct loader *loader, enum config_named kind,
+                                            const struct named_draft *draft, const char *key,
+                                            const struct config_list *list, bool is_needed,
+                                            size_t *ret_count)
+{
+    const struct place *place = named_place(kind, draft, key);
+    struct target_pattern *patterns =
+        arena_alloc(loader->config->arena, (list->count + 1) * sizeof(struct target_pattern));
+    size_t count = 0;
+    char got[GOT_MAX];
+
+    if (patterns == NULL) {
+        loader->no_memory = true;
+        return NULL;
+    }
+    if (is_needed && list->count == 0) {
+        named_error(loader, kind, draft, named_any_place(kind, draft), key, "needed");
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct pattern_error error = {0};
+        const char *text = list->items[i];
+        int status = target_pattern_parse(text, strlen(text), &loader->config->scheme_table,
+                                          loader->config->arena, &patterns[count], &error);
+        if (status == -ENOMEM) {
+            loader->no_memory = true;
+            return NULL;
+        }
+        if (status != 0) {
+            named_error(loader, kind, draft, place, key, "byte %zu: %s, got %s", error.offset,
+                        error.what, got_text(got, text, strlen(text)));
+            continue;
+        }
+        count++;
+    }
+    *ret_count = count;
+    return patterns;
 }
 
 static void freeze(struct loader *loader, const struct config_named_kind *named,

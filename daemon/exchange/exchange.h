@@ -15,6 +15,7 @@
 #include "exchange/reason.h"
 #include "front/leg.h"
 #include "front/target.h"
+#include "origin/route.h"
 
 struct engine;
 struct origin;
@@ -52,6 +53,7 @@ struct exchange {
     uint16_t not_local; /* as in struct request_options */
 
     struct target target; /* its segments are in memory */
+    struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
 
     struct origin *origin; /* NULL before it is known, and again when delivering */
     struct port *port;     /* source port the request left from */

@@ -2,18 +2,40 @@
 #include "exchange/make.h"
 
 #include "origin/forward.h"
+#include "origin/naming.h"
 #include "state.h"
 
 #include <string.h>
 
-/* Bytes that an exchange for this request needs: token, target, datagram. */
-static size_t memory_needed(const struct exchange_recipe *recipe)
+/* Which way a request goes, and how its target is named there. */
+struct way {
+    struct next_hop hop;
+    struct naming naming;
+    struct naming_room room;
+};
+
+/* Field by field: the room of a kilobyte needs no clearing. */
+static enum reason find_way(const struct engine *engine, const struct target *target,
+                            struct way *ret_way)
+{
+    const struct config_route *route;
+    enum reason reason = route_find(engine->config, target, &ret_way->hop, &route);
+    if (reason == REASON_none && ret_way->hop.is_parent) {
+        return naming_for_parent(target, route->form, &ret_way->hop, &ret_way->room,
+                                 &ret_way->naming);
+    }
+    ret_way->naming = naming_for_origin(target);
+    return reason;
+}
+
+/* Bytes that an exchange for this request needs: token, target, way, datagram. */
+static size_t memory_needed(const struct exchange_recipe *recipe, const struct way *way)
 {
     const struct target *target = recipe->target;
     size_t packed = target->path.len + target->query.len;
     /* Each option takes at most 3 bytes of head, one of which a segment has already. */
     size_t options =
-        packed + 2 * (size_t)(target->path.count + target->query.count) + target->name_len + 8;
+        packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(&way->naming);
     size_t message =
         4 + EXCHANGE_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
     size_t additions = 8;
@@ -21,7 +43,30 @@ static size_t memory_needed(const struct exchange_recipe *recipe)
         additions += 1 + recipe->additions.etags[i].len;
     }
     /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
-    return recipe->leg->token.len + packed + options + message + additions + 64;
+    size_t texts = way->hop.name.len + way->hop.route.len;
+    return recipe->leg->token.len + packed + texts + options + message + additions + 64;
+}
+
+/* A copy in the memory of @p exchange; false where it does not fit. */
+static bool keep_bytes(struct exchange *exchange, struct bytes *bytes)
+{
+    uint8_t *copy = exchange_alloc(exchange, bytes->len);
+    if (copy != NULL && bytes->len > 0) {
+        memcpy(copy, bytes->data, bytes->len);
+    }
+    bytes->data = copy;
+    return copy != NULL;
+}
+
+/* The way outlives the configuration that it was found in. */
+static bool keep_hop(struct exchange *exchange, const struct next_hop *hop)
+{
+    exchange->hop = *hop;
+    if (!hop->is_parent && hop->is_name) {
+        exchange->hop.name.data = exchange->target.name;
+    }
+    return (!hop->is_parent || keep_bytes(exchange, &exchange->hop.name)) &&
+           keep_bytes(exchange, &exchange->hop.route);
 }
 
 /* Copy what has to outlive the request: the token and the target's segments. */
@@ -71,7 +116,12 @@ static struct exchange *take_slot(struct engine *engine, size_t needed)
 enum reason exchange_make(struct engine *engine, const struct exchange_recipe *recipe,
                           struct exchange **ret_exchange)
 {
-    size_t needed = memory_needed(recipe);
+    struct way way;
+    enum reason reason = find_way(engine, recipe->target, &way);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    size_t needed = memory_needed(recipe, &way);
     if (needed > engine->exchanges.large_bytes) {
         return REASON_request_too_large;
     }
@@ -80,8 +130,8 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         return REASON_proxy_busy;
     }
     exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, recipe) ||
-        !forward_encode(engine, exchange, recipe->message, &recipe->additions)) {
+    if (!keep(exchange, recipe) || !keep_hop(exchange, &way.hop) ||
+        !forward_encode(engine, exchange, recipe->message, &way.naming, &recipe->additions)) {
         exchange_free(&engine->exchanges, exchange);
         return REASON_request_too_large;
     }

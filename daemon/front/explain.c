@@ -65,25 +65,51 @@ static void print_refusal(const struct problem *problem, FILE *out)
     fprintf(out, "           %s\n", row->help);
 }
 
+static void print_route(const struct config_route *route, const struct target *target, FILE *out)
+{
+    char name[80] = "";
+    if (route != NULL) {
+        snprintf(name, sizeof(name), " (route %s)", route->name);
+    }
+    if (route != NULL && route->kind != ROUTE_KIND_DIRECT) {
+        fprintf(out, "route      %s%s\n", route->via, name);
+    } else {
+        fprintf(out, "route      direct, %s, port %u%s\n",
+                target->is_name ? "to the addresses that the name resolves to" : "to the address",
+                target->port, name);
+    }
+}
+
 static bool print_way(const struct config *config, const struct target *target,
                       const struct message *request, FILE *out)
 {
     char text[4096];
     uint8_t upstream[4096];
     struct additions additions = {.hop_limit = config->proxy_hop_limit ? 16 : 0};
-    size_t len =
-        encode_request(target, &additions, request, (struct bytes){0}, upstream, sizeof(upstream));
+    struct naming_room room;
+    struct naming naming = naming_for_origin(target);
+    const struct config_route *route;
+    struct next_hop hop;
+    struct problem problem = {.reason = route_find(config, target, &hop, &route)};
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
     fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
-    fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));
-    if (target->is_name && !name_is_askable(target->name, target->name_len)) {
-        struct problem problem = {.reason = REASON_name_unresolvable};
+    print_route(route, target, out);
+    if (problem.reason == REASON_none && hop.is_parent) {
+        problem.reason = naming_for_parent(target, route->form, &hop, &room, &naming);
+    }
+    if (problem.reason == REASON_none) {
+        size_t len = encode_request(target, &naming, &additions, request, (struct bytes){0},
+                                    upstream, sizeof(upstream));
+        fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));
+    }
+    if (problem.reason == REASON_none && hop.is_name &&
+        !name_is_askable(hop.name.data, hop.name.len)) {
+        problem.reason = REASON_name_unresolvable;
+    }
+    if (problem.reason != REASON_none) {
         print_refusal(&problem, out);
         return false;
     }
-    fprintf(out, "route      direct, %s, port %u\n",
-            target->is_name ? "to the addresses that the name resolves to" : "to the address",
-            target->port);
     fprintf(out, "outcome    forwarded\n");
     return true;
 }

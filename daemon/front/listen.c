@@ -99,6 +99,7 @@ int engine_listen_stream(struct engine *engine, const struct conn_options *optio
     if (listener == NULL) {
         return -ENOSPC;
     }
+    listener->kind = options->kind;
     /* A whole message has to fit, and the start of the next one to be seen. */
     with_limits.input_max = (uint32_t)engine->config->limits_stream_message_bytes + 64;
     int error =
@@ -290,21 +291,61 @@ static bool is_host_address(struct engine *engine, const struct address *address
     return false;
 }
 
-bool engine_is_own_address(struct engine *engine, const struct address *address)
+static bool leads_to(struct engine *engine, const struct address *bound,
+                     const struct address *address)
+{
+    if (bound->port != address->port || bound->family != address->family) {
+        return false;
+    }
+    return address_is_unspecified(bound)
+               ? address_is_loopback(address) || address_is_unspecified(address) ||
+                     is_host_address(engine, address)
+               : address_same_host(bound, address);
+}
+
+static bool is_own_datagram(struct engine *engine, bool is_secure, const struct address *address)
 {
     uint32_t used = slots_used(engine);
     for (uint32_t i = 0; i < used; i++) {
-        const struct address *bound = &engine->listeners[i].bound;
-        if (engine->listeners[i].socket == NULL || bound->port != address->port ||
-            bound->family != address->family) {
-            continue;
-        }
-        bool is_any = address_is_unspecified(bound);
-        if (is_any ? address_is_loopback(address) || address_is_unspecified(address) ||
-                         is_host_address(engine, address)
-                   : address_same_host(bound, address)) {
+        const struct listener *listener = &engine->listeners[i];
+        bool is_open = is_secure ? listener->dtls != NULL : listener->socket != NULL;
+        if (is_open && leads_to(engine, &listener->bound, address)) {
             return true;
         }
+    }
+    return false;
+}
+
+static bool is_own_stream(struct engine *engine, enum conn_kind kind, const struct address *address)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        const struct stream_listener *listener = &engine->stream_listeners[i];
+        if (listener->listener != NULL && listener->kind == kind &&
+            leads_to(engine, conn_listener_local(listener->listener), address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool engine_is_own_address(struct engine *engine, const struct config_scheme *scheme,
+                           const struct address *address)
+{
+    switch (scheme->transport) {
+    case TRANSPORT_NONE:
+        return false;
+    case TRANSPORT_UDP:
+        return is_own_datagram(engine, false, address);
+    case TRANSPORT_DTLS:
+        return is_own_datagram(engine, true, address);
+    case TRANSPORT_TCP:
+        return is_own_stream(engine, CONN_TCP, address);
+    case TRANSPORT_TLS:
+        return is_own_stream(engine, CONN_TLS, address);
+    case TRANSPORT_WS:
+        return is_own_stream(engine, CONN_WS, address);
+    case TRANSPORT_WSS:
+        return is_own_stream(engine, CONN_WSS, address);
     }
     return false;
 }

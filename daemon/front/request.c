@@ -215,7 +215,8 @@ static void handle(struct engine *engine, struct request *request, const struct 
     }
     bool is_local =
         request->target.form == TARGET_FORM_NONE ||
-        (!request->target.is_name && engine_is_own_address(engine, &request->target.address));
+        (!request->target.is_name &&
+         engine_is_own_address(engine, request->target.scheme, &request->target.address));
     if (!is_local) {
         proxy_request(engine, request);
     } else if (request->options.not_local != 0) {

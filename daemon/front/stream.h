@@ -19,9 +19,10 @@ extern const struct conn_handler stream_handler;
 struct stream_listener {
     struct engine *engine;
     struct conn_listener *listener; /* NULL: the slot is free */
-    uint32_t open_count;            /* its connections */
-    bool is_retiring;               /* taken out by a reload */
-    uint64_t retire_ms;             /* when it is closed at the latest */
+    enum conn_kind kind;
+    uint32_t open_count; /* its connections */
+    bool is_retiring;    /* taken out by a reload */
+    uint64_t retire_ms;  /* when it is closed at the latest */
     struct timer retire_timer;
 };
 

@@ -205,8 +205,8 @@ static bool needs_host(uint64_t scheme_number)
 static bool set_scheme(struct builder *builder, uint64_t number)
 {
     const struct config_scheme *scheme = config_scheme_by_number(builder->config, number);
-    /* Only plain UDP has an upstream transport in this version. */
-    if (scheme == NULL || scheme->transport != TRANSPORT_UDP) {
+    /* Whether there is a transport for it is for the route to say: a parent may have one. */
+    if (scheme == NULL) {
         return fail(builder, REASON_scheme_unsupported);
     }
     builder->target->scheme = scheme;

@@ -10,6 +10,7 @@
 struct merge {
     struct message_writer writer;
     const struct target *target;
+    const struct naming *naming;
     const struct additions *additions;
     size_t next; /* row of own_options to be written next */
 };
@@ -26,11 +27,16 @@ static void write_segments(struct message_writer *writer, uint16_t number,
 
 static void write_host(struct merge *merge)
 {
-    if (merge->target->is_name) {
-        message_writer_option(&merge->writer, OPTION_uri_host,
-                              (struct bytes){merge->target->name, merge->target->name_len});
+    if (merge->naming->host.data != NULL) {
+        message_writer_option(&merge->writer, OPTION_uri_host, merge->naming->host);
     }
-    /* No Uri-Port: the request goes to that very port (C2O-9). */
+}
+
+static void write_port(struct merge *merge)
+{
+    if (merge->naming->has_port) {
+        message_writer_option_uint(&merge->writer, OPTION_uri_port, merge->target->port);
+    }
 }
 
 static void write_etags(struct merge *merge)
@@ -49,12 +55,16 @@ static void write_observe(struct merge *merge)
 
 static void write_path(struct merge *merge)
 {
-    write_segments(&merge->writer, OPTION_uri_path, &merge->target->path);
+    if (merge->naming->has_uri_options) {
+        write_segments(&merge->writer, OPTION_uri_path, &merge->target->path);
+    }
 }
 
 static void write_query(struct merge *merge)
 {
-    write_segments(&merge->writer, OPTION_uri_query, &merge->target->query);
+    if (merge->naming->has_uri_options) {
+        write_segments(&merge->writer, OPTION_uri_query, &merge->target->query);
+    }
 }
 
 static void write_hop_limit(struct merge *merge)
@@ -64,14 +74,49 @@ static void write_hop_limit(struct merge *merge)
     }
 }
 
+static void write_named(struct merge *merge, uint16_t number)
+{
+    if (merge->naming->option == number) {
+        message_writer_option(&merge->writer, number, merge->naming->value);
+    }
+}
+
+static void write_proxy_uri(struct merge *merge)
+{
+    write_named(merge, OPTION_proxy_uri);
+}
+
+static void write_proxy_scheme(struct merge *merge)
+{
+    write_named(merge, OPTION_proxy_scheme);
+}
+
+static void write_proxy_cri(struct merge *merge)
+{
+    write_named(merge, OPTION_proxy_cri);
+}
+
+static void write_proxy_scheme_number(struct merge *merge)
+{
+    write_named(merge, OPTION_proxy_scheme_number);
+}
+
 /* In ascending order of their numbers. */
 static const struct {
     uint16_t number;
     void (*write)(struct merge *merge);
 } own_options[] = {
-    {OPTION_uri_host, write_host},   {OPTION_etag, write_etags},
-    {OPTION_observe, write_observe}, {OPTION_uri_path, write_path},
-    {OPTION_uri_query, write_query}, {OPTION_hop_limit, write_hop_limit},
+    {OPTION_uri_host, write_host},
+    {OPTION_etag, write_etags},
+    {OPTION_observe, write_observe},
+    {OPTION_uri_port, write_port},
+    {OPTION_uri_path, write_path},
+    {OPTION_uri_query, write_query},
+    {OPTION_hop_limit, write_hop_limit},
+    {OPTION_proxy_uri, write_proxy_uri},
+    {OPTION_proxy_scheme, write_proxy_scheme},
+    {OPTION_proxy_cri, write_proxy_cri},
+    {OPTION_proxy_scheme_number, write_proxy_scheme_number},
 };
 
 /*
@@ -103,13 +148,15 @@ static bool is_forwarded(const struct option *option, uint32_t last)
     return !option_is_unsafe(option->number) && !is_recognised;
 }
 
-size_t encode_request(const struct target *target, const struct additions *additions,
-                      const struct message *request, struct bytes token, uint8_t *buffer,
-                      size_t capacity)
+/* What goes in, and where it goes: a struct for them would have this one user. */
+/* NOLINTNEXTLINE(readability-function-size) */
+size_t encode_request(const struct target *target, const struct naming *naming,
+                      const struct additions *additions, const struct message *request,
+                      struct bytes token, uint8_t *buffer, size_t capacity)
 {
     struct option_iter iter;
     struct option option;
-    struct merge merge = {.target = target, .additions = additions};
+    struct merge merge = {.target = target, .naming = naming, .additions = additions};
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
     option_iter_init(&iter, request->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {

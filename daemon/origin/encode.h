@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_ENCODE_H
 #define CRIPROXY_ENCODE_H
 
-#include "front/target.h"
+#include "origin/naming.h"
 
 /* Options that the proxy adds of its own. */
 struct additions {
@@ -15,15 +15,15 @@ struct additions {
 };
 
 /**
- * Encode a confirmable request straight to the origin server (draft section 8.1.1
- * with the origin server's own address as destination): its message id is 0, for
- * the caller to fill in.
+ * Encode a confirmable request to the next hop: its message id is 0, for the caller to
+ * fill in.
  *
+ * @param naming    which options name the target.
  * @param request   the client's request, whose options have been scanned.
  * @return bytes written; 0 where it does not fit.
  */
-size_t encode_request(const struct target *target, const struct additions *additions,
-                      const struct message *request, struct bytes token, uint8_t *buffer,
-                      size_t capacity);
+size_t encode_request(const struct target *target, const struct naming *naming,
+                      const struct additions *additions, const struct message *request,
+                      struct bytes token, uint8_t *buffer, size_t capacity);
 
 #endif

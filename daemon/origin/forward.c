@@ -5,7 +5,8 @@
 #include "state.h"
 
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
-                    const struct message *request, const struct additions *additions)
+                    const struct message *request, const struct naming *naming,
+                    const struct additions *additions)
 {
     size_t capacity = exchange->memory_capacity - exchange->memory_used;
     if (capacity > engine->config->limits_datagram_bytes) {
@@ -14,8 +15,8 @@ bool forward_encode(const struct engine *engine, struct exchange *exchange,
     /* CON whatever the client used, so that a lossy hop is repaired where it is (MSG-37). */
     exchange->datagram = exchange->memory + exchange->memory_used;
     exchange->datagram_len = (uint32_t)encode_request(
-        &exchange->target, additions, request, (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN},
-        exchange->datagram, capacity);
+        &exchange->target, naming, additions, request,
+        (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN}, exchange->datagram, capacity);
     return exchange->datagram_len > 0 && exchange_alloc(exchange, exchange->datagram_len) != NULL;
 }
 
@@ -43,7 +44,7 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     exchange->port = port;
     exchange->sent_ms = now_ms;
     exchange->retransmit_count = 0;
-    exchange->retransmit_ms = exchange_first_timeout_ms(engine, exchange->target.scheme);
+    exchange->retransmit_ms = exchange_first_timeout_ms(engine, exchange->hop.scheme);
     exchange->datagram[2] = (uint8_t)(mid >> 8);
     exchange->datagram[3] = (uint8_t)mid;
     exchange->is_outstanding = true;
@@ -107,7 +108,7 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
         metric_add(&engine->metrics.upstream_losses, 1);
     }
     bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||
-                   exchange->retransmit_count >= exchange->target.scheme->max_retransmit;
+                   exchange->retransmit_count >= exchange->hop.scheme->max_retransmit;
     if (is_over) {
         /* Something came, but nothing that could be read (ERR-11). */
         exchange_end(engine, exchange,
@@ -140,7 +141,7 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
         return;
     }
     const struct address *address = &exchange->candidates[exchange->candidate];
-    struct origin *origin = origin_get(engine, address, exchange->target.scheme);
+    struct origin *origin = origin_get(engine, address, exchange->hop.scheme);
     if (origin == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
         return;
@@ -169,6 +170,16 @@ static enum reason reason_against(const struct address *address)
     return is_refused ? REASON_target_refused : REASON_none;
 }
 
+/* The way leads to one of our own listeners. */
+static void meet_ourselves(struct engine *engine, struct exchange *exchange)
+{
+    if (exchange->hop.is_parent) {
+        exchange_end(engine, exchange, REASON_route_loop, NULL);
+    } else {
+        local_answer_exchange(engine, exchange); /* TGT-4 */
+    }
+}
+
 void forward_with_addresses(struct engine *engine, struct exchange *exchange,
                             const struct address *addresses, size_t count)
 {
@@ -178,12 +189,12 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
     exchange->candidate_count = 0;
     for (size_t i = 0; i < count && exchange->candidate_count < max; i++) {
         struct address address = addresses[i];
-        address.port = exchange->target.port;
+        address.port = exchange->hop.port;
         /* A name by default that leads to where it came in is the proxy's own (TGT-5). */
         bool is_entrance = exchange->target.is_entrance_name &&
                            address_same_host(&address, &exchange->leg.path.local);
-        if (is_entrance || engine_is_own_address(engine, &address)) {
-            local_answer_exchange(engine, exchange); /* TGT-4 */
+        if (is_entrance || engine_is_own_address(engine, exchange->hop.scheme, &address)) {
+            meet_ourselves(engine, exchange);
             return;
         }
         against = reason_against(&address);
@@ -200,10 +211,10 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
 
 void forward_start(struct engine *engine, struct exchange *exchange)
 {
-    if (exchange->target.is_name) {
+    if (exchange->hop.is_name) {
         names_resolve(engine, exchange);
     } else {
-        forward_with_addresses(engine, exchange, &exchange->target.address, 1);
+        forward_with_addresses(engine, exchange, &exchange->hop.address, 1);
     }
 }
 

@@ -11,10 +11,12 @@
  * Encode the request to the next hop into the exchange's memory.
  *
  * @param request the client's message.
+ * @param naming  which options name its target.
  * @return false where it does not fit.
  */
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
-                    const struct message *request, const struct additions *additions);
+                    const struct message *request, const struct naming *naming,
+                    const struct additions *additions);
 
 /** Start: the exchange has its target and its datagram. May end it at once. */
 void forward_start(struct engine *engine, struct exchange *exchange);

@@ -70,13 +70,12 @@ bool name_is_askable(const uint8_t *name, size_t len)
     return len - label <= 63 && !is_number(name + label, len - label);
 }
 
-static struct name *find(const struct name_table *table, const struct target *target, uint64_t key)
+static struct name *find(const struct name_table *table, struct bytes text, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct name *name = HASH_ENTRY(node, struct name, node);
-        if (name->text_len == target->name_len &&
-            memcmp(name->text, target->name, target->name_len) == 0) {
+        if (name->text_len == text.len && memcmp(name->text, text.data, text.len) == 0) {
             return name;
         }
     }
@@ -102,18 +101,18 @@ static struct name *slot_to_use(struct name_table *table)
     return oldest;
 }
 
-static struct name *get(struct engine *engine, const struct target *target)
+static struct name *get(struct engine *engine, struct bytes text)
 {
     struct name_table *table = &engine->names;
-    uint64_t key = hash_bytes(target->name, target->name_len, table->map.seed);
-    struct name *name = find(table, target, key);
+    uint64_t key = hash_bytes(text.data, text.len, table->map.seed);
+    struct name *name = find(table, text, key);
     if (name == NULL) {
         name = slot_to_use(table);
         if (name == NULL) {
             return NULL;
         }
-        *name = (struct name){.engine = engine, .text_len = target->name_len};
-        memcpy(name->text, target->name, target->name_len);
+        *name = (struct name){.engine = engine, .text_len = (uint8_t)text.len};
+        memcpy(name->text, text.data, text.len);
         hash_map_add(&table->map, &name->node, key);
     }
     return name;
@@ -196,12 +195,12 @@ static void wait_for(struct engine *engine, struct name *name, struct exchange *
 
 void names_resolve(struct engine *engine, struct exchange *exchange)
 {
-    const struct target *target = &exchange->target;
-    if (!name_is_askable(target->name, target->name_len)) {
+    struct bytes text = exchange->hop.name;
+    if (!name_is_askable(text.data, text.len)) {
         exchange_end(engine, exchange, REASON_name_unresolvable, NULL);
         return;
     }
-    struct name *name = get(engine, target);
+    struct name *name = get(engine, text);
     if (name == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
         return;

@@ -41,7 +41,7 @@ void name_table_clear(struct name_table *table);
 bool name_is_askable(const uint8_t *name, size_t len);
 
 /**
- * Find the addresses of the exchange's target, at once or later: then
+ * Find the addresses of the exchange's next hop, at once or later: then
  * forward_with_addresses() is called, or the exchange ends for a reason. The
  * exchange is in state resolving while it waits.
  */

@@ -135,7 +135,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
             uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, port, message->mid);
             send_empty(port, remote, MESSAGE_ACK, message->mid);
             dedup_add(&engine->dedup, DEDUP_SAFE, key, none, engine_now_ms(engine),
-                      exchange->target.scheme->exchange_lifetime);
+                      exchange->hop.scheme->exchange_lifetime);
         }
         receive_response(engine, exchange, message, datagram->truncated);
         return;

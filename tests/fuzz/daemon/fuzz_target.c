@@ -113,8 +113,9 @@ static void check_request(const struct target *target, const struct message *req
     struct message message;
     char text[2048];
     assert(buffer != NULL);
-    size_t len = encode_request(target, &additions, request, (struct bytes){token, sizeof(token)},
-                                buffer, DATAGRAM_MAX);
+    struct naming naming = naming_for_origin(target);
+    size_t len = encode_request(target, &naming, &additions, request,
+                                (struct bytes){token, sizeof(token)}, buffer, DATAGRAM_MAX);
     if (len > 0) {
         assert(message_decode(buffer, len, &message) == MESSAGE_OK);
         assert(message.type == MESSAGE_CON && message.code == request->code);

@@ -33,7 +33,7 @@ static const char two_routes[] = "[route zebra]\n"
                                  "target = coap://a.example\n"
                                  "[route ant]\n"
                                  "target = coap://b.example\n"
-                                 "via = direct\n"
+                                 "via = coap://Parent.Example\n"
                                  "form = proxy-uri\n"
                                  "[route zebra]\n"
                                  "target = coap://c.example\n";
@@ -52,6 +52,10 @@ static void test_sections_keep_the_order_of_the_file(void **state)
     assert_string_equal(config->routes[0].target.items[1], "coap://c.example");
     assert_string_equal(config->routes[1].name, "ant");
     assert_int_equal(config->routes[1].form, ROUTE_FORM_PROXY_URI);
+    assert_int_equal(config->routes[1].pattern_count, 1);
+    assert_int_equal(config->routes[1].kind, ROUTE_KIND_PARENT);
+    assert_string_equal(config->routes[1].parent.name, "parent.example");
+    assert_int_equal(config->routes[1].parent.address.port, 5683);
     config_free(config);
 }
 
@@ -95,11 +99,38 @@ struct bad {
 };
 
 static const struct bad bad_files[] = {
+    {"[route x]\nvia = direct\n", "a.conf:2: [route x] target: needed"},
+    {"[route x]\ntarget = coap://*\n", "a.conf:2: [route x] via: needed"},
+    {"[route x]\ntarget = coap://*\nvia = direct\nform = proxy-uri\n",
+     "a.conf:4: [route x] form: only for a route to a parent proxy"},
+    {"[route x]\ntarget = coap://*\ntarget = coap:/h\nvia = direct\n",
+     "a.conf:3: [route x] target: byte 0: expected SCHEME://HOST, got \"coap:/h\""},
+    {"[route x]\ntarget = coap://*\nvia = parent\n", "a.conf:3: [route x] via: expected direct"},
+    {"[route x]\ntarget = coap://*\nvia = http://h\n", "a.conf:3: [route x] via: expected direct"},
+    {"[route x]\ntarget = coap://*\nvia = coap://h/x\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://h//\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://h?q\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://u@h\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://a..b\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://a%2Fb\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://[::1\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://\n",
+     "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
+    {"[route x]\ntarget = coap://*\nvia = coap://h:0\n", "a.conf:3: [route x] via: needs a port"},
+    {"[route x]\ntarget = coap://*\nvia = coap://[ff02::1]\n",
+     "a.conf:3: [route x] via: a parent proxy cannot have this address"},
     {"[route x]\nnope = 1\n", "a.conf:2: [route x]: no such key: \"nope\""},
     {"[route x]\nform = proxy-pigeon\n",
      "a.conf:2: [route x] form: expected proxy-cri, proxy-scheme-number, proxy-uri or "
      "proxy-scheme, got \"proxy-pigeon\""},
-    {"[route x]\nvia = direct\nvia = refuse\n",
+    {"[route x]\nvia = direct\nvia = refuse\ntarget = coap://*\n",
      "a.conf:3: [route x] via: set twice in this file, before in line 2"},
     {"[route]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a b]\nvia = direct\n", "a.conf:1: expected the section proxy"},

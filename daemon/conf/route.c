@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What [route NAME] sections mean: their patterns, and the parent proxy. */
+#include "conf/loader.h"
+
+#include <cri/cri.h>
+#include <cri/uri.h>
+#include <string.h>
+
+#define HOST_NAME_MAX_BYTES 253u /* RFC 1035 section 2.3.4, without the last dot */
+
+static bool is_name_byte(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+}
+
+/* The labels of a host name, joined; NULL where it is none that a resolver is asked for. */
+static const char *join_labels(struct loader *loader, const struct cri_list *labels)
+{
+    char name[HOST_NAME_MAX_BYTES + 1];
+    size_t len = 0;
+    struct cri_iter iter;
+    struct cri_item item;
+
+    cri_iter_init(&iter, labels);
+    while (cri_iter_next(&iter, &item)) {
+        if (item.is_pet || item.text.len == 0 || item.text.len > 63 ||
+            item.text.len + 1 > sizeof(name) - len) {
+            return NULL;
+        }
+        if (len > 0) {
+            name[len] = '.';
+            len++;
+        }
+        memcpy(name + len, item.text.data, item.text.len);
+        len += item.text.len;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (!is_name_byte((uint8_t)name[i])) {
+            return NULL;
+        }
+    }
+    const char *copy = arena_text(loader->config->arena, name, len);
+    loader->no_memory = loader->no_memory || copy == NULL;
+    return copy;
+}
+
+/* The scheme that @p via begins with, its transport included; NULL where it has none. */
+static const struct config_scheme *scheme_of(const struct config *config, const char *via,
+                                             const char **ret_authority)
+{
+    static const char separator[] = "://";
+    const char *end = strstr(via, separator);
+    struct cri_slice name = {(const uint8_t *)via, end == NULL ? 0 : (size_t)(end - via)};
+    const struct cri_scheme *known = cri_scheme_by_name(&config->scheme_table, name);
+
+    if (end == NULL || known == NULL) {
+        return NULL;
+    }
+    *ret_authority = end + sizeof(separator) - 1;
+    return config_scheme_by_number(config, known->number);
+}
+
+/* A host name and a port out of a URI; false where it is something else, or has more. */
+static bool parse_named(struct loader *loader, const char *via, struct config_parent *parent)
+{
+    const struct cri_uri_options how = {.table = &loader->config->scheme_table};
+    const struct cri_slice uri = {(const uint8_t *)via, strlen(via)};
+    uint8_t encoded[1024];
+    size_t len = 0;
+    struct cri cri;
+
+    if (cri_uri_parse(uri, &how, encoded, sizeof(encoded), &len, NULL) != CRI_OK ||
+        cri_decode((struct cri_slice){encoded, len}, NULL, &cri, NULL) != CRI_OK) {
+        return false;
+    }
+    struct cri_iter path;
+    struct cri_item segment;
+    cri_iter_init(&path, &cri.path);
+    bool has_path = cri_iter_next(&path, &segment) && (segment.is_pet || segment.text.len > 0);
+    if (cri.authority != CRI_AUTHORITY_HOST_NAME || has_path || cri.path.count > 1 ||
+        cri.query.count > 0 || cri.has_fragment || cri.has_userinfo) {
+        return false;
+    }
+    parent->name = join_labels(loader, &cri.labels);
+    if (cri.has_port) {
+        parent->address.port = cri.port;
+    }
+    return parent->name != NULL;
+}
+
+/* NULL, or what is wrong with @p via. */
+static const char *parse_parent(struct loader *loader, const char *via,
+                                struct config_parent *ret_parent)
+{
+    const char *authority = "";
+    const struct config_scheme *scheme = scheme_of(loader->config, via, &authority);
+
+    if (scheme == NULL || scheme->transport == TRANSPORT_NONE) {
+        return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";
+    }
+    if (!config_is_reachable(scheme)) {
+        return "there is no transport yet to a parent proxy of this scheme";
+    }
+    size_t len = strlen(authority);
+    if (len > 0 && authority[len - 1] == '/') {
+        len--;
+    }
+    *ret_parent = (struct config_parent){.scheme_number = scheme->number};
+    ret_parent->address.port = (uint16_t)scheme->default_port;
+    if (!address_parse(authority, len, (uint16_t)scheme->default_port, &ret_parent->address) &&
+        !parse_named(loader, via, ret_parent)) {
+        return "expected SCHEME://HOST:PORT with a host name, an IPv4 address, or an IPv6 address "
+               "in brackets, and nothing after it";
+    }
+    if (ret_parent->address.port == 0) {
+        return "needs a port";
+    }
+    if (address_is_multicast(&ret_parent->address) ||
+        address_is_unspecified(&ret_parent->address)) {
+        return "a parent proxy cannot have this address";
+    }
+    return NULL;
+}
+
+static void check_via(struct loader *loader, const struct named_draft *draft)
+{
+    struct config_route *route = draft->row;
+    const struct place *place = named_place(CONFIG_NAMED_ROUTE, draft, "via");
+    char got[GOT_MAX];
+
+    if (place->kind == PLACE_PRESET) {
+        named_error(loader, CONFIG_NAMED_ROUTE, draft, named_any_place(CONFIG_NAMED_ROUTE, draft),
+                    "via", "needed");
+        return;
+    }
+    if (strcmp(route->via, "direct") == 0 || strcmp(route->via, "refuse") == 0) {
+        const struct place *form = named_place(CONFIG_NAMED_ROUTE, draft, "form");
+        route->kind = route->via[0] == 'd' ? ROUTE_KIND_DIRECT : ROUTE_KIND_REFUSE;
+        if (form->kind != PLACE_PRESET) {
+            named_error(loader, CONFIG_NAMED_ROUTE, draft, form, "form",
+                        "only for a route to a parent proxy");
+        }
+        return;
+    }
+    route->kind = ROUTE_KIND_PARENT;
+    const char *wrong = parse_parent(loader, route->via, &route->parent);
+    if (wrong != NULL) {
+        named_error(loader, CONFIG_NAMED_ROUTE, draft, place, "via", "%s, got %s", wrong,
+                    got_text(got, route->via, strlen(route->via)));
+    }
+}
+
+void loader_check_routes(struct loader *loader)
+{
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_ROUTE];
+
+    for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
+        const struct named_draft *draft = &drafts->items[i];
+        struct config_route *route = draft->row;
+        check_via(loader, draft);
+        route->patterns = named_patterns(loader, CONFIG_NAMED_ROUTE, draft, "target",
+                                         &route->target, true, &route->pattern_count);
+    }
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Composition of a CRI (draft section 8.1.2) from the normal form of a target: its
+ * packed segments become CBOR texts, libcri's encoder puts the CRI together and its
+ * decoder checks it, so nothing leaves here that libcri itself would not take. A
+ * Proxy-Uri is made from that CRI by libcri's formatter.
+ */
+#include "origin/naming.h"
+
+#include "coap/option.h"
+
+#include <arpa/inet.h>
+#include <cri/cri.h>
+#include <cri/uri.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * A URI of 1,034 bytes has a CRI of fewer: each separator becomes a head of 1 or 2
+ * bytes, and percent-encoding shrinks. The margin is for the heads of the arrays.
+ */
+#define CRI_ROOM 2048u
+
+#define SCHEME_NUMBER_MAX 0xffffffu /* Proxy-Scheme-Number has up to 3 bytes */
+
+/* --- CBOR texts --------------------------------------------------------- */
+
+struct items {
+    uint8_t *at;
+    size_t left;
+    bool overflow;
+};
+
+/* One text of at most 255 bytes (RFC 8949 section 3.1, major type 3). */
+static void add_text(struct items *items, struct bytes text)
+{
+    size_t head = text.len < 24 ? 1 : 2;
+    if (head + text.len > items->left) {
+        items->overflow = true;
+        return;
+    }
+    items->at[0] = (uint8_t)(head == 1 ? 0x60 + text.len : 0x78);
+    if (head == 2) {
+        items->at[1] = (uint8_t)text.len;
+    }
+    if (text.len > 0) {
+        memcpy(items->at + head, text.data, text.len);
+    }
+    items->at += head + text.len;
+    items->left -= head + text.len;
+}
+
+static struct cri_list list_segments(struct items *items, const struct segments *segments)
+{
+    const uint8_t *start = items->at;
+    struct bytes item;
+    uint32_t offset = 0;
+    while (segments_next(segments, &offset, &item)) {
+        add_text(items, item);
+    }
+    return (struct cri_list){true, segments->count, {start, (size_t)(items->at - start)}};
+}
+
+static struct cri_list list_labels(struct items *items, const struct target *target)
+{
+    const uint8_t *start = items->at;
+    size_t count = 0, label = 0;
+    for (size_t i = 0; i <= target->name_len; i++) {
+        if (i == target->name_len || target->name[i] == '.') {
+            add_text(items, (struct bytes){target->name + label, i - label});
+            label = i + 1;
+            count++;
+        }
+    }
+    return (struct cri_list){true, count, {start, (size_t)(items->at - start)}};
+}
+
+/* The port that everybody takes the scheme to have; 0 for none. Our configuration may differ. */
+static uint16_t registered_port(const struct config_scheme *scheme)
+{
+    const struct cri_scheme *known = cri_scheme_by_number(NULL, scheme->number);
+    return known != NULL ? known->default_port : 0;
+}
+
+/* The target as a CRI; false where it does not fit or is none. */
+static bool compose(const struct target *target, uint8_t room[CRI_ROOM], size_t *ret_len)
+{
+    uint8_t texts[CRI_ROOM];
+    struct items items = {texts, sizeof(texts), false};
+    struct cri cri = {
+        .scheme = CRI_SCHEME_ID,
+        .scheme_number = target->scheme->number,
+        .authority = target->is_name ? CRI_AUTHORITY_HOST_NAME : CRI_AUTHORITY_HOST_IP,
+        .discard = CRI_DISCARD_ALL,
+        .has_port = target->port != registered_port(target->scheme),
+        .port = target->port,
+    };
+    if (target->is_name) {
+        cri.labels = list_labels(&items, target);
+    } else {
+        cri.ip = (struct cri_slice){target->address.ip, address_ip_len(&target->address)};
+    }
+    cri.path = list_segments(&items, &target->path);
+    cri.query = list_segments(&items, &target->query);
+    struct cri checked;
+    return !items.overflow && cri_encode(&cri, room, CRI_ROOM, ret_len) == CRI_OK &&
+           cri_decode((struct cri_slice){room, *ret_len}, NULL, &checked, NULL) == CRI_OK;
+}
+
+/* --- the forms ---------------------------------------------------------- */
+
+static bool as_proxy_cri(const struct target *target, struct naming_room *room,
+                         struct naming *ret_naming)
+{
+    uint8_t encoded[CRI_ROOM];
+    size_t len = 0;
+    if (!compose(target, encoded, &len) || len > NAMING_CRI_MAX) {
+        return false;
+    }
+    memcpy(room->value, encoded, len);
+    *ret_naming = (struct naming){.option = OPTION_proxy_cri, .value = {room->value, len}};
+    return true;
+}
+
+static bool as_proxy_uri(const struct target *target, struct naming_room *room,
+                         struct naming *ret_naming)
+{
+    const struct cri_scheme row = {target->scheme->number, target->scheme->name, 0};
+    const struct cri_scheme_table table = {&row, 1};
+    uint8_t encoded[CRI_ROOM];
+    struct cri cri;
+    size_t len = 0;
+    if (!compose(target, encoded, &len) ||
+        cri_decode((struct cri_slice){encoded, len}, NULL, &cri, NULL) != CRI_OK ||
+        cri_uri_format(&cri, &table, (char *)room->value, sizeof(room->value), &len, NULL) !=
+            CRI_OK) {
+        return false;
+    }
+    *ret_naming = (struct naming){.option = OPTION_proxy_uri, .value = {room->value, len}};
+    return true;
+}
+
+/*
+ * Uri-* options towards a parent. Uri-Host always, also where it is the parent's own
+ * address: without one the request would be for the parent itself (TGT-5). Uri-Port unless
+ * every reading of a missing one gives the target's (PXO-22): where the parent is asked on
+ * the default port of its scheme, and the target's port is the default of its own.
+ */
+static void add_uri_options(const struct target *target, const struct next_hop *hop,
+                            struct naming_room *room, struct naming *naming)
+{
+    naming->has_uri_options = true;
+    if (target->is_name) {
+        naming->host = (struct bytes){target->name, target->name_len};
+    } else {
+        char ip[INET6_ADDRSTRLEN] = "";
+        bool is_ipv6 = target->address.family == ADDRESS_IPV6;
+        inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, target->address.ip, ip, sizeof(ip));
+        int len = snprintf(room->host, sizeof(room->host), is_ipv6 ? "[%s]" : "%s", ip);
+        naming->host = (struct bytes){(const uint8_t *)room->host, (size_t)len};
+    }
+    naming->has_port = hop->port != registered_port(hop->scheme) ||
+                       target->port != registered_port(target->scheme);
+}
+
+static bool as_proxy_scheme_number(const struct target *target, const struct next_hop *hop,
+                                   struct naming_room *room, struct naming *ret_naming)
+{
+    uint32_t number = target->scheme->number;
+    size_t len = 0;
+    if (number > SCHEME_NUMBER_MAX) {
+        return false;
+    }
+    for (unsigned shift = 24; shift > 0; shift -= 8) { /* the shortest form; 0 is empty */
+        uint8_t byte = (uint8_t)(number >> (shift - 8));
+        if (len > 0 || byte != 0) {
+            room->value[len++] = byte;
+        }
+    }
+    *ret_naming =
+        (struct naming){.option = OPTION_proxy_scheme_number, .value = {room->value, len}};
+    add_uri_options(target, hop, room, ret_naming);
+    return true;
+}
+
+static bool as_proxy_scheme(const struct target *target, const struct next_hop *hop,
+                            struct naming_room *room, struct naming *ret_naming)
+{
+    const char *name = target->scheme->name;
+    *ret_naming = (struct naming){.option = OPTION_proxy_scheme,
+                                  .value = {(const uint8_t *)name, strlen(name)}};
+    add_uri_options(target, hop, room, ret_naming);
+    return true;
+}
+
+struct naming naming_for_origin(const struct target *target)
+{
+    struct naming naming = {.has_uri_options = true};
+    if (target->is_name) {
+        naming.host = (struct bytes){target->name, target->name_len};
+    }
+    return naming;
+}
+
+enum reason naming_for_parent(const struct target *target, enum config_route_form form,
+                              const struct next_hop *hop, struct naming_room *room,
+                              struct naming *ret_naming)
+{
+    bool good = false;
+    if (!target->is_name && target->address.scope != 0) {
+        return REASON_zone_route;
+    }
+    switch (form) {
+    case ROUTE_FORM_PROXY_CRI:
+        good = as_proxy_cri(target, room, ret_naming) ||
+               as_proxy_scheme_number(target, hop, room, ret_naming);
+        break;
+    case ROUTE_FORM_PROXY_SCHEME_NUMBER:
+        good = as_proxy_scheme_number(target, hop, room, ret_naming) ||
+               as_proxy_cri(target, room, ret_naming);
+        break;
+    case ROUTE_FORM_PROXY_URI:
+        good = as_proxy_uri(target, room, ret_naming) ||
+               as_proxy_scheme(target, hop, room, ret_naming);
+        break;
+    case ROUTE_FORM_PROXY_SCHEME:
+        good = as_proxy_scheme(target, hop, room, ret_naming);
+        break;
+    }
+    return good ? REASON_none : REASON_route_form;
+}
+
+size_t naming_len(const struct naming *naming)
+{
+    /* A head of an option takes at most 5 bytes, Uri-Port 7 with its value. */
+    return naming->value.len + 5 + naming->host.len + 5 + 7;
+}

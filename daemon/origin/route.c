@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/route.h"
+
+#include "ops/escape.h"
+#include "policy/pattern.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool matches(const struct config_route *route, const struct target *target)
+{
+    for (size_t i = 0; i < route->pattern_count; i++) {
+        if (target_pattern_matches(&route->patterns[i], target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct config_route *first_match(const struct config *config,
+                                              const struct target *target)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        if (matches(&config->routes[i], target)) {
+            return &config->routes[i];
+        }
+    }
+    return NULL;
+}
+
+static struct bytes bytes_of(const char *text)
+{
+    return (struct bytes){(const uint8_t *)text, strlen(text)};
+}
+
+static struct next_hop straight(const struct target *target)
+{
+    return (struct next_hop){
+        .scheme = target->scheme,
+        .is_name = target->is_name,
+        .port = target->port,
+        .address = target->address,
+        .name = {target->name, target->is_name ? target->name_len : 0},
+    };
+}
+
+static struct next_hop parent_of(const struct config *config, const struct config_route *route)
+{
+    const struct config_parent *parent = &route->parent;
+    return (struct next_hop){
+        .scheme = config_scheme_by_number(config, parent->scheme_number),
+        .is_parent = true,
+        .is_name = parent->name != NULL,
+        .port = parent->address.port,
+        .address = parent->address,
+        .name = parent->name != NULL ? bytes_of(parent->name) : (struct bytes){0},
+    };
+}
+
+enum reason route_find(const struct config *config, const struct target *target,
+                       struct next_hop *ret_hop, const struct config_route **ret_route)
+{
+    const struct config_route *route = first_match(config, target);
+    *ret_route = route;
+    if (route != NULL && route->kind == ROUTE_KIND_REFUSE) {
+        return REASON_route_refused;
+    }
+    *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
+                                                                 : straight(target);
+    if (route != NULL) {
+        ret_hop->route = bytes_of(route->name);
+    }
+    /* A parent's was checked with the configuration. */
+    return ret_hop->is_parent || config_is_reachable(ret_hop->scheme) ? REASON_none
+                                                                      : REASON_scheme_unsupported;
+}
+
+const char *next_hop_format(const struct next_hop *hop, char *buffer, size_t capacity)
+{
+    char text[TARGET_NAME_MAX * 4 + 1];
+    if (hop->is_name) {
+        escape_text(text, sizeof(text), (const char *)hop->name.data, hop->name.len);
+        snprintf(buffer, capacity, "%s://%s:%u", hop->scheme->name, text, hop->port);
+    } else {
+        snprintf(buffer, capacity, "%s://%s", hop->scheme->name,
+                 address_format(&hop->address, text));
+    }
+    return buffer;
+}

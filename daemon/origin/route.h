@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which way a request goes: straight to its target, to a parent proxy, or nowhere.
+ *
+ * The [route NAME] sections decide, in the order in which the files name them: the
+ * first with a pattern that matches the target as it is named (TGT-17). What none
+ * matches goes straight. Options that were overridden have no part in it, because
+ * only the normal form of the target is looked at.
+ */
+#ifndef CRIPROXY_ROUTE_H
+#define CRIPROXY_ROUTE_H
+
+#include "exchange/reason.h"
+#include "front/target.h"
+
+/*
+ * Where the request of an exchange is sent: the target's own host, or a parent. Whoever
+ * sends uses this, never the target. In memory of the exchange, so that it outlives the
+ * configuration it came from.
+ */
+struct next_hop {
+    const struct config_scheme *scheme; /* its transport, and times towards it */
+    bool is_parent;
+    bool is_name;           /* host: name; else address */
+    uint16_t port;          /* never 0 */
+    struct address address; /* with the port */
+    struct bytes name;      /* lower case */
+    struct bytes route;     /* name of the [route NAME] section; empty: none matched */
+};
+
+/**
+ * The way to @p target.
+ *
+ * @param ret_hop borrows from @p target and @p config.
+ * @param ret_route the section that decided, or NULL for none.
+ * @return REASON_none; REASON_route_refused; REASON_scheme_unsupported where it would go
+ *         straight and there is no transport for its scheme.
+ */
+enum reason route_find(const struct config *config, const struct target *target,
+                       struct next_hop *ret_hop, const struct config_route **ret_route);
+
+/** "coap://proxy.example:5683": bounded, printable, NUL-terminated; returns @p buffer. */
+const char *next_hop_format(const struct next_hop *hop, char *buffer, size_t capacity);
+
+#endif
