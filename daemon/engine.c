@@ -3,6 +3,7 @@
 
 #include "front/listen.h"
 #include "origin/forward.h"
+#include "origin/transfer.h"
 #include "state.h"
 
 #include <errno.h>
@@ -17,7 +18,10 @@ static int init_tables(struct engine *engine)
     uint64_t seed = entropy_u64(&engine->entropy);
     uint32_t datagram_bytes = (uint32_t)config->limits_datagram_bytes;
     /* A datagram, or the same as a frame, with a token as long as is served. */
-    engine->scratch_bytes = (size_t)datagram_bytes + config->proxy_max_token_bytes + 64;
+    size_t message_bytes = datagram_bytes > config->limits_stream_message_bytes
+                               ? datagram_bytes
+                               : (size_t)config->limits_stream_message_bytes;
+    engine->scratch_bytes = message_bytes + config->proxy_max_token_bytes + 64;
     engine->scratch = malloc(engine->scratch_bytes);
     /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
     engine->target_memory_bytes = 2 * (size_t)datagram_bytes + 4096;
@@ -40,6 +44,10 @@ static int init_tables(struct engine *engine)
     }
     if (error == 0) {
         error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
+    }
+    if (error == 0) {
+        error = body_store_init(&engine->bodies, config->block_bodies_bytes,
+                                config->block_body_bytes, config->block_bodies, seed);
     }
     return error;
 }
@@ -75,11 +83,15 @@ void engine_free(struct engine *engine)
         return;
     }
     listen_close_all(engine);
+    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
+        transfer_cancel(engine, &engine->exchanges.slots[i]);
+    }
     resolver_forget(engine->resolver, engine->loop);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
     name_table_clear(&engine->names);
     exchange_table_clear(&engine->exchanges);
+    body_store_clear(&engine->bodies);
     dedup_clear(&engine->dedup);
     free(engine->target_memory);
     free(engine->scratch);
@@ -106,6 +118,8 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
+    metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
+    metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);
     uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
     return timer_ms < next_ms ? timer_ms : next_ms;
 }

@@ -6,6 +6,7 @@
 #include "coap/dedup.h"
 #include "conf/config.h"
 #include "engine.h"
+#include "exchange/body.h"
 #include "exchange/exchange.h"
 #include "front/client.h"
 #include "front/stream.h"
@@ -44,15 +45,16 @@ struct engine {
     struct origin_table origins;
     struct name_table names;
     struct dedup dedup;
+    struct body_store bodies;
     struct metrics metrics;
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */
     struct stream_listener stream_listeners[LISTENERS_MAX];
-    uint32_t stream_listener_count; /* slots that were ever used */
-    struct totals closed;           /* what closed listeners have counted */
-    struct stream *streams; /* connections that are open */
-    uint64_t stream_count;
-    uint8_t *scratch; /* one message to encode */
+    uint32_t stream_listener_count;       /* slots that were ever used */
+    struct totals closed;                 /* what closed listeners have counted */
+    struct stream *streams;               /* connections that are open */
+    uint64_t stream_count, stream_serial; /* open; ever opened */
+    uint8_t *scratch;                     /* one message to encode */
     size_t scratch_bytes;
     uint8_t *target_memory;
     size_t target_memory_bytes;

@@ -7,9 +7,11 @@
 
 #include "exchange/internal.h"
 #include "front/reply.h"
+#include "front/serve.h"
 #include "front/stream.h"
 #include "ops/trace.h"
 #include "origin/forward.h"
+#include "origin/transfer.h"
 #include "state.h"
 
 uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme)
@@ -135,12 +137,16 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
         answer_owner(engine, exchange, reason, reply);
         return;
     }
-    if (!reply_fits(engine, &exchange->leg, reply)) {
-        exchange_end(engine, exchange, REASON_response_too_large, NULL); /* ERR-17 */
+    if (transfer_gather(engine, exchange, reply)) {
         return;
+    }
+    struct reply cut;
+    enum reason trouble = serve_cut_exchange(engine, exchange, reply, &cut);
+    if (trouble != REASON_none) {
+        reason = trouble;
     }
     forward_release(engine, exchange);
     exchange->reason = reason;
-    trace_ended(engine, exchange, reason, reply->code);
-    reply_to_exchange(engine, exchange, reply);
+    trace_ended(engine, exchange, reason, cut.code);
+    reply_to_exchange(engine, exchange, &cut);
 }

@@ -22,6 +22,7 @@ struct origin;
 struct name;
 struct port;
 struct reply;
+struct transfer;
 
 enum exchange_state {
 #define STATE(name, help) EXCHANGE_##name,
@@ -55,9 +56,10 @@ struct exchange {
     struct target target; /* its segments are in memory */
     struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
 
-    struct origin *origin; /* NULL before it is known, and again when delivering */
-    struct port *port;     /* source port the request left from */
-    struct name *name;     /* whose addresses it waits for, or NULL */
+    struct origin *origin;     /* NULL before it is known, and again when delivering */
+    struct port *port;         /* source port the request left from */
+    struct transfer *transfer; /* that moves its bodies in blocks, or NULL */
+    struct name *name;         /* whose addresses it waits for, or NULL */
     struct exchange *next_of_peer, **link_of_peer; /* in the client's list */
     struct exchange *next_waiting,
         *previous_waiting; /* in one list: origin's, name's, delivering */

@@ -38,7 +38,7 @@ static size_t memory_needed(const struct exchange_recipe *recipe, const struct w
         packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(&way->naming);
     size_t message =
         4 + EXCHANGE_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
-    size_t additions = 8;
+    size_t additions = 32;
     for (size_t i = 0; i < recipe->additions.etag_count; i++) {
         additions += 1 + recipe->additions.etags[i].len;
     }

@@ -16,6 +16,20 @@ struct bytes leg_default_host(const struct leg *leg)
     return (struct bytes){(const uint8_t *)host, strlen(host)};
 }
 
+uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
+{
+    switch (leg->kind) {
+    case LEG_DATAGRAM:
+        return (uint64_t)(leg->client - engine->clients.slots) << 32 | leg->client->generation;
+    case LEG_STREAM:
+        return UINT64_C(1) << 63 | stream_serial(leg);
+    case LEG_GONE:
+    case LEG_INTERNAL:
+        break;
+    }
+    return UINT64_C(3) << 62;
+}
+
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {
     if (leg->session != NULL) {

@@ -5,11 +5,12 @@
 #ifndef CRIPROXY_LEG_H
 #define CRIPROXY_LEG_H
 
-#include "coap/message.h"
+#include "coap/block.h"
 #include "net/identity.h"
 #include "net/udp.h"
 
 struct client;
+struct engine;
 struct dtls_session;
 struct exchange;
 struct internal_handler;
@@ -47,8 +48,10 @@ struct leg {
     uint16_t mid;
     uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;
-    bool acknowledged; /* an empty ACK has left: the answer must be separate (MSG-19) */
-    bool is_safe;      /* the method is: GET or FETCH */
+    bool acknowledged;   /* an empty ACK has left: the answer must be separate (MSG-19) */
+    bool is_safe;        /* the method is: GET or FETCH */
+    bool has_block2;     /* the client asks for a block of the answer, or for blocks of a size: */
+    struct block block2; /* which */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 
@@ -58,6 +61,9 @@ struct leg {
  * where there is neither: then it is the address that the request came to. Borrowed.
  */
 struct bytes leg_default_host(const struct leg *leg);
+
+/** A number that no other client has had or will have: for what is kept for this one. */
+uint64_t leg_serial(const struct engine *engine, const struct leg *leg);
 
 /** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len);

@@ -16,21 +16,37 @@ static bool is_forwarded(uint16_t number)
     return row == NULL || row->in_response != OPTION_USE_OWN;
 }
 
-/* Options of the proxy's own, in ascending order: those with numbers up to @p limit. */
-struct own_options {
-    const struct reply *reply;
-    bool has_observe, has_max_age; /* still to be written */
+/* An option of the proxy's own that is still to be written. */
+struct own_option_due {
+    uint16_t number;
+    bool is_due;
+    uint32_t value;
 };
 
-static void write_own(struct message_writer *writer, struct own_options *own, uint32_t limit)
+#define OWN_OPTIONS 5u
+
+static void write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
+                      uint32_t limit)
 {
-    if (own->has_observe && OPTION_observe <= limit) {
-        message_writer_option_uint(writer, OPTION_observe, own->reply->observe);
-        own->has_observe = false;
+    for (size_t i = 0; i < OWN_OPTIONS; i++) {
+        if (own[i].is_due && own[i].number <= limit) {
+            message_writer_option_uint(writer, own[i].number, own[i].value);
+            own[i].is_due = false;
+        }
     }
-    if (own->has_max_age && OPTION_max_age <= limit) {
-        message_writer_option_uint(writer, OPTION_max_age, own->reply->max_age_s);
-        own->has_max_age = false;
+}
+
+/* Whether one of ours stands in for the origin server's. */
+static bool is_replaced(const struct reply *reply, uint16_t number)
+{
+    switch (number) {
+    case OPTION_max_age:
+        return reply->is_aged;
+    case OPTION_block2:
+    case OPTION_size2:
+        return reply->has_block2;
+    default:
+        return false;
     }
 }
 
@@ -38,16 +54,22 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
 {
     struct option_iter iter;
     struct option option;
-    struct own_options own = {reply, reply->has_observe, reply->is_aged || reply->max_age_s > 0};
+    /* In ascending order of their numbers. */
+    struct own_option_due own[OWN_OPTIONS] = {
+        {OPTION_observe, reply->has_observe, reply->observe},
+        {OPTION_max_age, reply->is_aged || reply->max_age_s > 0, reply->max_age_s},
+        {OPTION_block2, reply->has_block2, reply->block2},
+        {OPTION_block1, reply->has_block1, reply->block1},
+        {OPTION_size2, reply->size2 > 0, reply->size2},
+    };
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
-        bool is_replaced = option.number == OPTION_max_age && reply->is_aged;
-        if (is_forwarded(option.number) && !is_replaced) {
-            write_own(writer, &own, option.number);
+        if (is_forwarded(option.number) && !is_replaced(reply, option.number)) {
+            write_own(writer, own, option.number);
             message_writer_option(writer, option.number, option.value);
         }
     }
-    write_own(writer, &own, UINT32_MAX);
+    write_own(writer, own, UINT32_MAX);
 }
 
 /* The answer as a datagram; empty where it does not fit. */

@@ -17,13 +17,19 @@ struct reply {
     bool is_aged;       /* max_age_s stands in for a Max-Age among the options, 0 too */
     bool has_observe;   /* a notification, or the answer to a registration: */
     uint32_t observe;   /* its sequence number */
+    bool has_block1;    /* the request was the last block of an upload: */
+    uint32_t block1;    /* its Block1 */
+    bool has_block2;    /* the payload is a piece of a body, cut by the proxy: */
+    uint32_t block2;    /* the value of Block2, in place of the origin server's; */
+    uint32_t size2;     /* the whole body's length, told where not 0 */
 };
 
 /*
- * What the proxy's own options add to those of the origin server: Observe and Max-Age with
- * their values, and a longer delta each. Leaving options out never makes the rest longer.
+ * What the proxy's own options add to those of the origin server: Observe, Max-Age, Block1,
+ * Block2 and Size2 with their values, and a longer delta each. Leaving options out never makes the
+ * rest longer.
  */
-#define REPLY_OWN_OPTIONS_MAX 12u
+#define REPLY_OWN_OPTIONS_MAX 30u
 
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);

@@ -7,11 +7,15 @@
 
 #include "coap/option.h"
 #include "exchange/make.h"
+#include "front/blocks.h"
 #include "front/local.h"
 #include "front/reply.h"
 #include "front/scan.h"
+#include "front/serve.h"
 #include "ops/trace.h"
 #include "origin/forward.h"
+#include "origin/route.h"
+#include "origin/transfer.h"
 #include "state.h"
 
 #include <stdio.h>
@@ -105,6 +109,45 @@ static void begin(struct engine *engine, struct exchange *exchange)
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 
+/* An answer of the proxy's own that is no refusal: a block. */
+static void answer_block(struct engine *engine, struct request *request, const struct reply *reply,
+                         enum reason reason)
+{
+    const struct problem problem = {.reason = reason};
+    trace_answered(engine, request->leg, request->message, &problem, reply->code);
+    request->leg->is_safe = true; /* see refuse() */
+    reply_at_once(engine, request->leg, reply);
+}
+
+/* Whether the request is for a later block of a body that is kept for this client. */
+static bool is_served(struct engine *engine, struct request *request)
+{
+    const struct serve_subject subject = {&request->target, request->message->code,
+                                          request->message->options};
+    struct reply reply;
+    enum reason reason;
+    if (!request->leg->has_block2 || request->leg->block2.num == 0 ||
+        !serve_kept(engine, request->leg, &subject, &reply, &reason)) {
+        return false;
+    }
+    answer_block(engine, request, &reply, reason == REASON_none ? REASON_block_served : reason);
+    return true;
+}
+
+/*
+ * Whether the next hop is reached with datagrams, which hold less than what a client on a
+ * reliable transport can send at once.
+ */
+static bool is_datagram_hop(const struct engine *engine, const struct target *target)
+{
+    struct next_hop hop;
+    const struct config_route *route;
+    if (route_find(engine->config, target, &hop, &route) != REASON_none) {
+        return false; /* it will be refused */
+    }
+    return hop.scheme->transport == TRANSPORT_UDP || hop.scheme->transport == TRANSPORT_DTLS;
+}
+
 static void proxy_request(struct engine *engine, struct request *request)
 {
     struct problem problem = {.reason = take_hop(engine, request)};
@@ -116,13 +159,33 @@ static void proxy_request(struct engine *engine, struct request *request)
         refuse(engine, request, &problem);
         return;
     }
-    const struct exchange_recipe recipe = {
+    const struct block_request blocks = {
+        .leg = request->leg,
+        .message = request->message,
+        .options = &request->options,
+        .target = &request->target,
+        .is_datagram_hop =
+            request->leg->kind == LEG_STREAM && is_datagram_hop(engine, &request->target),
+    };
+    struct message message = *request->message;
+    struct exchange_recipe recipe = {
         .leg = request->leg,
         .target = &request->target,
-        .message = request->message,
+        .message = &message,
         .additions = {.hop_limit = request->hop_limit},
         .not_local = request->options.not_local,
     };
+    struct bytes body;
+    struct reply reply;
+    enum reason reason;
+    enum block_plan plan = blocks_plan(engine, &blocks, &recipe.additions, &body, &reply, &reason);
+    if (plan == BLOCK_PLAN_ANSWER) {
+        answer_block(engine, request, &reply, reason);
+        return;
+    }
+    if (plan == BLOCK_PLAN_TRANSFER) {
+        message.payload = (struct bytes){0};
+    }
     struct exchange *exchange;
     problem.reason = exchange_make(engine, &recipe, &exchange);
     if (problem.reason != REASON_none) {
@@ -130,7 +193,11 @@ static void proxy_request(struct engine *engine, struct request *request)
         return;
     }
     begin(engine, exchange);
-    forward_start(engine, exchange);
+    if (plan == BLOCK_PLAN_TRANSFER) {
+        transfer_send(engine, exchange, body, request->options.block1);
+    } else {
+        forward_start(engine, exchange);
+    }
 }
 
 /*
@@ -203,6 +270,14 @@ static void handle(struct engine *engine, struct request *request, const struct 
     }
     request->leg->unwanted = unwanted_classes(request->options.no_response);
     request->options.default_host = leg_default_host(request->leg);
+    if (!blocks_check(request->leg, message, &request->options, &problem)) {
+        refuse(engine, request, &problem);
+        return;
+    }
+    request->leg->has_block2 = request->options.block2.data != NULL;
+    if (request->leg->has_block2) {
+        request->leg->block2 = block_of(request->options.block2);
+    }
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
     struct address at = received_at(engine, request->leg, local);
     if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,
@@ -217,6 +292,9 @@ static void handle(struct engine *engine, struct request *request, const struct 
         request->target.form == TARGET_FORM_NONE ||
         (!request->target.is_name &&
          engine_is_own_address(engine, request->target.scheme, &request->target.address));
+    if (!is_local && is_served(engine, request)) {
+        return;
+    }
     if (!is_local) {
         proxy_request(engine, request);
     } else if (request->options.not_local != 0) {

@@ -38,6 +38,15 @@ static void collect(struct request_options *options, const struct option *option
     case OPTION_no_response:
         options->no_response = option->value;
         break;
+    case OPTION_block1:
+        options->block1 = option->value;
+        break;
+    case OPTION_block2:
+        options->block2 = option->value;
+        break;
+    case OPTION_size2:
+        options->size2 = option->value;
+        break;
     case OPTION_uri_path:
     case OPTION_uri_query:
         options->has_uri_path_or_query = true;

@@ -51,8 +51,10 @@ struct stream {
     struct conn *conn;
     struct stream *next, **link; /* of all streams of the engine */
     enum stream_state state;
+    uint64_t serial;
     uint32_t peer_max; /* its Max-Message-Size */
     const char *why;   /* we have closed it; static, NULL: we have not */
+    bool peer_takes_blocks;
     bool is_paused, is_full;
     bool has_crossed; /* a request has come while leaving */
 };
@@ -194,6 +196,8 @@ static void on_csm(struct stream *stream, const struct message *message)
         /* One with a length out of range is as good as unknown (RFC 7252 section 5.4.3). */
         if (option.number == CSM_MAX_MESSAGE_SIZE && option.value.len <= sizeof(uint32_t)) {
             stream->peer_max = option_uint(option.value);
+        } else if (option.number == CSM_BLOCK_WISE_TRANSFER) {
+            stream->peer_takes_blocks = true;
         }
     }
     if (stream->state == STREAM_OPENING) {
@@ -303,6 +307,7 @@ static void *on_open(void *listener_context, struct conn *conn)
     *stream = (struct stream){
         .engine = engine,
         .listener = listener,
+        .serial = ++engine->stream_serial,
         .conn = conn,
         .next = engine->streams,
         .link = &engine->streams,
@@ -412,6 +417,28 @@ static struct bytes encode(struct stream *stream, const struct leg *leg, const s
     reply_write_options(&writer, reply);
     message_writer_payload(&writer, reply->payload);
     return frame_finish(&writer, reply->code, leg->token, is_ws(stream));
+}
+
+uint64_t stream_serial(const struct leg *leg)
+{
+    return leg->stream->serial;
+}
+
+bool stream_takes_blocks(const struct leg *leg)
+{
+    return leg->stream->peer_takes_blocks;
+}
+
+bool stream_takes_bert(const struct leg *leg)
+{
+    return leg->stream->peer_takes_blocks && leg->stream->peer_max > FRAME_BASE_MESSAGE_SIZE;
+}
+
+size_t stream_message_max(const struct leg *leg)
+{
+    const struct stream *stream = leg->stream;
+    size_t ours = stream->engine->scratch_bytes;
+    return stream->peer_max < ours ? stream->peer_max : ours;
 }
 
 bool stream_fits(const struct leg *leg, const struct reply *reply)

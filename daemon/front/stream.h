@@ -35,6 +35,18 @@ bool stream_fits(const struct leg *leg, const struct reply *reply);
 /** Host field of a WebSocket's handshake, or "". Borrowed. */
 const char *stream_host(const struct stream *stream);
 
+/** Counts the connections of the engine. */
+uint64_t stream_serial(const struct leg *leg);
+
+/** Whether the peer has said that it does block-wise transfers (RFC 8323 section 5.3.2). */
+bool stream_takes_blocks(const struct leg *leg);
+
+/** Whether several blocks may come at once: BERT (RFC 8323 section 6). */
+bool stream_takes_bert(const struct leg *leg);
+
+/** The longest message that goes to the peer, in bytes. */
+size_t stream_message_max(const struct leg *leg);
+
 /** One of the requests of @p peer, a stream, is over: it may go on, or close. */
 void stream_settle(struct peer *peer);
 

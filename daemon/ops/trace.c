@@ -27,11 +27,17 @@ static const char *target_without_query(const struct target *target, char *text,
     return target_format(&shown, text, capacity);
 }
 
+/* Whether the client got what it asked for. */
+static bool is_success(enum reason reason)
+{
+    return reason == REASON_answered || reason == REASON_local || reason == REASON_block_served ||
+           reason == REASON_block_taken;
+}
+
 static bool wants_access(const struct engine *engine, enum reason reason)
 {
     enum config_log_access access = engine->config->log_access;
-    bool is_error = reason != REASON_answered && reason != REASON_local;
-    return access == LOG_ACCESS_ON || (access == LOG_ACCESS_ERRORS && is_error);
+    return access == LOG_ACCESS_ON || (access == LOG_ACCESS_ERRORS && !is_success(reason));
 }
 
 /*
@@ -124,12 +130,11 @@ void trace_ended(struct engine *engine, const struct exchange *exchange, enum re
     }
 }
 
-void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
-                   const struct problem *problem)
+void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
+                    const struct problem *problem, uint8_t code)
 {
     char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
     const struct reason_row *row = reason_row(problem->reason);
-    uint8_t code = problem->reason == REASON_local ? CODE(2, 5) : row->code;
     metric_add(&engine->metrics.ended[problem->reason], 1);
     if (wants_access(engine, problem->reason)) {
         log_access(row->name, "client=%s code=%s why=%s", client_text(leg, client),
@@ -146,4 +151,10 @@ void trace_refused(struct engine *engine, const struct leg *leg, const struct me
                        escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
         log_block_write(&block);
     }
+}
+
+void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
+                   const struct problem *problem)
+{
+    trace_answered(engine, leg, request, problem, reason_row(problem->reason)->code);
 }

@@ -19,7 +19,11 @@ struct engine;
 void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
                  uint8_t code);
 
-/** A request that became no exchange: refused, or answered by the proxy itself. */
+/** A request that became no exchange: the proxy itself has given @p code. */
+void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
+                    const struct problem *problem, uint8_t code);
+
+/** The same with the code of the problem's reason. */
 void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
                    const struct problem *problem);
 

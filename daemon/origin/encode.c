@@ -2,6 +2,7 @@
 #include "origin/encode.h"
 
 #include "coap/option.h"
+#include "front/serve.h"
 
 /*
  * The client's options that are passed on and those that are made from the
@@ -101,6 +102,41 @@ static void write_proxy_scheme_number(struct merge *merge)
     write_named(merge, OPTION_proxy_scheme_number);
 }
 
+static void write_one(struct merge *merge, uint16_t number, const struct own_option *option)
+{
+    if (option->is_present) {
+        message_writer_option_uint(&merge->writer, number, option->value);
+    }
+}
+
+static void write_block2(struct merge *merge)
+{
+    write_one(merge, OPTION_block2, &merge->additions->block2);
+}
+
+static void write_block1(struct merge *merge)
+{
+    write_one(merge, OPTION_block1, &merge->additions->block1);
+}
+
+static void write_size1(struct merge *merge)
+{
+    write_one(merge, OPTION_size1, &merge->additions->size1);
+}
+
+static void write_request_tag(struct merge *merge)
+{
+    uint64_t tag = merge->additions->request_tag;
+    uint8_t value[8];
+    for (unsigned i = 0; i < sizeof(value); i++) {
+        value[i] = (uint8_t)(tag >> (8 * i));
+    }
+    if (tag != 0) {
+        message_writer_option(&merge->writer, OPTION_request_tag,
+                              (struct bytes){value, sizeof(value)});
+    }
+}
+
 /* In ascending order of their numbers. */
 static const struct {
     uint16_t number;
@@ -113,10 +149,14 @@ static const struct {
     {OPTION_uri_path, write_path},
     {OPTION_uri_query, write_query},
     {OPTION_hop_limit, write_hop_limit},
+    {OPTION_block2, write_block2},
+    {OPTION_block1, write_block1},
     {OPTION_proxy_uri, write_proxy_uri},
     {OPTION_proxy_scheme, write_proxy_scheme},
+    {OPTION_size1, write_size1},
     {OPTION_proxy_cri, write_proxy_cri},
     {OPTION_proxy_scheme_number, write_proxy_scheme_number},
+    {OPTION_request_tag, write_request_tag},
 };
 
 /*
@@ -129,6 +169,28 @@ static void write_own(struct merge *merge, uint32_t limit)
            own_options[merge->next].number <= limit) {
         own_options[merge->next].write(merge);
         merge->next++;
+    }
+}
+
+/* Whether we have one of our own in its place. */
+static bool is_replaced(const struct additions *additions, const struct option *option)
+{
+    switch (option->number) {
+    case OPTION_etag:
+        return additions->etag_seed != 0 &&
+               serve_is_own_etag(additions->etag_seed, option->value); /* BLK-13 */
+    case OPTION_block1:
+        return additions->block1.is_ours;
+    case OPTION_block2:
+        return additions->block2.is_ours;
+    case OPTION_size1:
+        return additions->size1.is_ours;
+    case OPTION_if_none_match:
+        return additions->is_later_block;
+    case OPTION_request_tag:
+        return additions->request_tag != 0;
+    default:
+        return false;
     }
 }
 
@@ -160,7 +222,7 @@ size_t encode_request(const struct target *target, const struct naming *naming,
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
     option_iter_init(&iter, request->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
-        if (is_forwarded(&option, last)) {
+        if (is_forwarded(&option, last) && !is_replaced(additions, &option)) {
             write_own(&merge, option.number);
             message_writer_option(&merge.writer, option.number, option.value);
         }

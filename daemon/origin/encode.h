@@ -5,6 +5,13 @@
 
 #include "origin/naming.h"
 
+/* An option of one hop: the client's is passed on, or we have our own, or none. */
+struct own_option {
+    bool is_ours; /* the client's is not passed on */
+    bool is_present;
+    uint32_t value;
+};
+
 /* Options that the proxy adds of its own. */
 struct additions {
     uint8_t hop_limit; /* 0: no Hop-Limit */
@@ -12,6 +19,10 @@ struct additions {
     uint32_t observe;
     const struct bytes *etags; /* of representations to be validated */
     size_t etag_count;
+    struct own_option block1, block2, size1;
+    bool is_later_block;  /* of an upload: If-None-Match went with the first (RFC 7959 2.10) */
+    uint64_t etag_seed;   /* not 0: the proxy's own entity-tags are left out (serve.h) */
+    uint64_t request_tag; /* not 0: in place of the client's */
 };
 
 /**

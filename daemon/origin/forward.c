@@ -2,6 +2,7 @@
 #include "origin/forward.h"
 
 #include "front/local.h"
+#include "origin/transfer.h"
 #include "state.h"
 
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
@@ -266,6 +267,7 @@ void forward_keep(struct engine *engine, struct exchange *exchange)
 void forward_release(struct engine *engine, struct exchange *exchange)
 {
     struct origin *origin = exchange->origin;
+    transfer_cancel(engine, exchange);
     names_forget(engine, exchange);
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);

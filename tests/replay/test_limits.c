@@ -99,7 +99,10 @@ static void test_too_many_origins(void **state)
     stop(&replay);
 }
 
-/* An answer that reached us, and is too long with the client's longer token: 5.02, not silence. */
+/*
+ * An answer that reached us, is too long with the client's longer token, and is no body that
+ * goes in blocks: 5.02, not silence.
+ */
 static void test_answer_that_does_not_fit_the_client(void **state)
 {
     static const char token[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -119,7 +122,7 @@ static void test_answer_that_does_not_fit_the_client(void **state)
         if (is_late && is_con) {
             fake_peer_expect(replay.client, "60 00 000?", NULL);
         }
-        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/#1267"));
+        fake_peer_reply(replay.origin, &request, words("6T 84 MID TOKEN", "/#1267"));
         fake_peer_expect(replay.client, "?d a2 ???? TOKEN ...", &answer);
         if (is_late && is_con) {
             fake_peer_reply(replay.client, &answer, "60 00 MID");
@@ -140,12 +143,12 @@ static void test_large_separate_answer_is_sent_again(void **state)
     replay_ask(&replay, words("4d 01 0001 02 000102030405060708090a0b0c0d0e", CRI));
     fake_peer_expect(replay.origin, UPSTREAM, &request);
     fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:0001 /#1900"));
+    fake_peer_reply(replay.origin, &request, words("6T 84 MID TOKEN", "4:0001 /#1900"));
     fake_peer_expect(replay.client,
-                     words("4d 45 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
+                     words("4d 84 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
                      &answer);
     fake_peer_expect_within(replay.client, 3000,
-                            words("4d 45 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
+                            words("4d 84 MID 02 000102030405060708090a0b0c0d0e", "4:0001 /#1900"),
                             NULL);
     fake_peer_reply(replay.client, &answer, "60 00 MID");
     stop(&replay);
@@ -174,7 +177,7 @@ static void test_large_blocks_run_out(void **state)
     replay_ask(&replay, words("41 01 0100 aa", "35=coap://192.0.2.6/x"));
     fake_peer_expect(other, words("48 01 MID TOKEN", "11=x"), &request);
     fake_peer_expect_within(replay.client, 250, "60 00 0100", NULL);
-    fake_peer_reply(other, &request, words("6T 45 MID TOKEN", "/#4000"));
+    fake_peer_reply(other, &request, words("6T 84 MID TOKEN", "/#4000"));
     fake_peer_expect(replay.client, "41 a3 MID aa ...", &answer);
     fake_peer_reply(replay.client, &answer, "60 00 MID");
     fake_net_run(0);
@@ -189,8 +192,8 @@ static void test_large_blocks_run_out(void **state)
     fake_peer_expect(other, words("48 01 MID TOKEN", "11=x"), &request);
     fake_net_run(300);
     fake_peer_expect(replay.client, "60 00 0101", NULL);
-    fake_peer_reply(other, &request, words("6T 45 MID TOKEN", "/#4000"));
-    fake_peer_expect(replay.client, words("41 45 MID ab", "/#4000"), NULL);
+    fake_peer_reply(other, &request, words("6T 84 MID TOKEN", "/#4000"));
+    fake_peer_expect(replay.client, words("41 84 MID ab", "/#4000"), NULL);
     stop(&replay);
 }
 

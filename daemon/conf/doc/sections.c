@@ -14,6 +14,8 @@ static const struct doc_section sections[] = {
     {"stream", "Clients on reliable transports: coap+tcp and those above it."},
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
+    {"block", "Bodies in blocks (RFC 7959). Where both sides can, blocks pass through and nothing is "
+              "kept; these are for where they cannot."},
     {"resolve", "Host names. The system's own resolver is asked."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},

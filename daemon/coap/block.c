@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "coap/block.h"
+
+struct block block_of(struct bytes value)
+{
+    uint32_t number = option_uint(value);
+    return (struct block){
+        .num = number >> 4,
+        .more = (number & 8u) != 0,
+        .szx = (uint8_t)(number & 7u),
+    };
+}
+
+uint32_t block_value(const struct block *block)
+{
+    return block->num << 4 | (block->more ? 8u : 0u) | block->szx;
+}
+
+bool block_fits_payload(const struct block *block, size_t len)
+{
+    uint32_t size = block_size(block);
+    if (block->szx == BLOCK_SZX_BERT) {
+        return !block->more || (len > 0 && len % size == 0);
+    }
+    return block->more ? len == size : len <= size;
+}
+
+uint8_t block_szx_for(size_t bytes)
+{
+    uint8_t szx = BLOCK_SZX_MAX;
+    while (szx > 0 && (16u << szx) > bytes) {
+        szx--;
+    }
+    return szx;
+}
+
+bool block_cut(const struct block *block, struct bytes body, size_t piece_max,
+               struct block *ret_block, struct bytes *ret_piece)
+{
+    uint64_t offset = block_offset(block);
+    uint32_t size = block_size(block);
+    if (offset > body.len || (offset == body.len && offset > 0)) {
+        return false;
+    }
+    size_t left = body.len - (size_t)offset;
+    size_t most = size;
+    if (block->szx == BLOCK_SZX_BERT && piece_max > size) {
+        most = piece_max - piece_max % size;
+    }
+    *ret_block = *block;
+    ret_block->more = left > most;
+    *ret_piece = (struct bytes){body.data + offset, left > most ? most : left};
+    return true;
+}

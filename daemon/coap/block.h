@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The values of Block1 and Block2 (RFC 7959 section 2.2, RFC 8323 section 6), and
+ * which piece of a body they stand for. Pure arithmetic.
+ */
+#ifndef CRIPROXY_BLOCK_H
+#define CRIPROXY_BLOCK_H
+
+#include "coap/message.h"
+
+#define BLOCK_SZX_MAX 6u  /* 1,024 bytes: the largest block of a datagram */
+#define BLOCK_SZX_BERT 7u /* several blocks of 1,024 bytes at once, on reliable transports */
+#define BLOCK_NUM_MAX 0xfffffu
+
+struct block {
+    uint32_t num;
+    bool more;
+    uint8_t szx;
+};
+
+/** Of an option value of at most 3 bytes. */
+struct block block_of(struct bytes value);
+
+/** The value as the unsigned integer that the option holds. */
+uint32_t block_value(const struct block *block);
+
+/** Bytes of one block; for BERT those of the unit that NUM counts. */
+static inline uint32_t block_size(const struct block *block)
+{
+    return block->szx >= BLOCK_SZX_MAX ? 1024u : 16u << block->szx;
+}
+
+/** Where in the body the block begins, in bytes. */
+static inline uint64_t block_offset(const struct block *block)
+{
+    return (uint64_t)block->num * block_size(block);
+}
+
+/** Whether a payload of @p len fits the block: whole, unless it is the last (RFC 7959 2.2). */
+bool block_fits_payload(const struct block *block, size_t len);
+
+/** The largest SZX, up to 1,024 bytes, whose blocks are not above @p bytes; 0 at the least. */
+uint8_t block_szx_for(size_t bytes);
+
+/**
+ * The piece of @p body that @p block asks for.
+ *
+ * @param ret_block  @p block with the more bit as it is for that piece.
+ * @param piece_max  for BERT: most bytes to give, of which whole blocks are taken.
+ * @return false where the block begins behind the end, but for block 0 of an empty body.
+ */
+bool block_cut(const struct block *block, struct bytes body, size_t piece_max,
+               struct block *ret_block, struct bytes *ret_piece);
+
+#endif

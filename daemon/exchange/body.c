@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exchange/body.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPACITY_MIN 256u
+
+int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_max,
+                    uint32_t count_max, uint64_t seed)
+{
+    *store = (struct body_store){
+        .bytes_max = bytes_max,
+        .body_max = body_max,
+        .count_max = count_max,
+        .seed = seed,
+    };
+    return hash_map_init(&store->map, count_max, seed);
+}
+
+void body_store_clear(struct body_store *store)
+{
+    while (store->oldest != NULL) {
+        body_forget(store, store->oldest);
+    }
+    hash_map_clear(&store->map);
+}
+
+/* Have @p bytes of the budget left, at the cost of what is kept longest. */
+static bool make_room(struct body_store *store, uint64_t bytes, const struct kept_body *spared)
+{
+    struct kept_body *kept = store->oldest;
+    while (store->bytes_max - store->bytes < bytes && kept != NULL) {
+        struct kept_body *next = kept->newer;
+        if (kept != spared) {
+            store->evicted++;
+            body_forget(store, kept);
+        }
+        kept = next;
+    }
+    return store->bytes_max - store->bytes >= bytes;
+}
+
+bool body_append(struct body_store *store, struct body *body, struct bytes piece,
+                 const struct kept_body *spared)
+{
+    if (piece.len > store->body_max || body->len > store->body_max - piece.len) {
+        return false;
+    }
+    size_t needed = body->len + piece.len;
+    if (needed > body->capacity) {
+        size_t capacity = body->capacity > 0 ? body->capacity : CAPACITY_MIN;
+        while (capacity < needed) {
+            capacity *= 2;
+        }
+        if (capacity > store->body_max) {
+            capacity = (size_t)store->body_max;
+        }
+        if (!make_room(store, capacity - body->capacity, spared)) {
+            return false;
+        }
+        uint8_t *grown = realloc(body->data, capacity);
+        if (grown == NULL) {
+            return false;
+        }
+        store->bytes += capacity - body->capacity;
+        body->data = grown;
+        body->capacity = capacity;
+    }
+    if (piece.len > 0) {
+        memcpy(body->data + body->len, piece.data, piece.len);
+    }
+    body->len = needed;
+    return true;
+}
+
+void body_free(struct body_store *store, struct body *body)
+{
+    store->bytes -= body->capacity;
+    free(body->data);
+    *body = (struct body){0};
+}
+
+static uint64_t key_hash(const struct body_store *store, struct bytes key, bool is_upload)
+{
+    return hash_bytes(key.data, key.len, store->seed ^ (is_upload ? 1u : 0u));
+}
+
+static struct kept_body *find(const struct body_store *store, struct bytes key, bool is_upload)
+{
+    struct hash_node *node = hash_map_find(&store->map, key_hash(store, key, is_upload));
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct kept_body *kept = HASH_ENTRY(node, struct kept_body, node);
+        if (kept->is_upload == is_upload && kept->key.len == key.len &&
+            memcmp(kept->key.data, key.data, key.len) == 0) {
+            return kept;
+        }
+    }
+    return NULL;
+}
+
+struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,
+                            uint64_t now_ms)
+{
+    struct kept_body *kept = find(store, key, is_upload);
+    if (kept != NULL && kept->expires_ms <= now_ms) {
+        body_forget(store, kept);
+        return NULL;
+    }
+    return kept;
+}
+
+struct kept_body *body_keep(struct body_store *store, struct bytes key, bool is_upload,
+                            uint64_t expires_ms)
+{
+    struct kept_body *older = find(store, key, is_upload);
+    if (older != NULL) {
+        body_forget(store, older);
+    }
+    if (store->count == store->count_max && store->oldest != NULL) {
+        store->evicted++;
+        body_forget(store, store->oldest);
+    }
+    struct kept_body *kept = calloc(1, sizeof(*kept));
+    if (kept == NULL || !body_append(store, &kept->key, key, NULL)) {
+        free(kept);
+        return NULL;
+    }
+    kept->is_upload = is_upload;
+    kept->expires_ms = expires_ms;
+    kept->older = store->newest;
+    if (store->newest != NULL) {
+        store->newest->newer = kept;
+    } else {
+        store->oldest = kept;
+    }
+    store->newest = kept;
+    store->count++;
+    hash_map_add(&store->map, &kept->node, key_hash(store, key, is_upload));
+    return kept;
+}
+
+void body_forget(struct body_store *store, struct kept_body *kept)
+{
+    if (kept->newer != NULL) {
+        kept->newer->older = kept->older;
+    } else {
+        store->newest = kept->older;
+    }
+    if (kept->older != NULL) {
+        kept->older->newer = kept->newer;
+    } else {
+        store->oldest = kept->newer;
+    }
+    hash_map_remove(&kept->node);
+    body_free(store, &kept->key);
+    body_free(store, &kept->options);
+    body_free(store, &kept->bytes);
+    store->count--;
+    free(kept);
+}

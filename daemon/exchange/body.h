@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bodies that are moved in blocks: those that are being put together, and those that
+ * clients fetch piece by piece. They have the only memory of the proxy that grows with
+ * what is sent, so all of it comes out of one budget: block.bodies-bytes for each worker,
+ * block.body-bytes for each body.
+ */
+#ifndef CRIPROXY_BODY_H
+#define CRIPROXY_BODY_H
+
+#include "coap/hash.h"
+#include "coap/message.h"
+
+/* Bytes that grow up to a limit. */
+struct body {
+    uint8_t *data;
+    size_t len, capacity;
+};
+
+/* A body kept for its client, under a key that says whose and of what it is. */
+struct kept_body {
+    struct hash_node node;
+    struct kept_body *newer, *older;
+    uint64_t expires_ms;
+    bool is_upload;      /* the client is sending it; else it fetches it */
+    struct body key;     /* compared whole; the hash is only the way here */
+    struct body options; /* encoded: of the answer without Block2, or of the first block */
+    struct body bytes;
+    uint8_t code;       /* of the answer */
+    uint32_t max_age_s; /* of the answer, when it came */
+    uint64_t made_ms;   /* when that was */
+    size_t last_offset; /* uploads: where the block that came last began */
+};
+
+struct body_store {
+    uint64_t bytes, bytes_max; /* capacity of all bodies; the budget */
+    uint64_t body_max;
+    struct hash_map map;
+    struct kept_body *newest, *oldest;
+    uint32_t count, count_max;
+    uint64_t seed;
+    uint64_t evicted; /* kept bodies that made room before their time was over */
+};
+
+/** @return 0 or -ENOMEM */
+int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_max,
+                    uint32_t count_max, uint64_t seed);
+
+/** Takes a zeroed store. Bodies that are not kept are their owners'. */
+void body_store_clear(struct body_store *store);
+
+/**
+ * Append @p piece. Kept bodies make room, the oldest first, but for @p spared.
+ *
+ * @return false where the body would be longer than its limit or the budget is used up;
+ *         nothing has changed then.
+ */
+bool body_append(struct body_store *store, struct body *body, struct bytes piece,
+                 const struct kept_body *spared);
+
+/** Give its memory back; the body is empty then. */
+void body_free(struct body_store *store, struct body *body);
+
+/**
+ * Keep a body under @p key, in place of one that is there.
+ *
+ * @return an empty one to fill, until body_forget() or @p expires_ms; NULL without memory.
+ */
+struct kept_body *body_keep(struct body_store *store, struct bytes key, bool is_upload,
+                            uint64_t expires_ms);
+
+/** What is kept under @p key, or NULL. What has expired is not found. */
+struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,
+                            uint64_t now_ms);
+
+void body_forget(struct body_store *store, struct kept_body *kept);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/blocks.h"
+
+#include "coap/option.h"
+#include "front/serve.h"
+#include "origin/transfer.h"
+#include "state.h"
+
+#include <stdio.h>
+
+static bool is_bad(struct problem *problem, const char *words)
+{
+    problem->reason = REASON_block_invalid;
+    snprintf(problem->text, sizeof(problem->text), "%s", words);
+    return false;
+}
+
+bool blocks_check(const struct leg *leg, const struct message *message,
+                  const struct request_options *options, struct problem *ret_problem)
+{
+    bool is_reliable = leg->kind == LEG_STREAM;
+    if (options->block1.data != NULL) {
+        struct block block = block_of(options->block1);
+        if (block.szx == BLOCK_SZX_BERT && !is_reliable) {
+            return is_bad(ret_problem, "block1: size 7 over datagrams");
+        }
+        if (!block_fits_payload(&block, message->payload.len)) {
+            return is_bad(ret_problem, "block1: payload is not a block");
+        }
+    }
+    if (options->block2.data != NULL && !is_reliable &&
+        block_of(options->block2).szx == BLOCK_SZX_BERT) {
+        return is_bad(ret_problem, "block2: size 7 over datagrams");
+    }
+    return true;
+}
+
+/* Block2 for the next hop: as it came, without what has no meaning there. */
+static void add_block2(const struct block_request *request, struct additions *additions)
+{
+    struct block block = block_of(request->options->block2);
+    bool is_bert = block.szx == BLOCK_SZX_BERT && request->is_datagram_hop;
+    if (request->options->block2.data != NULL && (block.more || is_bert)) {
+        block.more = false; /* BLK-7 */
+        block.szx = is_bert ? BLOCK_SZX_MAX : block.szx;
+        additions->block2 = (struct own_option){true, true, block_value(&block)};
+    }
+}
+
+/* --- BERT uploads -------------------------------------------------------- */
+
+static struct reply continue_reply(struct engine *engine, const struct block *block)
+{
+    /* One option: Block1 as it came (RFC 7959 section 2.3). */
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    message_writer_option_uint(&writer, OPTION_block1, block_value(block));
+    return (struct reply){.code = CODE(2, 31), .options = {writer.buffer, writer.len}};
+}
+
+static enum reason start_body(struct engine *engine, struct bytes key, struct bytes piece,
+                              struct kept_body **ret_kept)
+{
+    uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
+    struct kept_body *kept = body_keep(&engine->bodies, key, true, until_ms);
+    *ret_kept = kept;
+    if (kept == NULL) {
+        return REASON_proxy_busy;
+    }
+    return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
+                                                                   : REASON_request_too_large;
+}
+
+/* Take one piece of an upload (BLK-16 to BLK-21). */
+static enum reason take_piece(struct engine *engine, struct bytes key, const struct block *block,
+                              struct bytes piece, struct kept_body **ret_kept)
+{
+    struct kept_body *kept = body_find(&engine->bodies, key, true, engine_now_ms(engine));
+    uint64_t offset = block_offset(block);
+    if (block->num == 0) {
+        return start_body(engine, key, piece, ret_kept);
+    }
+    *ret_kept = kept;
+    if (kept == NULL || (offset != kept->bytes.len && offset != kept->last_offset)) {
+        return REASON_block_missing;
+    }
+    if (offset == kept->last_offset) {
+        kept->bytes.len = kept->last_offset; /* the same block again: not twice (BLK-18) */
+    }
+    kept->expires_ms = engine_now_ms(engine) + engine->config->block_keep_time;
+    kept->last_offset = kept->bytes.len;
+    return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
+                                                                   : REASON_request_too_large;
+}
+
+static enum block_plan assemble(struct engine *engine, const struct block_request *request,
+                                struct bytes *ret_payload, struct reply *ret_reply,
+                                enum reason *ret_reason)
+{
+    uint8_t buffer[SERVE_KEY_MAX];
+    const struct serve_subject subject = {request->target, request->message->code,
+                                          request->message->options};
+    struct block block = block_of(request->options->block1);
+    struct bytes key = serve_key(engine, request->leg, &subject, true, buffer);
+    struct kept_body *kept = NULL;
+    enum reason reason = key.len > 0
+                             ? take_piece(engine, key, &block, request->message->payload, &kept)
+                             : REASON_request_too_large;
+    if (reason != REASON_none) {
+        if (kept != NULL) {
+            body_forget(&engine->bodies, kept);
+        }
+        *ret_reason = reason;
+        *ret_reply = reply_of(reason, NULL);
+        return BLOCK_PLAN_ANSWER;
+    }
+    if (block.more) {
+        *ret_reason = REASON_block_taken;
+        *ret_reply = continue_reply(engine, &block);
+        return BLOCK_PLAN_ANSWER;
+    }
+    /* Kept until it expires or the next upload begins: the last block may come again. */
+    *ret_payload = (struct bytes){kept->bytes.data, kept->bytes.len};
+    return BLOCK_PLAN_TRANSFER;
+}
+
+enum block_plan blocks_plan(struct engine *engine, const struct block_request *request,
+                            struct additions *additions, struct bytes *ret_payload,
+                            struct reply *ret_reply, enum reason *ret_reason)
+{
+    const struct message *message = request->message;
+    struct bytes block1 = request->options->block1;
+    add_block2(request, additions);
+    additions->etag_seed = engine->bodies.seed;
+    if (block1.data != NULL && block_of(block1).szx == BLOCK_SZX_BERT && request->is_datagram_hop) {
+        return assemble(engine, request, ret_payload, ret_reply, ret_reason);
+    }
+    bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&
+                       message->payload.len > engine->config->block_size;
+    if (is_too_long && block1.data == NULL) {
+        *ret_payload = message->payload;
+        return BLOCK_PLAN_TRANSFER;
+    }
+    bool is_later_block2 = request->options->block2.data != NULL && !request->leg->is_safe;
+    if (block1.data != NULL || is_later_block2) {
+        /* The answer's later blocks are asked for under the upload's tag (BLK-31). */
+        additions->request_tag = transfer_tag(engine, request->leg, message->options);
+    }
+    return BLOCK_PLAN_PASS;
+}
