@@ -4,6 +4,7 @@
 #include "front/listen.h"
 #include "origin/forward.h"
 #include "origin/transfer.h"
+#include "policy/access.h"
 #include "state.h"
 
 #include <errno.h>
@@ -153,6 +154,7 @@ static const struct config_scheme *renewed(const struct engine *engine,
 void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;
+    engine->policy_epoch++;
     engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
     for (uint32_t i = 0; i < engine->exchanges.used; i++) {
@@ -160,6 +162,8 @@ void engine_set_config(struct engine *engine, const struct config *config)
         if (exchange->state != EXCHANGE_free) {
             exchange->target.scheme = renewed(engine, exchange->target.scheme);
             exchange->hop.scheme = renewed(engine, exchange->hop.scheme);
+            exchange->leg.rule = access_rule_name(config->access, exchange->leg.rule);
+            exchange->leg.standing = STANDING_UNKNOWN;
         }
     }
 }

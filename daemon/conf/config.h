@@ -19,6 +19,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct access;
+
 /* A key that may be repeated. */
 struct config_list {
     size_t count;
@@ -137,6 +139,8 @@ struct config {
     size_t upstream_count;
     const struct config_access *access_rules;
     size_t access_count;
+
+    const struct access *access; /* policy/access.h: these, and the section policy, compiled */
 
     struct config_arena *arena; /* owns everything that is pointed to */
 };

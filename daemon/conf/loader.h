@@ -16,7 +16,7 @@
 #include <stdarg.h>
 
 #define CONFIG_FILES_MAX 16 /* one and what it includes */
-#define CONFIG_FILE_MAX_BYTES (1u << 20)
+#define CONFIG_FILE_MAX_BYTES (4u << 20)
 #define CONFIG_LIST_MAX 64    /* items of a LIST */
 #define CONFIG_SECTION_MAX 50 /* inih cuts the text between the brackets to fit, NUL included */
 
@@ -165,11 +165,12 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
                                             size_t *ret_count);
 
 /*
- * check.c, scheme.c and route.c: what everything means together; fill the snapshot's
+ * check.c, scheme.c, route.c and access.c: what everything means together; fill the snapshot's
  * derived parts
  */
 void loader_check(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
 void loader_check_routes(struct loader *loader);
+void loader_check_access(struct loader *loader);
 
 #endif

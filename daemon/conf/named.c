@@ -108,9 +108,10 @@ struct named_draft *named_add(struct loader *loader, enum config_named kind, con
 
 static struct named_draft *find_draft(struct named_drafts *drafts, const char *name)
 {
-    for (size_t i = 0; i < drafts->count; i++) {
-        if (strcmp(named_name(&drafts->items[i]), name) == 0) {
-            return &drafts->items[i];
+    /* Most keys belong to the section that was met last. */
+    for (size_t i = drafts->count; i > 0; i--) {
+        if (strcmp(named_name(&drafts->items[i - 1]), name) == 0) {
+            return &drafts->items[i - 1];
         }
     }
     return NULL;

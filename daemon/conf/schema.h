@@ -48,8 +48,8 @@ struct config_row {
     X(SCHEME, scheme, schemes, 32)                                                                 \
     X(ROUTE, route, routes, 256)                                                                   \
     X(UPSTREAM, upstream, upstreams, 256)                                                          \
-    X(ACCESS, access, access_rules, 256)
-#define CONFIG_NAMED_MAX 256
+    X(ACCESS, access, access_rules, 16384)
+#define CONFIG_NAMED_MAX 16384
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };

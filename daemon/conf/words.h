@@ -49,6 +49,14 @@
     X(ROUTE_FORM_PROXY_URI, "proxy-uri")                                                           \
     X(ROUTE_FORM_PROXY_SCHEME, "proxy-scheme")
 
+#define CONFIG_WORDS_policy_targets(X)                                                             \
+    X(POLICY_TARGETS_ALLOW, "allow")                                                               \
+    X(POLICY_TARGETS_DENY, "deny")
+
+#define CONFIG_WORDS_access_action(X)                                                              \
+    X(ACCESS_ALLOW, "allow")                                                                       \
+    X(ACCESS_DENY, "deny")
+
 #define CONFIG_WORD_ENUMERATOR(name, word) name,
 
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
@@ -61,6 +69,8 @@ enum config_scheme_congestion_control {
     CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)
 };
 
+enum config_policy_targets { CONFIG_WORDS_policy_targets(CONFIG_WORD_ENUMERATOR) };
+enum config_access_action { CONFIG_WORDS_access_action(CONFIG_WORD_ENUMERATOR) };
 enum config_route_form { CONFIG_WORDS_route_form(CONFIG_WORD_ENUMERATOR) };
 
 #undef CONFIG_WORD_ENUMERATOR

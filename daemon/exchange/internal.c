@@ -13,6 +13,12 @@ enum reason internal_start(struct engine *engine, const struct exchange_recipe *
         .handler = handler,
         .owner = owner,
         .is_safe = recipe->leg->is_safe,
+        /* On whose behalf: addresses of a name are checked for this client (SEC-20). */
+        .path = recipe->leg->path,
+        .scheme = recipe->leg->scheme,
+        .identity = recipe->leg->identity,
+        .standing = recipe->leg->standing,
+        .rule = recipe->leg->rule,
     };
     struct exchange_recipe own = *recipe;
     own.leg = &leg;

@@ -6,6 +6,7 @@
  */
 #include "front/datagram.h"
 
+#include "front/admit.h"
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
@@ -52,6 +53,7 @@ static void change_session(struct engine *engine, struct client *client,
     exchange_leave_all(engine, &client->peer);
     client->generation++;
     client->session = session;
+    client->peer.standing_epoch = 0; /* somebody else, perhaps */
 }
 
 void datagram_client_gone(struct engine *engine, struct client *client)
@@ -181,8 +183,11 @@ static void receive(const struct arrival *arrival)
 static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
 {
     (void)socket;
-    struct arrival arrival = {.listener = context, .datagram = datagram};
-    receive(&arrival);
+    struct listener *listener = context;
+    struct arrival arrival = {.listener = listener, .datagram = datagram};
+    if (admit_datagram(listener->engine, &datagram->path.remote)) {
+        receive(&arrival);
+    }
 }
 
 static void on_secure_datagram(void *context, struct dtls_session *session,

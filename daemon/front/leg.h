@@ -23,6 +23,8 @@ struct peer {
     uint32_t in_flight;         /* how many */
     uint32_t spent;             /* of limits.client-burst, in thousandths of a request */
     uint32_t spent_at_ms;       /* when that was so; wraps */
+    uint32_t standing_epoch;    /* of engine->policy_epoch, when standing was looked up */
+    uint8_t standing;           /* enum access_standing (policy/access.h) */
 };
 
 enum leg_kind {
@@ -43,6 +45,7 @@ struct leg {
     const struct internal_handler *handler; /* of a leg of kind LEG_INTERNAL, */
     void *owner;                            /* and who has asked */
     struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
+    const char *rule;     /* which let the request pass, or refused it; NULL: none asked yet */
     struct bytes token;   /* in the message at first, in the exchange's memory later */
     uint32_t scheme;      /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */
     uint16_t mid;
@@ -52,6 +55,7 @@ struct leg {
     bool is_safe;        /* the method is: GET or FETCH */
     bool has_block2;     /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2; /* which */
+    uint8_t standing;    /* of the client: enum access_standing (policy/access.h) */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 

@@ -7,6 +7,7 @@
 
 #include "coap/option.h"
 #include "exchange/make.h"
+#include "front/admit.h"
 #include "front/blocks.h"
 #include "front/local.h"
 #include "front/reply.h"
@@ -148,17 +149,45 @@ static bool is_datagram_hop(const struct engine *engine, const struct target *ta
     return hop.scheme->transport == TRANSPORT_UDP || hop.scheme->transport == TRANSPORT_DTLS;
 }
 
+/*
+ * A request of our own that came back: its token is one that we have given to a request
+ * which is still out, and those are random. Loops by way of other proxies, which give
+ * tokens of their own, end by Hop-Limit (ERR-14).
+ */
+static bool is_own_request(const struct engine *engine, const struct message *message)
+{
+    return message->token.len == EXCHANGE_TOKEN_LEN &&
+           exchange_by_token(&engine->exchanges, message->token) != NULL;
+}
+
+/* Whether the request may go on, to where it wants. */
+static enum reason check(struct engine *engine, struct request *request)
+{
+    if (is_own_request(engine, request->message)) {
+        return REASON_loop_detected;
+    }
+    enum reason reason = take_hop(engine, request);
+    return reason != REASON_none
+               ? reason
+               : admit_target(engine, request->leg, &request->target, request->message->code);
+}
+
+static bool may_go(struct engine *engine, struct request *request)
+{
+    struct problem problem = {.reason = check(engine, request)};
+    if (problem.reason == REASON_none) {
+        return true;
+    }
+    if (reason_row(problem.reason)->code == CODE(5, 8)) {
+        /* Who stopped it: a name without spaces (RFC 8768 section 4). */
+        snprintf(problem.text, sizeof(problem.text), "criproxy");
+    }
+    refuse(engine, request, &problem);
+    return false;
+}
+
 static void proxy_request(struct engine *engine, struct request *request)
 {
-    struct problem problem = {.reason = take_hop(engine, request)};
-    if (problem.reason != REASON_none) {
-        if (problem.reason == REASON_hop_limit_reached) {
-            /* Who stopped it: a name without spaces (RFC 8768 section 4). */
-            snprintf(problem.text, sizeof(problem.text), "criproxy");
-        }
-        refuse(engine, request, &problem);
-        return;
-    }
     const struct block_request blocks = {
         .leg = request->leg,
         .message = request->message,
@@ -187,7 +216,7 @@ static void proxy_request(struct engine *engine, struct request *request)
         message.payload = (struct bytes){0};
     }
     struct exchange *exchange;
-    problem.reason = exchange_make(engine, &recipe, &exchange);
+    struct problem problem = {.reason = exchange_make(engine, &recipe, &exchange)};
     if (problem.reason != REASON_none) {
         refuse(engine, request, &problem);
         return;
@@ -223,6 +252,10 @@ static bool is_too_fast(const struct engine *engine, struct peer *peer)
 /* Too much of something? The limits come before anything is looked at closely. */
 static enum reason admit(const struct engine *engine, struct leg *leg)
 {
+    enum reason reason = admit_client(engine, leg);
+    if (reason != REASON_none) {
+        return reason;
+    }
     if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
@@ -292,7 +325,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
         request->target.form == TARGET_FORM_NONE ||
         (!request->target.is_name &&
          engine_is_own_address(engine, request->target.scheme, &request->target.address));
-    if (!is_local && is_served(engine, request)) {
+    if (!is_local && (!may_go(engine, request) || is_served(engine, request))) {
         return;
     }
     if (!is_local) {

@@ -16,6 +16,7 @@
 
 #include "coap/frame.h"
 #include "coap/option.h"
+#include "front/admit.h"
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
@@ -65,7 +66,7 @@ static bool is_ws(const struct stream *stream)
     return kind == CONN_WS || kind == CONN_WSS;
 }
 
-static uint32_t scheme_of(const struct stream *stream)
+static uint32_t scheme_of(const struct conn *conn)
 {
     static const uint32_t numbers[] = {
         [CONN_TCP] = CRI_SCHEME_COAP_TCP,
@@ -73,7 +74,7 @@ static uint32_t scheme_of(const struct stream *stream)
         [CONN_WS] = CRI_SCHEME_COAP_WS,
         [CONN_WSS] = CRI_SCHEME_COAPS_WS,
     };
-    return numbers[conn_kind_of(stream->conn)];
+    return numbers[conn_kind_of(conn)];
 }
 
 static const char *scheme_name(const struct stream *stream)
@@ -252,7 +253,7 @@ static void on_request(struct stream *stream, const struct message *message)
         .stream = stream,
         .identity = conn_identity(stream->conn),
         .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
-        .scheme = scheme_of(stream),
+        .scheme = scheme_of(stream->conn),
     };
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */
@@ -299,6 +300,10 @@ static void *on_open(void *listener_context, struct conn *conn)
 {
     struct stream_listener *listener = listener_context;
     struct engine *engine = listener->engine;
+    if (!admit_connection(engine, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
+        metric_add(&engine->metrics.connections_refused, 1);
+        return NULL;
+    }
     /* One allocation a connection, bounded by the listener's own cap. */
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {

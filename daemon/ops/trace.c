@@ -62,6 +62,12 @@ static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX]
     return text;
 }
 
+/* Which access rule decided. */
+static const char *rule_text(const struct leg *leg)
+{
+    return leg->rule != NULL ? leg->rule : "-";
+}
+
 static void access_delivery(struct engine *engine, const struct exchange *exchange,
                             enum reason reason)
 {
@@ -76,10 +82,11 @@ static void access_exchange(struct engine *engine, const struct exchange *exchan
 {
     char client[CLIENT_TEXT_MAX], target[TARGET_TEXT_MAX], shown[8];
     log_access(reason_row(reason)->name,
-               "exchange=%" PRIu64 " client=%s target=%s code=%s ms=%" PRIu64, exchange->id,
+               "exchange=%" PRIu64 " client=%s target=%s rule=%s code=%s ms=%" PRIu64, exchange->id,
                client_text(&exchange->leg, client),
                target_without_query(&exchange->target, target, sizeof(target)),
-               code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
+               rule_text(&exchange->leg), code_text(code, shown),
+               engine_now_ms(engine) - exchange->started_ms);
 }
 
 static const char *type_name(bool is_confirmable)
@@ -103,6 +110,7 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
     log_block_line(
         &block, "  options    %s",
         describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
+    log_block_line(&block, "  rule       %s", rule_text(&exchange->leg));
     if (exchange->candidate_count > 0) {
         log_block_line(&block, "  sent to    %s, %u time(s), message id %u",
                        address_format(&exchange->candidates[exchange->candidate], address),
@@ -137,8 +145,8 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct m
     const struct reason_row *row = reason_row(problem->reason);
     metric_add(&engine->metrics.ended[problem->reason], 1);
     if (wants_access(engine, problem->reason)) {
-        log_access(row->name, "client=%s code=%s why=%s", client_text(leg, client),
-                   code_text(code, shown),
+        log_access(row->name, "client=%s rule=%s code=%s why=%s", client_text(leg, client),
+                   rule_text(leg), code_text(code, shown),
                    escape_value(why, sizeof(why), problem->text, strlen(problem->text)));
     }
     if (engine->trace) {
@@ -146,6 +154,9 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct m
         log_block_init(&block);
         log_block_line(&block, "request from %s: %s %s", client_text(leg, client),
                        type_name(leg->confirmable), method_name(request->code));
+        if (leg->rule != NULL) {
+            log_block_line(&block, "  rule       %s", leg->rule);
+        }
         log_block_line(&block, "  outcome    %s %s%s%s", row->name, code_text(code, shown),
                        problem->text[0] != '\0' ? ": " : "",
                        escape_text(why, sizeof(why), problem->text, strlen(problem->text)));

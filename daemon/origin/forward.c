@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/forward.h"
 
+#include "front/admit.h"
 #include "front/local.h"
 #include "origin/transfer.h"
 #include "state.h"
@@ -161,14 +162,21 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
     }
 }
 
-/* A name may lead where a literal address would not be let (ERR-12, MCAST-3). */
-static enum reason reason_against(const struct address *address)
+/*
+ * A name may lead where a literal address would not be let (ERR-12, MCAST-3). An address
+ * that the request named was asked about as the target; a parent proxy is the
+ * configuration's choice, and looks after what it forwards to itself.
+ */
+static enum reason reason_against(const struct engine *engine, struct exchange *exchange,
+                                  const struct address *address)
 {
     if (address_is_multicast(address)) {
         return REASON_multicast;
     }
-    bool is_refused = address_is_unspecified(address) || address_is_ipv4_mapped(address);
-    return is_refused ? REASON_target_refused : REASON_none;
+    if (!exchange->target.is_name || exchange->hop.is_parent) {
+        return REASON_none;
+    }
+    return admit_address(engine, &exchange->leg, &exchange->target, exchange->datagram[1], address);
 }
 
 /* The way leads to one of our own listeners. */
@@ -198,7 +206,7 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
             meet_ourselves(engine, exchange);
             return;
         }
-        against = reason_against(&address);
+        against = reason_against(engine, exchange, &address);
         if (against == REASON_none) {
             exchange->candidates[exchange->candidate_count++] = address;
         }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define SETTINGS_MAX 16
+#define SETTINGS_MAX 32
 
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
@@ -13,10 +13,24 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     return replay->engine != NULL ? engine_turn(replay->engine, now_ms) : UINT64_MAX;
 }
 
+static bool has_policy(const char *const *settings)
+{
+    for (; settings != NULL && *settings != NULL; settings++) {
+        if (strncmp(*settings, "policy.", 7) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct config *load(const char *const *settings)
 {
     const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off"};
     struct config_source source = {.sets = sets, .set_count = 2};
+    if (!has_policy(settings)) { /* the client's address is one for documentation */
+        sets[source.set_count++] = "policy.clients=any";
+        sets[source.set_count++] = "policy.ports=any";
+    }
     struct config_errors errors;
     struct config *config;
     for (; settings != NULL && *settings != NULL; settings++) {

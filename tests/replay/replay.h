@@ -27,7 +27,8 @@ struct replay {
 
 /**
  * Start a proxy with @p settings: "SECTION.KEY=VALUE" strings up to a NULL, laid
- * over hop-limit = no; NULL for none.
+ * over hop-limit = no; NULL for none. Unless one of them is of the section policy, everybody
+ * is served and all ports are open.
  */
 void replay_start(struct replay *replay, const char *const *settings);
 

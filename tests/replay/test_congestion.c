@@ -403,10 +403,10 @@ static void test_a_silent_origin_does_not_hold_up_another(void **state)
 static void test_reload_changes_the_limit(void **state)
 {
     (void)state;
-    static const char *const eight[] = {"scheme coap.nstart-max=8", NULL};
-    static const char *const sixty[] = {"scheme coap.nstart-max=60", NULL};
-    const struct config_source less = {.sets = eight, .set_count = 1};
-    const struct config_source more = {.sets = sixty, .set_count = 1};
+    static const char *const eight[] = {"scheme coap.nstart-max=8", "policy.clients=any"};
+    static const char *const sixty[] = {"scheme coap.nstart-max=60", "policy.clients=any"};
+    const struct config_source less = {.sets = eight, .set_count = 2};
+    const struct config_source more = {.sets = sixty, .set_count = 2};
     struct config_errors errors;
     struct config *with_less, *with_more;
     start(NULL, 64);

@@ -591,6 +591,48 @@ static void test_datagram_limit(void **state)
     stop(&replay);
 }
 
+/* --- what policy refuses ------------------------------------------------ */
+
+/* ERR-13: nobody knows who this client is, and the rule wants that. */
+static void test_rule_wants_an_identity(void **state)
+{
+    struct replay replay;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"access friends.identity=alice", "access friends.action=allow",
+                                  "policy.clients=any", "policy.targets=deny", NULL});
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    expect_error(replay.client, 4, 1, 0);
+    assert_int_equal(replay_ended(&replay, REASON_client_unknown), 1);
+    fake_peer_expect_nothing(replay.origin);
+    stop(&replay);
+}
+
+/* A request that comes back to the proxy that has sent it goes round no more. */
+static void test_own_request_comes_back(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    start(&replay, NULL);
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    /* The origin's address leads back, as behind a misconfigured port forwarding: the same
+     * bytes, but that a next hop would have to be named. */
+    char head[64];
+    size_t at = (size_t)snprintf(head, sizeof(head), "48 01 7777 ");
+    for (size_t i = 0; i < 8; i++) {
+        at += (size_t)snprintf(head + at, sizeof(head) - at, "%02x", request.data[4 + i]);
+    }
+    replay_ask(&replay, words(head, CRI));
+    fake_peer_expect(replay.client, "68 a8 7777 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_loop_detected), 1);
+    fake_peer_expect_nothing(replay.origin);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    stop(&replay);
+}
+
 /* --- and all of them ---------------------------------------------------- */
 
 static void test_answered_and_local(void **state)
@@ -624,7 +666,8 @@ static bool is_out_of_reach(const char *name)
         "route_refused",
         "route_form",
         "route_loop",
-        "zone_route", /* test_routes.c */
+        "zone_route",     /* test_routes.c */
+        "client_refused", /* of sessions: test_access.c */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
@@ -674,6 +717,8 @@ int main(void)
         TEST(test_no_origin_queue),
         TEST(test_datagram_limit),
         TEST(test_answered_and_local),
+        TEST(test_rule_wants_an_identity),
+        TEST(test_own_request_comes_back),
         TEST(test_every_reason_was_seen), /* last */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

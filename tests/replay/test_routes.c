@@ -281,8 +281,8 @@ static void test_reload_while_the_name_is_asked_for(void **state)
     struct fake_datagram request;
     struct config_errors errors;
     struct config *fresh = NULL;
-    const char *sets[] = {"log.access=off"};
-    const struct config_source source = {.sets = sets, .set_count = 1};
+    const char *sets[] = {"log.access=off", "policy.clients=any"};
+    const struct config_source source = {.sets = sets, .set_count = 2};
     (void)state;
     replay_start(&replay, (const char *[]){"route lab.target=*://*",
                                            "route lab.via=coap://parent.example", NULL});

@@ -12,6 +12,8 @@ static const struct doc_section sections[] = {
     {"tls", "Keys and certificates of the secure listeners. Each new session takes what a reload "
             "has brought; sessions that are there go on."},
     {"stream", "Clients on reliable transports: coap+tcp and those above it."},
+    {"policy", "Who is served, and what everybody may reach. More than this is said by the sections "
+               "\"access NAME\"."},
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
     {"block", "Bodies in blocks (RFC 7959). Where both sides can, blocks pass through and nothing is "
@@ -48,7 +50,8 @@ static const struct doc_section named_sections[] = {
     {"upstream", "What is different from the section upstream for some targets. A key that is not "
                  "given is as there."},
     {"access", "Who may do what with some targets. The first section that matches decides, in the "
-               "order in which the files name them."},
+               "order in which the files name them. Keys select clients, targets and methods; one "
+               "that is not given selects nothing away."},
     {NULL, NULL},
 };
 

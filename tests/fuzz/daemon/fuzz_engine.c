@@ -69,6 +69,8 @@ static struct config *load(const char *nstart)
         "limits.origin-ports=2",
         "proxy.max-token-bytes=64",
         "log.access=off",
+        "policy.clients=any", /* the peers have addresses for documentation */
+        "policy.ports=any",
         nstart,
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};

@@ -173,14 +173,14 @@ static void test_number_of_sections_is_bounded(void **state)
     (void)state;
     assert_non_null(out);
     for (int i = 0; i < COUNT; i++) {
-        (void)fprintf(out, "[access x%d]\ntarget = coap://*\n", i);
+        (void)fprintf(out, "[route x%d]\ntarget = coap://*\nvia = direct\n", i);
     }
     assert_int_equal(fclose(out), 0);
     struct config_source source = {.file = "a.conf", .text = text, .text_len = text_len};
     struct config *config = NULL;
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
-    assert_int_equal(errors.count, COUNT - 256);
-    assert_string_equal(errors.text[0], "a.conf:514: [access x256]: more than 256 of them");
+    assert_int_equal(errors.count, 2 * (COUNT - 256));
+    assert_string_equal(errors.text[0], "a.conf:770: [route x256]: more than 256 of them");
     free(text);
 }
 

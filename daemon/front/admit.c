@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/admit.h"
+
+#include "front/target.h"
+#include "policy/access.h"
+#include "state.h"
+
+/* A flood comes from few addresses, or from none twice: the last one is worth a look. */
+static bool is_last_admitted(const struct engine *engine, const struct address *remote)
+{
+    return engine->admitted_epoch == engine->policy_epoch &&
+           address_same_host(&engine->admitted, remote);
+}
+
+bool admit_datagram(struct engine *engine, const struct address *remote)
+{
+    if (is_last_admitted(engine, remote)) {
+        return true;
+    }
+    const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);
+    if (access_standing(engine->config->access, &client) == STANDING_NONE) {
+        metric_add(&engine->metrics.datagrams_refused, 1);
+        return false;
+    }
+    engine->admitted = *remote;
+    engine->admitted_epoch = engine->policy_epoch;
+    return true;
+}
+
+bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
+                      const struct identity *identity)
+{
+    const struct access_client client = access_client_of(remote, scheme, identity);
+    return access_standing(engine->config->access, &client) != STANDING_NONE;
+}
+
+static struct access_client client_of(const struct leg *leg)
+{
+    return access_client_of(&leg->path.remote, leg->scheme, leg->identity);
+}
+
+enum reason admit_client(const struct engine *engine, struct leg *leg)
+{
+    struct peer *peer = leg->peer;
+    const struct access_client client = client_of(leg);
+    if (peer->standing_epoch != engine->policy_epoch) {
+        peer->standing = (uint8_t)access_standing(engine->config->access, &client);
+        peer->standing_epoch = engine->policy_epoch;
+    }
+    leg->standing = peer->standing;
+    return leg->standing == STANDING_NONE ? access_refusal(&client) : REASON_none;
+}
+
+static struct access_request request_of(const struct engine *engine, const struct leg *leg,
+                                        const struct target *target, uint8_t method)
+{
+    struct access_request request = {
+        .client = client_of(leg),
+        .standing = (enum access_standing)leg->standing,
+        .target = target,
+        .method = method,
+    };
+    if (request.standing == STANDING_UNKNOWN) { /* the rules have changed since */
+        request.standing = access_standing(engine->config->access, &request.client);
+    }
+    return request;
+}
+
+enum reason admit_target(const struct engine *engine, struct leg *leg, const struct target *target,
+                         uint8_t method)
+{
+    const struct access_request request = request_of(engine, leg, target, method);
+    struct access_verdict verdict = access_check_target(engine->config->access, &request);
+    leg->rule = verdict.rule;
+    return verdict.reason;
+}
+
+enum reason admit_address(const struct engine *engine, struct leg *leg, const struct target *target,
+                          uint8_t method, const struct address *address)
+{
+    const struct access_request request = request_of(engine, leg, target, method);
+    struct access_verdict verdict = access_check_address(engine->config->access, &request, address);
+    leg->rule = verdict.rule;
+    return verdict.reason;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who is let in, and to what: the decisions of policy/access.h for what an engine has
+ * at hand, and remembered where they are asked for often.
+ */
+#ifndef CRIPROXY_ADMIT_H
+#define CRIPROXY_ADMIT_H
+
+#include "exchange/reason.h"
+#include "front/leg.h"
+
+struct engine;
+struct target;
+
+/**
+ * Whether a datagram in the clear from @p remote is looked at; one that is not has been
+ * counted, and nothing is sent: whoever it says it is from may not have sent it.
+ */
+bool admit_datagram(struct engine *engine, const struct address *remote);
+
+/** Whether a connection may stay that has just been made. */
+bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
+                      const struct identity *identity);
+
+/** REASON_none, or the refusal of a client that is not served. Fills in leg->standing. */
+enum reason admit_client(const struct engine *engine, struct leg *leg);
+
+/** REASON_none, or why the client may not have the target. Fills in leg->rule. */
+enum reason admit_target(const struct engine *engine, struct leg *leg, const struct target *target,
+                         uint8_t method);
+
+/**
+ * The same for one address of a target that is a name. Has to be asked again wherever an
+ * answer that came from @p address for one client is about to be given to another.
+ */
+enum reason admit_address(const struct engine *engine, struct leg *leg, const struct target *target,
+                          uint8_t method, const struct address *address);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "policy/access.h"
+
+#include "front/target.h"
+#include "policy/aif.h"
+#include "policy/ranges.h"
+
+#include <string.h>
+
+static const char by_default[] = ACCESS_BUILTIN "default";
+static const char by_port[] = ACCESS_BUILTIN "port";
+
+/* --- clients ------------------------------------------------------------ */
+
+struct access_client access_client_of(const struct address *address, uint32_t scheme,
+                                      const struct identity *identity)
+{
+    struct access_client client = {.address = *address, .scheme = scheme, .identity = identity};
+    if (address_is_ipv4_mapped(address)) {
+        address_set_ip(&client.address, address->ip + 12, 4, address->port);
+    }
+    return client;
+}
+
+enum access_standing access_standing(const struct access *access,
+                                     const struct access_client *client)
+{
+    const struct rule_query query = {.client = client};
+    if (rule_index_find(access->clients_index, &query).rule != RULE_NONE) {
+        return STANDING_CLIENT;
+    }
+    return rule_index_find(access->admission, &query).rule != RULE_NONE ? STANDING_BY_RULE
+                                                                        : STANDING_NONE;
+}
+
+enum reason access_refusal(const struct access_client *client)
+{
+    /* Whether credentials would help is told apart from being known and not let (AMB-48). */
+    return identity_is_known(client->identity) ? REASON_client_refused : REASON_client_unknown;
+}
+
+/* --- targets ------------------------------------------------------------ */
+
+/* What has been found out about one request, and one address where there is one. */
+struct judgement {
+    const struct access *access;
+    const struct access_request *request;
+    const struct address *address; /* of the host; NULL: a name that is not resolved */
+    struct rule_match match;       /* which decides */
+};
+
+static struct access_verdict allowed_by(const char *rule)
+{
+    return (struct access_verdict){REASON_none, rule};
+}
+
+static struct access_verdict refused_by(const char *rule)
+{
+    return (struct access_verdict){REASON_target_refused, rule};
+}
+
+/* Refused to this client; another one might have it. */
+static struct access_verdict refused_to(const struct access_client *client, const char *rule)
+{
+    return (struct access_verdict){access_refusal(client), rule};
+}
+
+static struct rule_query query_of(const struct access_request *request)
+{
+    return (struct rule_query){
+        .client = &request->client, .target = request->target, .method = request->method};
+}
+
+/* The first rule with a range that the address is in, in whatever form it would be reached. */
+static struct rule_match find_by_address(const struct judgement *judgement)
+{
+    const struct access *access = judgement->access;
+    const struct rule_query query = query_of(judgement->request);
+    struct address ipv4[EMBEDDED_MAX];
+    struct rule_match best =
+        rule_index_find_address(access->index, &query, judgement->address, false);
+    size_t count = embedded_ipv4(judgement->address, access->nat64, access->nat64_count, ipv4);
+    for (size_t i = 0; i < count; i++) {
+        struct rule_match match = rule_index_find_address(access->index, &query, &ipv4[i], true);
+        if (match.rule < best.rule) {
+            best = match;
+        }
+    }
+    return best;
+}
+
+static bool is_by_name(const struct rule_match *match)
+{
+    return match->pattern != NULL && (match->pattern->host == PATTERN_HOST_NAME ||
+                                      match->pattern->host == PATTERN_HOST_SUFFIX);
+}
+
+/* Which rule decides: the first one, or a denial by range behind an allowance by name. */
+static void find_match(struct judgement *judgement)
+{
+    const struct access *access = judgement->access;
+    const struct rule_query query = query_of(judgement->request);
+    judgement->match = rule_index_find(access->index, &query);
+    if (judgement->address == NULL) {
+        return;
+    }
+    struct rule_match by_address = find_by_address(judgement);
+    if (by_address.rule == RULE_NONE) {
+        return;
+    }
+    bool is_overruled = judgement->match.rule != RULE_NONE && is_by_name(&judgement->match) &&
+                        access->rules[judgement->match.rule].is_allow &&
+                        !access->rules[by_address.rule].is_allow;
+    if (by_address.rule < judgement->match.rule || is_overruled) {
+        judgement->match = by_address;
+    }
+}
+
+/* No rule is about it. */
+static struct access_verdict judge_by_default(const struct judgement *judgement)
+{
+    const struct access *access = judgement->access;
+    if (access->is_open && judgement->request->standing == STANDING_CLIENT) {
+        return allowed_by(by_default);
+    }
+    return access->selects_clients ? refused_to(&judgement->request->client, by_default)
+                                   : refused_by(by_default);
+}
+
+static struct access_verdict judge_by_rule(const struct judgement *judgement)
+{
+    const struct access_request *request = judgement->request;
+    const struct access_rule *rule = &judgement->access->rules[judgement->match.rule];
+    bool depends_on_client = rule_selects_clients(rule) || rule->aif != NULL;
+    if (rule->is_allow &&
+        (rule->aif == NULL || aif_table_permits(rule->aif, request->target, request->method))) {
+        return allowed_by(rule->name);
+    }
+    return depends_on_client ? refused_to(&request->client, rule->name) : refused_by(rule->name);
+}
+
+/* The reserved kind that the address, or one it leads to, is of; NULL for none. */
+static const char *reserved_kind(const struct judgement *judgement, bool *ret_is_never)
+{
+    const struct access *access = judgement->access;
+    struct address ipv4[EMBEDDED_MAX];
+    const char *kind = ranges_reserved(judgement->address);
+    *ret_is_never = kind != NULL && ranges_is_never(judgement->address);
+    if (kind != NULL || judgement->address->family != ADDRESS_IPV6) {
+        return kind;
+    }
+    size_t count = embedded_ipv4(judgement->address, access->nat64, access->nat64_count, ipv4);
+    for (size_t i = 0; i < count && kind == NULL; i++) {
+        kind = ranges_reserved(&ipv4[i]);
+    }
+    return kind;
+}
+
+/*
+ * Loopback is open to those who are on the same host anyway; every other reserved
+ * address only to a rule that names it (SEC-20, ERR-12).
+ */
+static const char *why_reserved(const struct judgement *judgement)
+{
+    bool is_never;
+    const struct target_pattern *pattern = judgement->match.pattern;
+    const char *kind = reserved_kind(judgement, &is_never);
+    if (kind == NULL || is_never) {
+        return kind;
+    }
+    bool is_named = pattern != NULL && pattern->host == PATTERN_HOST_ADDRESS;
+    bool is_local = address_is_loopback(judgement->address) &&
+                    address_is_loopback(&judgement->request->client.address);
+    return is_named || is_local ? NULL : kind;
+}
+
+static bool is_open_port(const struct access *access, uint16_t port)
+{
+    for (uint32_t i = 0; i < access->port_count; i++) {
+        if (port >= access->ports[i].first && port <= access->ports[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * A datagram of CoAP can be made to mean something to another service (SEC-23). Clients
+ * of this host could send it themselves, but for the ports below 1024: those are not for
+ * everybody who can start a program.
+ */
+static bool is_port_allowed(const struct judgement *judgement)
+{
+    const struct target *target = judgement->request->target;
+    const struct target_pattern *pattern = judgement->match.pattern;
+    bool is_named = pattern != NULL && (pattern->first_port > 1 || pattern->last_port < UINT16_MAX);
+    bool is_local =
+        address_is_loopback(&judgement->request->client.address) && target->port >= 1024;
+    return is_named || is_local || target->port == target->scheme->default_port ||
+           is_open_port(judgement->access, target->port);
+}
+
+static struct access_verdict judge(struct judgement *judgement)
+{
+    find_match(judgement);
+    struct access_verdict verdict =
+        judgement->match.rule == RULE_NONE ? judge_by_default(judgement) : judge_by_rule(judgement);
+    if (verdict.reason != REASON_none) {
+        return verdict;
+    }
+    const char *kind = judgement->address != NULL ? why_reserved(judgement) : NULL;
+    if (kind != NULL) {
+        return refused_by(kind);
+    }
+    return is_port_allowed(judgement) ? verdict : refused_by(by_port);
+}
+
+struct access_verdict access_check_target(const struct access *access,
+                                          const struct access_request *request)
+{
+    const struct target *target = request->target;
+    struct judgement judgement = {
+        .access = access,
+        .request = request,
+        .address = target->is_name ? NULL : &target->address,
+    };
+    struct access_verdict verdict = judge(&judgement);
+    /* Where a rule allows by range, the name's addresses may yet open what is refused. */
+    bool is_open_question =
+        target->is_name && verdict.reason != REASON_none && access->has_address_allow;
+    return is_open_question ? allowed_by(verdict.rule) : verdict;
+}
+
+struct access_verdict access_check_address(const struct access *access,
+                                           const struct access_request *request,
+                                           const struct address *address)
+{
+    struct judgement judgement = {.access = access, .request = request, .address = address};
+    return judge(&judgement);
+}
+
+const char *access_rule_name(const struct access *access, const char *name)
+{
+    if (name == NULL || strncmp(name, ACCESS_BUILTIN, sizeof(ACCESS_BUILTIN) - 1) == 0) {
+        return name; /* constant */
+    }
+    for (uint32_t i = 0; i < access->rule_count; i++) {
+        if (strcmp(access->rules[i].name, name) == 0) {
+            return access->rules[i].name;
+        }
+    }
+    return "-";
+}

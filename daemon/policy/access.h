@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who is served, and who may reach what: the decisions, over rules that the
+ * configuration has compiled. No state, no I/O; the snapshot owns everything.
+ *
+ * Three questions, in this order:
+ *
+ *   access_standing()       is the client served at all?
+ *   access_check_target()   may it have this target, as it is named?
+ *   access_check_address()  and this one of the addresses of its name?
+ *
+ * The first rule that matches decides, in file order, whether it matches by a name or
+ * by a range of addresses. Beyond that:
+ *
+ *   - A rule that allows by host name says nothing about addresses: an address of the
+ *     name is refused where the first rule with a range that it is in denies, wherever
+ *     in the file that stands. A name is as good as whoever runs its zone.
+ *   - A rule that denies by a range covers all IPv6 addresses that lead to its IPv4
+ *     addresses (policy/embedded.h); one that allows covers what it says.
+ *   - Reserved addresses (policy/ranges.h) are opened only by a rule that allows with a
+ *     range, and ports that are not CoAP's only by one that allows with a port.
+ *   - A client that is served only because a rule names it gets what rules allow it, and
+ *     nothing else.
+ */
+#ifndef CRIPROXY_ACCESS_H
+#define CRIPROXY_ACCESS_H
+
+#include "exchange/reason.h"
+#include "policy/embedded.h"
+#include "policy/rules.h"
+
+/* Ports from first to last. */
+struct port_range {
+    uint16_t first, last;
+};
+
+/* What the configuration says, compiled. */
+struct access {
+    const struct access_rule *rules; /* in file order */
+    uint32_t rule_count;
+    const struct rule_index *index;
+    const struct access_rule *admitting; /* the client selectors of rules that allow */
+    uint32_t admitting_count;
+    const struct rule_index *admission;
+    const struct access_rule *clients; /* one: policy.clients */
+    const struct rule_index *clients_index;
+    bool is_open;           /* what no rule is about is allowed to policy.clients */
+    bool has_address_allow; /* some rule allows with a range */
+    bool selects_clients;   /* some rule names clients */
+    const struct port_range *ports;
+    uint32_t port_count;
+    const struct address_prefix *nat64;
+    uint32_t nat64_count;
+};
+
+enum access_standing {
+    STANDING_UNKNOWN, /* not looked up */
+    STANDING_NONE,    /* not served */
+    STANDING_BY_RULE, /* a rule that allows names it */
+    STANDING_CLIENT,  /* one of policy.clients */
+};
+
+struct access_request {
+    struct access_client client;
+    enum access_standing standing; /* of the client: not UNKNOWN */
+    const struct target *target;
+    uint8_t method; /* code */
+};
+
+struct access_verdict {
+    enum reason reason; /* REASON_none: allowed, as far as is known */
+    const char *rule;   /* which decided: its name, or "builtin:..." */
+};
+
+/* For people: names of what decided where no rule did. */
+#define ACCESS_BUILTIN "builtin:"
+
+/** Who a client is, for the questions below: an IPv4-mapped address becomes IPv4. */
+struct access_client access_client_of(const struct address *address, uint32_t scheme,
+                                      const struct identity *identity);
+
+/** Whether, and why, a client is served. Cheap enough for every datagram. */
+enum access_standing access_standing(const struct access *access,
+                                     const struct access_client *client);
+
+/** The answer to a client that is not served, where it gets one. */
+enum reason access_refusal(const struct access_client *client);
+
+/**
+ * May the client have the target? For an address this is the whole answer; for a name
+ * each of its addresses is still to be checked.
+ */
+struct access_verdict access_check_target(const struct access *access,
+                                          const struct access_request *request);
+
+/** May the client have the target, a name, at @p address, one that the name led to? */
+struct access_verdict access_check_address(const struct access *access,
+                                           const struct access_request *request,
+                                           const struct address *address);
+
+/** The rule of that name, as a text that lives as long as @p access; "-" where it is gone. */
+const char *access_rule_name(const struct access *access, const char *name);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "policy/ranges.h"
+
+#include <string.h>
+
+#define IPV4(a, b, c, d, length)                                                                   \
+    {                                                                                              \
+        {.family = ADDRESS_IPV4, .ip = {a, b, c, d}}, length                                       \
+    }
+#define IPV6_HEAD(a, b, length)                                                                    \
+    {                                                                                              \
+        {.family = ADDRESS_IPV6, .ip = {a, b}}, length                                             \
+    }
+
+static const struct address_prefix any[] = {IPV4(0, 0, 0, 0, 0), IPV6_HEAD(0, 0, 0)};
+static const struct address_prefix loopback[] = {
+    IPV4(127, 0, 0, 0, 8),
+    {{.family = ADDRESS_IPV6, .ip = {[15] = 1}}, 128},
+};
+static const struct address_prefix link_local[] = {IPV4(169, 254, 0, 0, 16),
+                                                   IPV6_HEAD(0xfe, 0x80, 10)};
+static const struct address_prefix private_use[] = {/* RFC 1918 */
+                                                    IPV4(10, 0, 0, 0, 8), IPV4(172, 16, 0, 0, 12),
+                                                    IPV4(192, 168, 0, 0, 16)};
+static const struct address_prefix unique_local[] = {IPV6_HEAD(0xfc, 0, 7)}; /* RFC 4193 */
+
+#define WORD(text, ranges)                                                                         \
+    {                                                                                              \
+        text, ranges, sizeof(ranges) / sizeof((ranges)[0])                                         \
+    }
+
+static const struct {
+    const char *word;
+    const struct address_prefix *ranges;
+    size_t count;
+} words[] = {
+    WORD("any", any),
+    WORD("loopback", loopback),
+    WORD("link-local", link_local),
+    WORD("private", private_use),
+    WORD("unique-local", unique_local),
+};
+
+size_t ranges_of_word(const char *word, size_t len, const struct address_prefix **ret_ranges)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strlen(words[i].word) == len && memcmp(words[i].word, word, len) == 0) {
+            *ret_ranges = words[i].ranges;
+            return words[i].count;
+        }
+    }
+    return 0;
+}
+
+/*
+ * Where clouds serve credentials to whoever asks from the host. 169.254.169.254 is in
+ * link-local already; these are not, or not in a range that is reserved otherwise.
+ */
+static const struct address_prefix metadata[] = {
+    IPV4(100, 100, 100, 200, 32), /* Alibaba Cloud */
+    IPV4(168, 63, 129, 16, 32),   /* Azure's platform */
+    IPV4(192, 0, 0, 192, 32),     /* Oracle Cloud */
+    /* fd00:ec2::/32: Amazon's services of an instance */
+    {{.family = ADDRESS_IPV6, .ip = {0xfd, 0x00, 0x0e, 0xc2}}, 32},
+    /* fd20:ce::254: Google Cloud */
+    {{.family = ADDRESS_IPV6, .ip = {0xfd, 0x20, 0x00, 0xce, [14] = 0x02, [15] = 0x54}}, 128},
+    /* fd00:42::42: Scaleway */
+    {{.family = ADDRESS_IPV6, .ip = {0xfd, 0x00, 0x00, 0x42, [15] = 0x42}}, 128},
+};
+
+/* Link-local addresses with which clouds serve metadata, to call them what they are. */
+static const struct address_prefix link_local_metadata[] = {IPV4(169, 254, 169, 254, 32),
+                                                            IPV4(169, 254, 170, 2, 32)};
+
+/* 0.0.0.0/8 is "this network" (RFC 1122 3.2.1.3): Linux takes 0.0.0.0 for the host itself. */
+static const struct address_prefix unspecified[] = {IPV4(0, 0, 0, 0, 8),
+                                                    {{.family = ADDRESS_IPV6, .ip = {0}}, 128}};
+static const struct address_prefix broadcast[] = {IPV4(255, 255, 255, 255, 32)};
+static const struct address_prefix multicast[] = {IPV4(224, 0, 0, 0, 4), IPV6_HEAD(0xff, 0, 8)};
+static const struct address_prefix mapped[] = {
+    {{.family = ADDRESS_IPV6, .ip = {[10] = 0xff, [11] = 0xff}}, 96}};
+
+/* The first that covers an address names it. */
+static const struct {
+    const char *word;
+    const struct address_prefix *ranges;
+    size_t count;
+    bool is_never;
+} reserved[] = {
+#define RESERVED(text, ranges, never)                                                              \
+    {                                                                                              \
+        text, ranges, sizeof(ranges) / sizeof((ranges)[0]), never                                  \
+    }
+    RESERVED("builtin:unspecified", unspecified, true),
+    RESERVED("builtin:broadcast", broadcast, true),
+    RESERVED("builtin:multicast", multicast, true),
+    RESERVED("builtin:ipv4-mapped", mapped, true),
+    RESERVED("builtin:loopback", loopback, false),
+    RESERVED("builtin:metadata", link_local_metadata, false),
+    RESERVED("builtin:link-local", link_local, false),
+    RESERVED("builtin:metadata", metadata, false),
+#undef RESERVED
+};
+
+static size_t find_reserved(const struct address *address)
+{
+    size_t at = 0;
+    for (; at < sizeof(reserved) / sizeof(reserved[0]); at++) {
+        for (size_t i = 0; i < reserved[at].count; i++) {
+            if (address_prefix_covers(&reserved[at].ranges[i], address)) {
+                return at;
+            }
+        }
+    }
+    return at;
+}
+
+const char *ranges_reserved(const struct address *address)
+{
+    size_t at = find_reserved(address);
+    return at < sizeof(reserved) / sizeof(reserved[0]) ? reserved[at].word : NULL;
+}
+
+bool ranges_is_never(const struct address *address)
+{
+    size_t at = find_reserved(address);
+    return at < sizeof(reserved) / sizeof(reserved[0]) && reserved[at].is_never;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Access rules, and the search for the first that matches.
+ *
+ * A rule selects clients (address, transport, identity), targets (patterns) and
+ * methods; what it leaves out selects nothing away. The first rule in file order that
+ * matches decides. Searching is not linear: see index.c.
+ */
+#ifndef CRIPROXY_RULES_H
+#define CRIPROXY_RULES_H
+
+#include "net/identity.h"
+#include "policy/pattern.h"
+
+struct aif_table;
+struct config_arena;
+struct rule_index;
+
+/* No rule. */
+#define RULE_NONE UINT32_MAX
+
+struct access_rule {
+    const char *name;
+    bool is_allow;
+    uint8_t methods;                      /* 1 << (code - 1) of each; 0: all */
+    uint32_t transports;                  /* 1 << number of the scheme the client speaks; 0: all */
+    const struct address_prefix *clients; /* none: all */
+    uint32_t client_count;
+    const char *const *identities; /* of pre-shared keys, escaped as in identity.h; "*" is any */
+    uint32_t identity_count;
+    const char *const *certificates; /* names; "*" is any certificate that was accepted */
+    uint32_t certificate_count;
+    const struct target_pattern *patterns; /* none: all targets */
+    uint32_t pattern_count;
+    const struct aif_table *aif; /* of what it allows, only what this grants; or NULL */
+};
+
+/* Who asks. */
+struct access_client {
+    struct address address;          /* family ADDRESS_NONE: nobody, the proxy itself */
+    uint32_t scheme;                 /* number of the scheme it speaks */
+    const struct identity *identity; /* NULL: unknown */
+};
+
+/* What is asked. */
+struct rule_query {
+    const struct access_client *client;
+    const struct target *target; /* NULL: only clients are compared */
+    uint8_t method;              /* code; 0: methods are not compared */
+};
+
+/* What was found. */
+struct rule_match {
+    uint32_t rule;                        /* index, or RULE_NONE */
+    const struct target_pattern *pattern; /* which of its patterns; NULL: it has none */
+};
+
+/** Whether the rule says anything about who the client is. */
+bool rule_selects_clients(const struct access_rule *rule);
+
+/** Whether the rule's client selectors, all of them, take @p client. */
+bool rule_takes_client(const struct access_rule *rule, const struct access_client *client);
+
+/**
+ * Make an index over @p rules, which has to live as long.
+ *
+ * @return NULL when there is no memory
+ */
+struct rule_index *rule_index_make(const struct access_rule *rules, size_t count,
+                                   struct config_arena *arena);
+
+/** The first rule that matches by anything but a range of addresses. */
+struct rule_match rule_index_find(const struct rule_index *index, const struct rule_query *query);
+
+/**
+ * The first rule that has a range which @p address is in.
+ *
+ * @param only_deny rules that allow do not count.
+ */
+struct rule_match rule_index_find_address(const struct rule_index *index,
+                                          const struct rule_query *query,
+                                          const struct address *address, bool only_deny);
+
+#endif
