@@ -76,7 +76,7 @@ def sleeping_tests(name, text):
 HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
-    "openssl/": r"daemon/net/|tests/unit/(net|tls)/",
+    "openssl/": r"daemon/net/|tests/unit/(net|tls)/|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "utf8proc.h": r"lib/src/nfc|daemon/front/target|tests/|bench/",
     "curl/": r"daemon/net/",

@@ -17,7 +17,17 @@ struct link;
 typedef void (*link_message_fn)(void *context, uint32_t client, uint32_t endpoint,
                                 const uint8_t *data, size_t len);
 
+/* Sessions or connections that were brought up. */
+struct link_handshakes {
+    uint32_t done;    /* all that are up now */
+    uint32_t resumed; /* those of them without a key exchange */
+    uint32_t failed;  /* clients without one */
+    uint64_t ns;
+};
+
 struct link_ops {
+    /* NULL: there is nothing to bring up. */
+    int (*connect)(struct link *link, struct link_handshakes *ret_handshakes);
     int (*renew)(struct link *link, uint32_t client, uint32_t *ret_endpoint);
     void (*send)(struct link *link, uint32_t client, uint32_t endpoint, const uint8_t *data,
                  size_t len);
@@ -32,20 +42,53 @@ struct link {
     uint64_t foreign; /* datagrams from elsewhere than the peer, ignored */
 };
 
+enum link_kind {
+    LINK_UDP,
+    LINK_DTLS,
+    LINK_TCP,
+    LINK_TLS,
+    LINK_KINDS,
+};
+
 struct link_options {
     union address peer;
     uint32_t clients;
     bool own_sockets; /* a socket per client, even where an address per client would do */
+    enum link_kind kind;
+    const char *identity, *key; /* pre-shared, of coaps and coaps+tcp; borrowed */
+    const char *suites;
 };
 
 enum {
     LINK_CLIENTS_MAX = 1 << 20,
 };
 
-/** CoAP over UDP. @return 0 or -errno. */
+/** Over what options->kind says. @return 0 or -errno. */
+int link_open(const struct link_options *options, struct link **ret_link);
 int link_open_udp(const struct link_options *options, struct link **ret_link);
+int link_open_dtls(const struct link_options *options, struct link **ret_link);
+int link_open_stream(const struct link_options *options, struct link **ret_link);
 
-/** Give @p client an endpoint that it has not had before. @return 0 or -errno. */
+/** As many descriptors as we are allowed; too few show as an error when they run out. */
+void link_raise_descriptor_limit(void);
+
+/**
+ * Bring up the sessions of all clients, some at a time, and wait for them; where they
+ * are up already, close them and bring them up again with the tickets they have.
+ * Nothing over UDP.
+ *
+ * @return 0, also where some have failed, or -errno.
+ */
+static inline int link_connect(struct link *link, struct link_handshakes *ret_handshakes)
+{
+    *ret_handshakes = (struct link_handshakes){0};
+    return link->ops->connect == NULL ? 0 : link->ops->connect(link, ret_handshakes);
+}
+
+/**
+ * Give @p client an endpoint that it has not had before, over UDP; the only one that it
+ * has on a session or connection. @return 0 or -errno.
+ */
 static inline int link_renew(struct link *link, uint32_t client, uint32_t *ret_endpoint)
 {
     return link->ops->renew(link, client, ret_endpoint);

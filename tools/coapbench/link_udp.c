@@ -196,11 +196,10 @@ static void close_link(struct link *link)
     free(udp);
 }
 
-static const struct link_ops udp_ops = {renew, send_message, wait_for_messages, deliver_messages,
-                                        close_link};
+static const struct link_ops udp_ops = {
+    NULL, renew, send_message, wait_for_messages, deliver_messages, close_link};
 
-/* As many descriptors as we are allowed; too few show as an error when they run out. */
-static void raise_descriptor_limit(void)
+void link_raise_descriptor_limit(void)
 {
     struct rlimit limit;
 
@@ -231,7 +230,7 @@ int link_open_udp(const struct link_options *options, struct link **ret_link)
         return err;
     }
     memset(udp->endpoint_of, 0xff, (size_t)options->clients * sizeof(*udp->endpoint_of));
-    raise_descriptor_limit();
+    link_raise_descriptor_limit();
     *ret_link = &udp->base;
     return 0;
 }

@@ -17,6 +17,7 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -227,6 +228,61 @@ static int run_loop(struct load *load)
     return 0;
 }
 
+/* What a handshake costs the process is the difference of the samples. */
+static int bring_up(struct load *load, struct load_sessions *ret_sessions)
+{
+    int err = sample(load, &ret_sessions->before);
+
+    if (err == 0) {
+        err = link_connect(load->link, &ret_sessions->handshakes);
+    }
+    if (err == 0) {
+        err = sample(load, &ret_sessions->after);
+    }
+    if (err == 0 && ret_sessions->handshakes.failed > 0 && ret_sessions->handshakes.done == 0) {
+        err = -ECONNREFUSED;
+    }
+    return err;
+}
+
+static int bring_up_all(struct load *load)
+{
+    int err = bring_up(load, &load->result.sessions);
+
+    if (err == 0 && load->options->resume && load->options->kind != LINK_UDP) {
+        err = bring_up(load, &load->result.resumed);
+    }
+    load->now_ns = clock_now_ns();
+    return err;
+}
+
+static void ignore_message(void *context, uint32_t client, uint32_t endpoint, const uint8_t *data,
+                           size_t len)
+{
+    (void)context;
+    (void)client;
+    (void)endpoint;
+    (void)data;
+    (void)len;
+}
+
+/* Says when all are up, for who waits for that, and stays. */
+static int hold(struct load *load)
+{
+    uint64_t end_ns = clock_now_ns() + load->options->time_ns;
+    int err = 0;
+
+    puts("holding");
+    fflush(stdout);
+    while (err == 0 && clock_stop == 0 && clock_now_ns() < end_ns) {
+        err = link_wait(load->link, POLL_MS * NS_PER_MS);
+        if (err == 0) {
+            err = link_deliver(load->link, ignore_message, load);
+        }
+    }
+    return err;
+}
+
 static uint32_t cap_in_flight(const struct load_options *options)
 {
     uint64_t cap = (uint64_t)options->clients * options->window;
@@ -244,7 +300,11 @@ static int open_load(struct load *load)
 {
     struct link_options link = {.peer = load->options->peer,
                                 .clients = load->options->clients,
-                                .own_sockets = load->options->own_sockets};
+                                .own_sockets = load->options->own_sockets,
+                                .kind = load->options->kind,
+                                .identity = load->options->identity,
+                                .key = load->options->key,
+                                .suites = load->options->suites};
     int err;
 
     load->now_ns = clock_now_ns();
@@ -260,7 +320,7 @@ static int open_load(struct load *load)
     if (err == 0) {
         err = wheel_init(&load->wheel, load->in_flight_cap, load->now_ns / NS_PER_MS);
     }
-    return err == 0 ? link_open_udp(&link, &load->link) : err;
+    return err == 0 ? link_open(&link, &load->link) : err;
 }
 
 static void close_load(struct load *load)
@@ -290,7 +350,10 @@ int load_run(const struct load_options *options, struct load_result *ret_result)
     load->options = options;
     err = open_load(load);
     if (err == 0) {
-        err = run_loop(load);
+        err = bring_up_all(load);
+    }
+    if (err == 0) {
+        err = options->hold ? hold(load) : run_loop(load);
     }
     if (err == 0) {
         *ret_result = load->result;

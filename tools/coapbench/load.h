@@ -6,6 +6,7 @@
 #include "address.h"
 #include "form.h"
 #include "histogram.h"
+#include "link.h"
 #include "process.h"
 
 #include <stdbool.h>
@@ -55,6 +56,10 @@ struct load_options {
     bool id_in_query; /* each request is unlike every other */
     bool check;       /* 2.xx payloads are echo lines */
     bool own_sockets;
+    enum link_kind kind;
+    const char *identity, *key, *suites; /* of coaps and coaps+tcp; borrowed */
+    bool resume;                         /* a second time, with tickets, before requests are sent */
+    bool hold;                           /* no requests: sessions are brought up and kept */
     uint64_t seed;
     pid_t pid; /* whose CPU and memory are measured; 0: nobody's */
     bool json;
@@ -93,7 +98,14 @@ struct load_counters {
     unsigned reason_count;
 };
 
+/* Sessions or connections brought up before the first request, and what that took. */
+struct load_sessions {
+    struct link_handshakes handshakes;
+    struct process_sample before, after; /* of pid; zero without */
+};
+
 struct load_result {
+    struct load_sessions sessions, resumed; /* zero over UDP, and without resume */
     struct load_counters counters;
     /* From the end of the warm-up to the end of sending. */
     uint64_t measured_ns, measured_answers;

@@ -13,6 +13,8 @@
 
 static const char *const type_names[LOAD_TYPE_COUNT] = {"con", "non", "mix"};
 
+static const char *const scheme_names[LINK_KINDS] = {"coap", "coaps", "coap+tcp", "coaps+tcp"};
+
 /* By code; 0 is no method. */
 static const char *const method_names[LOAD_METHODS] = {"",       "get",   "post",  "put",
                                                        "delete", "fetch", "patch", "ipatch"};
@@ -42,6 +44,11 @@ enum {
     OPT_SAME,
     OPT_NO_CHECK,
     OPT_SOCKETS,
+    OPT_SCHEME,
+    OPT_PSK,
+    OPT_SUITES,
+    OPT_RESUME,
+    OPT_HOLD,
     OPT_SEED,
     OPT_PID,
     OPT_JSON,
@@ -74,6 +81,11 @@ static const struct option long_options[] = {
     {"same", no_argument, NULL, OPT_SAME},
     {"no-check", no_argument, NULL, OPT_NO_CHECK},
     {"own-sockets", no_argument, NULL, OPT_SOCKETS},
+    {"scheme", required_argument, NULL, OPT_SCHEME},
+    {"psk", required_argument, NULL, OPT_PSK},
+    {"suites", required_argument, NULL, OPT_SUITES},
+    {"resume", no_argument, NULL, OPT_RESUME},
+    {"hold", no_argument, NULL, OPT_HOLD},
     {"seed", required_argument, NULL, OPT_SEED},
     {"pid", required_argument, NULL, OPT_PID},
     {"json", no_argument, NULL, OPT_JSON},
@@ -91,6 +103,12 @@ static void print_usage(void)
          "  --form FORM              cri, scheme-number, uri, scheme, mix, or direct (cri)\n"
          "  --type TYPE              con, non or mix (con)\n"
          "  --clients N              each with an address and port of its own (8)\n"
+         "transport:\n"
+         "  --scheme SCHEME          coap, coaps, coap+tcp or coaps+tcp (coap)\n"
+         "  --psk IDENTITY:KEY       for coaps and coaps+tcp; the key as text\n"
+         "  --suites LIST            of OpenSSL (PSK-AES128-CCM8)\n"
+         "  --resume                 bring sessions up a second time, with their tickets\n"
+         "  --hold                   send nothing: say \"holding\" when all are up, and stay\n"
          "closed loop:\n"
          "  --window N               requests of one client in flight (1)\n"
          "  --in-flight N            of all clients, who then take turns (clients * window)\n"
@@ -234,6 +252,20 @@ static int set_methods(struct load_options *options, const char *text)
                                    : args_bad_value("methods", text, "a weight above 0");
 }
 
+/* The text is of the command line: it stays, and the colon becomes the end of the first part. */
+static int set_psk(struct load_options *options, char *text)
+{
+    char *colon = strchr(text, ':');
+
+    if (colon == NULL || colon == text || colon[1] == '\0') {
+        return args_bad_value("psk", text, "IDENTITY:KEY");
+    }
+    *colon = '\0';
+    options->identity = text;
+    options->key = colon + 1;
+    return STATUS_OK;
+}
+
 static int set_pid(struct load_options *options, const char *text)
 {
     uint64_t pid = 0;
@@ -271,6 +303,12 @@ static int set_flag(struct load_options *options, int option)
         return STATUS_OK;
     case OPT_JSON:
         options->json = true;
+        return STATUS_OK;
+    case OPT_RESUME:
+        options->resume = true;
+        return STATUS_OK;
+    case OPT_HOLD:
+        options->hold = true;
         return STATUS_OK;
     default:
         return STATUS_USAGE; /* getopt has said why */
@@ -325,7 +363,16 @@ static int set_count(struct load_options *options, int option, const char *text)
     }
 }
 
-static int set_option(struct load_options *options, int option, const char *text)
+static int set_scheme(struct load_options *options, const char *text)
+{
+    int kind = 0;
+    int status = set_name(scheme_names, LINK_KINDS, &kind, "scheme", text);
+
+    options->kind = (enum link_kind)kind;
+    return status;
+}
+
+static int set_option(struct load_options *options, int option, char *text)
 {
     switch (option) {
     case OPT_PROXY:
@@ -343,6 +390,13 @@ static int set_option(struct load_options *options, int option, const char *text
         return set_methods(options, text);
     case OPT_PID:
         return set_pid(options, text);
+    case OPT_SCHEME:
+        return set_scheme(options, text);
+    case OPT_PSK:
+        return set_psk(options, text);
+    case OPT_SUITES:
+        options->suites = text;
+        return STATUS_OK;
     default:
         return set_count(options, option, text);
     }
@@ -359,11 +413,17 @@ static int check_options(const struct load_options *options, bool allow_remote)
     if (options->peer.any.sa_family == AF_UNSPEC) {
         return complain("--proxy is required");
     }
-    if (options->target_count == 0 && options->form != FORM_DIRECT) {
+    if (options->target_count == 0 && options->form != FORM_DIRECT && !options->hold) {
         return complain("--target is required, except with --form direct");
     }
     if (!allow_remote && !address_is_loopback(&options->peer)) {
         return complain("--proxy is not a loopback address; see --allow-remote");
+    }
+    if ((options->kind == LINK_DTLS || options->kind == LINK_TLS) && options->key == NULL) {
+        return complain("--psk is required for coaps and coaps+tcp");
+    }
+    if ((options->resume || options->hold) && options->kind == LINK_UDP) {
+        return complain("--resume and --hold are for sessions and connections");
     }
     if (options->rate > 0 && options->think_ns > 0) {
         return complain("--think is for the closed loop, without --rate");
@@ -387,6 +447,7 @@ int load_options_parse(int argc, char **argv, struct load_options *ret_options)
                                    .ids = LOAD_IDS_MAX,
                                    .id_in_query = true,
                                    .check = true,
+                                   .suites = "PSK-AES128-CCM8",
                                    .seed = clock_now_ns()};
     bool allow_remote = false;
     int option;
@@ -409,6 +470,9 @@ int load_options_parse(int argc, char **argv, struct load_options *ret_options)
     }
     if (optind < argc) {
         return complain("takes options only");
+    }
+    if (options.kind == LINK_TCP || options.kind == LINK_TLS) {
+        options.type = LOAD_NON; /* nothing is acknowledged or sent again (RFC 8323 section 3) */
     }
     *ret_options = options;
     return check_options(ret_options, allow_remote);

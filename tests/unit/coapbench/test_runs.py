@@ -4,6 +4,8 @@
 import contextlib
 import json
 import os
+import select
+import shutil
 import socket
 import subprocess
 import threading
@@ -162,3 +164,87 @@ def test_help_lists_the_options(command):
                          timeout=20)
     assert run.returncode == 0
     assert "usage: coapbench" in run.stdout and not run.stderr
+
+
+LIBCOAP = shutil.which("coap-server-openssl")
+needs_libcoap = pytest.mark.skipif(not LIBCOAP, reason="libcoap3-bin is not installed")
+
+
+@contextlib.contextmanager
+def coap_server(key="sesame"):
+    """libcoap's server on two ports that were free; gives them: clear, and with TLS."""
+    for _ in range(20):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+        process = subprocess.Popen(
+            [LIBCOAP, "-A", "127.0.0.1", "-p", str(port), "-k", key, "-d", "10"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(200):
+                try:
+                    socket.create_connection(("127.0.0.1", port + 1), 1).close()
+                    break
+                except OSError:
+                    assert process.poll() is None
+                    select.select([], [], [], 0.02)
+            yield process, port, port + 1
+            return
+        finally:
+            process.terminate()
+            process.wait()
+    raise AssertionError("no two ports are free")
+
+
+@needs_libcoap
+@pytest.mark.parametrize("scheme", ["coaps", "coap+tcp", "coaps+tcp"])
+def test_sessions_with_a_server_of_others(scheme):
+    with coap_server() as (process, clear, secure):
+        result = load("--scheme", scheme, "--proxy",
+                      "127.0.0.1:%d" % (secure if "coaps" in scheme else clear), "--psk",
+                      "bench:sesame", "--form", "direct", "--path", "time", "--paths", "1",
+                      "--no-check", "--clients", "20", "--count", "400", "--warmup", "0",
+                      "--timeout", "20s", "--resume", "--pid", str(process.pid))
+    assert result["ends"]["answered"] == 400 and result["codes"] == {"2.05": 400}
+    assert result["sessions"]["up"] == result["resumptions"]["up"] == 20
+    assert result["sessions"]["failed"] == result["sessions"]["resumed"] == 0
+    assert result["resumptions"]["resumed"] == (20 if "coaps" in scheme else 0)
+    assert result["sessions"]["cpu_us_each"] > 0
+
+
+@needs_libcoap
+def test_a_wrong_key_is_an_error():
+    with coap_server() as (_, clear, secure):
+        run = subprocess.run(
+            [COAPBENCH, "load", "--scheme", "coaps+tcp", "--proxy", "127.0.0.1:%d" % secure,
+             "--psk", "bench:other", "--form", "direct", "--clients", "2"],
+            capture_output=True, text=True, timeout=90)
+    assert run.returncode == 1
+    assert "refused" in run.stderr.lower()
+
+
+@needs_libcoap
+def test_sessions_are_held():
+    with coap_server() as (_, clear, secure):
+        process = subprocess.Popen(
+            [COAPBENCH, "load", "--json", "--scheme", "coaps", "--proxy", "127.0.0.1:%d" % secure,
+             "--psk", "bench:sesame", "--clients", "5", "--hold", "--time", "60s"],
+            stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "holding\n"
+        process.terminate()
+        result = json.loads(process.stdout.read())
+        assert process.wait() == 0
+    assert result["sessions"]["up"] == 5 and result["sent"] == 0
+
+
+@pytest.mark.parametrize("options", [
+    ["--scheme", "coaps"], ["--scheme", "http"], ["--scheme", "coaps", "--psk", "nocolon"],
+    ["--resume"], ["--hold"]])
+def test_options_that_do_not_go_together(options):
+    run = subprocess.run([COAPBENCH, "load", "--proxy", "127.0.0.1:9", "--form", "direct", *options],
+                         capture_output=True, text=True, timeout=90)
+    assert run.returncode == 2
