@@ -162,6 +162,25 @@ static void check_token(struct loader *loader)
     }
 }
 
+/* Names in a 5.08 are separated by spaces (RFC 8768 section 4). */
+static void check_name(struct loader *loader)
+{
+    const struct config_row *row = schema_find("proxy", "name");
+    const char *name = loader->config->proxy_name;
+    size_t len = strlen(name);
+    bool is_good = len > 0 && row != NULL && len <= row->max;
+    char got[GOT_MAX];
+
+    for (size_t i = 0; i < len; i++) {
+        is_good = is_good && name[i] > 0x20 && name[i] < 0x7f;
+    }
+    if (!is_good) {
+        loader_error(loader, place_of(loader, "proxy", "name"), "proxy", "name",
+                     "expected 1 to 64 printable ASCII characters without a space, got %s",
+                     got_text(got, name, len));
+    }
+}
+
 /* What credentials_load() would refuse too, but with the place in the file. */
 static void check_tls(struct loader *loader)
 {
@@ -212,6 +231,7 @@ void loader_check(struct loader *loader)
 {
     check_listeners(loader);
     check_token(loader);
+    check_name(loader);
     check_tls(loader);
     check_admin(loader);
     named_inherit(loader);

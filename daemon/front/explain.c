@@ -7,6 +7,7 @@
 
 #include "coap/option.h"
 #include "front/describe.h"
+#include "front/hops.h"
 #include "front/scan.h"
 #include "ops/escape.h"
 #include "origin/encode.h"
@@ -85,7 +86,8 @@ static bool print_way(const struct config *config, const struct target *target,
 {
     char text[4096];
     uint8_t upstream[4096];
-    struct additions additions = {.hop_limit = config->proxy_hop_limit ? 16 : 0};
+    struct additions additions = {.hop_limit = 0};
+    (void)hops_take(config, (struct bytes){0}, &additions.hop_limit);
     struct naming_room room;
     struct naming naming = naming_for_origin(target);
     const struct config_route *route;

@@ -9,6 +9,7 @@
 #include "exchange/make.h"
 #include "front/admit.h"
 #include "front/blocks.h"
+#include "front/hops.h"
 #include "front/local.h"
 #include "front/reply.h"
 #include "front/scan.h"
@@ -40,21 +41,6 @@ static void refuse(struct engine *engine, struct request *request, const struct 
      * for those that did something (MSG-17). */
     request->leg->is_safe = true;
     reply_reason_at_once(engine, request->leg, problem->reason, problem->text);
-}
-
-/* Hop-Limit towards the next hop (RFC 8768 section 3). */
-static enum reason take_hop(const struct engine *engine, struct request *request)
-{
-    if (request->options.hop_limit.data == NULL) {
-        request->hop_limit = engine->config->proxy_hop_limit ? 16 : 0;
-        return REASON_none;
-    }
-    uint32_t received = option_uint(request->options.hop_limit);
-    if (received == 0) {
-        return REASON_hop_limit_invalid;
-    }
-    request->hop_limit = (uint8_t)(received - 1);
-    return request->hop_limit == 0 ? REASON_hop_limit_reached : REASON_none;
 }
 
 static uint64_t token_key(const struct engine *engine, const struct peer *peer, struct bytes token)
@@ -166,7 +152,7 @@ static enum reason check(struct engine *engine, struct request *request)
     if (is_own_request(engine, request->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = take_hop(engine, request);
+    enum reason reason = hops_take(engine->config, request->options.hop_limit, &request->hop_limit);
     return reason != REASON_none
                ? reason
                : admit_target(engine, request->leg, &request->target, request->message->code);
@@ -179,8 +165,8 @@ static bool may_go(struct engine *engine, struct request *request)
         return true;
     }
     if (reason_row(problem.reason)->code == CODE(5, 8)) {
-        /* Who stopped it: a name without spaces (RFC 8768 section 4). */
-        snprintf(problem.text, sizeof(problem.text), "criproxy");
+        /* Who stopped it: the first name of the trail (HOP-5). */
+        snprintf(problem.text, sizeof(problem.text), "%s", engine->config->proxy_name);
     }
     refuse(engine, request, &problem);
     return false;

@@ -8,6 +8,7 @@
 #include "origin/receive.h"
 
 #include "coap/option.h"
+#include "front/hops.h"
 #include "front/reply.h"
 #include "origin/forward.h"
 #include "state.h"
@@ -80,6 +81,35 @@ static bool is_good_code(const struct message *message)
     return class == 2 || class == 4 || class == 5;
 }
 
+/* A diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
+static bool is_hop_limit_reached(const struct message *message)
+{
+    return message->code == CODE(5, 8) && !message_has_option(message, OPTION_content_format);
+}
+
+/*
+ * A 5.08 on its way back takes our name along (HOP-5). One that has it already is not
+ * passed on: the request has come around, and the 5.08 that says so is our own (HOP-6).
+ */
+static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange,
+                                struct reply *reply)
+{
+    char trail[HOPS_TRAIL_MAX + 1];
+    size_t len = 0;
+    switch (hops_pass_back(engine->config, reply->payload, trail, &len)) {
+    case HOPS_LOOP:
+        trail[len] = '\0';
+        exchange_end(engine, exchange, REASON_hop_loop, trail);
+        return;
+    case HOPS_NAMED:
+        reply->payload = (struct bytes){(const uint8_t *)trail, len};
+        break;
+    case HOPS_UNCHANGED:
+        break;
+    }
+    exchange_answer(engine, exchange, REASON_answered, reply);
+}
+
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated)
 {
@@ -97,7 +127,11 @@ void receive_response(struct engine *engine, struct exchange *exchange,
         .options = message->options,
         .payload = message->payload,
     };
-    exchange_answer(engine, exchange, REASON_answered, &reply);
+    if (is_hop_limit_reached(message)) {
+        pass_hop_limit_back(engine, exchange, &reply);
+    } else {
+        exchange_answer(engine, exchange, REASON_answered, &reply);
+    }
 }
 
 /* ACK and RST: the verdict on a request of ours, perhaps with the answer (MSG-11, MSG-12). */

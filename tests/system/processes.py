@@ -139,7 +139,7 @@ def run_criproxyd(*arguments, patience_s=PATIENCE_S):
 class CoapServer:
     """libcoap's coap-server on a free port of one address."""
 
-    def __init__(self, host="127.0.0.1"):
+    def __init__(self, host="127.0.0.1", *arguments):
         self.host = host
         for _ in range(20):
             with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
@@ -147,7 +147,8 @@ class CoapServer:
                 self.port = sock.getsockname()[1]
             # It gives up or binds at once; in the rare race for the port, once more.
             self.process = subprocess.Popen(
-                [libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100"],
+                [libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100",
+                 *arguments],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             if self._answers():
                 return

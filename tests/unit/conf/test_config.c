@@ -158,6 +158,13 @@ static const struct bad bad_files[] = {
     {"[proxy]\nack_delay = 5ms\n", "a.conf:2: [proxy]: no such key: \"ack_delay\""},
     {"[proxies]\nworkers = 2\nx\n", "a.conf:1: expected the section proxy, listen, "},
     {"workers = 2\n", "a.conf:1: expected a [SECTION] before the first key, got \"workers = 2\""},
+    {"[proxy]\nname = a b\n",
+     "a.conf:2: [proxy] name: expected 1 to 64 printable ASCII characters without a space, got "
+     "\"a b\""},
+    {"[proxy]\nname =\n", "a.conf:2: [proxy] name: expected 1 to 64 printable"},
+    {"[proxy]\nname = "
+     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+     "a.conf:2: [proxy] name: expected 1 to 64 printable"},
     {"[proxy]\nworkers\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers\""},
     {"[proxy]\nworkers: 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"workers: 2\""},
     {"[proxy]\n= 2\n", "a.conf:2: expected [SECTION] or KEY = VALUE, got \"= 2\""},

@@ -139,7 +139,8 @@ static void check_row(const struct config_row *row, void *base)
     assert_true(strlen(row->help) > 10);
     assert_int_equal(row->help[strlen(row->help) - 1], '.');
     assert_true(strlen(row->name) + 1 < sizeof(struct config_key));
-    if (row->type == CONFIG_TYPE_LIST || strcmp(row->preset, CONFIG_NO_DEFAULT) == 0) {
+    bool is_text = row->type == CONFIG_TYPE_LIST || row->type == CONFIG_TYPE_TEXT;
+    if (is_text || strcmp(row->preset, CONFIG_NO_DEFAULT) == 0) {
         return;
     }
     assert_true(value_parse(row, row->preset, &value));

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Routes to parent proxies: libcoap's coap-server as one, and other criproxyds."""
+
+import signal
+
+import pytest
+
+from conftest import needs_libcoap
+from coap_wire import (HOP_LIMIT, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI,
+                       URI_PATH, URI_QUERY, Origin)
+from processes import CoapServer
+from target import FORMS, Target
+
+ROUTE_FORMS = {"proxy-cri": "cri", "proxy-scheme-number": "number", "proxy-uri": "uri",
+               "proxy-scheme": "scheme"}
+
+
+def via(address, form="proxy-cri", name="parent", target="*://*"):
+    """The settings of a route."""
+    settings = {"target": target, "via": address}
+    if address not in ("direct", "refuse"):
+        settings["form"] = form
+    return [argument for key, value in settings.items()
+            for argument in ("--set", "route %s.%s=%s" % (name, key, value))]
+
+
+def in_order(options):
+    return sorted(options, key=lambda option: option[0])
+
+
+def uri_of(address):
+    return "coap://%s:%d" % address
+
+
+@pytest.mark.parametrize("route_form", ROUTE_FORMS)
+def test_what_a_parent_is_told(start_proxy, route_form):
+    """PXO-16, TGT-13: the parent sees the same message whatever form the client used."""
+    with Origin() as parent:
+        proxy = start_proxy(*via("coap://127.0.0.1:%d" % parent.port, route_form))
+        target = Target("sensor.invalid", 61616, ("way", "to"), ("q",))
+        with proxy.client() as client:
+            for form in FORMS:
+                assert client.ask(target.options(form)).payload == b"origin"
+        told = [[option for option in request.options if option[0] != HOP_LIMIT]
+                for request in parent.requests]
+    assert told == [in_order(target.options(ROUTE_FORMS[route_form]))] * len(FORMS)
+
+
+@needs_libcoap
+@pytest.mark.parametrize("route_form", ["proxy-uri", "proxy-scheme"])
+@pytest.mark.parametrize("form", FORMS)
+def test_clients_with_cris_reach_proxies_that_know_only_uris(start_proxy, form, route_form):
+    """PXO-26: all four forms through libcoap's proxy."""
+    parent = CoapServer("127.0.0.1", "-P", ",nobody.invalid")
+    try:
+        with Origin() as origin:
+            proxy = start_proxy(*via("coap://127.0.0.1:%d" % parent.port, route_form))
+            with proxy.client() as client:
+                target = Target("127.0.0.1", origin.port, ("way", "to"), ("q=1",))
+                answer = client.ask(target.options(form))
+            assert (answer.code_text, answer.payload) == ("2.05", b"origin")
+            arrived = [option for option in origin.requests[0].options
+                       if option[0] in (URI_PATH, URI_QUERY)]
+            assert arrived == target.path_options  # libcoap adds Uri-Host and Uri-Port
+    finally:
+        parent.stop()
+
+
+@pytest.mark.parametrize("route_form", ROUTE_FORMS)
+@pytest.mark.parametrize("form", FORMS)
+def test_another_criproxyd_as_parent(start_proxy, form, route_form):
+    """TGT-13, C2O-12: every form through every route arrives as if there were no parent."""
+    with Origin() as origin:
+        parent = start_proxy()
+        proxy = start_proxy(*via(uri_of(parent.address()), route_form))
+        target = Target("127.0.0.1", origin.port, ("3/4", "zähler", ""), ("p&q", ""))
+        with proxy.client() as client:
+            assert client.ask(target.options(form)).payload == b"origin"
+        (request,) = origin.requests
+    assert dict(request.options)[HOP_LIMIT] == b"\x0f"
+    assert [option for option in request.options if option[0] != HOP_LIMIT] == target.at_origin
+
+
+def test_the_first_route_that_matches_decides(start_proxy):
+    """TGT-17: one host by way of the parent, an exception straight, another refused."""
+    with Origin() as origin, Origin(name="parent") as parent:
+        proxy = start_proxy(
+            *via("direct", name="near", target="coap://127.0.0.1/near"),
+            *via("refuse", name="never", target="coap://127.0.0.1/secret"),
+            *via("coap://127.0.0.1:%d" % parent.port, name="rest", target="coap://127.0.0.1"))
+        with proxy.client() as client:
+            for form in FORMS:
+                ask = lambda *path: client.ask(
+                    Target("127.0.0.1", origin.port, path).options(form))
+                assert ask("near", "x").payload == b"origin"
+                assert ask("far").payload == b"parent"
+                assert ask("secret", "x").code_text == "5.05"
+
+
+def test_two_proxies_in_a_loop(start_proxy, tmp_path):
+    """HOP-12, HOP-5, HOP-6: each is the other's parent; the client hears who goes round."""
+    settings = ("--set", "proxy.ack-delay=0")
+    file = tmp_path / "first.conf"
+    file.write_text("[proxy]\nname = first\n")
+    first = start_proxy("-c", str(file), *settings)
+    second = start_proxy("--set", "proxy.name=second", *settings, *via(uri_of(first.address())))
+    file.write_text("[proxy]\nname = first\n[route loop]\ntarget = coap://*\nvia = %s\n"
+                    % uri_of(second.address()))
+    first.process.send_signal(signal.SIGHUP)
+    first.wait_for_line(r"^reloaded\b")
+    with first.client() as client:
+        answer = client.ask(Target("sensor.invalid", None, ("x",)).options("cri"))
+    assert (answer.code_text, answer.payload) == ("5.08", b"first second")
+
+
+def test_a_parent_that_is_the_proxy_itself(start_proxy, tmp_path):
+    """TGT-4: no datagram to itself."""
+    file = tmp_path / "self.conf"
+    file.write_text("")
+    proxy = start_proxy("-c", str(file))
+    file.write_text("[route loop]\ntarget = coap://*\nvia = %s\n" % uri_of(proxy.address()))
+    proxy.process.send_signal(signal.SIGHUP)
+    proxy.wait_for_line(r"^reloaded\b")
+    with proxy.client() as client:
+        answer = client.ask(Target("sensor.invalid", None, ("x",)).options("cri"))
+    assert (answer.code_text, answer.payload) == ("5.02", b"route leads back to this proxy")
+
+
+@pytest.mark.parametrize("option", [PROXY_CRI, PROXY_URI, PROXY_SCHEME, PROXY_SCHEME_NUMBER])
+def test_no_form_is_left_over(start_proxy, option):
+    """PXO-16: exactly one form goes to the parent."""
+    forms = {PROXY_CRI: "proxy-cri", PROXY_URI: "proxy-uri", PROXY_SCHEME: "proxy-scheme",
+             PROXY_SCHEME_NUMBER: "proxy-scheme-number"}
+    target = Target("sensor.invalid", None, ("x",))
+    with Origin() as parent:
+        proxy = start_proxy(*via("coap://127.0.0.1:%d" % parent.port, forms[option]))
+        with proxy.client() as client:
+            mixed = target.options("cri") + Target("other.invalid").options("uri")
+            assert client.ask(in_order(mixed)).code_text == "2.05"
+        numbers = {number for number, _ in parent.requests[0].options}
+    assert numbers & set(forms) == {option}
