@@ -41,7 +41,7 @@ void server_log_failure(const char *event, int error)
 
 /* ---- stop ---- */
 
-static void begin_drain(struct server *server, const char *why)
+void server_drain(struct server *server, const char *why)
 {
     log_event(LOG_INFO, "stopping", "why=%s", why);
     notify_stopping();
@@ -109,6 +109,7 @@ static void log_stopped(const struct server *server)
 static void close_loop(struct server *server)
 {
     server_http_close(server);
+    server_control_close(server);
     watch_free(server->signal_watch);
     watch_free(server->event_watch);
     loop_free(server->loop);
@@ -155,7 +156,7 @@ static void on_stop_signal(struct server *server, uint32_t number)
         end(server, 0);
         return;
     }
-    begin_drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
+    server_drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
 static void on_signals(void *context, int fd)
@@ -393,6 +394,9 @@ static int start(struct server *server)
     }
     if (error == 0) {
         error = server_http_open(server);
+    }
+    if (error == 0) {
+        error = server_control_open(server);
     }
     if (error == 0) {
         error = start_workers(server);

@@ -53,6 +53,8 @@ struct server {
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
     struct http_server *http; /* NULL: not configured */
+    struct control *control;  /* likewise */
+    char reload_error[512];   /* why the last reload was refused */
     bool is_ready;
     bool is_draining;
     bool was_reload_good;
@@ -96,6 +98,17 @@ void server_free_snapshots(struct server *server);
 /** Listen where admin.listen says, if it does. What is wrong is logged. @return 0 or -errno */
 int server_http_open(struct server *server);
 void server_http_close(struct server *server);
+
+/* ---- server_control.c ---- */
+
+/** Listen for criproxyctl where admin.socket says, if it does. @return 0 or -errno */
+int server_control_open(struct server *server);
+void server_control_close(struct server *server);
+
+/* ---- server.c ---- */
+
+/** Refuse newcomers, and stop when nothing is in flight; @p why for the log. */
+void server_drain(struct server *server, const char *why);
 
 /* ---- server_listen.c ---- */
 

@@ -13,6 +13,7 @@
 #include "ops/notify.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,8 +118,14 @@ static void on_key_kept(void *context, const char *key)
     log_event(LOG_WARNING, "restart_needed", "key=%s", key);
 }
 
-static void log_refusal(const struct config_errors *errors)
+static void note_error(struct server *server, const char *text)
 {
+    (void)snprintf(server->reload_error, sizeof(server->reload_error), "%s", text);
+}
+
+static void log_refusal(struct server *server, const struct config_errors *errors)
+{
+    note_error(server, errors->text[0]);
     for (size_t i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++) {
         char text[2 * CONFIG_ERROR_TEXT_MAX];
         escape_value(text, sizeof(text), errors->text[i], strlen(errors->text[i]));
@@ -127,7 +134,7 @@ static void log_refusal(const struct config_errors *errors)
 }
 
 /* The new snapshot, with what needs a restart as it was; NULL with the reason logged. */
-static struct config *load_anew(const struct server *server)
+static struct config *load_anew(struct server *server)
 {
     struct config_errors *errors = calloc(1, sizeof(struct config_errors));
     struct config *config = NULL;
@@ -138,7 +145,7 @@ static struct config *load_anew(const struct server *server)
     }
     int error = config_load(server->source, errors, &config);
     if (error == -EINVAL) {
-        log_refusal(errors);
+        log_refusal(server, errors);
     } else if (error == 0) {
         error = config_keep_started(config, server_config(server), on_key_kept, NULL);
     }
@@ -194,6 +201,7 @@ static bool take_over(struct server *server, struct config *config)
 
 bool server_reload(struct server *server)
 {
+    note_error(server, "see the log");
     notify_reloading();
     struct config *config = load_anew(server);
     bool is_taken = config != NULL && take_over(server, config);

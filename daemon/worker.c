@@ -279,6 +279,30 @@ bool worker_beat(struct worker *worker)
     return has_answered;
 }
 
+static void answered_task(void *context)
+{
+    struct worker_ask *ask = context;
+
+    ask->on_answer(ask);
+}
+
+static void ask_task(void *context)
+{
+    struct worker_ask *ask = context;
+
+    json_writer_init(&ask->out, ask->buffer, sizeof(ask->buffer));
+    ask->is_done = ask->run(ask->worker->engine, ask->argument, &ask->cursor, &ask->out);
+    if (loop_post(ask->answer_to, answered_task, ask) != 0) {
+        free(ask); /* the process is ending, or there is no memory: the asker waits in vain */
+    }
+}
+
+int worker_ask(struct worker *worker, struct worker_ask *ask)
+{
+    ask->worker = worker;
+    return loop_post(worker->loop, ask_task, ask);
+}
+
 static void drain_task(void *context)
 {
     struct worker *worker = context;

@@ -11,10 +11,12 @@
 #define CRIPROXY_WORKER_H
 
 #include "conf/config.h"
+#include "ops/inspect.h"
 #include "ops/metrics.h"
 
 #include <stdbool.h>
 
+struct loop;
 struct resolver;
 struct credentials;
 struct worker;
@@ -60,6 +62,31 @@ int worker_start(struct worker *worker);
  * @return whether the one asked for before has come.
  */
 bool worker_beat(struct worker *worker);
+
+/* Lines that a piece of a list may take. */
+#define WORKER_ASK_BYTES 32768u
+
+/*
+ * A question to a worker: made by the main thread on the heap, the worker's until
+ * on_answer gives it back in the main thread's loop, to be asked again or freed. It is
+ * freed unanswered where that loop has ended.
+ */
+struct worker_ask {
+    inspect_fn run;
+    void (*on_answer)(struct worker_ask *ask);
+    void *context;
+    uint64_t id; /* the asker's */
+    struct loop *answer_to;
+    struct worker *worker;
+    uint64_t cursor;
+    bool is_done; /* with the worker that was asked */
+    char argument[512];
+    struct json_writer out;
+    char buffer[WORKER_ASK_BYTES];
+};
+
+/** @return 0, or -errno and it is still the caller's */
+int worker_ask(struct worker *worker, struct worker_ask *ask);
 
 /** Refuse newcomers from now on. */
 void worker_drain(struct worker *worker);

@@ -214,7 +214,7 @@ size_t etags_copy(struct bytes options, uint8_t *buffer, size_t capacity)
         }
         buffer[len] = (uint8_t)(delta << 4 | etag.len);
         memcpy(buffer + len + 1, etag.data, etag.len);
-        len += 1 + etag.len;
+        len += (size_t)1 + etag.len;
         delta = 0;
     }
     return len;

@@ -36,6 +36,13 @@ const char *target_form_name(enum target_form form)
     return "none";
 }
 
+const char *describe_target(const struct target *target, char *text, size_t capacity)
+{
+    struct target shown = *target;
+    shown.query = (struct segments){0};
+    return target_format(&shown, text, capacity);
+}
+
 const char *describe_cri(const struct target *target, char *text, size_t capacity)
 {
     char uri[4096];

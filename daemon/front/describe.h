@@ -14,6 +14,12 @@ const char *method_name(uint8_t code);
 /** "Proxy-Cri", ... Static text. */
 const char *target_form_name(enum target_form form);
 
+/** Room for a target in a line of the log; what is longer is cut. */
+#define TARGET_TEXT_MAX 512
+
+/** The target as a URI without its query, which may hold secrets. */
+const char *describe_target(const struct target *target, char *text, size_t capacity);
+
 /** The target as a CRI in diagnostic notation. */
 const char *describe_cri(const struct target *target, char *text, size_t capacity);
 

@@ -503,3 +503,30 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
         }
     }
 }
+
+size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+                   size_t max)
+{
+    static const char *const states[] = {
+        [STREAM_OPENING] = "opening",
+        [STREAM_OPEN] = "open",
+        [STREAM_RELEASED] = "released",
+        [STREAM_CLOSED] = "closed",
+    };
+    size_t count = 0;
+    for (const struct stream *stream = engine->streams; stream != NULL && count < max;
+         stream = stream->next) {
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        ret_views[count++] = (struct stream_view){
+            .remote = conn_remote(stream->conn),
+            .identity = conn_identity(stream->conn),
+            .state = states[stream->state],
+            .scheme = scheme_of(stream->conn),
+            .in_flight = stream->peer.in_flight,
+        };
+    }
+    return count;
+}

@@ -26,6 +26,19 @@ struct stream_listener {
     struct timer retire_timer;
 };
 
+/* A connection, for lists; borrowed until the next turn of the loop. */
+struct stream_view {
+    const struct address *remote;
+    const struct identity *identity; /* NULL: nobody */
+    const char *state;
+    uint32_t scheme; /* its number */
+    uint32_t in_flight;
+};
+
+/** At most @p max connections after the first @p skip. @return how many */
+size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+                   size_t max);
+
 /** Send an answer on the connection of @p leg. */
 void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
 

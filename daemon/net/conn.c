@@ -273,17 +273,34 @@ struct identity *conn_identity(const struct conn *conn)
     return conn->tls != NULL ? conn_tls_identity(conn->tls) : NULL;
 }
 
-bool conn_peer_process(const struct conn *conn, struct conn_process *ret_process)
+/* SO_PEERCRED tells the main group only. */
+static bool has_group(int fd, gid_t group)
+{
+    gid_t groups[128];
+    socklen_t len = sizeof(groups);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < len / sizeof(groups[0]); i++) {
+        if (groups[i] == group) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool conn_is_trusted_process(const struct conn *conn)
 {
     struct ucred peer = {.pid = 0};
     socklen_t len = sizeof(peer);
+    int fd = bufferevent_getfd(conn->bev);
 
-    if (getsockopt(bufferevent_getfd(conn->bev), SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 ||
-        peer.pid <= 0) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 || peer.pid <= 0) {
         return false;
     }
-    *ret_process = (struct conn_process){.user = peer.uid, .group = peer.gid, .id = peer.pid};
-    return true;
+    return peer.uid == 0 || peer.uid == geteuid() || peer.gid == getegid() ||
+           has_group(fd, getegid());
 }
 
 const char *conn_host(const struct conn *conn)

@@ -106,14 +106,11 @@ const struct address *conn_local(const struct conn *conn);
 /** Who the peer is, borrowed; NULL without TLS. */
 struct identity *conn_identity(const struct conn *conn);
 
-/* Who is at the other end of a Unix socket. */
-struct conn_process {
-    uint32_t user, group;
-    int32_t id;
-};
-
-/** @return false where the kernel does not tell, as of a connection over a network */
-bool conn_peer_process(const struct conn *conn, struct conn_process *ret_process);
+/**
+ * Whether the process at the other end of a Unix socket is root's, this process's
+ * user's, or in its group. False for a connection over a network.
+ */
+bool conn_is_trusted_process(const struct conn *conn);
 
 /** Host header of the WebSocket handshake, lower case, without port; or "". */
 const char *conn_host(const struct conn *conn);

@@ -11,20 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TARGET_TEXT_MAX 512
-
 static const char *code_text(uint8_t code, char text[8])
 {
     snprintf(text, 8, "%u.%02u", CODE_CLASS(code), CODE_DETAIL(code));
     return text;
-}
-
-/* What the log may show of a target: no query, which may hold secrets. */
-static const char *target_without_query(const struct target *target, char *text, size_t capacity)
-{
-    struct target shown = *target;
-    shown.query = (struct segments){0};
-    return target_format(&shown, text, capacity);
 }
 
 /* Whether the client got what it asked for. */
@@ -84,7 +74,7 @@ static void access_exchange(struct engine *engine, const struct exchange *exchan
     log_access(reason_row(reason)->name,
                "exchange=%" PRIu64 " client=%s target=%s rule=%s code=%s ms=%" PRIu64, exchange->id,
                client_text(&exchange->leg, client),
-               target_without_query(&exchange->target, target, sizeof(target)),
+               describe_target(&exchange->target, target, sizeof(target)),
                rule_text(&exchange->leg), code_text(code, shown),
                engine_now_ms(engine) - exchange->started_ms);
 }

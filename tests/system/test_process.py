@@ -192,7 +192,7 @@ def test_the_manual_has_every_option():
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
-@pytest.mark.parametrize("page", ["criproxyd.8", "criproxyd.conf.5"])
+@pytest.mark.parametrize("page", ["criproxyctl.8", "criproxyd.8", "criproxyd.conf.5"])
 def test_the_manual_is_sound(page):
     """Command line, manual: mandoc -Tlint finds only references to pages not installed."""
     done = subprocess.run(["mandoc", "-Tlint", os.path.join(ROOT, "docs", "man", page)],

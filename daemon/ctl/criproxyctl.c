@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * criproxyctl: one request to a running criproxyd, over its Unix socket, and the
+ * answer. The protocol is in server_control.h.
+ */
+#include "ctl/show.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DEFAULT_SOCKET "/run/criproxy/control"
+#define LINE_MAX_BYTES 65536u
+#define REQUEST_MAX 4096u
+#define ARGUMENTS_MAX 4
+
+enum {
+    EXIT_REFUSED = 1, /* the proxy said no, or cannot be reached */
+    EXIT_USAGE = 2,
+};
+
+static const struct command {
+    const char *name, *arguments, *help;
+    enum shape shape;
+} commands[] = {
+#define COMMAND(name, shape, arguments, help) {#name, arguments, help, SHAPE_##shape},
+#include "ops/commands.def"
+#undef COMMAND
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+struct command_line {
+    const char *socket;
+    bool json;
+    const struct command *command;
+    char name[32]; /* of the command, as it is written */
+    char **arguments;
+    int argument_count;
+};
+
+/* With '-' where C has '_'. */
+static void written_name(const struct command *command, char name[32])
+{
+    (void)snprintf(name, 32, "%s", command->name);
+    for (char *at = strchr(name, '_'); at != NULL; at = strchr(at, '_')) {
+        *at = '-';
+    }
+}
+
+static void print_help(FILE *out)
+{
+    (void)fputs("usage: criproxyctl [-s SOCKET] [--json] COMMAND [ARGUMENT...]\n"
+                "Ask a running criproxyd, or tell it something, over its control socket\n"
+                "(admin.socket).\n\n"
+                "  -s, --socket PATH   the socket (" DEFAULT_SOCKET ")\n"
+                "  -j, --json          one JSON object a line\n"
+                "  -h, --help          print this and end\n"
+                "  -V, --version       print the version of criproxyctl and end\n\n"
+                "Commands:\n",
+                out);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        char name[32], usage[96];
+        written_name(&commands[i], name);
+        (void)snprintf(usage, sizeof(usage), "%s %s", name, commands[i].arguments);
+        (void)fprintf(out, "  %-42s %s\n", usage, commands[i].help);
+    }
+    (void)fputs("\nExit status: 0; 1 if the proxy refused or cannot be reached; 2 on a bad\n"
+                "command line. See criproxyctl(8).\n",
+                out);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        char written[32];
+        written_name(&commands[i], written);
+        if (strcmp(written, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- the socket ---- */
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+
+    if (len == 0 || len >= sizeof(name.sun_path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(name.sun_path, path, len);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) != 0) {
+        int error = errno;
+        (void)close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static bool send_request(int fd, const struct command_line *line)
+{
+    static const char *const keys[ARGUMENTS_MAX] = {"argument1", "argument2", "argument3",
+                                                    "argument4"};
+    char buffer[REQUEST_MAX];
+    struct json_writer request;
+    size_t sent = 0;
+
+    json_writer_init(&request, buffer, sizeof(buffer));
+    json_begin(&request);
+    json_text(&request, "command", line->name);
+    for (int i = 0; i < line->argument_count; i++) {
+        json_text(&request, keys[i], line->arguments[i]);
+    }
+    if (!json_end(&request)) {
+        errno = EMSGSIZE;
+        return false;
+    }
+    while (sent < request.len) {
+        ssize_t written = write(fd, buffer + sent, request.len - sent);
+        if (written < 0 && errno != EINTR) {
+            return false;
+        }
+        sent += written > 0 ? (size_t)written : 0;
+    }
+    return true;
+}
+
+/* ---- the answer ---- */
+
+/* The exit status, or -1: there is more to come. */
+static int take_line(const struct command_line *line, const char *text, size_t len)
+{
+    static char memory[LINE_MAX_BYTES + 2 * JSON_MEMBERS_MAX];
+    struct json_object object;
+
+    if (!json_read(text, len, memory, sizeof(memory), &object)) {
+        (void)fputs("criproxyctl: the answer is not understood\n", stderr);
+        return EXIT_REFUSED;
+    }
+    const char *end = json_get(&object, "end");
+    if (end == NULL) {
+        if (line->json) {
+            (void)fwrite(text, 1, len, stdout);
+            (void)fputc('\n', stdout);
+        } else {
+            show_item(line->command->shape, &object, stdout);
+        }
+        /* Somebody may be watching, or a pipe have closed. */
+        return fflush(stdout) == 0 ? -1 : EXIT_REFUSED;
+    }
+    if (strcmp(end, "ok") == 0) {
+        return 0;
+    }
+    const char *error = json_get(&object, "error");
+    (void)fprintf(stderr, "criproxyctl: %s\n", error == NULL ? "refused" : error);
+    return EXIT_REFUSED;
+}
+
+static int read_answer(const struct command_line *line, int fd)
+{
+    static char buffer[LINE_MAX_BYTES];
+    size_t len = 0;
+
+    for (;;) {
+        ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            (void)fprintf(stderr, "criproxyctl: %s\n",
+                          got < 0 ? strerror(errno) : "the proxy closed the connection");
+            return EXIT_REFUSED;
+        }
+        len += (size_t)got;
+        size_t used = 0;
+        for (const char *end; (end = memchr(buffer + used, '\n', len - used)) != NULL;) {
+            size_t line_len = (size_t)(end - buffer) - used;
+            int status = take_line(line, buffer + used, line_len);
+            if (status >= 0) {
+                return status;
+            }
+            used += line_len + 1;
+        }
+        memmove(buffer, buffer + used, len - used);
+        len -= used;
+        if (len == sizeof(buffer)) {
+            (void)fputs("criproxyctl: the answer is not understood\n", stderr);
+            return EXIT_REFUSED;
+        }
+    }
+}
+
+/* ---- the command line ---- */
+
+/* False with the reason on standard error. */
+static bool parse_command(int argc, char **argv, struct command_line *line)
+{
+    if (argc == 0) {
+        print_help(stderr);
+        return false;
+    }
+    line->command = find_command(argv[0]);
+    line->arguments = argv + 1;
+    line->argument_count = argc - 1;
+    if (line->command == NULL) {
+        (void)fprintf(stderr, "criproxyctl: no such command: %s\nTry criproxyctl --help.\n",
+                      argv[0]);
+        return false;
+    }
+    if (line->argument_count > ARGUMENTS_MAX) {
+        (void)fputs("criproxyctl: too many arguments\n", stderr);
+        return false;
+    }
+    written_name(line->command, line->name);
+    return true;
+}
+
+static int ask(const struct command_line *line)
+{
+    int fd = connect_to(line->socket);
+
+    if (fd < 0) {
+        (void)fprintf(stderr, "criproxyctl: %s: %s\n", line->socket, strerror(errno));
+        return EXIT_REFUSED;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    int status = EXIT_REFUSED;
+    if (send_request(fd, line)) {
+        status = read_answer(line, fd);
+    } else {
+        (void)fprintf(stderr, "criproxyctl: %s\n", strerror(errno));
+    }
+    (void)close(fd);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {{"socket", required_argument, NULL, 's'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
+    struct command_line line = {.socket = DEFAULT_SOCKET};
+    int option;
+
+    /* Arguments of the command are not options of ours: stop at the first word. */
+    while ((option = getopt_long(argc, argv, "+s:jhV", longs, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            line.socket = optarg;
+            break;
+        case 'j':
+            line.json = true;
+            break;
+        case 'h':
+            print_help(stdout);
+            return 0;
+        case 'V':
+            (void)puts("criproxyctl " CRIPROXYCTL_VERSION);
+            return 0;
+        default:
+            (void)fputs("Try criproxyctl --help.\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (!parse_command(argc - optind, argv + optind, &line)) {
+        return EXIT_USAGE;
+    }
+    if (strcmp(line.name, "help") == 0 && !line.json) {
+        print_help(stdout); /* needs no proxy */
+        return 0;
+    }
+    return ask(&line);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ctl/show.h"
+
+#include <string.h>
+
+#define TABLE_COLUMNS 3u
+
+/* Printable ASCII stays; anything else may be a command to the terminal. */
+static void put_text(const char *text, FILE *out)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        unsigned char c = (unsigned char)*at;
+        if (c >= 0x20 && c < 0x7f) {
+            (void)fputc(c, out);
+        } else {
+            (void)fprintf(out, "\\x%02x", c);
+        }
+    }
+}
+
+static void put_padded(const char *text, size_t width, FILE *out)
+{
+    put_text(text, out);
+    for (size_t len = strlen(text); len < width; len++) {
+        (void)fputc(' ', out);
+    }
+}
+
+static void show_record(const struct json_object *item, FILE *out)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < item->count; i++) {
+        size_t len = strlen(item->members[i].key);
+        width = len > width ? len : width;
+    }
+    for (size_t i = 0; i < item->count; i++) {
+        put_padded(item->members[i].key, width + 2, out);
+        put_text(item->members[i].value, out);
+        (void)fputc('\n', out);
+    }
+}
+
+static void show_line(const struct json_object *item, FILE *out)
+{
+    for (size_t i = 0; i < item->count; i++) {
+        const struct json_member *member = &item->members[i];
+        bool is_quoted = strpbrk(member->value, " \"") != NULL || member->value[0] == '\0';
+        (void)fputs(i == 0 ? "" : " ", out);
+        put_text(member->key, out);
+        (void)fputs(is_quoted ? "=\"" : "=", out);
+        put_text(member->value, out);
+        (void)fputs(is_quoted ? "\"" : "", out);
+    }
+    (void)fputc('\n', out);
+}
+
+static void show_columns(const struct json_object *item, FILE *out)
+{
+    static const size_t widths[TABLE_COLUMNS] = {32, 28, 0};
+
+    for (size_t i = 0; i < item->count && i < TABLE_COLUMNS; i++) {
+        bool is_last = i + 1 == item->count || i + 1 == TABLE_COLUMNS;
+        put_padded(item->members[i].value, is_last ? 0 : widths[i], out);
+        (void)fputs(is_last ? "\n" : " ", out);
+    }
+}
+
+void show_item(enum shape shape, const struct json_object *item, FILE *out)
+{
+    switch (shape) {
+    case SHAPE_RECORD:
+        show_record(item, out);
+        break;
+    case SHAPE_LIST:
+        show_line(item, out);
+        break;
+    case SHAPE_TABLE:
+        show_columns(item, out);
+        break;
+    }
+}

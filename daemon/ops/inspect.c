@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ops/inspect.h"
+
+#include "front/describe.h"
+#include "net/dtls.h"
+#include "state.h"
+
+/* Slots that are looked at in one piece; most may be free. */
+#define PIECE_SLOTS 4096u
+
+/* Cursors of sessions: connections come after all slots of the client table. */
+#define STREAMS_FROM (UINT64_C(1) << 40)
+
+static const char *scheme_name(const struct engine *engine, uint32_t number)
+{
+    const struct config_scheme *scheme = config_scheme_by_number(engine->config, number);
+    return scheme != NULL ? scheme->name : "unknown";
+}
+
+static void add_identity(struct json_writer *out, const struct identity *identity)
+{
+    char text[IDENTITY_TEXT_MAX];
+    if (identity_is_known(identity)) {
+        json_text(out, "identity", identity_format(identity, text));
+    }
+}
+
+/* --- sessions ----------------------------------------------------------- */
+
+static bool add_client(const struct engine *engine, const struct client *client,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    uint64_t now_s = engine_now_ms(engine) / 1000;
+    json_begin(out);
+    json_text(out, "scheme", client->session != NULL ? "coaps" : "coap");
+    json_text(out, "client", address_format(&client->address, text));
+    if (client->session != NULL) {
+        add_identity(out, dtls_session_identity(client->session));
+    }
+    json_uint(out, "in_flight", client->peer.in_flight);
+    json_uint(out, "idle_s", now_s - client->seen_s);
+    return json_end(out);
+}
+
+static bool add_stream(const struct engine *engine, const struct stream_view *view,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    json_begin(out);
+    json_text(out, "scheme", scheme_name(engine, view->scheme));
+    json_text(out, "client", address_format(view->remote, text));
+    add_identity(out, view->identity);
+    json_uint(out, "in_flight", view->in_flight);
+    json_text(out, "state", view->state);
+    return json_end(out);
+}
+
+static bool list_clients(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    for (; *cursor < engine->clients.used; (*cursor)++) {
+        const struct client *client = &engine->clients.slots[*cursor];
+        bool is_used = client->address.family != ADDRESS_NONE;
+        if (*cursor == end || (is_used && !add_client(engine, client, out))) {
+            return false;
+        }
+    }
+    *cursor = STREAMS_FROM;
+    return true;
+}
+
+bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cursor,
+                      struct json_writer *out)
+{
+    struct stream_view views[64];
+    const size_t most = sizeof(views) / sizeof(views[0]);
+    (void)argument;
+    if (*cursor < STREAMS_FROM && !list_clients(engine, cursor, out)) {
+        return false;
+    }
+    size_t count = stream_list(engine, (size_t)(*cursor - STREAMS_FROM), views, most);
+    for (size_t i = 0; i < count; i++) {
+        if (!add_stream(engine, &views[i], out)) {
+            return false;
+        }
+        (*cursor)++;
+    }
+    return count < most;
+}
+
+/* --- origins ------------------------------------------------------------ */
+
+static bool add_origin(const struct engine *engine, const struct origin *origin,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    uint64_t now_s = engine_now_ms(engine) / 1000;
+    json_begin(out);
+    json_text(out, "origin", address_format(&origin->address, text));
+    json_uint(out, "in_flight", origin->exchanges);
+    json_uint(out, "outstanding", origin->window.outstanding);
+    json_uint(out, "window", origin->window.size_x256 / 256);
+    json_uint(out, "rtt_ms", window_rtt_ms(&origin->window));
+    json_uint(out, "queue", origin->queue_count);
+    json_uint(out, "idle_s", now_s - origin->seen_s);
+    return json_end(out);
+}
+
+bool inspect_origins(struct engine *engine, const char *argument, uint64_t *cursor,
+                     struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    (void)argument;
+    for (; *cursor < engine->origins.used; (*cursor)++) {
+        const struct origin *origin = &engine->origins.slots[*cursor];
+        bool is_used = origin->address.family != ADDRESS_NONE;
+        if (*cursor == end || (is_used && !add_origin(engine, origin, out))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- exchanges ---------------------------------------------------------- */
+
+static const char *state_name(enum exchange_state state)
+{
+    static const char *const names[] = {
+#define STATE(name, help) #name,
+#include "exchange/states.def"
+#undef STATE
+    };
+    return names[state];
+}
+
+static bool add_exchange(const struct engine *engine, const struct exchange *exchange,
+                         struct json_writer *out)
+{
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
+    bool is_internal = exchange->leg.kind == LEG_INTERNAL;
+    json_begin(out);
+    json_uint(out, "exchange", exchange->id);
+    json_text(out, "state", state_name(exchange->state));
+    json_text(out, "client",
+              is_internal ? "-" : address_format(&exchange->leg.path.remote, address));
+    if (exchange->state != EXCHANGE_delivering) { /* else its memory has the answer */
+        json_text(out, "target", describe_target(&exchange->target, text, sizeof(text)));
+    }
+    if (exchange->origin != NULL) {
+        json_text(out, "origin", address_format(&exchange->origin->address, address));
+    }
+    json_uint(out, "retransmissions", exchange->retransmit_count);
+    json_uint(out, "ms", engine_now_ms(engine) - exchange->started_ms);
+    return json_end(out);
+}
+
+bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    (void)argument;
+    for (; *cursor < engine->exchanges.used; (*cursor)++) {
+        const struct exchange *exchange = &engine->exchanges.slots[*cursor];
+        bool is_used = exchange->state != EXCHANGE_free;
+        if (*cursor == end || (is_used && !add_exchange(engine, exchange, out))) {
+            return false;
+        }
+    }
+    return true;
+}

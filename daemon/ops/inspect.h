@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one engine has, listed for criproxyctl: runs in the engine's thread, in pieces
+ * so small that clients do not feel them. Between two pieces the engine works on, so
+ * a list is no snapshot: what comes or goes meanwhile may be in it or not.
+ */
+#ifndef CRIPROXY_INSPECT_H
+#define CRIPROXY_INSPECT_H
+
+#include "ops/json.h"
+
+struct engine;
+
+/*
+ * The next piece of a list, one JSON object an item.
+ *
+ * @param argument of the command; "" where it takes none
+ * @param cursor where to go on; 0 at first
+ * @return whether that was all
+ */
+typedef bool (*inspect_fn)(struct engine *engine, const char *argument, uint64_t *cursor,
+                           struct json_writer *out);
+
+bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cursor,
+                      struct json_writer *out);
+bool inspect_origins(struct engine *engine, const char *argument, uint64_t *cursor,
+                     struct json_writer *out);
+bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What criproxyctl can ask for; one function a row of ops/commands.def. */
+#include "server_control.h"
+
+#include "front/explain.h"
+#include "ops/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_BYTES 65536u
+
+typedef void (*command_fn)(struct control_client *client, const struct control_request *request);
+
+struct command {
+    const char *name, *arguments, *help;
+    command_fn run;
+};
+
+/* Where the values begin in what explain_target() writes. */
+#define EXPLAIN_COLUMN 11u
+
+/* ---- what the main thread knows ---- */
+
+static const char *stage_of(const struct server *server)
+{
+    return server->is_draining ? "draining" : server->is_ready ? "ready" : "starting";
+}
+
+static void run_status(struct control_client *client, const struct control_request *request)
+{
+    struct server *server = control_server(client);
+    struct process_status status = server_status(server);
+    struct metrics *sum = calloc(1, sizeof(struct metrics));
+    char buffer[2048];
+    struct json_writer line;
+
+    (void)request;
+    if (sum == NULL) {
+        control_end(client, "out of memory");
+        return;
+    }
+    server_sum_metrics(server, sum);
+    process_status_measure(&status);
+    json_writer_init(&line, buffer, sizeof(buffer));
+    json_begin(&line);
+    json_text(&line, "version", status.version);
+    json_text(&line, "state", stage_of(server));
+    json_uint(&line, "uptime_s", (uint64_t)(server_wall_clock_s() - status.started_s));
+    json_uint(&line, "workers", status.workers);
+    json_uint(&line, "listeners", status.listeners);
+    json_bool(&line, "last_reload_good", status.was_reload_good);
+    json_uint(&line, "requests", metric_get(&sum->requests));
+    json_uint(&line, "requests_answered", metric_get(&sum->ended[REASON_answered]));
+    json_uint(&line, "requests_in_flight", metric_get(&sum->exchanges));
+    json_uint(&line, "clients", metric_get(&sum->clients));
+    json_uint(&line, "connections", metric_get(&sum->streams));
+    json_uint(&line, "origins", metric_get(&sum->origins));
+    json_uint(&line, "resident_bytes", status.resident_bytes);
+    json_uint(&line, "descriptors", status.descriptors);
+    (void)json_end(&line);
+    free(sum);
+    control_send(client, &line);
+    control_end(client, NULL);
+}
+
+static void put_stat(struct json_writer *lines, const char *name, uint64_t value, const char *unit,
+                     const char *help)
+{
+    json_begin(lines);
+    json_text(lines, "name", name);
+    json_uint(lines, "value", value);
+    json_text(lines, "unit", unit);
+    json_text(lines, "help", help);
+    (void)json_end(lines);
+}
+
+static void put_stats(struct json_writer *lines, const struct metrics *sum)
+{
+    size_t count;
+    const struct metric_row *rows = metric_rows(&count);
+
+    for (size_t i = 0; i < count; i++) {
+        const _Atomic uint64_t *value =
+            (const _Atomic uint64_t *)(const void *)((const char *)sum + rows[i].offset);
+        put_stat(lines, rows[i].name, metric_get(value), rows[i].unit, rows[i].help);
+    }
+    for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
+        const struct reason_row *row = reason_row((enum reason)i);
+        char name[80];
+        (void)snprintf(name, sizeof(name), "ended_%s", row->name);
+        put_stat(lines, name, metric_get(&sum->ended[i]), "requests", row->help);
+    }
+}
+
+static void run_stats(struct control_client *client, const struct control_request *request)
+{
+    struct metrics *sum = calloc(1, sizeof(struct metrics));
+    char *buffer = malloc(LINES_BYTES);
+    struct json_writer lines;
+
+    (void)request;
+    if (sum == NULL || buffer == NULL) {
+        control_end(client, "out of memory");
+    } else {
+        server_sum_metrics(control_server(client), sum);
+        json_writer_init(&lines, buffer, LINES_BYTES);
+        put_stats(&lines, sum);
+        control_send(client, &lines);
+        control_end(client, NULL);
+    }
+    free(buffer);
+    free(sum);
+}
+
+static void run_version(struct control_client *client, const struct control_request *request)
+{
+    char buffer[128];
+    struct json_writer line;
+
+    (void)request;
+    json_writer_init(&line, buffer, sizeof(buffer));
+    json_begin(&line);
+    json_text(&line, "version", CRIPROXYD_VERSION);
+    (void)json_end(&line);
+    control_send(client, &line);
+    control_end(client, NULL);
+}
+
+/* ---- explain ---- */
+
+/* One "key        value" a line; what begins with blanks goes on with the value before. */
+static void put_explanation(struct json_writer *line, const char *text)
+{
+    char key[EXPLAIN_COLUMN + 1] = "outcome";
+
+    json_begin(line);
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+        size_t key_len = len < EXPLAIN_COLUMN ? len : EXPLAIN_COLUMN;
+        while (key_len > 0 && text[key_len - 1] == ' ') {
+            key_len--;
+        }
+        if (key_len > 0) {
+            memcpy(key, text, key_len);
+            key[key_len] = '\0';
+        } else {
+            memcpy(key, "help", sizeof("help"));
+        }
+        if (len > EXPLAIN_COLUMN) {
+            json_text_len(line, key, text + EXPLAIN_COLUMN, len - EXPLAIN_COLUMN);
+        }
+        text += len + (text[len] == '\n');
+    }
+    (void)json_end(line);
+}
+
+static void run_explain(struct control_client *client, const struct control_request *request)
+{
+    char *text = NULL, *buffer = malloc(LINES_BYTES);
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    struct json_writer line;
+
+    if (out == NULL || buffer == NULL) {
+        control_end(client, "out of memory");
+    } else {
+        (void)explain_target(server_config(control_server(client)), request->arguments[0], out);
+        (void)fflush(out);
+        json_writer_init(&line, buffer, LINES_BYTES);
+        put_explanation(&line, text == NULL ? "" : text);
+        control_send(client, &line);
+        control_end(client, NULL);
+    }
+    if (out != NULL) {
+        (void)fclose(out);
+    }
+    free(text);
+    free(buffer);
+}
+
+/* ---- what changes something ---- */
+
+static void run_log_level(struct control_client *client, const struct control_request *request)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    const struct config *config = server_config(control_server(client));
+
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        if (strcmp(request->arguments[0], levels[i]) == 0) {
+            log_set((enum log_level)i, config->log_format == LOG_FORMAT_JSON);
+            control_end(client, NULL);
+            return;
+        }
+    }
+    control_end(client, "expected error, warning, info or debug");
+}
+
+static void run_reload(struct control_client *client, const struct control_request *request)
+{
+    struct server *server = control_server(client);
+
+    (void)request;
+    if (server->is_draining) {
+        control_end(client, "draining");
+    } else if (server_reload(server)) {
+        control_end(client, NULL);
+    } else {
+        control_end(client, server->reload_error);
+    }
+}
+
+static void run_drain(struct control_client *client, const struct control_request *request)
+{
+    struct server *server = control_server(client);
+
+    (void)request;
+    control_end(client, NULL);
+    if (!server->is_draining) {
+        server_drain(server, "criproxyctl");
+    }
+}
+
+/* ---- what the workers know ---- */
+
+static void run_sessions(struct control_client *client, const struct control_request *request)
+{
+    (void)request;
+    control_list(client, inspect_sessions, "");
+}
+
+static void run_origins(struct control_client *client, const struct control_request *request)
+{
+    (void)request;
+    control_list(client, inspect_origins, "");
+}
+
+static void run_exchanges(struct control_client *client, const struct control_request *request)
+{
+    (void)request;
+    control_list(client, inspect_exchanges, "");
+}
+
+/* ---- the table ---- */
+
+static void run_help(struct control_client *client, const struct control_request *request);
+
+static const struct command commands[] = {
+#define COMMAND(name, shape, arguments, help) {#name, arguments, help, run_##name},
+#include "ops/commands.def"
+#undef COMMAND
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+/* People write '-' where C has '_'. */
+static bool is_named(const struct command *command, const char *name)
+{
+    size_t i = 0;
+
+    while (name[i] != '\0' && command->name[i] == (name[i] == '-' ? '_' : name[i])) {
+        i++;
+    }
+    return name[i] == '\0' && command->name[i] == '\0' && strchr(name, '_') == NULL;
+}
+
+static void run_help(struct control_client *client, const struct control_request *request)
+{
+    char buffer[8192], name[32];
+    struct json_writer lines;
+
+    (void)request;
+    json_writer_init(&lines, buffer, sizeof(buffer));
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        (void)snprintf(name, sizeof(name), "%s", commands[i].name);
+        for (char *at = strchr(name, '_'); at != NULL; at = strchr(at, '_')) {
+            *at = '-';
+        }
+        json_begin(&lines);
+        json_text(&lines, "command", name);
+        json_text(&lines, "arguments", commands[i].arguments);
+        json_text(&lines, "help", commands[i].help);
+        (void)json_end(&lines);
+    }
+    control_send(client, &lines);
+    control_end(client, NULL);
+}
+
+/* Too many are refused; so is none where one is needed. Those in brackets are optional. */
+static bool fits(const struct command *command, const struct control_request *request)
+{
+    size_t most = 0, least = 0;
+
+    for (const char *at = command->arguments; *at != '\0'; at += strspn(at, " ")) {
+        most++;
+        least += *at != '[';
+        at += strcspn(at, " ");
+    }
+    return request->argument_count >= least && request->argument_count <= most;
+}
+
+void control_run(struct control_client *client, const struct control_request *request)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        char error[128];
+        if (!is_named(&commands[i], request->command)) {
+            continue;
+        }
+        if (fits(&commands[i], request)) {
+            commands[i].run(client, request);
+            return;
+        }
+        (void)snprintf(error, sizeof(error), "expected arguments: %s",
+                       commands[i].arguments[0] == '\0' ? "none" : commands[i].arguments);
+        control_end(client, error);
+        return;
+    }
+    control_end(client, "no such command; see help");
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The Unix socket that criproxyctl talks to, on the main thread's loop.
+ *
+ * A list is asked of the workers one piece after the other, each when the client has
+ * taken the one before: a slow client costs no worker anything. A question that is out
+ * knows its client by number only, so the client may go meanwhile.
+ */
+#include "server_control.h"
+
+#include "net/conn.h"
+#include "net/loop.h"
+#include "ops/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CLIENTS_MAX 16u
+#define REQUEST_MAX 4096u
+#define REQUEST_MS 60000u /* for the first request of a connection */
+#define IDLE_MS 3600000u
+#define WRITE_MS 30000u
+#define OUTPUT_MAX (128u * 1024u)
+#define SOCKET_MODE 0660u
+
+struct control_client {
+    struct control *control;
+    struct control_client *next, **link;
+    struct conn *conn;
+    uint64_t id;
+    bool is_busy;           /* a request is being answered */
+    bool is_full;           /* what was sent waits: no more for now */
+    struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
+};
+
+struct control {
+    struct server *server;
+    struct conn_listener *listener;
+    struct control_client *clients;
+    uint64_t last_id;
+    char *path;
+};
+
+struct server *control_server(struct control_client *client)
+{
+    return client->control->server;
+}
+
+/* ---- lines out ---- */
+
+void control_send(struct control_client *client, const struct json_writer *lines)
+{
+    if (lines->len > 0 && !conn_send(client->conn, (const uint8_t *)lines->buffer, lines->len)) {
+        client->is_full = true;
+    }
+}
+
+void control_end(struct control_client *client, const char *error)
+{
+    char buffer[1024];
+    struct json_writer line;
+
+    json_writer_init(&line, buffer, sizeof(buffer));
+    json_begin(&line);
+    json_text(&line, "end", error == NULL ? "ok" : "error");
+    if (error != NULL) {
+        json_text(&line, "error", error);
+    }
+    if (!json_end(&line)) { /* cannot be: errors are short */
+        conn_close(client->conn);
+        return;
+    }
+    control_send(client, &line);
+    client->is_busy = false;
+    if (!client->is_full) {
+        conn_pause(client->conn, false); /* the next request may have come already */
+    }
+}
+
+/* ---- lists ---- */
+
+static struct control_client *find_client(const struct control *control, uint64_t id)
+{
+    struct control_client *client = control->clients;
+
+    while (client != NULL && client->id != id) {
+        client = client->next;
+    }
+    return client;
+}
+
+static void ask_on(struct control_client *client, struct worker_ask *ask)
+{
+    if (client->is_full) {
+        client->ask = ask; /* on_drained() goes on with it */
+        return;
+    }
+    int error = worker_ask(ask->worker, ask);
+    if (error != 0) {
+        free(ask);
+        control_end(client, strerror(-error));
+    }
+}
+
+/* The worker after that of @p ask, or NULL. */
+static struct worker *next_worker(const struct server *server, const struct worker *worker)
+{
+    for (unsigned i = 0; i + 1 < server->worker_count; i++) {
+        if (server->workers[i] == worker) {
+            return server->workers[i + 1];
+        }
+    }
+    return NULL;
+}
+
+static void on_answer(struct worker_ask *ask)
+{
+    struct control *control = ask->context;
+    struct control_client *client = find_client(control, ask->id);
+
+    if (client == NULL) {
+        free(ask);
+        return;
+    }
+    control_send(client, &ask->out);
+    if (ask->is_done) {
+        ask->worker = next_worker(control->server, ask->worker);
+        ask->cursor = 0;
+    }
+    if (ask->worker == NULL) {
+        free(ask);
+        control_end(client, NULL);
+        return;
+    }
+    ask_on(client, ask);
+}
+
+void control_list(struct control_client *client, inspect_fn run, const char *argument)
+{
+    struct server *server = client->control->server;
+    struct worker_ask *ask = calloc(1, sizeof(struct worker_ask));
+
+    if (ask == NULL || strlen(argument) >= sizeof(ask->argument)) {
+        free(ask);
+        control_end(client, ask == NULL ? "out of memory" : "argument too long");
+        return;
+    }
+    ask->run = run;
+    ask->on_answer = on_answer;
+    ask->context = client->control;
+    ask->id = client->id;
+    ask->answer_to = server->loop;
+    ask->worker = server->workers[0];
+    memcpy(ask->argument, argument, strlen(argument) + 1);
+    ask_on(client, ask);
+}
+
+/* ---- lines in ---- */
+
+static void take_line(struct control_client *client, const char *line, size_t len)
+{
+    static const char *const keys[CONTROL_ARGUMENTS_MAX] = {"argument1", "argument2", "argument3",
+                                                            "argument4"};
+    char memory[REQUEST_MAX + 2 * JSON_MEMBERS_MAX];
+    struct json_object object;
+    struct control_request request = {.command = NULL};
+
+    client->is_busy = true;
+    conn_pause(client->conn, true);
+    if (json_read(line, len, memory, sizeof(memory), &object)) {
+        request.command = json_get(&object, "command");
+    }
+    if (request.command == NULL) {
+        control_end(client, "expected one JSON object with a command");
+        return;
+    }
+    for (size_t i = 0; i < CONTROL_ARGUMENTS_MAX; i++) {
+        const char *argument = json_get(&object, keys[i]);
+        request.arguments[i] = argument == NULL ? "" : argument;
+        request.argument_count = argument == NULL ? request.argument_count : i + 1;
+    }
+    control_run(client, &request);
+}
+
+static size_t on_input(void *context, struct conn *conn, const uint8_t *data, size_t len)
+{
+    struct control_client *client = context;
+    size_t used = 0;
+
+    (void)conn;
+    while (!client->is_busy && !client->is_full && used < len) {
+        const uint8_t *end = memchr(data + used, '\n', len - used);
+        size_t line_len = end == NULL ? len - used : (size_t)(end - data) - used;
+        if (line_len > REQUEST_MAX) {
+            return SIZE_MAX;
+        }
+        if (end == NULL) {
+            break;
+        }
+        take_line(client, (const char *)data + used, line_len);
+        used += line_len + 1;
+    }
+    return used;
+}
+
+/* ---- connections ---- */
+
+static void *on_open(void *listener_context, struct conn *conn)
+{
+    struct control *control = listener_context;
+
+    if (!conn_is_trusted_process(conn)) {
+        log_plain(LOG_WARNING, "control_refused");
+        return NULL;
+    }
+    struct control_client *client = calloc(1, sizeof(struct control_client));
+    if (client == NULL) {
+        return NULL;
+    }
+    *client = (struct control_client){.control = control,
+                                      .next = control->clients,
+                                      .link = &control->clients,
+                                      .conn = conn,
+                                      .id = ++control->last_id};
+    if (control->clients != NULL) {
+        control->clients->link = &client->next;
+    }
+    control->clients = client;
+    return client;
+}
+
+static void on_drained(void *context, struct conn *conn)
+{
+    struct control_client *client = context;
+    struct worker_ask *ask = client->ask;
+
+    (void)conn;
+    client->is_full = false;
+    client->ask = NULL;
+    if (ask != NULL) {
+        ask_on(client, ask);
+    } else if (!client->is_busy) {
+        conn_pause(client->conn, false);
+    }
+}
+
+static void on_close(void *context, struct conn *conn, const char *why)
+{
+    struct control_client *client = context;
+
+    (void)conn;
+    (void)why;
+    *client->link = client->next;
+    if (client->next != NULL) {
+        client->next->link = client->link;
+    }
+    free(client->ask);
+    free(client);
+}
+
+/* ---- the listener ---- */
+
+int server_control_open(struct server *server)
+{
+    static const struct conn_handler handler = {
+        .on_open = on_open, .on_input = on_input, .on_drained = on_drained, .on_close = on_close};
+    const char *path = server_config(server)->admin_socket;
+    struct control *control = path[0] == '\0' ? NULL : calloc(1, sizeof(struct control));
+
+    if (control == NULL) {
+        return path[0] == '\0' ? 0 : -ENOMEM;
+    }
+    control->server = server;
+    server->control = control;
+    int fd = bind_unix(path, SOCKET_MODE);
+    const struct conn_options options = {
+        .kind = CONN_TCP,
+        .fd = fd,
+        .connections_max = CLIENTS_MAX,
+        .handshake_ms = REQUEST_MS,
+        .idle_ms = IDLE_MS,
+        .input_max = 2 * REQUEST_MAX,
+        .output_max = OUTPUT_MAX,
+        .write_ms = WRITE_MS,
+    };
+    int error = fd;
+    if (fd >= 0) {
+        control->path = strdup(path); /* ours to remove from now on */
+        error = conn_listen(server->loop, &options, &handler, control, &control->listener);
+    }
+    if (error != 0) {
+        log_event(LOG_ERROR, "admin_failed", "key=admin.socket error=\"%s\"", strerror(-error));
+        return error;
+    }
+    log_event(LOG_INFO, "control_listening", "path=%s", path);
+    return 0;
+}
+
+void server_control_close(struct server *server)
+{
+    struct control *control = server->control;
+
+    if (control == NULL) {
+        return;
+    }
+    conn_close_listener(control->listener);
+    if (control->path != NULL) {
+        (void)unlink(control->path);
+    }
+    free(control->path);
+    free(control);
+    server->control = NULL;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by server_control.c (the socket, lines in and out) and server_commands.c
+ * (what each command does).
+ *
+ * A request is one JSON object on a line: {"command":"explain","argument1":"..."}.
+ * The answer is any number of lines with an object each, then {"end":"ok"}, or
+ * {"end":"error","error":"..."}. Requests of one connection are answered in turn.
+ */
+#ifndef CRIPROXY_SERVER_CONTROL_H
+#define CRIPROXY_SERVER_CONTROL_H
+
+#include "ops/json.h"
+#include "server_internal.h"
+
+#define CONTROL_ARGUMENTS_MAX 4u
+
+struct conn;
+struct control_client;
+
+struct control_request {
+    const char *command;
+    const char *arguments[CONTROL_ARGUMENTS_MAX]; /* "" where absent */
+    size_t argument_count;
+};
+
+/* ---- server_control.c ---- */
+
+struct server *control_server(struct control_client *client);
+
+/** Lines for the client. */
+void control_send(struct control_client *client, const struct json_writer *lines);
+
+/** The last line of an answer: ok, or the error where @p error is not NULL. */
+void control_end(struct control_client *client, const char *error);
+
+/** List what @p run finds in each worker, one after the other; ends the answer itself. */
+void control_list(struct control_client *client, inspect_fn run, const char *argument);
+
+/* ---- server_commands.c ---- */
+
+/** Do it: control_end() is called, now or later. */
+void control_run(struct control_client *client, const struct control_request *request);
+
+#endif

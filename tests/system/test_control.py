@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""criproxyctl and the control socket: what is asked, what is changed, and who may."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+
+import pytest
+
+from admin_wire import connect, read_all
+from coap_wire import GET, Message, Origin, code
+from processes import PATIENCE_S, ROOT, Proxy, program
+from stream_wire import Stream
+from target import Target
+
+
+def ctl(path, *arguments, status=0):
+    """Runs criproxyctl; its standard output, or error where it is to fail."""
+    done = subprocess.run([program("criproxyctl"), "-s", path, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def items(path, *arguments):
+    return [json.loads(line) for line in ctl(path, "--json", *arguments).splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "control")
+
+
+@pytest.fixture
+def start(start_proxy, path):
+    def go(*arguments, **more):
+        more.setdefault("listen", ("127.0.0.1",))
+        return start_proxy("--set", "admin.socket=" + path, *arguments, **more)
+
+    return go
+
+
+def command_rows():
+    with open(os.path.join(ROOT, "daemon", "ops", "commands.def"), encoding="ascii") as file:
+        names = re.findall(r"^COMMAND\((\w+),", file.read(), re.M)
+    return [name.replace("_", "-") for name in names]
+
+
+def test_status_and_version(start, path):
+    """Issue 8, criproxyctl: the state in words and numbers, as text and as JSON."""
+    start("--set", "proxy.workers=3")
+    [status] = items(path, "status")
+    assert (status["state"], status["workers"], status["listeners"]) == ("ready", 3, 1)
+    assert status["last_reload_good"] is True and status["resident_bytes"] > 1 << 20
+    assert re.search(r"^state +ready$", ctl(path, "status"), re.M)
+    assert items(path, "version") == [{"version": status["version"]}]
+
+
+def test_help_is_the_table(start, path):
+    """Issue 8, criproxyctl: help, the proxy's and the tool's, and the manual have every command."""
+    start()
+    commands = [item["command"] for item in items(path, "help")]
+    assert commands == command_rows()
+    text = ctl("/nonexistent", "help")
+    with open(os.path.join(ROOT, "docs", "man", "criproxyctl.8"), encoding="ascii") as file:
+        manual = file.read()
+    for name in commands:
+        assert re.search(r"^  %s " % name, text, re.M)
+        assert re.search(r"^\.It Ic %s\b" % name, manual, re.M), name
+
+
+def test_stats_count(start, path):
+    """Issue 8, criproxyctl: counters and reasons, each with its help."""
+    running = start()
+    with running.client() as client:
+        assert client.ask([(235, b"\xff")]).code_text == "4.02"
+    stats = {item["name"]: item for item in items(path, "stats")}
+    assert stats["requests"]["value"] == 1
+    assert stats["ended_cri_malformed"]["value"] == 1
+    assert all(item["help"].endswith(".") for item in stats.values())
+    assert re.search(r"^ended_cri_malformed +1 +requests$", ctl(path, "stats"), re.M)
+
+
+def test_who_is_there_and_what_is_in_flight(start, path):
+    """Issue 8, criproxyctl: sessions, origins and exchanges of all workers."""
+    running = start("--set", "proxy.workers=2", "--listen", "coap+tcp://127.0.0.1:0")
+    line = running.wait_for_line(r"uri=coap\+tcp://")
+    tcp = ("127.0.0.1", int(re.search(r":(\d+)$", line)[1]))
+    with Origin(handler=lambda request: None) as origin, Stream(tcp) as stream:
+        clients = [running.client() for _ in range(8)]
+        for client in clients:
+            target = Target("127.0.0.1", origin.port, ("a", "b"), ("secret=1",))
+            client.send(client.make(target.options("cri")).encode())
+        stream.open()
+        stream.send_message(GET, b"t", Target("127.0.0.1", origin.port, ("t",)).options("cri"))
+        while len(items(path, "exchanges")) < 9:
+            pass  # its own round trip is the wait
+        wanted = {"127.0.0.1:%d" % client.socket.getsockname()[1] for client in clients}
+        sessions = items(path, "sessions")
+        assert {item["client"] for item in sessions if item["scheme"] == "coap"} == wanted
+        assert all(item["in_flight"] == 1 for item in sessions)
+        [connection] = [item for item in sessions if item["scheme"] == "coap+tcp"]
+        assert connection["client"] == "127.0.0.1:%d" % stream.sock.getsockname()[1]
+        assert connection["state"] == "open"
+        origins = items(path, "origins")
+        assert {item["origin"] for item in origins} == {"127.0.0.1:%d" % origin.port}
+        assert sum(item["in_flight"] for item in origins) == 9
+        exchanges = items(path, "exchanges")
+        assert len({item["exchange"] for item in exchanges}) == 9
+        assert {item["state"] for item in exchanges} <= {"sent", "queued"}
+        targets = {item["target"] for item in exchanges}
+        assert targets == {"coap://127.0.0.1:%d/a/b" % origin.port,
+                           "coap://127.0.0.1:%d/t" % origin.port}
+        assert "secret" not in ctl(path, "exchanges")
+        for client in clients:
+            client.close()
+        origin.handler = lambda request: Message(code=code(2, 5))
+        for request, where in zip(list(origin.requests), list(origin.peers)):
+            origin.reply(request, Message(code=code(2, 5)), where)
+
+
+def test_a_long_list_comes_whole_to_a_slow_reader(start, path):
+    """Issue 8, criproxyctl: thousands of clients in pieces; who does not read costs nobody."""
+    running = start("--set", "proxy.workers=2", "--set", "limits.client-rate=0")
+    count = 5000
+    known = set()
+    for i in range(count):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.connect(running.address())
+            client.settimeout(PATIENCE_S)
+            client.send(b"\x40\x01" + i.to_bytes(2, "big") + b"\xb1x")  # a GET for /x of the proxy
+            client.recv(100)
+            known.add("127.0.0.1:%d" % client.getsockname()[1])
+    with connect(path) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.sendall(b'{"command":"sessions"}\n' * 20)
+        running.assert_alive()
+        assert {item["client"] for item in items(path, "sessions")} >= known
+        seen = 0
+        text = b""
+        while seen < 20:
+            more = slow.recv(65536)
+            assert more
+            text += more
+            seen = text.count(b'{"end":"ok"}\n')
+    lines = text.splitlines()
+    assert len(lines) >= 20 * len(known)
+    for line in lines[:: 997]:
+        json.loads(line)
+
+
+def test_explain_is_that_of_the_running_configuration(start, path):
+    """Explain, over the control socket: the members of --explain, for good and bad targets."""
+    start()
+    [item] = items(path, "explain", "coap://192.0.2.1/a?b=c")
+    assert item["target"] == "coap://192.0.2.1:5683/a?b=c"
+    assert item["outcome"] == "forwarded"
+    [item] = items(path, "explain", "nonsense:")
+    assert item["outcome"].startswith("5.05 scheme_unsupported")
+    [item] = items(path, "explain", "\x1b[31m\xff")
+    assert item["outcome"].startswith("4.02 ")
+    assert "expected arguments: TARGET" in ctl(path, "explain", status=1)
+
+
+def test_log_level_holds_until_the_next_reload(start, path):
+    """Issue 8, criproxyctl: log-level and reload."""
+    running = start()
+    ctl(path, "log-level", "error")
+    ctl(path, "reload")
+    assert "reloaded" in running.wait_for_line(r"^reloaded")  # written at level info, after it
+    assert "expected error, warning, info or debug" in ctl(path, "log-level", "9", status=1)
+
+
+def test_a_refused_reload_says_why(start, path, tmp_path):
+    """Issue 8, criproxyctl: reload gives the first reason, with file and line."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = no\n")
+    start("-c", str(file))
+    ctl(path, "reload")
+    file.write_text("[proxy]\nstrict = maybe\n")
+    assert "proxy.conf:2: [proxy] strict: expected yes or no" in ctl(path, "reload", status=1)
+    assert items(path, "status")[0]["last_reload_good"] is False
+
+
+def test_drain_waits_for_what_is_in_flight(path):
+    """Issue 8, criproxyctl: drain answers what is in flight, refuses the rest, and ends."""
+    running = Proxy("--set", "admin.socket=" + path, "--set", "proxy.drain-timeout=10min",
+                    listen=("127.0.0.1",))
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
+        slow = client.make(Target("127.0.0.1", origin.port, ("slow",)).options("cri"))
+        client.send(slow.encode())
+        origin.wait_for(1)
+        ctl(path, "drain")
+        running.wait_for_line(r"^stopping why=criproxyctl$")
+        assert items(path, "status")[0]["state"] == "draining"
+        assert "draining" in ctl(path, "reload", status=1)
+        origin.reply(origin.requests[0], Message(code=code(2, 5), payload=b"late"),
+                     origin.peers[0])
+        assert client.response_to(slow).payload == b"late"
+        assert running.process.wait(PATIENCE_S) == 0
+    running.stop_cleanly()
+    assert not os.path.exists(path)
+
+
+def test_the_socket_is_for_the_group(start, path):
+    """Issue 8, criproxyctl: mode 0660, whatever the umask."""
+    before = os.umask(0o077)
+    try:
+        start()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None,
+                    reason="other users need root and setpriv")
+def test_others_are_refused(start, path, tmp_path):
+    """Issue 8, criproxyctl: neither the proxy's user nor its group: closed without a word."""
+    running = start()
+    os.chmod(path, 0o666)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        os.chmod(folder, 0o755)
+    script = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+              "s.sendall(b'{\"command\":\"version\"}\\n')\nsys.stdout.write(repr(s.recv(99)))")
+
+    def as_other(*groups):
+        return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", *groups,
+                               "/usr/bin/python3", "-c", script, path],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    done = as_other("--clear-groups")
+    assert done.stdout == "b''" or "ConnectionResetError" in done.stderr, done.stderr
+    running.wait_for_line(r"^control_refused")
+    assert b"version" in as_other("--groups=0").stdout.encode()
+
+
+@pytest.mark.parametrize("junk", [
+    b"status\n", b"\n", b"{}\n", b"[]\n", b'{"command":7}\n', b'{"command":"status"\n',
+    b'{"command":"sta\\u0000tus"}\n', b'{"command":"status","command":"help"}\n',
+    b'{"command":{"a":"b"}}\n', b'{"command":"no such"}\n', b'{"command":"log_level"}\n',
+    b'{"command":"explain"}\n', b'{"command":"status","argument1":"x"}\n',
+    b"\xff\xfe\x00\x01\n", b'{"command":"explain","argument1":"' + b"a" * 3900 + b'"}\n',
+    b'{"a":1,' * 500 + b"\n",
+], ids=range(16))
+def test_junk_is_answered_with_an_error(start, path, junk):
+    """Issue 8, criproxyctl: what is no request; the connection goes on."""
+    running = start()
+    with connect(path) as sock:
+        sock.sendall(junk)
+        sock.sendall(b'{"command":"version"}\n')
+        sock.shutdown(socket.SHUT_WR)
+        lines = [json.loads(line) for line in read_all(sock).splitlines()]
+    assert lines[-1] == {"end": "ok"} and "version" in lines[-2]
+    first = next(line for line in lines if "end" in line)
+    assert first["end"] == "error" or b"argument1" in junk
+    running.assert_alive()
+
+
+def test_a_line_without_an_end_is_cut(start, path):
+    """Issue 8, criproxyctl: no more than a line of a request is kept."""
+    running = start()
+    with connect(path) as sock:
+        try:
+            for _ in range(100):
+                sock.sendall(b"x" * 4096)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert b"version" not in read_all(sock)
+    running.assert_alive()
+
+
+def test_connections_come_and_go_while_asking(start, path):
+    """Issue 8, criproxyctl: who leaves before the answer is missed by nobody; sixteen at a time."""
+    running = start("--set", "proxy.workers=2")
+    for _ in range(200):
+        with connect(path) as sock:
+            try:
+                sock.sendall(b'{"command":"sessions"}\n{"command":"origins"}\n')
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it has not seen the others go yet
+    running.assert_alive()
+    for _ in range(1000):
+        done = subprocess.run([program("criproxyctl"), "-s", path, "version"],
+                              capture_output=True, timeout=PATIENCE_S, check=False)
+        if done.returncode == 0:
+            return
+    raise AssertionError("places do not come back")
+
+
+def test_the_command_line(path):
+    """Command line: criproxyctl's own errors and exit statuses."""
+    assert "no such command: frobnicate" in ctl(path, "frobnicate", status=2)
+    assert "usage: criproxyctl" in ctl(path, status=2)
+    assert "No such file or directory" in ctl(path, "status", status=1)
+    assert "usage: criproxyctl" in ctl(path, "--help")
+    assert ctl(path, "--version").startswith("criproxyctl ")
