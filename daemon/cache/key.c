@@ -212,9 +212,9 @@ size_t etags_copy(struct bytes options, uint8_t *buffer, size_t capacity)
         if (1 + etag.len > capacity - len) {
             return 0;
         }
-        buffer[len] = (uint8_t)(delta << 4 | etag.len);
+        buffer[len] = (uint8_t)((unsigned)delta << 4 | (unsigned)etag.len);
         memcpy(buffer + len + 1, etag.data, etag.len);
-        len += (size_t)1 + etag.len;
+        len += 1 + etag.len;
         delta = 0;
     }
     return len;
