@@ -66,9 +66,17 @@ void server_sweep_snapshots(struct server *server)
 static int load_credentials(const struct config *config, struct credentials **ret_credentials)
 {
     const char *keylog = config->tls_keylog ? getenv("SSLKEYLOGFILE") : NULL;
+    const struct config_list *certificates = &config->tls_certificate, *keys = &config->tls_key;
+    struct credentials_pair others[CONFIG_LIST_MAX];
+    size_t count = certificates->count; /* of both: check.c has seen to it */
+    for (size_t i = 1; i < count; i++) {
+        others[i - 1] = (struct credentials_pair){certificates->items[i], keys->items[i]};
+    }
     const struct credentials_options options = {
-        .certificate_file = config->tls_certificate[0] != '\0' ? config->tls_certificate : NULL,
-        .key_file = config->tls_key[0] != '\0' ? config->tls_key : NULL,
+        .certificate_file = count > 0 ? certificates->items[0] : NULL,
+        .key_file = count > 0 ? keys->items[0] : NULL,
+        .others = others,
+        .other_count = count > 1 ? count - 1 : 0,
         .client_ca_file = config->tls_client_ca[0] != '\0' ? config->tls_client_ca : NULL,
         .require_client_certificate = config->tls_require_client_certificate,
         .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,

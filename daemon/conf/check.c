@@ -106,7 +106,7 @@ static bool is_taken(const struct config_listener *listeners, size_t count,
 
 static bool lacks_credentials(const struct config *config, const struct config_listener *listener)
 {
-    return transport_of(listener->kind)->is_secure && config->tls_certificate[0] == '\0' &&
+    return transport_of(listener->kind)->is_secure && config->tls_certificate.count == 0 &&
            config->tls_psk_file[0] == '\0';
 }
 
@@ -185,13 +185,13 @@ static void check_name(struct loader *loader)
 static void check_tls(struct loader *loader)
 {
     const struct config *config = loader->config;
-    bool has_certificate = config->tls_certificate[0] != '\0';
+    bool has_certificate = config->tls_certificate.count > 0;
 
-    if (has_certificate && config->tls_key[0] == '\0') {
+    if (config->tls_certificate.count > config->tls_key.count) {
         loader_error(loader, place_of(loader, "tls", "certificate"), "tls", "certificate",
                      "needs tls.key");
     }
-    if (!has_certificate && config->tls_key[0] != '\0') {
+    if (config->tls_certificate.count < config->tls_key.count) {
         loader_error(loader, place_of(loader, "tls", "key"), "tls", "key", "needs tls.certificate");
     }
     if (!has_certificate && config->tls_client_ca[0] != '\0') {

@@ -22,6 +22,8 @@
 struct access;
 
 /* A key that may be repeated. */
+#define CONFIG_LIST_MAX 64 /* items of a LIST */
+
 struct config_list {
     size_t count;
     const char *const *items;

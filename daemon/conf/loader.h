@@ -17,7 +17,6 @@
 
 #define CONFIG_FILES_MAX 16 /* one and what it includes */
 #define CONFIG_FILE_MAX_BYTES (4u << 20)
-#define CONFIG_LIST_MAX 64    /* items of a LIST */
 #define CONFIG_SECTION_MAX 50 /* inih cuts the text between the brackets to fit, NUL included */
 
 #define SCHEME_NUMBER_NONE UINT32_MAX

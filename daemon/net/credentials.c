@@ -23,6 +23,9 @@ static bool check_options(const struct credentials_options *options, const struc
     if (options->certificate_file != NULL && options->key_file == NULL) {
         return credentials_fail(error, options->certificate_file, "a certificate needs its key");
     }
+    if (options->certificate_file == NULL && options->other_count > 0) {
+        return credentials_fail(error, "tls", "further certificates need a first one");
+    }
     if (options->certificate_file == NULL && options->key_file != NULL) {
         return credentials_fail(error, options->key_file, "a key needs its certificate");
     }
@@ -76,11 +79,20 @@ static bool load(struct credentials *credentials, const struct credentials_optio
             return false;
         }
     }
+    if (options->other_count > 0) {
+        credentials->others = certificate_table_load(options->others, options->other_count, error);
+        if (credentials->others == NULL) {
+            return false;
+        }
+    }
     if (options->keylog_file != NULL && !open_keylog(credentials, options->keylog_file, error)) {
         return false;
     }
     check_secrecy(options->key_file);
     check_secrecy(options->psk_file);
+    for (size_t i = 0; i < options->other_count; i++) {
+        check_secrecy(options->others[i].key_file);
+    }
     credentials->has_certificate = options->certificate_file != NULL;
     return credentials_make_contexts(credentials, options, error);
 }
@@ -90,6 +102,7 @@ static void destroy(struct credentials *credentials)
     SSL_CTX_free(credentials->dtls);
     SSL_CTX_free(credentials->tls);
     psk_table_free(credentials->psks);
+    certificate_table_free(credentials->others);
     if (credentials->keylog_fd >= 0) {
         (void)close(credentials->keylog_fd);
     }

@@ -13,10 +13,18 @@
 
 struct credentials;
 
+/* A certificate and what goes with it, as files. */
+struct credentials_pair {
+    const char *certificate_file, *key_file;
+};
+
 struct credentials_options {
     const char *certificate_file; /* PEM chain, or NULL */
     const char *key_file;         /* PEM, or NULL */
-    const char *client_ca_file;   /* PEM: client certificates are asked for and checked; or NULL */
+    /* For clients that ask for a name of theirs (SNI) which the first does not have. */
+    const struct credentials_pair *others;
+    size_t other_count;
+    const char *client_ca_file; /* PEM: client certificates are asked for and checked; or NULL */
     bool require_client_certificate;
     const char *psk_file;    /* lines of identity:hex-key, '#' comments; or NULL */
     const char *keylog_file; /* labs only: secrets in NSS format are added to it; or NULL */

@@ -61,12 +61,14 @@ static unsigned on_psk(SSL *ssl, const char *identity, unsigned char *key, unsig
     return (unsigned)len;
 }
 
-/* So that the name is acknowledged and stays in the session; there is one certificate for all. */
+/* The name is acknowledged, and stays in the session. */
 static int on_server_name(SSL *ssl, int *ret_alert, void *context)
 {
-    (void)ssl;
-    (void)ret_alert;
     (void)context;
+    if (!certificate_table_choose(credentials_of(ssl)->others, ssl)) {
+        *ret_alert = SSL_AD_INTERNAL_ERROR;
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    }
     return SSL_TLSEXT_ERR_OK;
 }
 
@@ -147,15 +149,16 @@ static bool fail_openssl(const struct error_text *error, const char *place)
     return credentials_fail(error, place, what == NULL ? "not usable" : what);
 }
 
-static bool use_certificate(SSL_CTX *context, const struct credentials_options *options,
-                            const struct error_text *error)
+bool credentials_use_certificate(SSL_CTX *context, const char *certificate_file,
+                                 const char *key_file, const struct error_text *error)
 {
-    if (SSL_CTX_use_certificate_chain_file(context, options->certificate_file) != 1) {
-        return fail_openssl(error, options->certificate_file);
+    SSL_CTX_set_default_passwd_cb(context, on_passphrase);
+    if (SSL_CTX_use_certificate_chain_file(context, certificate_file) != 1) {
+        return fail_openssl(error, certificate_file);
     }
-    if (SSL_CTX_use_PrivateKey_file(context, options->key_file, SSL_FILETYPE_PEM) != 1 ||
+    if (SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context) != 1) {
-        return fail_openssl(error, options->key_file);
+        return fail_openssl(error, key_file);
     }
     return true;
 }
@@ -204,7 +207,6 @@ static void set_modes(SSL_CTX *context, struct credentials *credentials)
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets, not memory */
     SSL_CTX_set_timeout(context, TICKET_SECONDS);
     SSL_CTX_set_app_data(context, credentials);
-    SSL_CTX_set_default_passwd_cb(context, on_passphrase);
     SSL_CTX_set_tlsext_servername_callback(context, on_server_name);
     if (credentials->psks != NULL) {
         SSL_CTX_set_psk_server_callback(context, on_psk);
@@ -228,7 +230,9 @@ static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *
         goto fail;
     }
     set_modes(context, credentials);
-    if (options->certificate_file != NULL && !use_certificate(context, options, error)) {
+    if (options->certificate_file != NULL &&
+        !credentials_use_certificate(context, options->certificate_file, options->key_file,
+                                     error)) {
         goto fail;
     }
     if (options->client_ca_file != NULL && !use_client_ca(context, options, error)) {

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+struct certificate_table;
 struct psk_table;
 
 typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
@@ -17,7 +18,8 @@ struct credentials {
     atomic_uint count;
     SSL_CTX *dtls;
     SSL_CTX *tls;
-    struct psk_table *psks; /* NULL: no PSK file */
+    struct psk_table *psks;           /* NULL: no PSK file */
+    struct certificate_table *others; /* NULL: there is one certificate for all */
     bool has_certificate;
     int keylog_fd;               /* -1: none */
     security_fn preset_security; /* OpenSSL's own */
@@ -48,7 +50,28 @@ size_t psk_table_count(const struct psk_table *table);
 bool psk_table_find(const struct psk_table *table, const char *identity,
                     uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len);
 
+/* credentials_names.c */
+
+/** @return NULL on error. Free with certificate_table_free(). */
+struct certificate_table *certificate_table_load(const struct credentials_pair *pairs, size_t count,
+                                                 const struct error_text *error);
+
+/** Takes NULL. */
+void certificate_table_free(struct certificate_table *table);
+
+/**
+ * In a handshake: the certificates for the name that the client has asked for, if there
+ * are such, in place of the first one. Takes NULL.
+ *
+ * @return false where there was no memory
+ */
+bool certificate_table_choose(const struct certificate_table *table, SSL *ssl);
+
 /* credentials_context.c */
+
+/** Both files of a pair into @p context, checked against each other. */
+bool credentials_use_certificate(SSL_CTX *context, const char *certificate_file,
+                                 const char *key_file, const struct error_text *error);
 
 /** Both contexts of @p credentials, whose other fields are set already. */
 bool credentials_make_contexts(struct credentials *credentials,

@@ -294,6 +294,43 @@ def test_tls_without_alpn_is_closed(proxy, certificate):
     assert proxy.wait_for_line(r"stream_handshake_failed .*reason=alpn_missing")
 
 
+def make_certificate(folder, name):
+    """A certificate for the host of that name, which is its own issuer."""
+    paths = str(folder / (name + ".pem")), str(folder / (name + ".key"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=" + name, "-addext", "subjectAltName=DNS:" + name,
+         "-out", paths[0], "-keyout", paths[1]],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+    return paths
+
+
+def test_certificate_by_the_name_asked_for(certificate, tmp_path):
+    """SEC-8: two hosts of one listener; a name that neither has gets the first."""
+    second = make_certificate(tmp_path, "other.example")
+    proxy = Proxy("--listen", "coaps+tcp://127.0.0.1:0", "--set", "tls.certificate=" + certificate[0],
+                  "--set", "tls.key=" + certificate[1], "--set", "tls.certificate=" + second[0],
+                  "--set", "tls.key=" + second[1], listen=("127.0.0.1",))
+    where = address(proxy, "coaps+tcp")
+    for name, path in (("proxy.example", certificate[0]), ("other.example", second[0])):
+        with Stream(where, client_context(path), server_name=name) as client:
+            client.open()
+    with pytest.raises(ssl.SSLCertVerificationError, match="(?i)mismatch"):
+        Stream(where, client_context(certificate[0]), server_name="third.example")
+    assert proxy.wait_for_line(r"stream_handshake_failed .*reason=peer_alert")
+    proxy.stop_cleanly()
+
+
+def test_a_certificate_without_its_key():
+    """Command line: exit status 2, and what is missing."""
+    done = subprocess.run(
+        [program("criproxyd"), "--check-config", "--set", "tls.certificate=a.pem", "--set",
+         "tls.key=a.key", "--set", "tls.certificate=b.pem"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
+    assert "needs tls.key" in done.stderr
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_sessions_are_resumed(proxy, certificate, version):
     """SEC-15: with a ticket, also beside pre-shared keys, and the connection serves."""

@@ -36,6 +36,22 @@ static void make_certificates(void)
         {.name = "early", .issuer = "ca", .common_name = "early", .from_days = 2, .to_days = 5},
         {.name = "stranger", .issuer = "other-ca", .common_name = "stranger", .to_days = 5},
         {.name = "self", .common_name = "self", .to_days = 5},
+        {.name = "north",
+         .issuer = "ca",
+         .common_name = "north",
+         .alternative = "DNS:north.example,DNS:*.north.example",
+         .to_days = 5},
+        {.name = "north-rsa",
+         .issuer = "ca",
+         .common_name = "north, RSA",
+         .alternative = "DNS:north.example",
+         .is_rsa = true,
+         .to_days = 5},
+        {.name = "south",
+         .issuer = "ca",
+         .common_name = "south",
+         .alternative = "DNS:south.example",
+         .to_days = 5},
     };
 
     for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
@@ -330,6 +346,84 @@ static void test_psk_client_needs_no_certificate(void **state)
     server_stop();
 }
 
+/* SEC-8: the certificates that have the name; of no other, whatever suites are offered. */
+static void test_certificate_by_server_name(void **state)
+{
+    static const struct {
+        const char *server_name, *suites, *common_name;
+    } rows[] = {
+        {NULL, "ECDHE-ECDSA-AES128-CCM8", "proxy"},
+        {"other.example", "ECDHE-ECDSA-AES128-CCM8", "proxy"},
+        {"north.example", "ECDHE-ECDSA-AES128-CCM8", "north"},
+        {"NORTH.Example", "ECDHE-ECDSA-AES128-CCM8", "north"},
+        {"a.north.example", "ECDHE-ECDSA-AES128-CCM8", "north"},
+        {"north.example", "ECDHE-RSA-AES128-GCM-SHA256", "north, RSA"},
+        {"south.example", "ECDHE-ECDSA-AES128-CCM8", "south"},
+        {"south.example", "ECDHE-RSA-AES128-GCM-SHA256", NULL},
+    };
+    const struct credentials_pair others[] = {
+        {file_path("north.pem"), file_path("north.key")},
+        {file_path("south.pem"), file_path("south.key")},
+        {file_path("north-rsa.pem"), file_path("north-rsa.key")},
+    };
+    const struct credentials_options options = {
+        .certificate_file = file_path("server.pem"),
+        .key_file = file_path("server.key"),
+        .others = others,
+        .other_count = sizeof others / sizeof others[0],
+    };
+    (void)state;
+    server_start(credentials_must_load(&options));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct client client;
+        char name[64] = "";
+        print_message("%s\n", rows[i].server_name == NULL ? "none" : rows[i].server_name);
+        client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
+                                                   .suites = rows[i].suites,
+                                                   .ca = "ca",
+                                                   .server_name = rows[i].server_name});
+        if (rows[i].common_name != NULL) {
+            client_must_talk(&client, "hello");
+            X509 *certificate = SSL_get0_peer_certificate(client.ssl);
+            assert_non_null(certificate);
+            assert_true(X509_NAME_get_text_by_NID(X509_get_subject_name(certificate),
+                                                  NID_commonName, name, sizeof name) > 0);
+            assert_string_equal(name, rows[i].common_name);
+        } else {
+            assert_false(client_shake(&client));
+            assert_int_equal(client.alert, ALERT_HANDSHAKE_FAILURE);
+        }
+        client_close(&client);
+    }
+    server_stop();
+}
+
+/* One that cannot be read is an error of all: nobody is to get another's certificate. */
+static void test_further_certificates_are_checked(void **state)
+{
+    const struct credentials_pair wrong[] = {
+        {file_path("north.pem"), file_path("south.key")},
+        {file_path("missing.pem"), file_path("south.key")},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char error[256] = "";
+        const struct credentials_options options = {
+            .certificate_file = file_path("server.pem"),
+            .key_file = file_path("server.key"),
+            .others = &wrong[i],
+            .other_count = 1,
+        };
+        assert_null(credentials_load(&options, error, sizeof error));
+        assert_non_null(strstr(error, i == 0 ? "south.key" : "missing.pem"));
+    }
+    const struct credentials_options alone = {
+        .psk_file = file_write("psk", "a:00\n"), .others = &wrong[0], .other_count = 1};
+    char error[256] = "";
+    assert_null(credentials_load(&alone, error, sizeof error));
+    assert_non_null(strstr(error, "need a first one"));
+}
+
 static void test_server_name_is_recorded(void **state)
 {
     struct client client;
@@ -507,6 +601,8 @@ int main(void)
         cmocka_unit_test(test_certificates_can_be_optional),
         cmocka_unit_test(test_psk_client_needs_no_certificate),
         cmocka_unit_test(test_server_name_is_recorded),
+        cmocka_unit_test(test_certificate_by_server_name),
+        cmocka_unit_test(test_further_certificates_are_checked),
         cmocka_unit_test(test_tickets_resume_with_the_same_identity),
         cmocka_unit_test(test_reload_ends_resumption_but_no_session),
         cmocka_unit_test(test_keylog_is_written_where_asked_for),
