@@ -44,6 +44,13 @@ static int init_tables(struct engine *engine)
         error = name_table_init(&engine->names, config->resolve_names, seed);
     }
     if (error == 0) {
+        error = observer_table_init(&engine->observers, config->observe_max, seed);
+    }
+    if (error == 0) {
+        uint32_t targets = config->observe_max > 0 ? config->observe_targets : 0;
+        error = observation_table_init(&engine->observations, targets, seed);
+    }
+    if (error == 0) {
         error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
     }
     if (error == 0) {
@@ -91,6 +98,8 @@ void engine_free(struct engine *engine)
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
     name_table_clear(&engine->names);
+    observer_table_clear(&engine->observers);
+    observation_table_clear(&engine->observations);
     exchange_table_clear(&engine->exchanges);
     body_store_clear(&engine->bodies);
     dedup_clear(&engine->dedup);
@@ -113,6 +122,10 @@ static void flush(struct engine *engine)
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->wheel, now_ms);
+    do { /* what ends may be the last word to somebody */
+        observers_turn(engine);
+        observations_turn(engine);
+    } while (engine->observers.ready != NULL);
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
     totals_update(engine);
@@ -128,6 +141,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
+    observations_drain(engine);
     listen_stop_accepting(engine);
     stream_release_all(engine, NULL);
 }

@@ -8,7 +8,9 @@
 #include "engine.h"
 #include "exchange/body.h"
 #include "exchange/exchange.h"
+#include "exchange/observation.h"
 #include "front/client.h"
+#include "front/observer.h"
 #include "front/stream.h"
 #include "front/totals.h"
 #include "net/entropy.h"
@@ -47,6 +49,8 @@ struct engine {
     struct client_table clients;
     struct origin_table origins;
     struct name_table names;
+    struct observation_table observations;
+    struct observer_table observers;
     struct dedup dedup;
     struct body_store bodies;
     struct metrics metrics;

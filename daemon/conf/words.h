@@ -15,6 +15,11 @@
     X(RESOLVE_PREFER_IPV4, "ipv4")                                                                 \
     X(RESOLVE_PREFER_IPV6, "ipv6")
 
+#define CONFIG_WORDS_observe_notifications(X)                                                      \
+    X(OBSERVE_NOTIFICATIONS_CON, "con")                                                            \
+    X(OBSERVE_NOTIFICATIONS_NON, "non")                                                            \
+    X(OBSERVE_NOTIFICATIONS_MIRROR, "mirror")
+
 #define CONFIG_WORDS_log_level(X)                                                                  \
     X(LOG_LEVEL_ERROR, "error")                                                                    \
     X(LOG_LEVEL_WARNING, "warning")                                                                \
@@ -61,6 +66,7 @@
 
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
+enum config_observe_notifications { CONFIG_WORDS_observe_notifications(CONFIG_WORD_ENUMERATOR) };
 enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
 enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };

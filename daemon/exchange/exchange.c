@@ -50,6 +50,7 @@ static void leave(struct exchange *exchange)
 
 void exchange_leave_all(struct engine *engine, struct peer *peer)
 {
+    observers_leave(engine, peer); /* OBS-26 */
     while (peer->exchanges != NULL) {
         struct exchange *exchange = peer->exchanges;
         bool goes_on = !exchange->leg.is_safe && exchange->state != EXCHANGE_delivering;

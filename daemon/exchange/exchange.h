@@ -20,6 +20,7 @@
 struct engine;
 struct origin;
 struct name;
+struct observation;
 struct port;
 struct reply;
 struct transfer;
@@ -56,13 +57,14 @@ struct exchange {
     struct target target; /* its segments are in memory */
     struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
 
-    struct origin *origin;     /* NULL before it is known, and again when delivering */
-    struct port *port;         /* source port the request left from */
-    struct transfer *transfer; /* that moves its bodies in blocks, or NULL */
-    struct name *name;         /* whose addresses it waits for, or NULL */
+    struct origin *origin;           /* NULL before it is known, and again when delivering */
+    struct port *port;               /* source port the request left from */
+    struct transfer *transfer;       /* that moves its bodies in blocks, or NULL */
+    struct name *name;               /* whose addresses it waits for, or NULL */
+    struct observation *observation; /* whose answer it waits for, or NULL */
     struct exchange *next_of_peer, **link_of_peer; /* in the client's list */
     struct exchange *next_waiting,
-        *previous_waiting; /* in one list: origin's, name's, delivering */
+        *previous_waiting; /* in one list: origin's, name's, observation's, delivering */
     bool is_confirmable;   /* towards the origin server */
     bool is_queued;
     bool is_outstanding;                /* counted in the origin's window */

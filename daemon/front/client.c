@@ -55,7 +55,8 @@ static struct client *slot_to_use(struct client_table *table)
     for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
         table->random = hash_mix(table->random, i + 1);
         struct client *client = &table->slots[table->random % table->capacity];
-        if (client->peer.in_flight == 0 && (oldest == NULL || client->seen_s < oldest->seen_s)) {
+        if (client->peer.in_flight == 0 && client->peer.watcher == NULL &&
+            (oldest == NULL || client->seen_s < oldest->seen_s)) {
             oldest = client;
         }
     }

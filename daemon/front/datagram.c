@@ -116,12 +116,13 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
     }
     uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
     struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    bool is_reset = message->type == MESSAGE_RST;
     if (node == NULL) {
-        metric_add(&engine->metrics.messages_ignored, 1);
+        bool is_known = observer_on_verdict(engine, key, is_reset);
+        metric_add(&engine->metrics.messages_ignored, is_known ? 0 : 1);
         return;
     }
-    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message),
-                          message->type == MESSAGE_RST);
+    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message), is_reset);
 }
 
 /* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
@@ -233,9 +234,10 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
         return;
     }
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map,
-                                           key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid));
+    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
     if (node == NULL) {
+        observer_on_error(engine, key, (struct bytes){quoted, quoted_len});
         return;
     }
     struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_message);

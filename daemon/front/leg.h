@@ -16,6 +16,7 @@ struct exchange;
 struct internal_handler;
 struct listener;
 struct stream;
+struct watcher;
 
 /* What all kinds of clients have in common: a client of datagrams, or a connection. */
 struct peer {
@@ -25,6 +26,7 @@ struct peer {
     uint32_t spent_at_ms;       /* when that was so; wraps */
     uint32_t standing_epoch;    /* of engine->policy_epoch, when standing was looked up */
     uint8_t standing;           /* enum access_standing (policy/access.h) */
+    struct watcher *watcher;    /* what it observes; NULL: nothing */
 };
 
 enum leg_kind {

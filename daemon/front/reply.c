@@ -72,9 +72,8 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
     write_own(writer, own, UINT32_MAX);
 }
 
-/* The answer as a datagram; empty where it does not fit. */
-static struct bytes encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
-                           const struct leg *leg, const struct reply *reply)
+struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
+                          const struct leg *leg, const struct reply *reply)
 {
     struct message_writer writer;
     message_writer_init(&writer, buffer, capacity, type, reply->code, mid, leg->token);
@@ -103,7 +102,7 @@ bool reply_fits(const struct engine *engine, const struct leg *leg, const struct
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }
     return at_most <= capacity ||
-           encode(engine->scratch, capacity, MESSAGE_CON, 0, leg, reply).len > 0;
+           reply_encode(engine->scratch, capacity, MESSAGE_CON, 0, leg, reply).len > 0;
 }
 
 bool reply_is_unwanted(const struct leg *leg, uint8_t code)
@@ -134,10 +133,10 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
             metric_add(&engine->metrics.message_ids_exhausted, 1);
             return (struct bytes){0}; /* as if the network had lost it */
         }
-        datagram = encode(buffer, capacity, type, mid, leg, reply);
+        datagram = reply_encode(buffer, capacity, type, mid, leg, reply);
         if (datagram.len == 0) {
             struct reply too_large = reply_of(REASON_response_too_large, NULL);
-            datagram = encode(buffer, capacity, type, mid, leg, &too_large);
+            datagram = reply_encode(buffer, capacity, type, mid, leg, &too_large);
         }
     }
     if (datagram.len > 0) {
@@ -213,8 +212,8 @@ static struct bytes encode_separate(struct engine *engine, struct exchange *exch
 {
     struct leg *leg = &exchange->leg;
     uint8_t *scratch = engine->scratch;
-    struct bytes made = encode(scratch, (size_t)engine->config->limits_datagram_bytes, MESSAGE_CON,
-                               mid, leg, reply);
+    struct bytes made = reply_encode(scratch, (size_t)engine->config->limits_datagram_bytes,
+                                     MESSAGE_CON, mid, leg, reply);
     if (made.len == 0 || !exchange_renew_memory(&engine->exchanges, exchange, made.len)) {
         return (struct bytes){0};
     }

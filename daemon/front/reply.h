@@ -37,6 +37,10 @@ struct reply reply_of(enum reason reason, const char *text);
 /** The options of an answer, for any framing. */
 void reply_write_options(struct message_writer *writer, const struct reply *reply);
 
+/** The answer as a datagram in @p buffer; empty where it does not fit. */
+struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
+                          const struct leg *leg, const struct reply *reply);
+
 /** Whether the client said that it does not want an answer of this class (RFC 7967). */
 bool reply_is_unwanted(const struct leg *leg, uint8_t code);
 

@@ -11,6 +11,7 @@
 #include "front/blocks.h"
 #include "front/hops.h"
 #include "front/local.h"
+#include "front/registration.h"
 #include "front/reply.h"
 #include "front/scan.h"
 #include "front/serve.h"
@@ -210,7 +211,7 @@ static void proxy_request(struct engine *engine, struct request *request)
     begin(engine, exchange);
     if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(engine, exchange, body, request->options.block1);
-    } else {
+    } else if (!registration_take(engine, exchange, &recipe, &request->options)) {
         forward_start(engine, exchange);
     }
 }
@@ -287,6 +288,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
         refuse(engine, request, &problem);
         return;
     }
+    registration_on_request(engine, request->leg, &request->options);
     request->leg->unwanted = unwanted_classes(request->options.no_response);
     request->options.default_host = leg_default_host(request->leg);
     if (!blocks_check(request->leg, message, &request->options, &problem)) {

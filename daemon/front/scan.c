@@ -35,14 +35,17 @@ static void collect(struct request_options *options, const struct option *option
     case OPTION_hop_limit:
         options->hop_limit = option->value;
         break;
+    case OPTION_observe:
+        options->observe = option->value;
+        break;
+    case OPTION_block2:
+        options->block2 = option->value;
+        break;
     case OPTION_no_response:
         options->no_response = option->value;
         break;
     case OPTION_block1:
         options->block1 = option->value;
-        break;
-    case OPTION_block2:
-        options->block2 = option->value;
         break;
     case OPTION_size2:
         options->size2 = option->value;

@@ -376,6 +376,7 @@ static void on_drained(void *conn_context, struct conn *conn)
     (void)conn;
     stream->is_full = false;
     regulate(stream);
+    observers_resume(stream->engine, &stream->peer);
 }
 
 static uint32_t on_idle(void *conn_context, struct conn *conn)
@@ -474,6 +475,11 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
     if (frame.len > 0) {
         send_bytes(stream, frame);
     }
+}
+
+bool stream_is_full(const struct leg *leg)
+{
+    return leg->stream->is_full;
 }
 
 void stream_settle(struct peer *peer)

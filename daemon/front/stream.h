@@ -60,6 +60,9 @@ bool stream_takes_bert(const struct leg *leg);
 /** The longest message that goes to the peer, in bytes. */
 size_t stream_message_max(const struct leg *leg);
 
+/** Whether its client has to take what waits for it before there is more. */
+bool stream_is_full(const struct leg *leg);
+
 /** One of the requests of @p peer, a stream, is over: it may go on, or close. */
 void stream_settle(struct peer *peer);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/encode.h"
 
+#include "coap/observe.h"
 #include "coap/option.h"
 #include "front/serve.h"
+
+#include <string.h>
 
 /*
  * The client's options that are passed on and those that are made from the
@@ -230,4 +233,26 @@ size_t encode_request(const struct target *target, const struct naming *naming,
     write_own(&merge, UINT32_MAX);
     message_writer_payload(&merge.writer, request->payload);
     return merge.writer.overflow ? 0 : merge.writer.len;
+}
+
+size_t encode_deregistration(uint8_t *datagram, size_t len, size_t capacity)
+{
+    struct message message;
+    struct option_iter iter;
+    struct option option;
+    if (len >= capacity || message_decode(datagram, len, &message) != MESSAGE_OK) {
+        return 0;
+    }
+    option_iter_init(&iter, message.options);
+    while (option_iter_next(&iter, &option) && option.number <= OPTION_observe) {
+        if (option.number == OPTION_observe && option.value.len == 0) {
+            /* Its delta is below 13, so its head is the one byte before the value. */
+            size_t at = (size_t)(option.value.data - datagram);
+            memmove(datagram + at + 1, datagram + at, len - at);
+            datagram[at - 1] |= 1;
+            datagram[at] = OBSERVE_DEREGISTER;
+            return len + 1;
+        }
+    }
+    return 0;
 }

@@ -37,4 +37,13 @@ size_t encode_request(const struct target *target, const struct naming *naming,
                       const struct additions *additions, const struct message *request,
                       struct bytes token, uint8_t *buffer, size_t capacity);
 
+/**
+ * Make a registration (Observe 0, which is empty) the deregistration that is otherwise equal
+ * (RFC 7641 section 3.6): a byte longer.
+ *
+ * @param datagram as encode_request() made it.
+ * @return its new length; 0 where it is no registration or does not fit @p capacity.
+ */
+size_t encode_deregistration(uint8_t *datagram, size_t len, size_t capacity);
+
 #endif

@@ -69,11 +69,13 @@ static void send_queued(struct engine *engine, struct origin *origin)
     }
     origin->is_sending = true;
     while (origin->queue_head != NULL && window_is_open(&origin->window)) {
-        if (!origin_take_mid(engine, origin, &port, &mid)) {
+        struct exchange *exchange = origin->queue_head;
+        port = exchange->port; /* of one that is sent again: the origin server knows it by that */
+        if ((port == NULL || !origin_take_mid_of(engine, origin, port, &mid)) &&
+            !origin_take_mid(engine, origin, &port, &mid)) {
             metric_add(&engine->metrics.message_ids_exhausted, 1);
             break; /* they wait, each until its own deadline */
         }
-        struct exchange *exchange = origin->queue_head;
         origin_queue_remove(origin, exchange);
         send_first(engine, exchange, port, mid);
     }
@@ -134,10 +136,26 @@ static bool find_candidate(struct engine *engine, struct exchange *exchange)
     return true;
 }
 
-/* Send to the candidate address, or wait for the window. */
+/* Send to its origin server, or wait for the window. */
+static void enqueue(struct engine *engine, struct exchange *exchange)
+{
+    struct origin *origin = exchange->origin;
+    uint64_t now_ms = engine_now_ms(engine);
+    exchange->state = EXCHANGE_queued;
+    origin_queue_add(origin, exchange);
+    send_queued(engine, origin);
+    if (exchange->is_queued && origin->queue_count > engine->config->limits_origin_queue) {
+        exchange_end(engine, exchange, REASON_origin_busy, NULL);
+    } else if (exchange->is_queued) {
+        timer_set(&engine->wheel, &exchange->timer,
+                  earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
+                  on_timer);
+    }
+}
+
+/* Send to the candidate address. */
 static void try_candidate(struct engine *engine, struct exchange *exchange)
 {
-    uint64_t now_ms = engine_now_ms(engine);
     if (!find_candidate(engine, exchange)) {
         exchange_end(engine, exchange, REASON_no_route, NULL);
         return;
@@ -150,16 +168,7 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
     }
     exchange->origin = origin;
     origin->exchanges++;
-    exchange->state = EXCHANGE_queued;
-    origin_queue_add(origin, exchange);
-    send_queued(engine, origin);
-    if (exchange->is_queued && origin->queue_count > engine->config->limits_origin_queue) {
-        exchange_end(engine, exchange, REASON_origin_busy, NULL);
-    } else if (exchange->is_queued) {
-        timer_set(&engine->wheel, &exchange->timer,
-                  earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
-                  on_timer);
-    }
+    enqueue(engine, exchange);
 }
 
 /*
@@ -272,11 +281,31 @@ void forward_keep(struct engine *engine, struct exchange *exchange)
     hash_map_remove(&exchange->by_message);
 }
 
+void forward_again(struct engine *engine, struct exchange *exchange)
+{
+    exchange->has_malformed = false;
+    exchange->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
+    enqueue(engine, exchange);
+}
+
+bool forward_deregister(struct engine *engine, struct exchange *exchange)
+{
+    size_t capacity = exchange->memory_capacity - (size_t)(exchange->datagram - exchange->memory);
+    size_t len = encode_deregistration(exchange->datagram, exchange->datagram_len, capacity);
+    if (len == 0) {
+        return false;
+    }
+    exchange->datagram_len = (uint32_t)len;
+    forward_again(engine, exchange);
+    return true;
+}
+
 void forward_release(struct engine *engine, struct exchange *exchange)
 {
     struct origin *origin = exchange->origin;
     transfer_cancel(engine, exchange);
     names_forget(engine, exchange);
+    observation_unfollow(engine, exchange);
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);
     if (origin == NULL) {

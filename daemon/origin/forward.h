@@ -34,6 +34,15 @@ void forward_settle(struct engine *engine, struct exchange *exchange, bool is_su
 /** The exchange stays for further answers: nothing is out, no time runs (state observing). */
 void forward_keep(struct engine *engine, struct exchange *exchange);
 
+/**
+ * Send the request of an exchange in state observing once more, with the same token and
+ * from the same source port. May end it at once.
+ */
+void forward_again(struct engine *engine, struct exchange *exchange);
+
+/** As forward_again(), as a deregistration. @return false where it cannot be made one. */
+bool forward_deregister(struct engine *engine, struct exchange *exchange);
+
 /** The origin has promised an answer: no more retransmissions. */
 void forward_acknowledged(struct engine *engine, struct exchange *exchange);
 

@@ -216,6 +216,14 @@ bool origin_take_mid(struct engine *engine, struct origin *origin, struct port *
     return false;
 }
 
+bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
+                        uint16_t *ret_mid)
+{
+    struct port *same;
+    bool has_space = port->index == 0 || origin->further != NULL;
+    return has_space && take_from(engine, origin, port->index, &same, ret_mid);
+}
+
 /* --- queue -------------------------------------------------------------- */
 
 void origin_queue_add(struct origin *origin, struct exchange *exchange)

@@ -93,6 +93,10 @@ bool origin_has_port(struct engine *engine, const struct address *address);
 bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid);
 
+/** The same, but only from @p port. */
+bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
+                        uint16_t *ret_mid);
+
 /** Queue handling: at the end, from anywhere. */
 void origin_queue_add(struct origin *origin, struct exchange *exchange);
 void origin_queue_remove(struct origin *origin, struct exchange *exchange);

@@ -155,6 +155,21 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
     }
 }
 
+/*
+ * Whether a message for an exchange that stays is one that was dealt with already; any other
+ * exchange is over after its answer.
+ */
+static bool is_repeated_notification(const struct engine *engine, const struct exchange *exchange,
+                                     const struct message *message)
+{
+    struct bytes answer;
+    return exchange->leg.kind == LEG_INTERNAL && message->type == MESSAGE_CON &&
+           dedup_find(
+               &engine->dedup,
+               key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, exchange->port, message->mid),
+               engine_now_ms(engine), &answer);
+}
+
 /* A separate response; a CON one is acknowledged, as often as it comes (MSG-20). */
 static void on_separate(struct port *port, const struct datagram *datagram,
                         const struct message *message)
@@ -163,7 +178,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
     const struct address *remote = &datagram->path.remote;
     bool is_con = message->type == MESSAGE_CON;
     struct exchange *exchange = by_token(port, remote, message->token);
-    if (exchange != NULL) {
+    if (exchange != NULL && !is_repeated_notification(engine, exchange, message)) {
         if (is_con) {
             struct bytes none = {0};
             uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, port, message->mid);

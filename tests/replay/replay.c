@@ -90,6 +90,7 @@ static void expect_nothing_left(const struct engine *engine)
     for (uint32_t i = 0; i < engine->clients.used; i++) {
         assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);
         assert_null(engine->clients.slots[i].peer.exchanges);
+        assert_null(engine->clients.slots[i].peer.watcher);
     }
     for (uint32_t i = 0; i < engine->origins.used; i++) {
         const struct origin *origin = &engine->origins.slots[i];
@@ -102,6 +103,13 @@ static void expect_nothing_left(const struct engine *engine)
     for (uint32_t i = 0; i < engine->names.used; i++) {
         assert_null(engine->names.slots[i].waiting);
     }
+    assert_int_equal(engine->observers.count, 0);
+    assert_int_equal(engine->observations.count, 0);
+    assert_int_equal(engine->observations.bytes, 0);
+    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.tokens));
+    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.messages));
+    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.formers));
+    assert_true(engine->observations.capacity == 0 || is_empty(&engine->observations.map));
     assert_true(timer_wheel_next_ms(&engine->wheel) == UINT64_MAX);
 }
 

@@ -657,7 +657,9 @@ static bool is_out_of_reach(const char *name)
         "none",     /* not an end */
         "internal", /* our bugs */
         "cri_unprocessable" /* every feature of CRIs is on: CRI_FEATURES_ALL */,
-        "client_gone", /* of connections: test_streams.c */
+        "observed",
+        "format_changed", /* test_observe.c */
+        "client_gone",    /* of connections: test_streams.c */
         "block_invalid",
         "block_missing",
         "block_range",

@@ -47,7 +47,7 @@ static const struct request_row passed[] = {
     {"OPT-15 OSCORE, EDHOC", "9:0914 21: " CRI, "3=h 9:0914 11=x 21:", NULL},
     {"BLK passed through", "23:06 27:06 " CRI, H_X " 23:06 27:06 ...", NULL},
     {"OPT-12 nothing is made up", CRI " /6f6b", H_X " /6f6b", NULL},
-    {"OPT-14 Observe is consumed", "6: " CRI, H_X, NULL},
+    {"OPT-14 Observe is consumed, and asked for anew", "6: " CRI, "3=h 6: 11=x", NULL},
     {"OPT-17 If-None-Match with a value", "5:00 " CRI, "3=h 5:00 11=x", NULL},
     {"OPT-17 leading zeros", "12:0032 17:0000 60:00000001 " CRI, H_X " 12:0032 17:0000 60:00000001",
      NULL},

@@ -192,12 +192,12 @@ def test_hop_limit_runs_out(client, origin):
     assert not origin.requests
 
 
-def test_observe_ends_here(client, origin):
-    """OPT-14: what the proxy does not do for the client itself is not asked of the origin."""
+def test_observe_is_the_proxys_own(client, origin):
+    """OPT-14, OBS-6: the proxy asks on its own behalf; no Observe back, none for the client."""
     target = Target("127.0.0.1", origin.port, ("x",))
     answer = client.ask(target.options("cri") + [(OBSERVE, b"")])
     assert answer.code_text == "2.05"
-    assert origin.requests[0].values(OBSERVE) == []
+    assert origin.requests[0].values(OBSERVE) == [b""]
     assert answer.values(OBSERVE) == []
 
 

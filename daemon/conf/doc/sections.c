@@ -16,8 +16,12 @@ static const struct doc_section sections[] = {
                "\"access NAME\"."},
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
-    {"block", "Bodies in blocks (RFC 7959). Where both sides can, blocks pass through and nothing is "
-              "kept; these are for where they cannot."},
+    {"block",
+     "Bodies in blocks (RFC 7959). Where both sides can, blocks pass through and nothing is "
+     "kept; these are for where they cannot."},
+    {"observe",
+     "Clients that observe resources: one registration with the origin server for all of "
+     "them."},
     {"resolve", "Host names. The system's own resolver is asked."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What comes from the origin server, and what becomes of it. Nothing here is freed
+ * under those who call: what nobody observes any more is ended at the end of the turn.
+ */
+#include "exchange/observation.h"
+
+#include "coap/option.h"
+#include "exchange/internal.h"
+#include "exchange/observation_internal.h"
+#include "front/observer.h"
+#include "front/reply.h"
+#include "origin/forward.h"
+#include "state.h"
+
+#include <string.h>
+
+#define MAX_AGE_DEFAULT_S 60u /* RFC 7252 section 5.10.5 */
+
+/* RFC 7641 section 3.3.1: register again 5 to 15 s after Max-Age has passed. */
+#define AGAIN_MIN_MS 5000u
+#define AGAIN_SPREAD_MS 10000u
+
+#define NO_CONTENT_FORMAT UINT32_MAX
+
+/* --- representations ---------------------------------------------------- */
+
+/* Value of an option of at most 4 bytes, or @p absent. */
+static uint32_t uint_option(struct bytes options, uint16_t number, uint32_t absent)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == number) {
+            return option_uint(option.value);
+        }
+    }
+    return absent;
+}
+
+static bool has_option(struct bytes options, uint16_t number)
+{
+    const struct message message = {.options = options};
+    return message_has_option(&message, number);
+}
+
+/* Keep @p reply as the latest state. @return false where the budget does not allow it. */
+static bool keep_latest(struct engine *engine, struct observation *observation,
+                        const struct reply *reply)
+{
+    struct representation *latest = &observation->latest;
+    uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
+    latest->received_ms = engine_now_ms(engine);
+    latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
+    if (reply->code == CODE(2, 3) && latest->code != CODE_EMPTY) {
+        return true; /* the one that is here goes on being good */
+    }
+    size_t len = reply->options.len + reply->payload.len;
+    if (!observation_reserve(engine, latest, len)) {
+        return false;
+    }
+    if (reply->options.len > 0) {
+        memcpy(latest->bytes, reply->options.data, reply->options.len);
+    }
+    if (reply->payload.len > 0) {
+        memcpy(latest->bytes + reply->options.len, reply->payload.data, reply->payload.len);
+    }
+    latest->code = reply->code;
+    latest->options_len = (uint32_t)reply->options.len;
+    latest->payload_len = (uint32_t)reply->payload.len;
+    return true;
+}
+
+static uint64_t age_s(const struct representation *latest, uint64_t at_ms)
+{
+    return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
+}
+
+static bool is_fresh(const struct observation *observation, uint64_t now_ms)
+{
+    const struct representation *latest = &observation->latest;
+    return latest->code != CODE_EMPTY && age_s(latest, now_ms) < latest->max_age_s;
+}
+
+struct reply observation_reply(const struct observation *observation, uint64_t at_ms)
+{
+    const struct representation *latest = &observation->latest;
+    uint64_t age = age_s(latest, at_ms);
+    uint32_t left_s = age < latest->max_age_s ? latest->max_age_s - (uint32_t)age : 0;
+    struct bytes options = {latest->bytes, latest->options_len};
+    /* As it came while it is new; what it has aged here is taken off (OBS-8). */
+    bool is_aged = age > 0 || latest->max_age_s != MAX_AGE_DEFAULT_S;
+    return (struct reply){
+        .code = latest->code,
+        .options = options,
+        .payload = {latest->bytes + latest->options_len, latest->payload_len},
+        .is_aged = is_aged,
+        .max_age_s = is_aged ? left_s : 0,
+    };
+}
+
+/* --- telling the clients ------------------------------------------------ */
+
+static void tell_observers(struct engine *engine, struct observation *observation)
+{
+    struct observer *observer = observation->observers;
+    for (; observer != NULL; observer = observer->next) {
+        observer_changed(engine, observer);
+    }
+}
+
+/* Give the latest state to a client that has asked, and have it observe if it can. */
+static void admit(struct engine *engine, struct observation *observation, struct exchange *exchange,
+                  enum reason reason)
+{
+    struct leg leg = exchange->leg;
+    struct reply reply = observation_reply(observation, engine_now_ms(engine));
+    struct observer *observer = NULL;
+    reply.has_observe = true;
+    reply.observe = OBSERVE_NUMBER_MAX;
+    if (!engine->is_draining && reply_fits(engine, &leg, &reply)) {
+        observer = observer_add(engine, observation, &leg);
+    }
+    if (observer == NULL) {
+        reply.has_observe = false;
+        exchange_answer(engine, exchange, reason, &reply);
+    } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {
+        /* A message of its own: as a notification, so that newer ones take its place and a
+         * Reset is understood. */
+        exchange_drop(engine, exchange, reason);
+        observer_answer(engine, observer);
+    } else {
+        reply.observe = observer_answered(engine, observer);
+        exchange_answer(engine, exchange, reason, &reply);
+    }
+}
+
+/* All who wait are answered: they observe, or it has ended and they are told how. */
+static void answer_followers(struct engine *engine, struct observation *observation,
+                             enum reason reason, const struct reply *reply)
+{
+    while (observation->followers != NULL) {
+        struct exchange *exchange = observation->followers;
+        observation_unfollow(engine, exchange);
+        if (observation->state != OBSERVATION_ENDED) {
+            admit(engine, observation, exchange, reason);
+        } else if (reason == REASON_answered || reason == REASON_local) {
+            exchange_answer(engine, exchange, reason, reply);
+        } else {
+            exchange_end(engine, exchange, reason, NULL);
+        }
+    }
+}
+
+/* It is over: @p reply is the last word. */
+static void end(struct engine *engine, struct observation *observation, enum reason reason,
+                const struct reply *reply)
+{
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    observation->state = OBSERVATION_ENDED;
+    answer_followers(engine, observation, reason, reply);
+    if (observation->observers != NULL && !keep_latest(engine, observation, reply)) {
+        struct reply busy = reply_of(REASON_proxy_busy, NULL);
+        busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
+        (void)keep_latest(engine, observation, &busy);
+    }
+    tell_observers(engine, observation);
+    observation_check(engine, observation);
+}
+
+static void end_for_reason(struct engine *engine, struct observation *observation,
+                           enum reason reason)
+{
+    struct reply reply = reply_of(reason, NULL);
+    end(engine, observation, reason, &reply);
+}
+
+/* --- what the origin server says ---------------------------------------- */
+
+static void register_again(struct engine *engine, struct observation *observation)
+{
+    metric_add(&engine->metrics.reregistrations, 1);
+    timer_cancel(&engine->wheel, &observation->timer);
+    observation->state = OBSERVATION_REGISTERING;
+    forward_again(engine, observation->exchange);
+}
+
+static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    (void)now_ms;
+    register_again(engine, HASH_ENTRY(timer, struct observation, timer));
+}
+
+/* The next notification is due within @p max_age_s. */
+static void await_next(struct engine *engine, struct observation *observation, uint32_t max_age_s)
+{
+    uint64_t spread_ms = entropy_u64(&engine->entropy) % (AGAIN_SPREAD_MS + 1);
+    observation->state = OBSERVATION_OBSERVING;
+    timer_set(&engine->wheel, &observation->timer,
+              engine_now_ms(engine) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms,
+              on_silence);
+}
+
+/* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
+static bool take_state(struct engine *engine, struct observation *observation,
+                       const struct reply *reply, bool is_registered)
+{
+    uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
+    bool is_first = observation->latest.code == CODE_EMPTY;
+    if (!is_first && reply->code != CODE(2, 3) && format != observation->content_format) {
+        end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
+        return false;
+    }
+    if (!keep_latest(engine, observation, reply)) {
+        end_for_reason(engine, observation, REASON_proxy_busy);
+        return false;
+    }
+    if (is_first) {
+        observation->content_format = format;
+    }
+    await_next(engine, observation, is_registered ? observation->latest.max_age_s : 0);
+    tell_observers(engine, observation);
+    answer_followers(engine, observation, REASON_answered, reply);
+    if (engine->is_draining) {
+        end_for_reason(engine, observation, REASON_shutting_down);
+    }
+    observation_check(engine, observation);
+    return true;
+}
+
+/* @return whether the registration stays. */
+static bool on_notification(struct engine *engine, struct observation *observation,
+                            const struct reply *reply)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    bool has_observe = has_option(reply->options, OPTION_observe);
+    uint32_t number = uint_option(reply->options, OPTION_observe, 0);
+    bool is_asked = observation->state == OBSERVATION_REGISTERING;
+    if (CODE_CLASS(reply->code) != 2) {
+        end(engine, observation, REASON_answered, reply); /* OBS-16 */
+        return false;
+    }
+    if (!has_observe && is_asked) {
+        observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+        end(engine, observation, REASON_answered, reply);
+        return false;
+    }
+    if (!is_asked) {
+        metric_add(&engine->metrics.notifications_received, 1);
+    }
+    /*
+     * What answers a registration counts whatever its number: an origin server that has
+     * started anew begins anew, and it is silent for longer than Max-Age before we ask.
+     */
+    if (!is_asked && has_observe && !observe_is_newer(&observation->mark, number, now_ms)) {
+        metric_add(&engine->metrics.notifications_late, 1); /* OBS-13 */
+        return true;
+    }
+    if (has_observe) {
+        observation->mark = (struct observe_mark){number, now_ms};
+    }
+    return take_state(engine, observation, reply, has_observe);
+}
+
+static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
+                      enum reason reason, const struct reply *reply)
+{
+    struct observation *observation = owner;
+    bool stays = false;
+    (void)exchange;
+    if (observation->state == OBSERVATION_CANCELLING || observation->state == OBSERVATION_ENDED) {
+        /* Whatever it is: what comes under the token after this is rejected. */
+    } else if (reason == REASON_answered) {
+        stays = on_notification(engine, observation, reply);
+    } else {
+        end(engine, observation, reason, reply); /* OBS-19 */
+    }
+    if (!stays) {
+        observation->exchange = NULL;
+        observation_check(engine, observation);
+    }
+    return stays;
+}
+
+/* --- registering -------------------------------------------------------- */
+
+static const struct internal_handler handler = {on_answer};
+
+/*
+ * The registration is the first client's request without its ETags: the representation is
+ * for all of them (OBS-18). False where its options are too long.
+ */
+static bool make_request(struct engine *engine, const struct message *from,
+                         struct message *ret_message)
+{
+    struct option_iter iter;
+    struct option option;
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    option_iter_init(&iter, from->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number != OPTION_etag) {
+            message_writer_option(&writer, option.number, option.value);
+        }
+    }
+    *ret_message = *from;
+    ret_message->options = (struct bytes){engine->scratch, writer.len};
+    return !writer.overflow;
+}
+
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
+}
+
+static void follow(struct engine *engine, struct observation *observation,
+                   struct exchange *exchange)
+{
+    exchange->state = EXCHANGE_registering;
+    exchange->observation = observation;
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = observation->followers_last;
+    if (observation->followers_last != NULL) {
+        observation->followers_last->next_waiting = exchange;
+    } else {
+        observation->followers = exchange;
+    }
+    observation->followers_last = exchange;
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+}
+
+void observation_unfollow(struct engine *engine, struct exchange *exchange)
+{
+    struct observation *observation = exchange->observation;
+    if (observation == NULL) {
+        return;
+    }
+    if (exchange->previous_waiting != NULL) {
+        exchange->previous_waiting->next_waiting = exchange->next_waiting;
+    } else {
+        observation->followers = exchange->next_waiting;
+    }
+    if (exchange->next_waiting != NULL) {
+        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
+    } else {
+        observation->followers_last = exchange->previous_waiting;
+    }
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = NULL;
+    exchange->observation = NULL;
+    timer_cancel(&engine->wheel, &exchange->timer);
+    observation_check(engine, observation);
+}
+
+static bool begin(struct engine *engine, struct exchange *exchange,
+                  const struct exchange_recipe *recipe, const struct cache_key *key)
+{
+    struct message request;
+    struct exchange_recipe own = *recipe;
+    struct observation *observation = observation_new(engine, key);
+    if (observation == NULL) {
+        return false;
+    }
+    own.message = &request;
+    own.additions.has_observe = true;
+    own.additions.observe = OBSERVE_REGISTER;
+    own.additions.etags = NULL;
+    own.additions.etag_count = 0;
+    follow(engine, observation, exchange);
+    if (!make_request(engine, recipe->message, &request) ||
+        internal_start(engine, &own, &handler, observation, &observation->exchange) !=
+            REASON_none) {
+        observation_unfollow(engine, exchange);
+        observation_free(engine, observation);
+        return false;
+    }
+    return true;
+}
+
+bool observation_join(struct engine *engine, struct exchange *exchange,
+                      const struct exchange_recipe *recipe, const struct cache_key *key)
+{
+    struct observation *observation = observation_find(engine, key);
+    if (observation == NULL) {
+        return !observation_is_unobservable(engine, key) && begin(engine, exchange, recipe, key);
+    }
+    if (observation->state != OBSERVATION_OBSERVING) {
+        follow(engine, observation, exchange);
+    } else if (is_fresh(observation, engine_now_ms(engine))) {
+        admit(engine, observation, exchange, REASON_observed); /* OBS-9 */
+    } else {
+        follow(engine, observation, exchange);
+        register_again(engine, observation);
+    }
+    return true;
+}
+
+/* --- ending ------------------------------------------------------------- */
+
+/* Explicitly, at once: a sensor should not go on for nobody (RFC 7641 section 3.6). */
+static void cancel(struct engine *engine, struct observation *observation)
+{
+    struct exchange *exchange = observation->exchange;
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    if (observation->state != OBSERVATION_ENDED) {
+        observation->state = OBSERVATION_CANCELLING;
+    }
+    if (!forward_deregister(engine, exchange)) {
+        observation->exchange = NULL;
+        internal_cancel(engine, exchange); /* its notifications will be rejected */
+    }
+}
+
+void observation_settle(struct engine *engine, struct observation *observation)
+{
+    struct exchange *exchange = observation->exchange;
+    bool is_wanted = observation->observers != NULL || observation->followers != NULL;
+    if (exchange != NULL && exchange->state == EXCHANGE_observing &&
+        (!is_wanted || observation->state == OBSERVATION_ENDED)) {
+        cancel(engine, observation);
+    }
+    if (observation->exchange == NULL && !is_wanted) {
+        observation_free(engine, observation);
+    }
+}
+
+void observations_drain(struct engine *engine)
+{
+    struct observation_table *table = &engine->observations;
+    for (uint32_t i = 0; i < table->used; i++) {
+        struct observation *observation = &table->slots[i];
+        bool is_over = observation->state == OBSERVATION_FREE ||
+                       observation->state == OBSERVATION_CANCELLING ||
+                       observation->state == OBSERVATION_ENDED;
+        /* Those whose registration is under way are answered first, and end then. */
+        if (!is_over && observation->followers == NULL) {
+            end_for_reason(engine, observation, REASON_shutting_down);
+        }
+    }
+}

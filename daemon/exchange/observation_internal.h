@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between observation.c, which has the protocol, and observation_table.c, which has the memory. */
+#ifndef CRIPROXY_OBSERVATION_INTERNAL_H
+#define CRIPROXY_OBSERVATION_INTERNAL_H
+
+#include "exchange/observation.h"
+
+/** A new one in state registering, found by @p key from now on; NULL past the caps. */
+struct observation *observation_new(struct engine *engine, const struct cache_key *key);
+
+/** It has no exchange, follower or observer any more. */
+void observation_free(struct engine *engine, struct observation *observation);
+
+/** The one that takes observers for @p key, or NULL. */
+struct observation *observation_find(const struct engine *engine, const struct cache_key *key);
+
+/** Have room for @p len bytes. @return false past observe.bytes; nothing has changed then. */
+bool observation_reserve(struct engine *engine, struct representation *latest, size_t len);
+
+/** For observe.retry nobody asks to observe what has this key. */
+void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);
+bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key);
+
+/** Something has changed: look at the end of the turn whether anybody wants it still. */
+void observation_check(struct engine *engine, struct observation *observation);
+
+/** That look: cancel, free, or leave it. */
+void observation_settle(struct engine *engine, struct observation *observation);
+
+#endif

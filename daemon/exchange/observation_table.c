@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slots, bytes and caps of observations; what happens in them is observation.c's. */
+#include "exchange/observation_internal.h"
+
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Kept by the low bits of a hash: a resource that collides is asked for without Observe for
+ * a while, or asked once more than needed. */
+#define UNOBSERVABLE_COUNT 1024u
+
+/* Representations of one resource have similar lengths: a little more than is needed now. */
+#define ROUND_BYTES 64u
+
+int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t seed)
+{
+    struct observation_table made = {.capacity = capacity};
+    if (capacity == 0) {
+        *table = made;
+        return 0;
+    }
+    made.slots = calloc(capacity, sizeof(*made.slots));
+    made.unobservable = calloc(UNOBSERVABLE_COUNT, sizeof(*made.unobservable));
+    if (made.slots == NULL || made.unobservable == NULL ||
+        hash_map_init(&made.map, capacity, seed) != 0) {
+        observation_table_clear(&made);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void observation_table_clear(struct observation_table *table)
+{
+    for (uint32_t i = 0; i < table->used; i++) {
+        free(table->slots[i].key_bytes);
+        free(table->slots[i].latest.bytes);
+    }
+    hash_map_clear(&table->map);
+    free(table->slots);
+    free(table->unobservable);
+    *table = (struct observation_table){0};
+}
+
+static bool take_bytes(struct engine *engine, uint64_t more)
+{
+    struct observation_table *table = &engine->observations;
+    if (more > engine->config->observe_bytes ||
+        table->bytes > engine->config->observe_bytes - more) {
+        metric_add(&engine->metrics.observations_refused, 1);
+        return false;
+    }
+    table->bytes += more;
+    return true;
+}
+
+bool observation_reserve(struct engine *engine, struct representation *latest, size_t len)
+{
+    if (len <= latest->capacity) {
+        return true;
+    }
+    uint32_t capacity = (uint32_t)(len + ROUND_BYTES - len % ROUND_BYTES);
+    uint32_t more = capacity - latest->capacity;
+    if (!take_bytes(engine, more)) {
+        return false;
+    }
+    uint8_t *bytes = realloc(latest->bytes, capacity);
+    if (bytes == NULL) {
+        engine->observations.bytes -= more;
+        return false;
+    }
+    latest->bytes = bytes;
+    latest->capacity = capacity;
+    return true;
+}
+
+struct observation *observation_new(struct engine *engine, const struct cache_key *key)
+{
+    struct observation_table *table = &engine->observations;
+    if (table->free == NULL && table->used == table->capacity) {
+        metric_add(&engine->metrics.observations_refused, 1);
+        return NULL;
+    }
+    if (!take_bytes(engine, key->len)) {
+        return NULL;
+    }
+    uint8_t *key_bytes = malloc(key->len);
+    if (key_bytes == NULL) {
+        table->bytes -= key->len;
+        return NULL;
+    }
+    struct observation *observation = table->free;
+    if (observation != NULL) {
+        table->free = observation->next_idle;
+    } else {
+        observation = &table->slots[table->used++];
+    }
+    *observation = (struct observation){
+        .state = OBSERVATION_REGISTERING,
+        .key = cache_key_copy(key, key_bytes),
+        .key_bytes = key_bytes,
+    };
+    hash_map_add(&table->map, &observation->node, key->hash);
+    metric_set(&engine->metrics.observations, ++table->count);
+    return observation;
+}
+
+static void leave_idle(struct observation *observation)
+{
+    if (observation->link_idle == NULL) {
+        return;
+    }
+    *observation->link_idle = observation->next_idle;
+    if (observation->next_idle != NULL) {
+        observation->next_idle->link_idle = observation->link_idle;
+    }
+    observation->link_idle = NULL;
+}
+
+void observation_free(struct engine *engine, struct observation *observation)
+{
+    struct observation_table *table = &engine->observations;
+    leave_idle(observation);
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    table->bytes -= observation->key.len + observation->latest.capacity;
+    free(observation->key_bytes);
+    free(observation->latest.bytes);
+    *observation = (struct observation){.next_idle = table->free};
+    table->free = observation;
+    metric_set(&engine->metrics.observations, --table->count);
+}
+
+struct observation *observation_find(const struct engine *engine, const struct cache_key *key)
+{
+    struct hash_node *node = hash_map_find(&engine->observations.map, key->hash);
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct observation *observation = HASH_ENTRY(node, struct observation, node);
+        if (cache_key_equal(&observation->key, key)) {
+            return observation;
+        }
+    }
+    return NULL;
+}
+
+void observation_remember_unobservable(struct engine *engine, const struct cache_key *key)
+{
+    engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT] = (struct unobservable){
+        .hash = key->hash,
+        .until_ms = engine_now_ms(engine) + engine->config->observe_retry,
+    };
+}
+
+bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key)
+{
+    const struct unobservable *known =
+        &engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT];
+    return known->hash == key->hash && engine_now_ms(engine) < known->until_ms;
+}
+
+void observation_check(struct engine *engine, struct observation *observation)
+{
+    struct observation_table *table = &engine->observations;
+    if (observation->link_idle != NULL) {
+        return;
+    }
+    observation->next_idle = table->idle;
+    observation->link_idle = &table->idle;
+    if (table->idle != NULL) {
+        table->idle->link_idle = &observation->next_idle;
+    }
+    table->idle = observation;
+}
+
+void observation_on_left(struct engine *engine, struct observation *observation)
+{
+    if (observation->observers == NULL) {
+        observation_check(engine, observation);
+    }
+}
+
+void observations_turn(struct engine *engine)
+{
+    while (engine->observations.idle != NULL) {
+        struct observation *observation = engine->observations.idle;
+        leave_idle(observation);
+        observation_settle(engine, observation);
+    }
+}
+
+const struct observation *observation_next(const struct engine *engine, uint32_t *at)
+{
+    const struct observation_table *table = &engine->observations;
+    while (*at < table->used) {
+        const struct observation *observation = &table->slots[(*at)++];
+        if (observation->state != OBSERVATION_FREE) {
+            return observation;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who observes what: slots, caps, and the lists that observers are in. */
+#include "front/observer.h"
+
+#include "exchange/observation.h"
+#include "state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_t seed)
+{
+    struct observer_table made = {.capacity = capacity};
+    if (capacity == 0) {
+        *table = made;
+        return 0;
+    }
+    made.slots = calloc(capacity, sizeof(*made.slots));
+    made.watchers = calloc(capacity, sizeof(*made.watchers));
+    if (made.slots == NULL || made.watchers == NULL ||
+        hash_map_init(&made.tokens, capacity, seed) != 0 ||
+        hash_map_init(&made.messages, capacity, seed) != 0 ||
+        hash_map_init(&made.formers, capacity / 8 + 1, seed) != 0) {
+        observer_table_clear(&made);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void observer_table_clear(struct observer_table *table)
+{
+    hash_map_clear(&table->tokens);
+    hash_map_clear(&table->messages);
+    hash_map_clear(&table->formers);
+    free(table->slots);
+    free(table->watchers);
+    *table = (struct observer_table){0};
+}
+
+static uint64_t token_key(const struct observer_table *table, const struct leg *leg)
+{
+    uint64_t who = (uint64_t)(uintptr_t)leg->peer;
+    return hash_bytes(leg->token.data, leg->token.len, who ^ table->tokens.seed);
+}
+
+struct observer *observer_find(const struct engine *engine, const struct leg *leg)
+{
+    const struct observer_table *table = &engine->observers;
+    if (leg->peer->watcher == NULL) {
+        return NULL;
+    }
+    struct hash_node *node = hash_map_find(&table->tokens, token_key(table, leg));
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct observer *observer = HASH_ENTRY(node, struct observer, by_token);
+        const struct leg *other = &observer->leg;
+        if (other->peer == leg->peer && other->token.len == leg->token.len &&
+            (leg->token.len == 0 ||
+             memcmp(observer->token, leg->token.data, leg->token.len) == 0)) {
+            return observer;
+        }
+    }
+    return NULL;
+}
+
+static struct watcher *watcher_of(struct observer_table *table, struct peer *peer)
+{
+    if (peer->watcher != NULL) {
+        return peer->watcher;
+    }
+    struct watcher *watcher = table->free_watchers;
+    if (watcher != NULL) {
+        table->free_watchers = watcher->next_ready;
+    } else {
+        watcher = &table->watchers[table->watchers_used++]; /* as many as observers */
+    }
+    *watcher = (struct watcher){.peer = peer};
+    peer->watcher = watcher;
+    return watcher;
+}
+
+static struct observer *take_slot(struct observer_table *table)
+{
+    struct observer *observer = table->free;
+    if (observer != NULL) {
+        table->free = observer->next;
+    } else {
+        observer = &table->slots[table->used++];
+    }
+    table->count++;
+    return observer;
+}
+
+static void enter_lists(struct observer *observer)
+{
+    struct watcher *watcher = observer->watcher;
+    struct observation *observation = observer->observation;
+    observer->next_of_peer = watcher->observers;
+    observer->link_of_peer = &watcher->observers;
+    if (watcher->observers != NULL) {
+        watcher->observers->link_of_peer = &observer->next_of_peer;
+    }
+    watcher->observers = observer;
+    watcher->count++;
+    observer->next = observation->observers;
+    if (observation->observers != NULL) {
+        observation->observers->previous = observer;
+    }
+    observation->observers = observer;
+    observation->observer_count++;
+}
+
+/* What is needed of a leg for longer than its request. */
+static void keep_leg(struct observer *observer, const struct leg *leg)
+{
+    observer->leg = *leg;
+    if (leg->token.len > 0) {
+        memmove(observer->token, leg->token.data, leg->token.len);
+    }
+    observer->leg.token = (struct bytes){observer->token, leg->token.len};
+    observer->leg.identity = NULL; /* the exchange's to hold */
+}
+
+bool observer_has_room(const struct engine *engine, const struct leg *leg)
+{
+    const struct observer_table *table = &engine->observers;
+    const struct watcher *watcher = leg->peer->watcher;
+    bool has_room = table->count < table->capacity && leg->token.len <= OBSERVER_TOKEN_MAX &&
+                    (watcher == NULL || watcher->count < engine->config->observe_per_client);
+    return has_room || observer_find(engine, leg) != NULL;
+}
+
+struct observer *observer_add(struct engine *engine, struct observation *observation,
+                              const struct leg *leg)
+{
+    struct observer_table *table = &engine->observers;
+    uint64_t now_ms = engine_now_ms(engine);
+    struct observer *observer = observer_find(engine, leg);
+    if (observer != NULL && observer->observation == observation) {
+        keep_leg(observer, leg);
+        return observer;
+    }
+    if (observer != NULL) {
+        observer_remove(engine, observer);
+    }
+    if (!observer_has_room(engine, leg)) {
+        metric_add(&engine->metrics.observers_refused, 1);
+        return NULL;
+    }
+    observer = take_slot(table);
+    *observer = (struct observer){
+        .observation = observation,
+        .watcher = watcher_of(table, leg->peer),
+        .mark = {(observe_first(now_ms) - 1) & OBSERVE_NUMBER_MAX, now_ms},
+        .con_ms = now_ms,
+        .is_used = true,
+    };
+    keep_leg(observer, leg);
+    enter_lists(observer);
+    hash_map_add(&table->tokens, &observer->by_token, token_key(table, &observer->leg));
+    metric_set(&engine->metrics.observers, table->count);
+    return observer;
+}
+
+static void leave_watcher(struct observer_table *table, struct observer *observer)
+{
+    struct watcher *watcher = observer->watcher;
+    *observer->link_of_peer = observer->next_of_peer;
+    if (observer->next_of_peer != NULL) {
+        observer->next_of_peer->link_of_peer = observer->link_of_peer;
+    }
+    if (--watcher->count > 0) {
+        return;
+    }
+    watcher_leave_ready(watcher);
+    watcher->peer->watcher = NULL;
+    watcher->next_ready = table->free_watchers;
+    table->free_watchers = watcher;
+}
+
+static void leave_observation(struct engine *engine, struct observer *observer)
+{
+    struct observation *observation = observer->observation;
+    if (observer->previous != NULL) {
+        observer->previous->next = observer->next;
+    } else {
+        observation->observers = observer->next;
+    }
+    if (observer->next != NULL) {
+        observer->next->previous = observer->previous;
+    }
+    observation->observer_count--;
+    observation_on_left(engine, observation);
+}
+
+void observer_remove(struct engine *engine, struct observer *observer)
+{
+    struct observer_table *table = &engine->observers;
+    observer_silence(engine, observer);
+    leave_observation(engine, observer);
+    leave_watcher(table, observer);
+    hash_map_remove(&observer->by_token);
+    timer_cancel(&engine->wheel, &observer->timer);
+    observer->is_used = false;
+    observer->next = table->free;
+    table->free = observer;
+    table->count--;
+    metric_set(&engine->metrics.observers, table->count);
+}
+
+void observers_leave(struct engine *engine, struct peer *peer)
+{
+    while (peer->watcher != NULL) {
+        observer_remove(engine, peer->watcher->observers);
+    }
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/registration.h"
+
+#include "coap/option.h"
+#include "state.h"
+
+#define BLOCK_NUM_SHIFT 4u /* of a Block option's value (RFC 7959 section 2.2) */
+
+/* Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed. */
+static bool is_registration(const struct request_options *options)
+{
+    return options->observe.data != NULL && option_uint(options->observe) == OBSERVE_REGISTER &&
+           option_uint(options->block2) >> BLOCK_NUM_SHIFT == 0;
+}
+
+void registration_on_request(struct engine *engine, const struct leg *leg,
+                             const struct request_options *options)
+{
+    struct observer *observer = observer_find(engine, leg);
+    if (observer != NULL && !is_registration(options)) {
+        observer_remove(engine, observer);
+    }
+}
+
+/* The same token for something else (OBS-4). */
+static void leave_other(struct engine *engine, const struct leg *leg, const struct cache_key *key)
+{
+    struct observer *observer = observer_find(engine, leg);
+    if (observer != NULL && (key == NULL || observer->observation->state == OBSERVATION_ENDED ||
+                             !cache_key_equal(&observer->observation->key, key))) {
+        observer_remove(engine, observer);
+    }
+}
+
+bool registration_take(struct engine *engine, struct exchange *exchange,
+                       const struct exchange_recipe *recipe, const struct request_options *options)
+{
+    const struct cache_key_source source = {
+        .target = recipe->target,
+        .code = recipe->message->code,
+        .options = recipe->message->options,
+        .payload = recipe->message->payload,
+    };
+    struct cache_key key;
+    if (!is_registration(options) || engine->observers.capacity == 0) {
+        return false;
+    }
+    if (!cache_key_make(&source, engine->scratch, engine->scratch_bytes,
+                        engine->observations.map.seed, &key)) {
+        leave_other(engine, &exchange->leg, NULL);
+        return false;
+    }
+    leave_other(engine, &exchange->leg, &key);
+    if (!observer_has_room(engine, &exchange->leg)) {
+        metric_add(&engine->metrics.observers_refused, 1); /* OBS-29 */
+        return false;
+    }
+    if (!observation_join(engine, exchange, recipe, &key)) {
+        leave_other(engine, &exchange->leg, NULL);
+        return false;
+    }
+    return true;
+}
