@@ -373,10 +373,10 @@ static void test_certificate_by_server_name(void **state)
         .other_count = sizeof others / sizeof others[0],
     };
     (void)state;
-    server_start(credentials_must_load(&options));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct client client;
         char name[64] = "";
+        server_start(credentials_must_load(&options));
         print_message("%s\n", rows[i].server_name == NULL ? "none" : rows[i].server_name);
         client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
                                                    .suites = rows[i].suites,
@@ -394,8 +394,8 @@ static void test_certificate_by_server_name(void **state)
             assert_int_equal(client.alert, ALERT_HANDSHAKE_FAILURE);
         }
         client_close(&client);
+        server_stop();
     }
-    server_stop();
 }
 
 /* One that cannot be read is an error of all: nobody is to get another's certificate. */
