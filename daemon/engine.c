@@ -180,6 +180,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
             exchange->leg.standing = STANDING_UNKNOWN;
         }
     }
+    observations_recheck(engine);
 }
 
 const struct metrics *engine_metrics(const struct engine *engine)

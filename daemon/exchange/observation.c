@@ -8,6 +8,7 @@
 #include "coap/option.h"
 #include "exchange/internal.h"
 #include "exchange/observation_internal.h"
+#include "front/admit.h"
 #include "front/observer.h"
 #include "front/reply.h"
 #include "origin/forward.h"
@@ -49,7 +50,7 @@ static bool has_option(struct bytes options, uint16_t number)
 static bool keep_latest(struct engine *engine, struct observation *observation,
                         const struct reply *reply)
 {
-    struct representation *latest = &observation->latest;
+    struct observed_state *latest = &observation->latest;
     uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
     latest->received_ms = engine_now_ms(engine);
     latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
@@ -72,20 +73,20 @@ static bool keep_latest(struct engine *engine, struct observation *observation,
     return true;
 }
 
-static uint64_t age_s(const struct representation *latest, uint64_t at_ms)
+static uint64_t age_s(const struct observed_state *latest, uint64_t at_ms)
 {
     return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
 }
 
 static bool is_fresh(const struct observation *observation, uint64_t now_ms)
 {
-    const struct representation *latest = &observation->latest;
+    const struct observed_state *latest = &observation->latest;
     return latest->code != CODE_EMPTY && age_s(latest, now_ms) < latest->max_age_s;
 }
 
 struct reply observation_reply(const struct observation *observation, uint64_t at_ms)
 {
-    const struct representation *latest = &observation->latest;
+    const struct observed_state *latest = &observation->latest;
     uint64_t age = age_s(latest, at_ms);
     uint32_t left_s = age < latest->max_age_s ? latest->max_age_s - (uint32_t)age : 0;
     struct bytes options = {latest->bytes, latest->options_len};
@@ -108,6 +109,21 @@ static void tell_observers(struct engine *engine, struct observation *observatio
     for (; observer != NULL; observer = observer->next) {
         observer_changed(engine, observer);
     }
+}
+
+/*
+ * What was fetched for one client is for another only where that one may have it from
+ * there (SEC-20). Other targets than names were asked about when the request came; a
+ * reload asks about all of them again.
+ */
+enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
+                                       struct leg *leg)
+{
+    const struct exchange *from = observation->exchange;
+    if (from == NULL || from->origin == NULL || !from->target.is_name || from->hop.is_parent) {
+        return REASON_none;
+    }
+    return admit_address(engine, leg, &from->target, from->datagram[1], &from->origin->address);
 }
 
 /* Give the latest state to a client that has asked, and have it observe if it can. */
@@ -136,19 +152,37 @@ static void admit(struct engine *engine, struct observation *observation, struct
     }
 }
 
+/* The proxy's own answer is as good as an origin server's. */
+static bool is_answer(enum reason reason)
+{
+    return reason == REASON_answered || reason == REASON_local;
+}
+
+/* Why the client that the registration was made for may not have it: others may. */
+static bool is_refusal(enum reason reason)
+{
+    return reason == REASON_client_unknown || reason == REASON_client_refused ||
+           reason == REASON_target_refused;
+}
+
 /* All who wait are answered: they observe, or it has ended and they are told how. */
 static void answer_followers(struct engine *engine, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
     while (observation->followers != NULL) {
         struct exchange *exchange = observation->followers;
+        enum reason against = observation_reason_against(engine, observation, &exchange->leg);
         observation_unfollow(engine, exchange);
-        if (observation->state != OBSERVATION_ENDED) {
-            admit(engine, observation, exchange, reason);
-        } else if (reason == REASON_answered || reason == REASON_local) {
-            exchange_answer(engine, exchange, reason, reply);
-        } else {
+        if (is_refusal(reason)) {
+            forward_start(engine, exchange);
+        } else if (!is_answer(reason)) {
             exchange_end(engine, exchange, reason, NULL);
+        } else if (against != REASON_none) {
+            exchange_end(engine, exchange, against, NULL);
+        } else if (observation->state != OBSERVATION_ENDED) {
+            admit(engine, observation, exchange, reason);
+        } else {
+            exchange_answer(engine, exchange, reason, reply);
         }
     }
 }
@@ -390,7 +424,12 @@ bool observation_join(struct engine *engine, struct exchange *exchange,
     if (observation->state != OBSERVATION_OBSERVING) {
         follow(engine, observation, exchange);
     } else if (is_fresh(observation, engine_now_ms(engine))) {
-        admit(engine, observation, exchange, REASON_observed); /* OBS-9 */
+        enum reason against = observation_reason_against(engine, observation, &exchange->leg);
+        if (against != REASON_none) {
+            exchange_end(engine, exchange, against, NULL);
+        } else {
+            admit(engine, observation, exchange, REASON_observed); /* OBS-9 */
+        }
     } else {
         follow(engine, observation, exchange);
         register_again(engine, observation);
@@ -439,6 +478,38 @@ void observations_drain(struct engine *engine)
         /* Those whose registration is under way are answered first, and end then. */
         if (!is_over && observation->followers == NULL) {
             end_for_reason(engine, observation, REASON_shutting_down);
+        }
+    }
+}
+
+/* The target of a registration under the new rules. */
+static enum reason reason_against_now(struct engine *engine, const struct observation *observation,
+                                      struct leg *leg)
+{
+    const struct exchange *exchange = observation->exchange;
+    if (exchange == NULL) {
+        return REASON_none; /* it has ended already */
+    }
+    enum reason against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
+    return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
+}
+
+void observations_recheck(struct engine *engine)
+{
+    struct observation_table *table = &engine->observations;
+    for (uint32_t i = 0; i < table->used; i++) {
+        struct observer *next, *observer = table->slots[i].observers;
+        for (; observer != NULL; observer = next) {
+            struct leg *leg = &observer->leg;
+            next = observer->next;
+            enum reason against = admit_client(engine, leg);
+            if (against == REASON_none) {
+                against = reason_against_now(engine, observer->observation, leg);
+            }
+            leg->rule = NULL; /* the snapshot's, which goes some day */
+            if (against != REASON_none) {
+                observer_end(engine, observer, against);
+            }
         }
     }
 }

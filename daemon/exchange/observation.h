@@ -26,6 +26,7 @@ struct config;
 struct engine;
 struct exchange;
 struct exchange_recipe;
+struct leg;
 struct observer;
 struct reply;
 
@@ -38,7 +39,7 @@ enum observation_state {
 };
 
 /* What all observers are told. */
-struct representation {
+struct observed_state {
     uint8_t code;   /* CODE_EMPTY: there is none yet */
     uint8_t *bytes; /* options, then payload; allocated */
     uint32_t capacity, options_len, payload_len;
@@ -59,7 +60,7 @@ struct observation {
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */
     uint32_t content_format;  /* of the first one; UINT32_MAX: it had none (OBS-15) */
-    struct representation latest;
+    struct observed_state latest;
     struct observation *next_idle, **link_idle; /* of those that nobody observes, or free ones */
 };
 
@@ -108,6 +109,13 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
 
 /** End what nobody observes any more; at the end of a turn. */
 void observations_turn(struct engine *engine);
+
+/** REASON_none, or why the client of @p leg may not have what @p observation brings. */
+enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
+                                       struct leg *leg);
+
+/** The rules have changed: who may not observe any more is told so, and removed. */
+void observations_recheck(struct engine *engine);
 
 /** All end, with 5.03 to those who observe. */
 void observations_drain(struct engine *engine);

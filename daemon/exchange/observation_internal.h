@@ -15,7 +15,7 @@ void observation_free(struct engine *engine, struct observation *observation);
 struct observation *observation_find(const struct engine *engine, const struct cache_key *key);
 
 /** Have room for @p len bytes. @return false past observe.bytes; nothing has changed then. */
-bool observation_reserve(struct engine *engine, struct representation *latest, size_t len);
+bool observation_reserve(struct engine *engine, struct observed_state *latest, size_t len);
 
 /** For observe.retry nobody asks to observe what has this key. */
 void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);

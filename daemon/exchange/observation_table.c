@@ -56,7 +56,7 @@ static bool take_bytes(struct engine *engine, uint64_t more)
     return true;
 }
 
-bool observation_reserve(struct engine *engine, struct representation *latest, size_t len)
+bool observation_reserve(struct engine *engine, struct observed_state *latest, size_t len)
 {
     if (len <= latest->capacity) {
         return true;

@@ -171,17 +171,17 @@ static bool take_mid(struct engine *engine, struct observer *observer)
     return true;
 }
 
-/* What does not fit this client's side ends it for this client (ERR-17). */
-static void give_up(struct engine *engine, struct observer *observer)
+void observer_end(struct engine *engine, struct observer *observer, enum reason reason)
 {
-    struct reply too_large = reply_of(REASON_response_too_large, NULL);
+    struct reply last = reply_of(reason, NULL);
     struct leg *leg = &observer->leg;
+    observer_silence(engine, observer);
     if (leg->kind == LEG_STREAM) {
-        stream_reply(engine, leg, &too_large);
-    } else {
+        stream_reply(engine, leg, &last);
+    } else if (take_mid(engine, observer)) {
         struct bytes datagram =
             reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes,
-                         MESSAGE_NON, observer->mid, leg, &too_large);
+                         MESSAGE_NON, observer->mid, leg, &last);
         leg_send(leg, datagram.data, datagram.len);
     }
     observer_remove(engine, observer);
@@ -198,7 +198,7 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
     }
     struct bytes datagram = encode(engine, observer, is_confirmable ? MESSAGE_CON : MESSAGE_NON);
     if (datagram.len == 0) {
-        give_up(engine, observer);
+        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
     leg_send(&observer->leg, datagram.data, datagram.len);
@@ -231,7 +231,7 @@ static void send_on_stream(struct engine *engine, struct observer *observer)
     bool is_last = is_last_word(observer);
     observer->is_first = false;
     if (!stream_fits(leg, &reply)) {
-        give_up(engine, observer);
+        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
     stream_reply(engine, leg, &reply);
@@ -362,7 +362,7 @@ static void send_again(struct engine *engine, struct observer *observer, uint64_
     }
     struct bytes datagram = encode(engine, observer, MESSAGE_CON);
     if (datagram.len == 0) {
-        give_up(engine, observer);
+        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
     leg_send(&observer->leg, datagram.data, datagram.len);

@@ -23,6 +23,7 @@
 #include "coap/hash.h"
 #include "coap/observe.h"
 #include "coap/timer.h"
+#include "exchange/reason.h"
 #include "front/leg.h"
 
 struct engine;
@@ -116,6 +117,9 @@ uint32_t observer_answered(struct engine *engine, struct observer *observer);
 
 /** There is a newer state, or the last word, to be sent at the end of this turn or later. */
 void observer_changed(struct engine *engine, struct observer *observer);
+
+/** It observes no more and is told why, in a message that is sent once. */
+void observer_end(struct engine *engine, struct observer *observer, enum reason reason);
 
 /**
  * Nothing is under way to it, and nothing waits to be: it is answered otherwise, or removed.

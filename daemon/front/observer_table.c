@@ -3,6 +3,7 @@
 #include "front/observer.h"
 
 #include "exchange/observation.h"
+#include "net/identity.h"
 #include "state.h"
 
 #include <errno.h>
@@ -31,6 +32,9 @@ int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_
 
 void observer_table_clear(struct observer_table *table)
 {
+    for (uint32_t i = 0; i < table->used; i++) {
+        identity_release(table->slots[i].leg.identity);
+    }
     hash_map_clear(&table->tokens);
     hash_map_clear(&table->messages);
     hash_map_clear(&table->formers);
@@ -114,12 +118,15 @@ static void enter_lists(struct observer *observer)
 /* What is needed of a leg for longer than its request. */
 static void keep_leg(struct observer *observer, const struct leg *leg)
 {
+    struct identity *before = observer->leg.identity;
     observer->leg = *leg;
+    (void)identity_acquire(observer->leg.identity);
+    identity_release(before);
+    observer->leg.rule = NULL;
     if (leg->token.len > 0) {
         memmove(observer->token, leg->token.data, leg->token.len);
     }
     observer->leg.token = (struct bytes){observer->token, leg->token.len};
-    observer->leg.identity = NULL; /* the exchange's to hold */
 }
 
 bool observer_has_room(const struct engine *engine, const struct leg *leg)
@@ -202,6 +209,8 @@ void observer_remove(struct engine *engine, struct observer *observer)
     leave_watcher(table, observer);
     hash_map_remove(&observer->by_token);
     timer_cancel(&engine->wheel, &observer->timer);
+    identity_release(observer->leg.identity);
+    observer->leg.identity = NULL;
     observer->is_used = false;
     observer->next = table->free;
     table->free = observer;

@@ -806,21 +806,77 @@ static void test_stopping_tells_those_who_observe(void **state)
     assert_int_equal(engine_in_flight(replay.engine), 0);
 }
 
+static void reload(const char *const *sets, size_t count)
+{
+    struct config_source source = {.sets = sets, .set_count = count};
+    struct config_errors errors;
+    struct config *fresh, *old = replay.config;
+    if (config_load(&source, &errors, &fresh) != 0) {
+        config_errors_print(&errors, stderr);
+        fail();
+    }
+    engine_set_config(replay.engine, fresh);
+    replay.config = fresh;
+    config_free(old);
+}
+
 static void test_reload_keeps_observations(void **state)
 {
     (void)state;
     struct fake_datagram registration, notification;
-    struct config_source source = {.sets = (const char *const[]){"observe.notifications=non"},
-                                   .set_count = 1};
-    struct config_errors errors;
-    struct config *fresh, *old = replay.config;
     observe_x(&registration);
-    assert_int_equal(config_load(&source, &errors, &fresh), 0);
-    engine_set_config(replay.engine, fresh);
-    replay.config = fresh;
-    config_free(old);
+    reload((const char *const[]){"observe.notifications=non", "policy.clients=any"}, 2);
     notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
     (void)expect_state(replay.client, MESSAGE_NON, 0xaa, "31", &notification);
+}
+
+/* SEC-20: what another client may have from an address is not for who may not. */
+static void test_state_is_given_to_those_who_may_have_it(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "policy.clients=any",    "access a.clients=192.0.2.8", "access a.target=coap://192.0.2.5",
+        "access b.action=allow", "access b.target=coap://h",   NULL};
+    struct fake_datagram registration, request;
+    teardown(state);
+    start(settings);
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    fake_peer_expect(other, "61 81 0002 bb ...", NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    leave_x();
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    fake_peer_expect(replay.client, "61 45 7001 aa ff 30", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    /* Asked for by one who may not: another who waits has its own answer. */
+    fake_net_name("h", 50, RESOLVE_OK, "192.0.2.5");
+    fake_net_run(11000); /* resolve.cache-time */
+    fake_peer_send(other, PROXY, REGISTER("0003", "bb"));
+    fake_peer_send(replay.client, PROXY, REGISTER("0004", "aa"));
+    fake_net_run(60);
+    fake_peer_expect(other, "61 81 0003 bb ...", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 45 0004 aa ff 31", NULL);
+}
+
+static void test_reload_ends_what_is_not_allowed_any_more(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    reload((const char *const[]){"policy.clients=192.0.2.8"}, 1);
+    fake_peer_expect(replay.client, "51 81 MID aa ...", NULL);
+    fake_peer_expect_nothing(other);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    reload((const char *const[]){"policy.clients=any", "policy.targets=deny"}, 2);
+    fake_peer_expect(other, "51 81 MID bb ...", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
 }
 
 #define OBSERVE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -866,6 +922,8 @@ int main(void)
         OBSERVE_TEST(test_first_block_is_what_is_observed),
         OBSERVE_TEST(test_stopping_tells_those_who_observe),
         OBSERVE_TEST(test_reload_keeps_observations),
+        OBSERVE_TEST(test_state_is_given_to_those_who_may_have_it),
+        OBSERVE_TEST(test_reload_ends_what_is_not_allowed_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
