@@ -874,7 +874,7 @@ static void test_reload_ends_what_is_not_allowed_any_more(void **state)
     fake_peer_expect_nothing(other);
     assert_int_equal(replay_metric(&replay, observers), 1);
     reload((const char *const[]){"policy.clients=any", "policy.targets=deny"}, 2);
-    fake_peer_expect(other, "51 81 MID bb ...", NULL);
+    fake_peer_expect(other, "51 a5 MID bb ...", NULL);
     fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
 }
