@@ -22,7 +22,11 @@ bool embedded_is_nat64_length(unsigned bits)
     return bits == 96 || (bits >= 32 && bits <= 64 && bits % 8 == 0);
 }
 
-/* The four bytes behind the prefix; byte 8 is left out, as it is always zero (RFC 6052). */
+/*
+ * The four bytes behind the prefix; byte 8 is left out, as it is always zero (RFC 6052). What
+ * is behind them should be zero, but translators may look away. Where the four begin with a
+ * zero they lead nowhere: the address is rather one of a longer prefix in this one.
+ */
 static void add_behind(struct found *found, const struct address *address, unsigned bits)
 {
     uint8_t ip[4];
@@ -31,7 +35,9 @@ static void add_behind(struct found *found, const struct address *address, unsig
         at += at == 8 && bits != 96;
         ip[i] = address->ip[at];
     }
-    add(found, ip);
+    if (bits == 96 || ip[0] != 0) {
+        add(found, ip);
+    }
 }
 
 static bool begins_with(const struct address *address, const uint8_t *bytes, size_t len)

@@ -2,44 +2,12 @@
 #include "support/test.h"
 
 #include "conf/arena.h"
-#include "front/target.h"
 #include "policy/pattern.h"
+#include "policy/place.h"
 
 #include <cri/scheme.h>
 #include <errno.h>
 #include <string.h>
-
-/* A target in normal form, the segments of its path separated by '/' here. */
-struct place {
-    struct config_scheme scheme;
-    struct target target;
-    uint8_t path[300];
-};
-
-static void name_place(struct place *place, uint32_t scheme, const char *host, uint16_t port,
-                       const char *path)
-{
-    *place = (struct place){.scheme = {.number = scheme}};
-    struct target *target = &place->target;
-    target->scheme = &place->scheme;
-    target->port = port;
-    if (address_parse(host, strlen(host), port, &target->address)) {
-        target->is_name = false;
-    } else {
-        target->is_name = true;
-        target->name_len = (uint8_t)strlen(host);
-        memcpy(target->name, host, strlen(host));
-    }
-    target->path.packed = place->path;
-    while (*path != '\0') {
-        size_t len = strcspn(path, "/");
-        place->path[target->path.len] = (uint8_t)len;
-        memcpy(place->path + target->path.len + 1, path, len);
-        target->path.len += 1 + (uint32_t)len;
-        target->path.count++;
-        path += len + (path[len] == '/');
-    }
-}
 
 struct row {
     const char *pattern;
@@ -125,7 +93,7 @@ static void test_pattern_matches_normal_form(void **state)
         struct place place;
         print_message("%s against %u %s:%u /%s\n", row->pattern, row->scheme, row->host, row->port,
                       row->path);
-        name_place(&place, row->scheme, row->host, row->port, row->path);
+        place_set(&place, row->scheme, row->host, row->port, row->path, NULL);
         assert_int_equal(target_pattern_matches(&pattern, &place.target), row->matches);
     }
     arena_free(arena);
@@ -138,7 +106,7 @@ static void test_pattern_escaped_slash_is_part_of_a_segment(void **state)
     struct config_arena *arena = arena_new();
     struct target_pattern pattern = parsed(arena, "coap://h/a%2fb");
     struct place place;
-    name_place(&place, CRI_SCHEME_COAP, "h", 5683, "aXb");
+    place_set(&place, CRI_SCHEME_COAP, "h", 5683, "aXb", NULL);
     assert_false(target_pattern_matches(&pattern, &place.target));
     place.path[2] = '/';
     assert_true(target_pattern_matches(&pattern, &place.target));
@@ -156,7 +124,7 @@ static void test_pattern_range_matches_the_address_of_a_name(void **state)
     struct address inside, outside;
     assert_true(address_parse("10.1.2.3", 8, 0, &inside));
     assert_true(address_parse("11.1.2.3", 8, 0, &outside));
-    name_place(&place, CRI_SCHEME_COAP, "h", 5683, "");
+    place_set(&place, CRI_SCHEME_COAP, "h", 5683, "", NULL);
     assert_false(target_pattern_matches(&range, &place.target));
     assert_true(target_pattern_matches_address(&range, &place.target, &inside));
     assert_false(target_pattern_matches_address(&range, &place.target, &outside));
