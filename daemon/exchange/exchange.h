@@ -59,6 +59,8 @@ struct exchange {
 
     struct origin *origin;           /* NULL before it is known, and again when delivering */
     struct port *port;               /* source port the request left from */
+    bool is_group;                   /* the client expects the answers of a group, */
+    uint32_t group_timeout_s;        /* for so long */
     struct transfer *transfer;       /* that moves its bodies in blocks, or NULL */
     struct name *name;               /* whose addresses it waits for, or NULL */
     struct observation *observation; /* whose answer it waits for, or NULL */

@@ -96,6 +96,8 @@ static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe
     exchange->target.path.packed = path;
     exchange->target.query.packed = query;
     exchange->not_local = recipe->not_local;
+    exchange->is_group = recipe->is_group;
+    exchange->group_timeout_s = recipe->group_timeout_s;
     return true;
 }
 

@@ -12,6 +12,8 @@ struct exchange_recipe {
     const struct target *target;
     const struct message *message; /* the request; its options have been scanned */
     struct additions additions;
+    bool is_group; /* with Multicast-Timeout, which was */
+    uint32_t group_timeout_s;
     uint16_t not_local; /* as in struct request_options */
 };
 

@@ -278,6 +278,36 @@ void reply_to_exchange(struct engine *engine, struct exchange *exchange, const s
     }
 }
 
+void reply_one_of_many(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (reply_is_unwanted(leg, reply->code) || !reply_fits(engine, leg, reply)) {
+        return;
+    }
+    if (leg->kind != LEG_DATAGRAM) {
+        if (leg->kind == LEG_STREAM) {
+            stream_reply(engine, leg, reply);
+        }
+        return;
+    }
+    if (leg->confirmable && !leg->acknowledged) {
+        reply_acknowledge(engine, exchange);
+    }
+    if (!mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
+                        &mid)) {
+        metric_add(&engine->metrics.message_ids_exhausted, 1);
+        return;
+    }
+    struct bytes datagram =
+        reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes, MESSAGE_NON,
+                     mid, leg, reply);
+    hash_map_remove(&exchange->by_message);
+    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    leg_send(leg, datagram.data, datagram.len);
+}
+
 void reply_acknowledge(struct engine *engine, struct exchange *exchange)
 {
     struct leg *leg = &exchange->leg;
@@ -303,7 +333,7 @@ void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, boo
 {
     if (is_reset) {
         exchange_drop(engine, exchange, REASON_client_reset);
-    } else {
+    } else if (exchange->state == EXCHANGE_delivering) {
         finish_acknowledged(engine, exchange);
     }
 }

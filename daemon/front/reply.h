@@ -58,6 +58,13 @@ void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason re
  */
 void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply);
 
+/**
+ * Give the client one of several answers under its token; the exchange goes on. On
+ * datagrams it is a NON, of which a RST ends the exchange while it is the latest one.
+ * What does not fit is left out.
+ */
+void reply_one_of_many(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
 /** As reply_to_exchange(), with the code and words of @p reason, or @p text. */
 void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
                               const char *text);

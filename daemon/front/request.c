@@ -17,6 +17,7 @@
 #include "front/serve.h"
 #include "ops/trace.h"
 #include "origin/forward.h"
+#include "origin/group.h"
 #include "origin/route.h"
 #include "origin/transfer.h"
 #include "state.h"
@@ -97,9 +98,9 @@ static void begin(struct engine *engine, struct exchange *exchange)
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 
-/* An answer of the proxy's own that is no refusal: a block. */
-static void answer_block(struct engine *engine, struct request *request, const struct reply *reply,
-                         enum reason reason)
+/* An answer of the proxy's own that is more than words about a problem. */
+static void answer_here(struct engine *engine, struct request *request, const struct reply *reply,
+                        enum reason reason)
 {
     const struct problem problem = {.reason = reason};
     trace_answered(engine, request->leg, request->message, &problem, reply->code);
@@ -118,7 +119,7 @@ static bool is_served(struct engine *engine, struct request *request)
         !serve_kept(engine, request->leg, &subject, &reply, &reason)) {
         return false;
     }
-    answer_block(engine, request, &reply, reason == REASON_none ? REASON_block_served : reason);
+    answer_here(engine, request, &reply, reason == REASON_none ? REASON_block_served : reason);
     return true;
 }
 
@@ -153,7 +154,11 @@ static enum reason check(struct engine *engine, struct request *request)
     if (is_own_request(engine, request->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = hops_take(engine->config, request->options.hop_limit, &request->hop_limit);
+    enum reason reason = group_check(&request->target, &request->options);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    reason = hops_take(engine->config, request->options.hop_limit, &request->hop_limit);
     return reason != REASON_none
                ? reason
                : admit_target(engine, request->leg, &request->target, request->message->code);
@@ -164,6 +169,11 @@ static bool may_go(struct engine *engine, struct request *request)
     struct problem problem = {.reason = check(engine, request)};
     if (problem.reason == REASON_none) {
         return true;
+    }
+    if (problem.reason == REASON_group_timeout) {
+        struct reply reply = group_timeout_reply();
+        answer_here(engine, request, &reply, problem.reason);
+        return false;
     }
     if (reason_row(problem.reason)->code == CODE(5, 8)) {
         /* Who stopped it: the first name of the trail (HOP-5). */
@@ -189,6 +199,8 @@ static void proxy_request(struct engine *engine, struct request *request)
         .target = &request->target,
         .message = &message,
         .additions = {.hop_limit = request->hop_limit},
+        .is_group = request->options.multicast_timeout.data != NULL,
+        .group_timeout_s = option_uint(request->options.multicast_timeout),
         .not_local = request->options.not_local,
     };
     struct bytes body;
@@ -196,7 +208,7 @@ static void proxy_request(struct engine *engine, struct request *request)
     enum reason reason;
     enum block_plan plan = blocks_plan(engine, &blocks, &recipe.additions, &body, &reply, &reason);
     if (plan == BLOCK_PLAN_ANSWER) {
-        answer_block(engine, request, &reply, reason);
+        answer_here(engine, request, &reply, reason);
         return;
     }
     if (plan == BLOCK_PLAN_TRANSFER) {
@@ -273,6 +285,28 @@ static struct address received_at(const struct engine *engine, const struct leg 
     return at;
 }
 
+/*
+ * Early Stop: the client wants no more answers of a group (draft-ietf-core-groupcomm-proxy
+ * section 5.1.3). Nothing is said to that, a CON gets its ACK.
+ */
+static bool is_early_stop(struct engine *engine, struct request *request)
+{
+    static const struct reply nothing = {.code = CODE(2, 5)};
+    struct leg *leg = request->leg;
+    bool is_stop = request->target.form == TARGET_FORM_NONE && request->message->code == CODE_GET &&
+                   request->options.multicast_timeout.data != NULL &&
+                   option_uint(request->options.multicast_timeout) == 0;
+    struct exchange *exchange =
+        is_stop ? by_token(engine, leg, token_key(engine, leg->peer, leg->token)) : NULL;
+    if (exchange == NULL || exchange->state != EXCHANGE_collecting) {
+        return false;
+    }
+    exchange_drop(engine, exchange, REASON_group_done);
+    leg->unwanted = UINT8_MAX;
+    answer_here(engine, request, &nothing, REASON_local);
+    return true;
+}
+
 static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
     const struct message *message = request->message;
@@ -304,6 +338,9 @@ static void handle(struct engine *engine, struct request *request, const struct 
     if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,
                      &problem)) {
         refuse(engine, request, &problem);
+        return;
+    }
+    if (is_early_stop(engine, request)) {
         return;
     }
     if (target_is_mixed(&request->options)) {

@@ -226,7 +226,7 @@ static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_le
     struct target *target = builder->target;
     target->is_name = false;
     address_set_ip(&target->address, ip, ip_len, 0);
-    if (address_is_multicast(&target->address)) {
+    if (address_is_multicast(&target->address) && !builder->config->multicast_enabled) {
         return fail(builder, REASON_multicast);
     }
     return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);

@@ -21,7 +21,7 @@ static const char *code_text(uint8_t code, char text[8])
 static bool is_success(enum reason reason)
 {
     return reason == REASON_answered || reason == REASON_local || reason == REASON_block_served ||
-           reason == REASON_block_taken;
+           reason == REASON_block_taken || reason == REASON_group_done;
 }
 
 static bool wants_access(const struct engine *engine, enum reason reason)

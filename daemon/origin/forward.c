@@ -3,6 +3,7 @@
 
 #include "front/admit.h"
 #include "front/local.h"
+#include "origin/group.h"
 #include "origin/transfer.h"
 #include "state.h"
 
@@ -56,6 +57,10 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     timer_set(&engine->wheel, &exchange->timer,
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
     metric_add(&engine->metrics.upstream_requests, 1);
+    if (group_is_target(exchange)) {
+        exchange->datagram[0] = (uint8_t)((exchange->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
+        group_collect(engine, exchange); /* never sent again (RFC 7252 section 8.1) */
+    }
     transmit(exchange);
 }
 
@@ -179,8 +184,9 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
 static enum reason reason_against(const struct engine *engine, struct exchange *exchange,
                                   const struct address *address)
 {
-    if (address_is_multicast(address)) {
-        return REASON_multicast;
+    enum reason reason = group_reason_against(engine, exchange, address);
+    if (reason != REASON_none) {
+        return reason;
     }
     if (!exchange->target.is_name || exchange->hop.is_parent) {
         return REASON_none;

@@ -15,12 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * A URI of 1,034 bytes has a CRI of fewer: each separator becomes a head of 1 or 2
- * bytes, and percent-encoding shrinks. The margin is for the heads of the arrays.
- */
-#define CRI_ROOM 2048u
-
 #define SCHEME_NUMBER_MAX 0xffffffu /* Proxy-Scheme-Number has up to 3 bytes */
 
 /* --- CBOR texts --------------------------------------------------------- */
@@ -82,10 +76,9 @@ static uint16_t registered_port(const struct config_scheme *scheme)
     return known != NULL ? known->default_port : 0;
 }
 
-/* The target as a CRI; false where it does not fit or is none. */
-static bool compose(const struct target *target, uint8_t room[CRI_ROOM], size_t *ret_len)
+bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size_t *ret_len)
 {
-    uint8_t texts[CRI_ROOM];
+    uint8_t texts[NAMING_CRI_ROOM];
     struct items items = {texts, sizeof(texts), false};
     struct cri cri = {
         .scheme = CRI_SCHEME_ID,
@@ -103,7 +96,7 @@ static bool compose(const struct target *target, uint8_t room[CRI_ROOM], size_t 
     cri.path = list_segments(&items, &target->path);
     cri.query = list_segments(&items, &target->query);
     struct cri checked;
-    return !items.overflow && cri_encode(&cri, room, CRI_ROOM, ret_len) == CRI_OK &&
+    return !items.overflow && cri_encode(&cri, room, NAMING_CRI_ROOM, ret_len) == CRI_OK &&
            cri_decode((struct cri_slice){room, *ret_len}, NULL, &checked, NULL) == CRI_OK;
 }
 
@@ -112,9 +105,9 @@ static bool compose(const struct target *target, uint8_t room[CRI_ROOM], size_t 
 static bool as_proxy_cri(const struct target *target, struct naming_room *room,
                          struct naming *ret_naming)
 {
-    uint8_t encoded[CRI_ROOM];
+    uint8_t encoded[NAMING_CRI_ROOM];
     size_t len = 0;
-    if (!compose(target, encoded, &len) || len > NAMING_CRI_MAX) {
+    if (!naming_cri(target, encoded, &len) || len > NAMING_CRI_MAX) {
         return false;
     }
     memcpy(room->value, encoded, len);
@@ -127,10 +120,10 @@ static bool as_proxy_uri(const struct target *target, struct naming_room *room,
 {
     const struct cri_scheme row = {target->scheme->number, target->scheme->name, 0};
     const struct cri_scheme_table table = {&row, 1};
-    uint8_t encoded[CRI_ROOM];
+    uint8_t encoded[NAMING_CRI_ROOM];
     struct cri cri;
     size_t len = 0;
-    if (!compose(target, encoded, &len) ||
+    if (!naming_cri(target, encoded, &len) ||
         cri_decode((struct cri_slice){encoded, len}, NULL, &cri, NULL) != CRI_OK ||
         cri_uri_format(&cri, &table, (char *)room->value, sizeof(room->value), &len, NULL) !=
             CRI_OK) {

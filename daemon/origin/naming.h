@@ -12,6 +12,12 @@
 #define NAMING_CRI_MAX 1023u /* Proxy-Cri (draft section 8.2.1) */
 #define NAMING_URI_MAX 1034u /* Proxy-Uri (RFC 7252 section 5.10) */
 
+/*
+ * A URI of 1,034 bytes has a CRI of fewer: each separator becomes a head of 1 or 2
+ * bytes, and percent-encoding shrinks. The margin is for the heads of the arrays.
+ */
+#define NAMING_CRI_ROOM 2048u
+
 struct naming {
     uint16_t option;      /* Proxy-Cri, Proxy-Uri, Proxy-Scheme or -Number; 0: none of them */
     struct bytes value;   /* of that option */
@@ -50,6 +56,9 @@ struct naming naming_for_origin(const struct target *target);
 enum reason naming_for_parent(const struct target *target, enum config_route_form form,
                               const struct next_hop *hop, struct naming_room *room,
                               struct naming *ret_naming);
+
+/** The target as a CRI, its zone left out; false where it does not fit or is none. */
+bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size_t *ret_len);
 
 /** Most bytes that the options of @p naming take, those of path and query left out. */
 size_t naming_len(const struct naming *naming);

@@ -11,6 +11,7 @@
 #include "front/hops.h"
 #include "front/reply.h"
 #include "origin/forward.h"
+#include "origin/group.h"
 #include "state.h"
 
 #include <errno.h>
@@ -31,8 +32,13 @@ static struct exchange *by_token(const struct port *port, const struct address *
                                  struct bytes token)
 {
     struct exchange *exchange = exchange_by_token(&port->engine->exchanges, token);
-    bool is_match = exchange != NULL && exchange->origin != NULL && exchange->port == port &&
-                    address_equal(&exchange->origin->address, remote);
+    if (exchange == NULL || exchange->origin == NULL || exchange->port != port) {
+        return NULL;
+    }
+    /* The members of a group answer from addresses of their own (RFC 7252 section 8.2). */
+    bool is_match = exchange->state == EXCHANGE_collecting
+                        ? !address_is_multicast(remote)
+                        : address_equal(&exchange->origin->address, remote);
     return is_match ? exchange : NULL;
 }
 
@@ -110,6 +116,11 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     exchange_answer(engine, exchange, REASON_answered, reply);
 }
 
+bool receive_is_usable(const struct message *message)
+{
+    return is_good_code(message) && !has_bad_option(message);
+}
+
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated)
 {
@@ -118,7 +129,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
         exchange_end(engine, exchange, REASON_response_too_large, NULL);
         return;
     }
-    if (!is_good_code(message) || has_bad_option(message)) {
+    if (!receive_is_usable(message)) {
         exchange_end(engine, exchange, REASON_origin_invalid, NULL);
         return;
     }
@@ -178,6 +189,15 @@ static void on_separate(struct port *port, const struct datagram *datagram,
     const struct address *remote = &datagram->path.remote;
     bool is_con = message->type == MESSAGE_CON;
     struct exchange *exchange = by_token(port, remote, message->token);
+    if (exchange != NULL && exchange->state == EXCHANGE_collecting) {
+        if (is_con) {
+            send_empty(port, remote, MESSAGE_ACK, message->mid);
+        }
+        if (!datagram->truncated) {
+            group_on_response(engine, exchange, message, remote);
+        }
+        return;
+    }
     if (exchange != NULL && !is_repeated_notification(engine, exchange, message)) {
         if (is_con) {
             struct bytes none = {0};

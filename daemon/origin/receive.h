@@ -21,4 +21,7 @@ extern const struct udp_handler receive_handler;
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated);
 
+/** Whether a response may be given to a client: its code and its options. */
+bool receive_is_usable(const struct message *message);
+
 #endif

@@ -93,7 +93,7 @@ static const struct {
     }
     RESERVED("builtin:unspecified", unspecified, true),
     RESERVED("builtin:broadcast", broadcast, true),
-    RESERVED("builtin:multicast", multicast, true),
+    RESERVED("builtin:multicast", multicast, false),
     RESERVED("builtin:ipv4-mapped", mapped, true),
     RESERVED("builtin:loopback", loopback, false),
     RESERVED("builtin:metadata", link_local_metadata, false),

@@ -2,7 +2,7 @@
 /*
  * Ranges of addresses that have a name of their own: groups of clients as the
  * configuration names them ("private"), and addresses that nobody is let to without a
- * rule that names them (loopback, link-local, metadata services of clouds).
+ * rule that names them (loopback, link-local, groups, metadata services of clouds).
  */
 #ifndef CRIPROXY_RANGES_H
 #define CRIPROXY_RANGES_H
@@ -19,7 +19,7 @@ size_t ranges_of_word(const char *word, size_t len, const struct address_prefix 
 /** What kind of a reserved address it is, as "builtin:loopback"; NULL for an ordinary one. */
 const char *ranges_reserved(const struct address *address);
 
-/** Whether it is one that no rule opens: unspecified, broadcast, multicast, IPv4-mapped. */
+/** Whether it is one that no rule opens: unspecified, broadcast, IPv4-mapped. */
 bool ranges_is_never(const struct address *address);
 
 #endif

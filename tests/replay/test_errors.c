@@ -665,6 +665,8 @@ static bool is_out_of_reach(const char *name)
         "block_range",
         "block_served",
         "block_taken", /* of bodies in blocks: test_blocks.c */
+        "group_done",
+        "group_timeout", /* test_groups.c */
         "route_refused",
         "route_form",
         "route_loop",

@@ -57,7 +57,7 @@ static const struct request_row passed[] = {
 };
 
 static const struct request_row refused[] = {
-    {"OPT-3 elective, unsafe", "2:05 " CRI, NULL, " 2"},
+    {"OPT-3 elective, unsafe", "34:05 " CRI, NULL, " 34"},
     {"OPT-3 critical, unsafe", "67:05 " CRI, NULL, " 67"},
     {"OPT-3 behind the target", CRI " 1027:", NULL, " 1027"},
     {"OPT-9 Max-Age", "14:3c " CRI, NULL, " 14"},
@@ -162,7 +162,7 @@ static void test_unknown_options_of_local_requests(void **state)
         {"critical, NON", "51 01 0001 aa", "11=.well-known 11=core 65:01", "51 82 MID aa"},
         {"elective, CON", "41 01 0001 aa", "11=.well-known 11=core 64:01", "61 45 0001 aa"},
         {"elective, NON", "51 01 0001 aa", "11=.well-known 11=core 64:01", "51 45 MID aa"},
-        {"elective and unsafe", "41 01 0001 aa", "2:01 11=.well-known 11=core", "61 82 0001 aa"},
+        {"elective and unsafe", "41 01 0001 aa", "11=.well-known 11=core 34:01", "61 82 0001 aa"},
         {"named by Proxy-Cri", "41 01 0001 aa",
          "65:01 235:83208144c0000209826b2e77656c6c2d6b6e6f776e64636f7265", "61 82 0001 aa"},
         {"Proxy-Scheme-Number without a host", "41 01 0001 aa",

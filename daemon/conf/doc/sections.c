@@ -12,8 +12,9 @@ static const struct doc_section sections[] = {
     {"tls", "Keys and certificates of the secure listeners. Each new session takes what a reload "
             "has brought; sessions that are there go on."},
     {"stream", "Clients on reliable transports: coap+tcp and those above it."},
-    {"policy", "Who is served, and what everybody may reach. More than this is said by the sections "
-               "\"access NAME\"."},
+    {"policy",
+     "Who is served, and what everybody may reach. More than this is said by the sections "
+     "\"access NAME\"."},
     {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
                "sends makes memory grow past what these say."},
     {"block",
@@ -22,6 +23,7 @@ static const struct doc_section sections[] = {
     {"observe",
      "Clients that observe resources: one registration with the origin server for all of "
      "them."},
+    {"multicast", "Requests to groups."},
     {"resolve", "Host names. The system's own resolver is asked."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},

@@ -9,19 +9,20 @@
 /*
  * Number, shortest and longest value, repeatable in a request and in a response:
  * RFC 7252 section 5.10 table 4, RFC 7641, RFC 7959, RFC 8768, RFC 9175, RFC 7967,
- * RFC 8613, RFC 9668, and the draft's section 8.
+ *  RFC 8613, RFC 9668, the draft's section 8, and draft-ietf-core-groupcomm-proxy.
  */
 static const struct expected {
     uint16_t number, len_min, len_max;
     bool repeatable;
 } registry[] = {
-    {1, 0, 8, true},     {3, 1, 255, false}, {4, 1, 8, true},       {5, 0, 0, false},
-    {6, 0, 3, false},    {7, 0, 2, false},   {8, 0, 255, true},     {9, 0, 255, false},
-    {11, 0, 255, true},  {12, 0, 2, false},  {14, 0, 4, false},     {15, 0, 255, true},
-    {16, 1, 1, false},   {17, 0, 2, false},  {20, 0, 255, true},    {21, 0, 0, false},
-    {23, 0, 3, false},   {27, 0, 3, false},  {28, 0, 4, false},     {35, 1, 1034, false},
-    {39, 1, 255, false}, {60, 0, 4, false},  {235, 1, 1023, false}, {239, 0, 3, false},
-    {252, 1, 40, false}, {258, 0, 1, false}, {292, 0, 8, true},
+    {1, 0, 8, true},      {2, 0, 4, false},      {3, 1, 255, false},  {4, 1, 8, true},
+    {5, 0, 0, false},     {6, 0, 3, false},      {7, 0, 2, false},    {8, 0, 255, true},
+    {9, 0, 255, false},   {11, 0, 255, true},    {12, 0, 2, false},   {14, 0, 4, false},
+    {15, 0, 255, true},   {16, 1, 1, false},     {17, 0, 2, false},   {20, 0, 255, true},
+    {21, 0, 0, false},    {23, 0, 3, false},     {27, 0, 3, false},   {28, 0, 4, false},
+    {35, 1, 1034, false}, {39, 1, 255, false},   {60, 0, 4, false},   {235, 1, 1023, false},
+    {239, 0, 3, false},   {248, 5, 1034, false}, {252, 1, 40, false}, {258, 0, 1, false},
+    {292, 0, 8, true},
 };
 
 static const struct expected *expected_for(unsigned number)
