@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The part of tests/packaging/run that is about the image. There is no container engine:
+# each service of compose.yaml gets a network namespace on a bridge, a root that is
+# mounted read-only, and the image's user without capabilities.
+# shellcheck shell=bash
+
+lab=criproxy-$$
+lab_pids=()
+
+end_lab() {
+    local pid name
+    for pid in "${lab_pids[@]}"; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+    for name in proxy origin client bridge; do
+        ip netns delete "$lab-$name" 2>/dev/null || true
+    done
+    if [[ -d $kept ]]; then
+        images umount --all >/dev/null 2>&1 || true
+    fi
+}
+
+# add_host NAME NUMBER: a namespace with the address 10.0.0.NUMBER.
+add_host() {
+    local host=$lab-$1
+    ip netns add "$host"
+    ip -n "$host" link set lo up
+    ip -n "$lab-bridge" link add "to-$1" type veth peer name eth0 netns "$host"
+    ip -n "$lab-bridge" link set "to-$1" master bridge up
+    ip -n "$host" address add "10.0.0.$2/24" dev eth0
+    ip -n "$host" link set eth0 up
+    printf '10.0.0.%s %s\n' "$2" "$1" >>"$work/hosts"
+}
+
+make_network() {
+    printf '127.0.0.1 localhost\n' >"$work/hosts"
+    ip netns add "$lab-bridge"
+    ip -n "$lab-bridge" link add bridge type bridge
+    ip -n "$lab-bridge" link set bridge up
+    add_host proxy 2
+    add_host origin 3
+    add_host client 4
+}
+
+mount_image() {
+    local container
+    container=$(images from "localhost/$1")
+    images inspect --type image "localhost/$1" >"$work/$1.json"
+    images mount "$container"
+}
+
+# in_container HOST ROOT COMMAND...
+in_container() {
+    ip netns exec "$lab-$1" unshare --mount --pid --fork --kill-child --ipc --uts \
+        sh -euc '
+            hosts=$1 root=$2
+            shift 2
+            mount --make-rprivate /
+            mount --bind "$root" "$root"
+            mount -o remount,ro,bind "$root"
+            mount --bind "$hosts" "$root/etc/hosts"
+            mount -t proc proc "$root/proc"
+            mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+            : >"$root/dev/null"
+            mount --bind /dev/null "$root/dev/null"
+            mount -t tmpfs -o uid=5683,gid=5683,mode=0750 tmpfs "$root/run"
+            mkdir -m 0777 "$root/run/criproxy"
+            exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+                chroot "$root" setpriv --reuid 5683 --regid 5683 --clear-groups \
+                --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
+        ' sh "$work/hosts" "${@:2}"
+}
+
+# command_of SERVICE IMAGE: into the array `words`.
+command_of() {
+    mapfile -d '' -t words < <("$here/compose.py" command compose.yaml "$1" "$work/$2.json")
+    [[ ${#words[@]} -gt 0 ]] || die "compose.yaml: no command for $1"
+}
+
+start_service() {
+    local root
+    root=$(mount_image "$2")
+    command_of "$1" "$2"
+    in_container "$1" "$root" "${words[@]}" >"$work/$1.log" 2>&1 </dev/null &
+    lab_pids+=($!)
+    disown
+}
+
+test_image() {
+    local proxy_root client_root healthy
+    say "the lab of compose.yaml"
+    make_network
+    start_service proxy criproxyd
+    start_service origin lab
+    "$here/compose.py" check compose.yaml "$work/criproxyd.json" || die "see above"
+    await "the proxy does not start" grep -q '^ready' "$work/proxy.log"
+
+    proxy_root=$(mount_image criproxyd)
+    mapfile -d '' -t healthy < <("$here/compose.py" health "$work/criproxyd.json")
+    quietly in_container proxy "$proxy_root" "${healthy[@]}"
+    # The same where no proxy listens has to fail.
+    if in_container client "$proxy_root" "${healthy[@]}" >/dev/null 2>&1; then
+        die "the healthcheck is green without a proxy"
+    fi
+    if in_container proxy "$proxy_root" touch /etc/criproxy/new 2>/dev/null; then
+        die "the root can be written"
+    fi
+
+    client_root=$(mount_image lab)
+    command_of client lab
+    quietly in_container client "$client_root" "${words[@]}"
+    grep -q '^\[-1, \["origin"\]' <(sed -n 's/^by Proxy-Cri: //p' "$work/output") ||
+        die "client: $(cat "$work/output")"
+    [[ $(grep -c -E '^[0-9]+$' "$work/output") -eq 2 ]] || die "client: $(cat "$work/output")"
+    [[ $(grep -c 'outcome.*2\.05' "$work/proxy.log") -eq 2 ]] || die "$(cat "$work/proxy.log")"
+    end_lab
+    lab_pids=()
+}

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The part of tests/packaging/run that is about the .deb files.
+# shellcheck shell=bash
+
+# What lintian may say: cpack adds these calls to a package with a library.
+readonly lintian_known='maintscript-calls-ldconfig'
+
+# Copies $packages out of the image's first stage, whose build folder stays mounted at
+# $stage.
+fetch_packages() {
+    local container
+    container=$(images from localhost/packages)
+    stage=$(images mount "$container")
+    packages=$work/first/packages
+    mkdir "$work/first"
+    cp -r "$stage/packages" "$packages"
+    version=$(dpkg-deb --field "$packages"/criproxyd_*.deb Version)
+    later=$version+1
+}
+
+in_stage() {
+    chroot "$stage" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+test_lintian() {
+    local said
+    said=$(lintian --allow-root --suppress-tags "$lintian_known" "$packages"/*.deb 2>&1) || true
+    [[ -z $said ]] || die "lintian: $said"
+}
+
+# Paths but for folders; compressed files as they were.
+list_packages() {
+    local package
+    for package in "$packages"/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar -t
+    done | sed -n 's/\.gz$//; s/^\.//; /\/$/!p' | sort
+}
+
+test_same_tree() {
+    in_stage env DESTDIR=/tree cmake --install /src/build/package >/dev/null
+    diff <(list_packages) <(cd "$stage/tree" && find . ! -type d | sed 's/^\.//' | sort) ||
+        die "the packages do not hold what cmake --install does"
+}
+
+test_development() {
+    cp "$here/../install/consumer/consumer.c" "$stage/tmp/consumer.c"
+    quietly in_stage sh -c 'dpkg --install /packages/libcri0_*.deb /packages/libcri-dev_*.deb &&
+        cd /tmp && gcc -o consumer consumer.c $(pkg-config --cflags --libs libcri) && ./consumer'
+    in_stage readelf -d /tmp/consumer | grep 'libcri\.so\.0' >/dev/null || die "consumer: not shared"
+}
+
+# A tree that boots, with the packages of both versions in /packages, and what they need.
+make_root() {
+    local upgrade=$work/upgrade package
+    root=$work/root
+    mkdir "$root"
+    tar -C "$root" -xf "$kept/base.tar"
+    cp -r "$packages" "$root/packages"
+    for package in "$packages"/*.deb; do
+        rm -rf "$upgrade"
+        dpkg-deb --raw-extract "$package" "$upgrade"
+        sed -i -E "/^(Version|Depends):/s/\\b${version//./\\.}\\b/$later/" "$upgrade/DEBIAN/control"
+        dpkg-deb --root-owner-group --build "$upgrade" "$root/packages" >/dev/null
+    done
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    quietly chroot "$root" apt-get update
+    quietly chroot "$root" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends systemd-sysv
+    quietly chroot "$root" apt-get install --yes --download-only \
+        /packages/libcri0_"$version"_amd64.deb /packages/criproxyd_"$version"_amd64.deb
+    rm "$root/etc/resolv.conf"
+}
+
+start_root() {
+    local launcher
+    unshare --mount --pid --fork --kill-child --cgroup --uts --ipc --net \
+        "$here/boot" "$root" >"$work/boot.log" 2>&1 </dev/null &
+    launcher=$!
+    await "no process 1" grep -q . "/proc/$launcher/task/$launcher/children"
+    init=$(tr -d ' ' <"/proc/$launcher/task/$launcher/children")
+    await "systemd does not boot: $(cat "$work/boot.log")" on systemctl is-system-running --wait
+}
+
+on() {
+    nsenter --target "$init" --mount --pid --net --uts --ipc --cgroup \
+        env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+apt() {
+    quietly on apt-get --option=Dpkg::Use-Pty=0 --yes --no-install-recommends "$@"
+}
+
+install_version() {
+    apt install "/packages/libcri0_$1_amd64.deb" "/packages/criproxyd_$1_amd64.deb" \
+        "/packages/criproxy-tools_$1_amd64.deb"
+}
+
+main_pid() {
+    on systemctl show --property MainPID --value criproxyd
+}
+
+# One request to the proxy itself, over the loopback of the namespace.
+ask() {
+    on coapbench load --proxy 127.0.0.1:5683 --target 127.0.0.1:5683 --form direct --no-check \
+        --clients 1 --count 1 --warmup 0s --time 1s --timeout 3s
+}
+
+files_of_root() {
+    (cd "$root" && find etc usr opt srv var ! -path 'var/log/*' ! -path 'var/cache/*' \
+        ! -path 'var/lib/apt/*' ! -path 'var/lib/systemd/*' ! -path 'var/lib/dpkg/*' | sort)
+}
+
+test_install() {
+    # The packages that criproxyd needs first: what they bring is not ours to purge.
+    local dependencies
+    dependencies=$(on dpkg-deb --field /packages/criproxyd_"$version"_amd64.deb Depends | tr ',' '\n' |
+        sed -n 's/^ *\(lib[a-z0-9.+-]*\).*/\1/p' | grep -v '^libcri0$')
+    # shellcheck disable=SC2086
+    apt install $dependencies libcbor0.8
+    files_of_root >"$work/before"
+    install_version "$version"
+    on systemctl --quiet is-active criproxyd || die "installed, not started"
+    on systemctl --quiet is-enabled criproxyd || die "installed, not enabled"
+    [[ $(owner) == criproxy ]] || die "runs as $(owner)"
+    quietly ask
+}
+
+owner() {
+    on stat --format %U "/proc/$(main_pid)"
+}
+
+test_reload() {
+    local pid
+    pid=$(main_pid)
+    on sh -c 'echo "[log]
+level = debug" >>/etc/criproxy/criproxyd.conf'
+    quietly on systemctl reload criproxyd
+    await "no word of the reload" on sh -c 'journalctl --unit criproxyd | grep -q ": reloaded"'
+    on cp /etc/criproxy/criproxyd.conf /tmp/good
+    on sed -i 's/^level = debug/level = loud/' /etc/criproxy/criproxyd.conf
+    if on systemctl reload criproxyd 2>/dev/null; then
+        die "a reload with a mistake in the configuration succeeds"
+    fi
+    await "the journal does not tell file and line of the mistake" on sh -c \
+        'journalctl --unit criproxyd | grep -q "criproxyd.conf:[0-9]*: .log. level"'
+    on cp /tmp/good /etc/criproxy/criproxyd.conf
+    [[ $(main_pid) == "$pid" ]] || die "a reload has changed the process"
+    quietly ask
+}
+
+test_upgrade() {
+    local pid
+    pid=$(main_pid)
+    install_version "$later"
+    on systemctl --quiet is-active criproxyd || die "upgraded, not running"
+    [[ $(main_pid) != "$pid" ]] || die "upgraded, not restarted"
+    on grep -q '^level = debug' /etc/criproxy/criproxyd.conf || die "the upgrade took the configuration"
+    quietly ask
+    # Who turned it off wants it off after an upgrade, too.
+    quietly on systemctl disable --now criproxyd
+    apt install --reinstall /packages/criproxyd_"$later"_amd64.deb
+    if on systemctl --quiet is-active criproxyd || on systemctl --quiet is-enabled criproxyd; then
+        die "upgraded, and on again"
+    fi
+    quietly on systemctl enable --now criproxyd
+}
+
+test_purge() {
+    apt remove criproxyd
+    if on systemctl --quiet is-active criproxyd; then
+        die "removed, still running"
+    fi
+    on test -f /etc/criproxy/criproxyd.conf || die "remove has taken the configuration"
+    apt purge criproxyd libcri0 criproxy-tools
+    [[ -z $(on dpkg-query --show --showformat '${Package} ' 'criprox*' libcri0 2>/dev/null) ]] ||
+        die "dpkg remembers the packages"
+    files_of_root >"$work/after"
+    # The user stays, as Debian's policy wants it; so does dpkg's copy of passwd.
+    diff "$work/before" "$work/after" | grep -v -E '^[0-9,]+[acd][0-9,]+$|etc/(passwd|group|shadow|gshadow)-$' &&
+        die "purged, but not gone"
+    [[ $(on systemctl list-unit-files --no-legend 'criproxyd*') == "" ]] || die "units are left"
+}
+
+test_packages() {
+    fetch_packages
+    say "lintian"
+    test_lintian
+    say "the same tree as cmake --install"
+    test_same_tree
+    say "a program built with libcri-dev"
+    test_development
+    make_root
+    start_root
+    say "installing in a Debian that has booted ($(on systemctl --version | head -n 1))"
+    test_install
+    say "reloading"
+    test_reload
+    say "upgrading"
+    test_upgrade
+    say "removing and purging"
+    test_purge
+    kill -KILL "$init"
+    init=
+}
