@@ -201,7 +201,7 @@ def test_observe_is_the_proxys_own(client, origin):
     assert answer.values(OBSERVE) == []
 
 
-@pytest.mark.parametrize("number, value, method", [(BLOCK1, b"\x0e", PUT), (BLOCK2, b"\x16", 1)])
+@pytest.mark.parametrize("number, value, method", [(BLOCK1, b"\x08", PUT), (BLOCK2, b"\x16", 1)])
 def test_blocks_pass_through(client, origin, number, value, method):
     """OPT-14, Issue 2: single blocks go both ways as client and origin made them."""
     origin.handler = lambda request: Message(
