@@ -76,11 +76,11 @@ static void print_help(FILE *out)
         }
         (void)fprintf(out, "%-25s %s\n", name, row->help);
     }
-    (void)fputs(
-        "\nExit status: 0; 1 on a failure at run time; 2 on a bad command line or\n"
-        "configuration. Signals: SIGTERM and SIGINT drain and stop, the second one stops\n"
-        "at once; SIGHUP reads the configuration anew. See criproxyd(8), criproxyd.conf(5).\n",
-        out);
+    (void)fputs("\nExit status: 0; 1 on a failure at run time; 2 on a bad command line or\n"
+                "configuration. Signals: SIGTERM and SIGINT drain and stop, the second one stops\n"
+                "at once; SIGHUP reads the configuration anew, SIGUSR1 opens the log file anew.\n"
+                "See criproxyd(8), criproxyd.conf(5).\n",
+                out);
 }
 
 /* The rows as getopt_long() wants them. */

@@ -159,13 +159,27 @@ static void on_stop_signal(struct server *server, uint32_t number)
     server_drain(server, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+static void reopen_log(const struct server *server)
+{
+    const char *path = server_config(server)->log_file;
+    int error = path[0] == '\0' ? 0 : log_open_file(path);
+
+    if (error != 0) {
+        server_log_failure("log_not_reopened", error);
+    } else {
+        log_plain(LOG_INFO, "log_reopened");
+    }
+}
+
 static void on_signals(void *context, int fd)
 {
     struct server *server = context;
     struct signalfd_siginfo info;
 
     while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo != SIGHUP) {
+        if (info.ssi_signo == SIGUSR1) {
+            reopen_log(server);
+        } else if (info.ssi_signo != SIGHUP) {
             on_stop_signal(server, info.ssi_signo);
         } else if (!server->is_draining) {
             (void)server_reload(server);
@@ -332,6 +346,7 @@ static int open_descriptors(struct server *server)
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
     (void)sigaddset(&signals, SIGHUP);
+    (void)sigaddset(&signals, SIGUSR1);
     int error = pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (error != 0) {
         return -error;

@@ -3,7 +3,7 @@
  * The process: what is started in which order, signals, reload, and the stop.
  *
  * SIGTERM and SIGINT drain and stop, a second one stops at once; SIGHUP reads the
- * configuration anew.
+ * configuration anew; SIGUSR1 opens the log file anew.
  */
 #ifndef CRIPROXY_SERVER_H
 #define CRIPROXY_SERVER_H

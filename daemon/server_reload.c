@@ -107,7 +107,10 @@ int server_first_snapshot(struct server *server, struct config *config)
     struct credentials *credentials = NULL;
 
     apply_log(config);
-    int error = load_credentials(config, &credentials);
+    int error = config->log_file[0] == '\0' ? 0 : log_open_file(config->log_file);
+    if (error == 0) {
+        error = load_credentials(config, &credentials);
+    }
     if (error == 0) {
         error = push_snapshot(server, config, credentials);
     }

@@ -39,10 +39,11 @@ struct engine {
     struct loop *loop;
     struct resolver *resolver;
     bool is_draining;
-    uint32_t policy_epoch;   /* counts configurations, so that what was decided before is not used */
+    uint32_t policy_epoch; /* counts configurations, so that what was decided before is not used */
     uint32_t admitted_epoch; /* of @a admitted */
     struct address admitted; /* sender of the last datagram that was let in; front/admit.c */
     bool trace;
+    uint64_t access_count; /* requests that log.access = sampled has chosen from */
     struct entropy entropy;
     struct timer_wheel wheel;
     struct exchange_table exchanges;

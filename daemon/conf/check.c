@@ -227,6 +227,19 @@ static void check_admin(struct loader *loader)
     }
 }
 
+static void check_log(struct loader *loader)
+{
+    struct config *config = loader->config;
+    const char *format = config->log_access_format;
+    char got[GOT_MAX];
+
+    if (!access_format_parse(format, &config->access_format)) {
+        loader_error(loader, place_of(loader, "log", "access-format"), "log", "access-format",
+                     "expected any of %seach once, got %s", access_format_names(),
+                     got_text(got, format, strlen(format)));
+    }
+}
+
 void loader_check(struct loader *loader)
 {
     check_listeners(loader);
@@ -234,6 +247,7 @@ void loader_check(struct loader *loader)
     check_name(loader);
     check_tls(loader);
     check_admin(loader);
+    check_log(loader);
     named_inherit(loader);
     loader_check_schemes(loader);
     loader_check_routes(loader);

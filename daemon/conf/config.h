@@ -10,6 +10,7 @@
 #ifndef CRIPROXY_CONFIG_H
 #define CRIPROXY_CONFIG_H
 
+#include "conf/access_format.h"
 #include "conf/words.h"
 #include "net/address.h"
 
@@ -126,6 +127,8 @@ struct config {
     CONFIG_FIELD_##type(section, key, section##_##key)
 #include "conf/options.def"
 #undef OPTION
+
+    struct access_format access_format; /* log_access_format, parsed */
 
     const struct config_listener *listeners; /* listen_uri, parsed */
     size_t listener_count;

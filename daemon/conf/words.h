@@ -33,6 +33,7 @@
 #define CONFIG_WORDS_log_access(X)                                                                 \
     X(LOG_ACCESS_OFF, "off")                                                                       \
     X(LOG_ACCESS_ERRORS, "errors")                                                                 \
+    X(LOG_ACCESS_SAMPLED, "sampled")                                                               \
     X(LOG_ACCESS_ON, "on")
 
 #define CONFIG_WORDS_scheme_transport(X)                                                           \

@@ -2,6 +2,7 @@
 #include "ops/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -77,6 +78,25 @@ void log_open(int fd)
                        (uintmax_t)status.st_ino);
         log_to_journal = strcmp(stream, here) == 0;
     }
+}
+
+int log_open_file(const char *path)
+{
+    static bool is_open;
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (!is_open) {
+        is_open = true;
+        log_open(fd);
+        return 0;
+    }
+    /* Under the number that other threads are writing to at this moment. */
+    int error = dup3(fd, log_fd, O_CLOEXEC) < 0 ? -errno : 0;
+    (void)close(fd);
+    return error;
 }
 
 void log_set(enum log_level level, bool json)

@@ -43,6 +43,14 @@ extern atomic_bool log_trace_wanted;
  */
 void log_open(int fd);
 
+/**
+ * Append lines to the file at @p path from now on. Called again, after the file was moved
+ * away: lines go to a new one there, and none is lost.
+ *
+ * @return 0, or -errno and lines go where they went before
+ */
+int log_open_file(const char *path);
+
 /** From any thread, at any time. */
 void log_set(enum log_level level, bool json);
 

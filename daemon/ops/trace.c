@@ -3,6 +3,7 @@
 
 #include "coap/option.h"
 #include "front/describe.h"
+#include "ops/access.h"
 #include "ops/escape.h"
 #include "ops/log.h"
 #include "state.h"
@@ -15,19 +16,6 @@ static const char *code_text(uint8_t code, char text[8])
 {
     snprintf(text, 8, "%u.%02u", CODE_CLASS(code), CODE_DETAIL(code));
     return text;
-}
-
-/* Whether the client got what it asked for. */
-static bool is_success(enum reason reason)
-{
-    return reason == REASON_answered || reason == REASON_local || reason == REASON_block_served ||
-           reason == REASON_block_taken || reason == REASON_group_done;
-}
-
-static bool wants_access(const struct engine *engine, enum reason reason)
-{
-    enum config_log_access access = engine->config->log_access;
-    return access == LOG_ACCESS_ON || (access == LOG_ACCESS_ERRORS && !is_success(reason));
 }
 
 /*
@@ -56,27 +44,6 @@ static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX]
 static const char *rule_text(const struct leg *leg)
 {
     return leg->rule != NULL ? leg->rule : "-";
-}
-
-static void access_delivery(struct engine *engine, const struct exchange *exchange,
-                            enum reason reason)
-{
-    char client[CLIENT_TEXT_MAX];
-    log_access(reason_row(reason)->name, "exchange=%" PRIu64 " client=%s ms=%" PRIu64, exchange->id,
-               client_text(&exchange->leg, client), engine_now_ms(engine) - exchange->started_ms);
-}
-
-/* One line: reason exchange=... client=... identity=... target=... code=... ms=... */
-static void access_exchange(struct engine *engine, const struct exchange *exchange,
-                            enum reason reason, uint8_t code)
-{
-    char client[CLIENT_TEXT_MAX], target[TARGET_TEXT_MAX], shown[8];
-    log_access(reason_row(reason)->name,
-               "exchange=%" PRIu64 " client=%s target=%s rule=%s code=%s ms=%" PRIu64, exchange->id,
-               client_text(&exchange->leg, client),
-               describe_target(&exchange->target, target, sizeof(target)),
-               rule_text(&exchange->leg), code_text(code, shown),
-               engine_now_ms(engine) - exchange->started_ms);
 }
 
 static const char *type_name(bool is_confirmable)
@@ -118,11 +85,15 @@ void trace_ended(struct engine *engine, const struct exchange *exchange, enum re
     if (has_target(exchange)) {
         metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
     }
-    if (wants_access(engine, reason) && !has_target(exchange)) {
-        access_delivery(engine, exchange, reason);
-    } else if (wants_access(engine, reason)) {
-        access_exchange(engine, exchange, reason, code);
-    }
+    const struct access_record record = {
+        .leg = &exchange->leg,
+        .exchange = exchange,
+        .has_target = has_target(exchange),
+        .reason = reason,
+        .method = has_target(exchange) ? exchange->datagram[1] : 0,
+        .code = code,
+    };
+    access_log(engine, &record);
     if (engine->trace && has_target(exchange)) {
         trace_block(engine, exchange, reason, code);
     }
@@ -134,11 +105,12 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct m
     char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
     const struct reason_row *row = reason_row(problem->reason);
     metric_add(&engine->metrics.ended[problem->reason], 1);
-    if (wants_access(engine, problem->reason)) {
-        log_access(row->name, "client=%s rule=%s code=%s why=%s", client_text(leg, client),
-                   rule_text(leg), code_text(code, shown),
-                   escape_value(why, sizeof(why), problem->text, strlen(problem->text)));
-    }
+    const struct access_record record = {.leg = leg,
+                                         .reason = problem->reason,
+                                         .method = request->code,
+                                         .code = code,
+                                         .why = problem->text};
+    access_log(engine, &record);
     if (engine->trace) {
         struct log_block block;
         log_block_init(&block);

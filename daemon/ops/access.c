@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ops/access.h"
+
+#include "front/describe.h"
+#include "ops/escape.h"
+#include "ops/log.h"
+#include "state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Reasons before this one are no trouble: see reasons.def. */
+static bool is_success(enum reason reason)
+{
+    return reason < REASON_option_malformed;
+}
+
+static bool is_wanted(struct engine *engine, enum reason reason)
+{
+    const struct config *config = engine->config;
+
+    switch (config->log_access) {
+    case LOG_ACCESS_OFF:
+        return false;
+    case LOG_ACCESS_ERRORS:
+        return !is_success(reason);
+    case LOG_ACCESS_SAMPLED:
+        return engine->access_count++ % config->log_access_sample == 0;
+    case LOG_ACCESS_ON:
+        break;
+    }
+    return true;
+}
+
+/* The fields of a line, put together. */
+struct line {
+    size_t len;
+    char text[LOG_LINE_MAX];
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+{
+    size_t left = sizeof(line->text) - line->len;
+    va_list args;
+
+    if (line->len > 0 && left > 1) {
+        line->text[line->len++] = ' ';
+        left--;
+    }
+    va_start(args, format);
+    int len = vsnprintf(line->text + line->len, left, format, args);
+    va_end(args);
+    line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
+}
+
+/* Of an exchange whose target and datagram are there. */
+static void add_way(struct line *line, const struct exchange *exchange, enum access_field field)
+{
+    char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
+    bool was_sent = exchange->candidate_count > 0;
+
+    if (field == ACCESS_form) {
+        add(line, "form=%s", target_form_name(exchange->target.form));
+    } else if (field == ACCESS_target) {
+        add(line, "target=%s", describe_target(&exchange->target, target, sizeof(target)));
+    } else if (field == ACCESS_origin && was_sent) {
+        add(line, "origin=%s", address_format(&exchange->candidates[exchange->candidate], address));
+    } else if (field == ACCESS_sent && was_sent) {
+        add(line, "sent=%u", exchange->retransmit_count + 1u);
+    }
+}
+
+static void add_client(struct line *line, const struct engine *engine, const struct leg *leg,
+                       enum access_field field)
+{
+    char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
+
+    if (field == ACCESS_client) {
+        add(line, "client=%s", address_format(&leg->path.remote, text));
+    } else if (field == ACCESS_identity && identity_is_known(leg->identity)) {
+        add(line, "identity=%s", identity_format(leg->identity, text));
+    } else if (field == ACCESS_over) {
+        const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->scheme);
+        add(line, "over=%s", scheme != NULL ? scheme->name : "-");
+    } else if (field == ACCESS_rule) {
+        add(line, "rule=%s", leg->rule != NULL ? leg->rule : "-");
+    }
+}
+
+static void add_outcome(struct line *line, const struct engine *engine,
+                        const struct access_record *record, enum access_field field)
+{
+    char why[2 * PROBLEM_TEXT_MAX];
+
+    if (field == ACCESS_exchange && record->exchange != NULL) {
+        add(line, "exchange=%" PRIu64, record->exchange->id);
+    } else if (field == ACCESS_method && record->method != 0) {
+        add(line, "method=%s", method_name(record->method));
+    } else if (field == ACCESS_code) {
+        add(line, "code=%u.%02u", CODE_CLASS(record->code), CODE_DETAIL(record->code));
+    } else if (field == ACCESS_why && record->why != NULL) {
+        add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
+    } else if (field == ACCESS_ms && record->exchange != NULL) {
+        add(line, "ms=%" PRIu64, engine_now_ms(engine) - record->exchange->started_ms);
+    }
+}
+
+static void add_field(struct line *line, const struct engine *engine,
+                      const struct access_record *record, enum access_field field)
+{
+    bool has_way = record->exchange != NULL && record->has_target;
+
+    switch (field) {
+    case ACCESS_form:
+    case ACCESS_target:
+    case ACCESS_origin:
+    case ACCESS_sent:
+        if (has_way) {
+            add_way(line, record->exchange, field);
+        }
+        break;
+    case ACCESS_client:
+    case ACCESS_identity:
+    case ACCESS_over:
+    case ACCESS_rule:
+        add_client(line, engine, record->leg, field);
+        break;
+    case ACCESS_exchange:
+    case ACCESS_method:
+    case ACCESS_code:
+    case ACCESS_why:
+    case ACCESS_ms:
+        add_outcome(line, engine, record, field);
+        break;
+    case ACCESS_FIELD_COUNT:
+        break;
+    }
+}
+
+void access_log(struct engine *engine, const struct access_record *record)
+{
+    const struct access_format *format = &engine->config->access_format;
+    struct line line;
+
+    if (!is_wanted(engine, record->reason)) {
+        return;
+    }
+    line.len = 0;
+    line.text[0] = '\0';
+    for (size_t i = 0; i < format->count; i++) {
+        add_field(&line, engine, record, format->fields[i]);
+    }
+    log_access(reason_row(record->reason)->name, "%s", line.text);
+}

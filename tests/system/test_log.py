@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The log: where it goes, access lines and their format."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from coap_wire import POST, Client, Message, Origin, code
+from processes import PATIENCE_S, Proxy, program, run_criproxyd
+from target import Target
+
+
+def access_lines(running, reason):
+    return [line for line in running.log if line.startswith(reason + " ")]
+
+
+def ask_some(running, origin, good=0, bad=0):
+    options = Target("127.0.0.1", origin.port, ("a", "b"), ("secret",)).options("cri")
+    with running.client() as client:
+        for _ in range(good):
+            assert client.ask(options).code_text == "2.05"
+        for _ in range(bad):
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+
+
+@pytest.mark.parametrize("mode, good, bad", [
+    ("off", 0, 0), ("errors", 0, 20), ("on", 20, 20), ("sampled", 2, 2)])
+def test_which_requests_have_a_line(mode, good, bad):
+    """Issue 8, log: off, errors, all, or one in so many."""
+    running = Proxy("--set", "log.access=" + mode, "--set", "log.access-sample=10",
+                    "--set", "proxy.workers=1", listen=("127.0.0.1",))
+    with Origin() as origin:
+        ask_some(running, origin, good=20, bad=20)
+    running.stop_cleanly()  # and every line is in its log
+    assert len(access_lines(running, "answered")) == good
+    assert len(access_lines(running, "cri_malformed")) == bad
+
+
+def test_the_default_format():
+    """Issue 8, log: what a line says if nobody says otherwise; no query, which may be a secret."""
+    running = Proxy("--set", "log.access=on", listen=("127.0.0.1",))
+    with Origin() as origin:
+        ask_some(running, origin, good=1, bad=1)
+    running.stop_cleanly()  # and every line is in its log
+    [line] = access_lines(running, "answered")
+    assert re.fullmatch(r"answered exchange=\d+ client=127\.0\.0\.1:\d+ "
+                        r"target=coap://127\.0\.0\.1:%d/a/b rule=\S+ code=2\.05 ms=\d+"
+                        % origin.port, line), line
+    [line] = access_lines(running, "cri_malformed")
+    assert re.fullmatch(r"cri_malformed client=127\.0\.0\.1:\d+ rule=\S+ code=4\.02 "
+                        r"why=.*", line), line
+    assert "secret" not in running.text
+
+
+def test_the_format_can_be_chosen():
+    """Issue 8, log: fields by name, in the order given; unknown ones of a request are left out."""
+    running = Proxy("--set", "log.access=on", "--set",
+                    "log.access-format=code  method over form origin sent", listen=("127.0.0.1",))
+    with Origin(handler=lambda request: Message(code=code(2, 4))) as origin:
+        with running.client() as client:
+            options = Target("127.0.0.1", origin.port, ("x",)).options("scheme")
+            assert client.ask(options, method=POST).code_text == "2.04"
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+    running.stop_cleanly()  # and every line is in its log
+    assert access_lines(running, "answered") == [
+        "answered code=2.04 method=POST over=coap form=Proxy-Scheme "
+        "origin=127.0.0.1:%d sent=1" % origin.port]
+    assert access_lines(running, "cri_malformed") == [
+        "cri_malformed code=4.02 method=GET over=coap"]
+
+
+@pytest.mark.parametrize("value", ["code codes", "code code", "code,ms", "payload"])
+def test_a_bad_format_is_refused(value):
+    """Command line: log.access-format has names of fields, each once; the error lists them."""
+    done = run_criproxyd("--set", "log.access-format=" + value, "--check-config")
+    assert done.returncode == 2
+    assert re.search(r"\[log\] access-format: expected any of exchange client .*ms each once, got",
+                     done.stderr)
+
+
+def test_an_access_line_in_json():
+    """Issue 8, log: the same fields as members."""
+    process = subprocess.Popen(
+        [program("criproxyd"), "--listen", "coap://127.0.0.1:0", "--set", "log.format=json",
+         "--set", "log.access=on"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        port = None
+        for text in process.stderr:
+            line = json.loads(text)
+            if line["event"] == "listening":
+                port = int(line["uri"].rpartition(":")[2])
+            if line["event"] == "ready":
+                break
+        with Client(("127.0.0.1", port)) as client:
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+        process.send_signal(signal.SIGTERM)
+        lines = [json.loads(text) for text in process.stderr]
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+    [line] = [line for line in lines if line["event"] == "cri_malformed"]
+    assert line["level"] == "info" and line["client"].startswith("127.0.0.1:")
+
+
+def test_a_file_is_opened_anew(tmp_path):
+    """Issue 8, log: SIGUSR1 after the file was moved away; no line is lost, none is twice."""
+    path = tmp_path / "proxy.log"
+    process = subprocess.Popen(
+        [program("criproxyd"), "--listen", "coap://127.0.0.1:0", "--set", "log.file=%s" % path,
+         "--set", "log.access=on"],
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(path, r"^ready")
+        port = int(re.search(r"uri=coap://127\.0\.0\.1:(\d+)", path.read_text())[1])
+        with Client(("127.0.0.1", port)) as client:
+            for i in range(5):
+                for _ in range(20):
+                    assert client.ask([(235, b"\xff")]).code_text == "4.02"
+                os.rename(path, tmp_path / ("old.%d" % i))
+                process.send_signal(signal.SIGUSR1)
+                wait_for(path, r"^log_reopened")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+    texts = [(tmp_path / ("old.%d" % i)).read_text() for i in range(5)] + [path.read_text()]
+    assert [text.count("cri_malformed") for text in texts] == [20] * 5 + [0]
+    assert texts[5].count("stopped") == 1
+    assert os.stat(path).st_mode & 0o007 == 0
+
+
+def wait_for(path, pattern):
+    """Until the file has such a line; each look at it takes a moment."""
+    for _ in range(2000000):
+        try:
+            if re.search(pattern, path.read_text(), re.M):
+                return
+        except FileNotFoundError:
+            pass
+    raise AssertionError(pattern)
+
+
+def test_a_file_that_cannot_be_written_is_an_error():
+    """Issue 8, log: said on standard error, and no start."""
+    done = run_criproxyd("--set", "log.file=/nonexistent/log", "--listen", "coap://127.0.0.1:0")
+    assert done.returncode == 1
+    assert "start_failed" in done.stderr and "No such file" in done.stderr
