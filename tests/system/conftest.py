@@ -6,7 +6,9 @@
 
 import os
 import random
+import shutil
 import socket
+import subprocess
 
 import pytest
 
@@ -145,3 +147,32 @@ def chance():
     seed = int(os.environ.get("CRIPROXY_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
     print("CRIPROXY_TEST_SEED=%d" % seed)  # pytest shows it when the test fails
     return random.Random(seed)
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory):
+    """Runs a script of npm/ with the packages of the npm registry, as the lock file pins them."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip("node and npm are not installed")
+    home = tmp_path_factory.mktemp("npm")
+    for name in ("package.json", "package-lock.json", ".npmrc"):
+        shutil.copy(os.path.join(HERE, "npm", name), home)
+    install = ["npm", "ci", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=20000"]
+    try:
+        done = subprocess.run(install, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm ci takes too long here")
+    if done.returncode != 0:
+        pytest.skip("npm ci does not work here: " + done.stderr.strip()[-200:])
+    environment = dict(os.environ, NODE_PATH=str(home / "node_modules"))
+
+    def start(*arguments, script="peer.js"):
+        return subprocess.Popen(
+            ["node", os.path.join(HERE, "npm", script), *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, env=environment)
+
+    return start

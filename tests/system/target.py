@@ -14,7 +14,8 @@ from coap_wire import (PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI, 
 
 FORMS = ("cri", "number", "uri", "scheme")
 
-SCHEME_NUMBERS = {"coap": 0, "coaps": 1, "http": 2, "https": 3, "urn": 4, "did": 5}
+SCHEME_NUMBERS = {"coap": 0, "coaps": 1, "http": 2, "https": 3, "urn": 4, "did": 5,
+                  "coap+tcp": 6, "coaps+tcp": 7, "coap+ws": 24, "coaps+ws": 25}
 
 
 def cbor(item):

@@ -7,43 +7,12 @@ aiocoap is in some releases of Debian only. What is not there is skipped, with a
 
 import asyncio
 import json
-import os
-import shutil
-import subprocess
 
 import pytest
 
 from coap_wire import (FETCH, GET, POST, PROXY_CRI, PROXY_SCHEME_NUMBER, PROXY_URI, PUT, URI_HOST,
                        URI_PORT, Message, closed_port, code)
 from target import FORMS, Target
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-@pytest.fixture(scope="session")
-def node(tmp_path_factory):
-    """Runs peer.js with the package from the npm registry, as the lock file pins it."""
-    if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node and npm are not installed")
-    home = tmp_path_factory.mktemp("npm")
-    for name in ("package.json", "package-lock.json", ".npmrc"):
-        shutil.copy(os.path.join(HERE, "npm", name), home)
-    install = ["npm", "ci", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=20000"]
-    try:
-        done = subprocess.run(install, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired:
-        pytest.skip("npm ci takes too long here")
-    if done.returncode != 0:
-        pytest.skip("npm ci does not work here: " + done.stderr.strip()[-200:])
-    environment = dict(os.environ, NODE_PATH=str(home / "node_modules"))
-
-    def start(*arguments):
-        return subprocess.Popen(
-            ["node", os.path.join(HERE, "npm", "peer.js"), *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, env=environment)
-
-    return start
 
 
 def node_request(node, address, options, method="GET", payload=b""):
