@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions towards origin servers and parent proxies that are not reached over plain
+ * UDP: DTLS, TCP, TLS, and WebSockets where the libcoap that is linked has them. They
+ * are libcoap's client sessions; only the net/client*.c files know that.
+ *
+ * Sessions are pooled by transport, address, name of the host and credentials. A
+ * request goes out on the session that is there, or on a new one; one that has never
+ * left, or may safely be repeated, survives the end of a session once. No text comes
+ * here to be resolved: only addresses that were resolved and checked.
+ *
+ * All functions but those of the credentials belong to the loop's thread. Handlers are
+ * called from upstream_turn() and from the loop, never from inside another call here.
+ */
+#ifndef CRIPROXY_CLIENT_H
+#define CRIPROXY_CLIENT_H
+
+#include "coap/message.h"
+#include "net/address.h"
+
+struct loop;
+struct upstream;
+struct upstream_credentials;
+struct upstream_request;
+
+enum upstream_transport {
+    UPSTREAM_DTLS,
+    UPSTREAM_TCP,
+    UPSTREAM_TLS,
+    UPSTREAM_WS,
+    UPSTREAM_WSS,
+};
+
+/** Whether the linked libcoap has that transport. */
+bool upstream_has(enum upstream_transport transport);
+
+/** As "4.3.1"; the version of libcoap that is linked, for people. */
+const char *upstream_version(void);
+
+/* ---- credentials: what is shown to origin servers, and asked of them ---- */
+
+/* Longest pre-shared key, in bytes; RFC 4279 asks for 64. */
+#define UPSTREAM_PSK_KEY_MAX 64
+#define UPSTREAM_PSK_IDENTITY_MAX 128
+
+struct upstream_credentials_options {
+    const char *ca_file;          /* trust anchors, PEM; NULL: the system's */
+    const char *certificate_file; /* ours and the chain above it, PEM; or NULL */
+    const char *key_file;         /* its key, PEM; or NULL */
+    const char *psk_identity;     /* NULL: certificates are used, else this key alone */
+    const char *psk_key_hex;      /* 1 to UPSTREAM_PSK_KEY_MAX bytes, two digits each */
+};
+
+/**
+ * Load whole or not at all.
+ *
+ * @param ret_error what is wrong: "FILE: ...".
+ * @return NULL on error. Count 1; upstream_credentials_release() frees.
+ */
+struct upstream_credentials *
+upstream_credentials_load(const struct upstream_credentials_options *options, char *ret_error,
+                          size_t error_capacity);
+
+/** Thread-safe. */
+struct upstream_credentials *upstream_credentials_acquire(struct upstream_credentials *credentials);
+
+/** Thread-safe. Takes NULL. */
+void upstream_credentials_release(struct upstream_credentials *credentials);
+
+/* ---- requests ---- */
+
+struct upstream_options {
+    uint32_t sessions_max;    /* sessions, and hosts that failed lately and are remembered */
+    uint32_t requests_max;    /* requests under way, to size a table by */
+    uint32_t idle_ms;         /* a session without a request for this long is closed */
+    uint32_t handshake_ms;    /* from the first packet to a session that can be used */
+    uint32_t back_off_ms;     /* after a failure; doubled with each one more */
+    uint32_t back_off_max_ms; /* up to this */
+    uint32_t message_bytes;   /* longest message taken: the Max-Message-Size announced */
+    uint64_t seed;            /* of the tables */
+};
+
+/* Where a request goes. */
+struct upstream_target {
+    enum upstream_transport transport;
+    struct address address;
+    const char *host; /* name for SNI and the certificate; NULL where the host is an address */
+    struct upstream_credentials *credentials; /* acquired; NULL in the clear */
+    uint32_t ack_timeout_ms;                  /* DTLS only, as in RFC 7252 section 4.8 */
+    uint32_t ack_random_factor;               /* hundredths */
+    uint32_t max_retransmit;
+};
+
+/* Why a request has no answer. */
+enum upstream_status {
+    UPSTREAM_REFUSED,           /* nothing listens there, or the network does not lead there */
+    UPSTREAM_CONNECT_TIMEOUT,   /* no connection, or no end of the handshake, in time */
+    UPSTREAM_HANDSHAKE_FAILED,  /* an alert, a wrong key, no common suite */
+    UPSTREAM_BAD_CERTIFICATE,   /* expired, from an unknown authority, ... */
+    UPSTREAM_NAME_MISMATCH,     /* a good certificate, for another host */
+    UPSTREAM_CLOSED,            /* the session ended while the request was out */
+    UPSTREAM_TIMEOUT,           /* all retransmissions ran out */
+    UPSTREAM_RESET,             /* a Reset message answered it */
+    UPSTREAM_FULL,              /* sessions_max of them are busy */
+    UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
+    UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
+    UPSTREAM_UNSUPPORTED,       /* this libcoap has no such transport */
+    UPSTREAM_NO_MEMORY,
+};
+
+struct upstream_failure {
+    enum upstream_status status;
+    bool was_sent;   /* it may have reached the origin server */
+    const char *why; /* static text with more than the status says, or NULL */
+};
+
+struct upstream_handler {
+    /*
+     * A response: code, options and payload count, borrowed for the call. The request
+     * is over then, unless it was sent to be kept.
+     */
+    void (*on_response)(void *context, void *user, const struct message *response);
+    /* The request is over without one. */
+    void (*on_failure)(void *context, void *user, const struct upstream_failure *failure);
+};
+
+/** @return 0 or -errno. @p handler and @p context are borrowed. */
+int upstream_new(struct loop *loop, const struct upstream_options *options,
+                 const struct upstream_handler *handler, void *context,
+                 struct upstream **ret_upstream);
+
+/** Closes all sessions; requests under way are told nothing. Takes NULL. */
+void upstream_free(struct upstream *upstream);
+
+/** From now on; the tables keep their size. */
+void upstream_set_options(struct upstream *upstream, const struct upstream_options *options);
+
+/**
+ * Send a request, soon: in the next upstream_turn() or when there is a session.
+ *
+ * @param request code, token (8 bytes at most, of no other request), options and payload
+ *                count. Borrowed until the request is over.
+ * @param keep    it stays after a response, for more of them (RFC 7641), until
+ *                upstream_cancel() or a failure.
+ * @param user    handed to the handler; not NULL.
+ * @return NULL without memory: nothing was sent, no handler is called.
+ */
+struct upstream_request *upstream_send(struct upstream *upstream,
+                                       const struct upstream_target *target,
+                                       const struct message *request, bool keep, void *user);
+
+/**
+ * The response is not wanted any more: no handler is called, @p request is gone.
+ *
+ * @param deregister the origin server is told that no more notifications are wanted
+ *                   (RFC 7641 section 3.6); for requests that were kept.
+ */
+void upstream_cancel(struct upstream *upstream, struct upstream_request *request, bool deregister);
+
+/**
+ * What is due: send, open and close sessions, tell of failures. Called in each turn.
+ *
+ * @return when to be called next, or UINT64_MAX.
+ */
+uint64_t upstream_turn(struct upstream *upstream, uint64_t now_ms);
+
+/* The loop's thread writes them, others may read. */
+struct upstream_counters {
+    _Atomic uint64_t sessions;           /* open now, handshakes included */
+    _Atomic uint64_t sessions_opened;    /* handshakes that succeeded */
+    _Atomic uint64_t handshake_failures; /* and connections that could not be made */
+    _Atomic uint64_t sessions_lost;      /* ended by the other side, or found dead */
+    _Atomic uint64_t requests_repeated;  /* sent once more on a new session */
+    _Atomic uint64_t backed_off;         /* requests not tried because of failures before */
+};
+
+const struct upstream_counters *upstream_counters(const struct upstream *upstream);
+
+#endif

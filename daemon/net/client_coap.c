@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions of libcoap: DTLS, and WebSockets where it has them. Each has a context of its own.
+ *
+ * A context each, because in libcoap (4.3.1 to 4.3.5) the name for SNI, the trust
+ * anchors and the checks of a certificate belong to the context and not to the session,
+ * and because its queue of what waits for an acknowledgement is one list a context,
+ * which is walked. So a session ends with all that libcoap knows of it.
+ *
+ * libcoap's callbacks note what happened and return; what follows from it happens in
+ * upstream_turn(). Only a response goes straight to its handler, as its bytes live no
+ * longer than the callback, and nothing that a handler may call enters libcoap.
+ *
+ * What has to be kept from libcoap: text to resolve; a log level at which its static
+ * buffers are used (contexts in several threads share those, and nothing else);
+ * blocks (its block mode stays off, they pass through as they are); and functions that
+ * wait, such as coap_new_pdu() on a session whose handshake is under way.
+ */
+#include "net/client_internal.h"
+
+#include "net/loop_internal.h"
+#include "net/sockaddr.h"
+
+#include <coap3/coap.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_MAX 6
+
+/* Around options and payload: header, marker, an option put in. */
+#define MESSAGE_EXTRA 32u
+
+#if LIBCOAP_VERSION >= 4003002U
+#define HAS_WEBSOCKETS 1
+#else
+#define HAS_WEBSOCKETS 0
+#endif
+
+/* ---- libcoap as a whole ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool is_openssl;
+
+/* OpenSSL's contexts that this thread makes: see catch_contexts(). */
+static _Thread_local struct {
+    SSL_CTX *made[4];
+    unsigned count;
+    bool is_on;
+} caught;
+
+/* OpenSSL's own six parameters. NOLINTNEXTLINE(readability-function-size) */
+static void on_new_context(void *parent, void *value, CRYPTO_EX_DATA *data, int index, long number,
+                           void *pointer)
+{
+    (void)value;
+    (void)data;
+    (void)index;
+    (void)number;
+    (void)pointer;
+    if (caught.is_on && caught.count < sizeof caught.made / sizeof caught.made[0]) {
+        caught.made[caught.count++] = parent;
+    }
+}
+
+static void on_log(coap_log_t level, const char *message)
+{
+    (void)level;
+    (void)message;
+}
+
+static void start(void)
+{
+    coap_startup();
+    coap_set_log_level((coap_log_t)0); /* nothing less than an emergency is even formatted */
+    coap_set_log_handler(on_log);
+    is_openssl = coap_get_tls_library_version()->type == COAP_TLS_LIBRARY_OPENSSL;
+    (void)SSL_CTX_get_ex_new_index(0, NULL, on_new_context, NULL, NULL);
+}
+
+bool upstream_has(enum upstream_transport transport)
+{
+    (void)pthread_once(&once, start);
+    switch (transport) {
+    case UPSTREAM_DTLS:
+        return is_openssl && coap_dtls_is_supported() != 0;
+    case UPSTREAM_TCP:
+    case UPSTREAM_TLS:
+        return true; /* not libcoap's */
+    case UPSTREAM_WS:
+#if HAS_WEBSOCKETS
+        return coap_ws_is_supported() != 0;
+#else
+        return false;
+#endif
+    case UPSTREAM_WSS:
+#if HAS_WEBSOCKETS
+        return is_openssl && coap_wss_is_supported() != 0;
+#else
+        return false;
+#endif
+    }
+    return false;
+}
+
+const char *upstream_version(void)
+{
+    /* LIBCOAP_PACKAGE_VERSION is what we were built with; the library has no other word. */
+    return LIBCOAP_PACKAGE_VERSION;
+}
+
+static coap_proto_t proto_of(enum upstream_transport transport)
+{
+    switch (transport) {
+    case UPSTREAM_DTLS:
+        return COAP_PROTO_DTLS;
+    case UPSTREAM_TCP:
+    case UPSTREAM_TLS:
+        break;
+    case UPSTREAM_WS:
+    case UPSTREAM_WSS:
+#if HAS_WEBSOCKETS
+        return transport == UPSTREAM_WS ? COAP_PROTO_WS : COAP_PROTO_WSS;
+#else
+        break;
+#endif
+    }
+    return COAP_PROTO_NONE;
+}
+
+/* What a session of this kind has. */
+struct coap_end {
+    coap_context_t *context;
+    coap_session_t *session;
+    struct event *event;
+    bool is_wrong_name;
+};
+
+/* ---- what libcoap tells ---- */
+
+static struct session *session_of(const coap_session_t *coap)
+{
+    return coap_get_app_data(coap_session_get_context(coap));
+}
+
+/* A handshake went wrong: whose fault was it? */
+static void on_tls_error(struct session *session)
+{
+    coap_tls_library_t library;
+    const SSL *ssl = coap_session_get_tls(session->coap->session, &library);
+    long verdict =
+        ssl != NULL && library == COAP_TLS_LIBRARY_OPENSSL ? SSL_get_verify_result(ssl) : X509_V_OK;
+    unsigned long error = ERR_peek_last_error();
+    const char *why = error != 0 ? ERR_reason_error_string(error) : NULL;
+
+    ERR_clear_error();
+    if (session->state != SESSION_CONNECTING) {
+        session_die(session, UPSTREAM_CLOSED, why);
+    } else if (session->coap->is_wrong_name) {
+        session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
+    } else if (verdict != X509_V_OK) {
+        session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(verdict));
+    } else {
+        session_die(session, UPSTREAM_HANDSHAKE_FAILED, why);
+    }
+}
+
+static void on_closed(struct session *session)
+{
+    bool is_icmp = errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ENETUNREACH;
+
+    if (session->state != SESSION_CONNECTING) {
+        session_die(session, UPSTREAM_CLOSED, NULL);
+    } else {
+        session_die(session, is_icmp ? UPSTREAM_REFUSED : UPSTREAM_HANDSHAKE_FAILED,
+                    is_icmp ? NULL : "closed by the other side");
+    }
+}
+
+static int on_event(coap_session_t *coap, const coap_event_t event)
+{
+    struct session *session = session_of(coap);
+
+    if (session == NULL || session->coap->session == NULL) {
+        return 0; /* it is being made, or being freed: session_open() sees what became of it */
+    }
+    switch ((int)event) { /* later versions have more */
+    case COAP_EVENT_DTLS_ERROR:
+        on_tls_error(session);
+        break;
+    case COAP_EVENT_TCP_FAILED:
+        session_die(session, UPSTREAM_REFUSED, NULL);
+        break;
+    case COAP_EVENT_DTLS_CLOSED:
+    case COAP_EVENT_TCP_CLOSED:
+    case COAP_EVENT_SESSION_CLOSED:
+    case COAP_EVENT_SESSION_FAILED:
+        on_closed(session);
+        break;
+    case COAP_EVENT_DTLS_CONNECTED:
+        if (session->place->target.transport == UPSTREAM_DTLS) {
+            session->is_up = true;
+            session_set_due(session);
+        }
+        break;
+    case COAP_EVENT_SESSION_CONNECTED: /* WebSockets: the other side's CSM has come */
+        session->is_up = true;
+        session_set_due(session);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static struct bytes token_of(const coap_pdu_t *pdu)
+{
+    coap_bin_const_t token = coap_pdu_get_token(pdu);
+    return (struct bytes){token.s, token.length};
+}
+
+static void on_nack(coap_session_t *coap, const coap_pdu_t *sent, const coap_nack_reason_t reason,
+                    const coap_mid_t mid)
+{
+    struct session *session = session_of(coap);
+
+    (void)mid;
+    if (session == NULL || session->coap->session == NULL || sent == NULL) {
+        return;
+    }
+    if (reason == COAP_NACK_ICMP_ISSUE) {
+        session_die(session,
+                    session->state == SESSION_CONNECTING ? UPSTREAM_REFUSED : UPSTREAM_CLOSED,
+                    NULL);
+        return;
+    }
+    if (reason == COAP_NACK_RST && coap_pdu_get_code(sent) == COAP_EMPTY_CODE) {
+        session_pong(session); /* RFC 7252 section 4.3 */
+        return;
+    }
+    struct upstream_request *request = client_find(session, token_of(sent));
+    if (request != NULL && reason == COAP_NACK_RST) {
+        session_heard(session);
+        client_on_failure(session, request, UPSTREAM_RESET, NULL);
+    } else if (request != NULL && reason == COAP_NACK_TOO_MANY_RETRIES) {
+        client_on_failure(session, request, UPSTREAM_TIMEOUT, NULL);
+    } /* else the session has ended, which an event tells */
+}
+
+static void on_signal_pong(coap_session_t *coap, const coap_pdu_t *received, const coap_mid_t mid)
+{
+    struct session *session = session_of(coap);
+
+    (void)received;
+    (void)mid;
+    if (session != NULL) {
+        session_pong(session);
+    }
+}
+
+/* The options in their encoded form: libcoap gives them one by one. */
+static struct bytes write_options(struct upstream *upstream, const coap_pdu_t *pdu)
+{
+    struct message_writer writer = {.buffer = upstream->scratch,
+                                    .capacity = upstream->scratch_bytes};
+    coap_opt_iterator_t iter;
+    coap_opt_t *option;
+
+    (void)coap_option_iterator_init(pdu, &iter, COAP_OPT_ALL);
+    while ((option = coap_option_next(&iter)) != NULL) {
+        message_writer_option(&writer, iter.number,
+                              (struct bytes){coap_opt_value(option), coap_opt_length(option)});
+    }
+    return (struct bytes){writer.buffer, writer.overflow ? 0 : writer.len};
+}
+
+static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
+                                   const coap_pdu_t *received, const coap_mid_t mid)
+{
+    struct session *session = session_of(coap);
+    const uint8_t *payload = NULL;
+    size_t payload_len = 0;
+
+    (void)sent;
+    (void)mid;
+    if (session == NULL) {
+        return COAP_RESPONSE_FAIL;
+    }
+    if (client_find(session, token_of(received)) == NULL) {
+        session_heard(session);
+        return COAP_RESPONSE_FAIL; /* a Reset for it, on DTLS (OBS-27) */
+    }
+    (void)coap_get_data(received, &payload_len, &payload);
+    const struct message response = {
+        .type = (enum message_type)coap_pdu_get_type(received),
+        .code = (uint8_t)coap_pdu_get_code(received),
+        .token = token_of(received),
+        .options = write_options(session->upstream, received),
+        .payload = {payload, payload_len},
+    };
+    (void)session_on_response(session, &response);
+    return COAP_RESPONSE_OK;
+}
+
+/* We serve nobody here (TCP-20). Its being there makes libcoap let options through that it
+ * does not know, critical ones too where they are safe to forward (OPT-7). */
+static void on_request(coap_resource_t *resource, coap_session_t *coap, const coap_pdu_t *request,
+                       const coap_string_t *query, coap_pdu_t *response)
+{
+    (void)resource;
+    (void)coap;
+    (void)request;
+    (void)query;
+    coap_pdu_set_code(response, COAP_RESPONSE_CODE_PROXYING_NOT_SUPPORTED);
+}
+
+/* libcoap's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
+static int on_certificate(const char *name, const uint8_t *certificate, size_t certificate_len,
+                          coap_session_t *coap, unsigned depth, int is_good, void *context)
+{
+    struct session *session = context;
+
+    (void)name;
+    (void)coap;
+    if (depth > 0 || is_good == 0) {
+        return is_good;
+    }
+    X509 *parsed = d2i_X509(NULL, &certificate, (long)certificate_len);
+    bool is_match = parsed != NULL && credentials_match_name(&session->place->target, parsed);
+    X509_free(parsed);
+    session->coap->is_wrong_name = !is_match;
+    return is_match;
+}
+
+/* The key, and by its being asked for TLS 1.2 at most: see credentials_apply(). */
+static const coap_dtls_cpsk_info_t *on_psk(coap_str_const_t *hint, coap_session_t *coap,
+                                           void *context)
+{
+    static _Thread_local coap_dtls_cpsk_info_t info;
+    const struct session *session = context;
+    struct bytes key = credentials_psk_key(session->credentials);
+    const char *identity = credentials_psk_identity(session->credentials);
+
+    (void)hint;
+    (void)coap;
+    info.identity = (coap_bin_const_t){strlen(identity), (const uint8_t *)identity};
+    info.key = (coap_bin_const_t){key.len, key.data};
+    return &info;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+    struct session *session = context;
+
+    (void)fd;
+    (void)what;
+    loop_turn_begin(session->upstream->loop);
+    errno = 0; /* on_closed() looks at what libcoap's system calls leave there */
+    ERR_clear_error();
+    session->upstream->inside = session;
+    (void)coap_io_process(session->coap->context, COAP_IO_NO_WAIT);
+    session->upstream->inside = NULL;
+}
+
+/* libcoap's timer, which it sets only after it has waited itself. */
+static void set_timers(const struct session *session)
+{
+    coap_tick_t now;
+    coap_ticks(&now);
+    (void)coap_io_prepare_epoll(session->coap->context, now);
+}
+
+/* ---- opening ---- */
+
+/* The contexts of OpenSSL that libcoap makes in coap_new_context(): it has no function that
+ * gives them, and makes no list of suites, no store and no version anyone else's business. */
+static bool catch_contexts(struct session *session)
+{
+    caught.count = 0;
+    caught.is_on = true;
+    session->coap->context = coap_new_context(NULL);
+    caught.is_on = false;
+    if (session->coap->context == NULL) {
+        return false;
+    }
+    for (unsigned i = 0; session->credentials != NULL && i < caught.count; i++) {
+        if (!credentials_apply(session->credentials, caught.made[i])) {
+            ERR_clear_error();
+            return false;
+        }
+    }
+    return session->credentials == NULL || caught.count > 0;
+}
+
+static bool open_context(struct session *session)
+{
+    static const char *nobody[] = {"invalid"};
+    const struct upstream *upstream = session->upstream;
+
+    if (!catch_contexts(session)) {
+        return false;
+    }
+    coap_context_t *context = session->coap->context;
+    coap_set_app_data(context, session);
+    coap_context_set_block_mode(context, 0);
+    coap_context_set_csm_max_message_size(context, upstream->options.message_bytes);
+    coap_context_set_csm_timeout(context, upstream->options.handshake_ms / 1000 + 1);
+    coap_register_event_handler(context, on_event);
+    coap_register_nack_handler(context, on_nack);
+    coap_register_pong_handler(context, on_signal_pong);
+    coap_register_response_handler(context, on_response);
+    coap_resource_t *resource = coap_resource_proxy_uri_init(on_request, 1, nobody);
+    if (resource == NULL) {
+        return false;
+    }
+    coap_add_resource(context, resource); /* the context's from here on */
+    session->coap->event =
+        event_new(loop_event_base(upstream->loop), coap_context_get_coap_fd(context),
+                  EV_READ | EV_PERSIST, on_readable, session);
+    return session->coap->event != NULL && event_add(session->coap->event, NULL) == 0;
+}
+
+static coap_session_t *connect_psk(struct session *session, const coap_address_t *address)
+{
+    struct bytes key = credentials_psk_key(session->credentials);
+    const char *identity = credentials_psk_identity(session->credentials);
+    struct place *place = session->place;
+    coap_dtls_cpsk_t setup = {
+        .version = COAP_DTLS_CPSK_SETUP_VERSION,
+        .validate_ih_call_back = on_psk,
+        .ih_call_back_arg = session,
+        .client_sni = place->target.host != NULL ? place->host : NULL,
+    };
+    setup.psk_info.identity = (coap_bin_const_t){strlen(identity), (const uint8_t *)identity};
+    setup.psk_info.key = (coap_bin_const_t){key.len, key.data};
+    return coap_new_client_session_psk2(session->coap->context, NULL, address,
+                                        proto_of(place->target.transport), &setup);
+}
+
+static coap_session_t *connect_pki(struct session *session, const coap_address_t *address)
+{
+    struct place *place = session->place;
+    coap_dtls_pki_t setup = {
+        .version = COAP_DTLS_PKI_SETUP_VERSION,
+        .verify_peer_cert = 1,
+        .cert_chain_validation = 1,
+        .cert_chain_verify_depth = CHAIN_MAX,
+        .validate_cn_call_back = on_certificate,
+        .cn_call_back_arg = session,
+        .client_sni = place->target.host != NULL ? place->host : NULL,
+    };
+    setup.pki_key.key_type = COAP_PKI_KEY_PEM; /* without files: credentials_apply() gave them */
+    return coap_new_client_session_pki(session->coap->context, NULL, address,
+                                       proto_of(place->target.transport), &setup);
+}
+
+static coap_fixed_point_t fixed_point(uint32_t thousandths)
+{
+    return (coap_fixed_point_t){(uint16_t)(thousandths / 1000), (uint16_t)(thousandths % 1000)};
+}
+
+/* What the window of the engine allows, this has to let through (MSG-31). */
+static void set_parameters(const struct session *session)
+{
+    const struct upstream_target *target = &session->place->target;
+
+    coap_session_set_nstart(session->coap->session, UINT16_MAX);
+    if (target->transport == UPSTREAM_DTLS) {
+        coap_session_set_mtu(session->coap->session, session->upstream->options.message_bytes);
+        coap_session_set_ack_timeout(session->coap->session, fixed_point(target->ack_timeout_ms));
+        coap_session_set_ack_random_factor(session->coap->session,
+                                           fixed_point(target->ack_random_factor * 10));
+        coap_session_set_max_retransmit(session->coap->session, (uint16_t)target->max_retransmit);
+    }
+#if HAS_WEBSOCKETS
+    if (target->transport == UPSTREAM_WS || target->transport == UPSTREAM_WSS) {
+        char host[UPSTREAM_HOST_MAX + ADDRESS_TEXT_MAX + 8];
+        if (target->host != NULL) {
+            (void)snprintf(host, sizeof host, "%s:%u", target->host, target->address.port);
+        } else {
+            char text[ADDRESS_TEXT_MAX];
+            (void)snprintf(host, sizeof host, "%s", address_format(&target->address, text));
+        }
+        coap_str_const_t name = {strlen(host), (const uint8_t *)host};
+        (void)coap_ws_set_host_request(session->coap->session, &name);
+    }
+#endif
+}
+
+static bool connect_session(struct session *session)
+{
+    struct place *place = session->place;
+    union sockaddr_any name;
+    coap_address_t address;
+    coap_session_t *coap = NULL;
+
+    coap_address_init(&address);
+    address.size = sockaddr_from_address(&place->target.address, &name);
+    memcpy(&address.addr, &name, address.size);
+    errno = 0;
+    ERR_clear_error();
+    if (session->credentials == NULL) {
+        coap = coap_new_client_session(session->coap->context, NULL, &address,
+                                       proto_of(place->target.transport));
+    } else if (credentials_have_psk(session->credentials)) {
+        coap = connect_psk(session, &address);
+    } else {
+        coap = connect_pki(session, &address);
+    }
+    session->coap->session = coap;
+    if (coap != NULL) {
+        set_parameters(session);
+    }
+    return coap != NULL;
+}
+
+static bool coap_open(struct session *session, enum upstream_status *ret_status)
+{
+    *ret_status = UPSTREAM_NO_MEMORY;
+    session->coap = calloc(1, sizeof *session->coap);
+    if (session->coap == NULL || !open_context(session)) {
+        return false;
+    }
+    *ret_status = UPSTREAM_REFUSED;
+    if (!connect_session(session)) {
+        return false;
+    }
+    set_timers(session); /* of the handshake */
+    return true;
+}
+
+/* ---- closing ---- */
+
+static bool is_reliable(const struct session *session)
+{
+    return session->place->target.transport != UPSTREAM_DTLS;
+}
+
+/* RFC 8323 section 5.5 (TCP-12). */
+static void release(const struct session *session)
+{
+    coap_pdu_t *pdu = coap_pdu_init(COAP_MESSAGE_CON, COAP_SIGNALING_CODE_RELEASE, 0, 8);
+
+    if (pdu != NULL) {
+        (void)coap_send(session->coap->session, pdu);
+    }
+}
+
+static void coap_close(struct session *session)
+{
+    struct coap_end *end = session->coap;
+
+    if (end == NULL) {
+        return;
+    }
+    if (end->event != NULL) {
+        event_free(end->event);
+    }
+    coap_session_t *last = end->session;
+    if (last != NULL && is_reliable(session) && !session->is_dead &&
+        session->state != SESSION_CONNECTING) {
+        release(session);
+    }
+    end->session = NULL; /* on_event() and on_nack() look away from now on */
+    if (last != NULL) {
+        coap_session_release(last);
+    }
+    if (end->context != NULL) {
+        coap_free_context(end->context);
+    }
+    ERR_clear_error();
+    free(end);
+    session->coap = NULL;
+}
+
+/* ---- requests ---- */
+
+/* libcoap drops the second of an option that must not be repeated; that is elective here. */
+static bool add_options(coap_pdu_t *pdu, struct bytes options)
+{
+    struct option_iter iter;
+    struct option option;
+    uint32_t last = UINT32_MAX;
+
+    option_iter_init(&iter, options);
+    for (; option_iter_next(&iter, &option); last = option.number) {
+        if (coap_add_option(pdu, option.number, option.value.len, option.value.data) == 0 &&
+            option.number != last) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static coap_pdu_t *make_pdu(const struct session *session, const struct message *message)
+{
+    size_t len = message->token.len + message->options.len + message->payload.len + MESSAGE_EXTRA;
+    coap_mid_t mid = is_reliable(session) ? 0 : coap_new_message_id(session->coap->session);
+    coap_pdu_t *pdu = coap_pdu_init(COAP_MESSAGE_CON, (coap_pdu_code_t)message->code, mid, len);
+
+    if (pdu == NULL) {
+        return NULL;
+    }
+    if (coap_add_token(pdu, message->token.len, message->token.data) == 0 ||
+        !add_options(pdu, message->options) ||
+        (message->payload.len > 0 &&
+         coap_add_data(pdu, message->payload.len, message->payload.data) == 0)) {
+        coap_delete_pdu(pdu);
+        return NULL;
+    }
+    return pdu;
+}
+
+static bool coap_transmit(struct session *session, const struct message *message,
+                          enum upstream_status *ret_status)
+{
+    size_t len = message->token.len + message->options.len + 1 + message->payload.len;
+
+    /* What the other side's CSM allows (TCP-4); the session is up, so this does not wait. */
+    if (is_reliable(session) && len > coap_session_max_pdu_size(session->coap->session)) {
+        *ret_status = UPSTREAM_MESSAGE_TOO_LARGE;
+        return false;
+    }
+    coap_pdu_t *pdu = make_pdu(session, message);
+    if (pdu == NULL) {
+        *ret_status = UPSTREAM_NO_MEMORY;
+        return false;
+    }
+    ERR_clear_error();
+    if (coap_send(session->coap->session, pdu) == COAP_INVALID_MID) {
+        *ret_status = UPSTREAM_CLOSED;
+        return false;
+    }
+    set_timers(session);
+    return true;
+}
+
+static bool coap_ping(struct session *session)
+{
+    session->has_pong = false;
+    bool has_left = coap_session_send_ping(session->coap->session) != COAP_INVALID_MID;
+    set_timers(session);
+    return has_left;
+}
+
+static bool coap_is_acknowledged(const struct session *session)
+{
+    return coap_can_exit(session->coap->context) != 0;
+}
+
+static bool coap_is_almost_up(const struct session *session)
+{
+    coap_tls_library_t library;
+    const SSL *ssl = session->coap->session != NULL
+                         ? coap_session_get_tls(session->coap->session, &library)
+                         : NULL;
+
+    if (ssl == NULL || library != COAP_TLS_LIBRARY_OPENSSL) {
+        return false;
+    }
+    OSSL_HANDSHAKE_STATE state = SSL_get_state(ssl);
+    return state == TLS_ST_CW_FINISHED || state == TLS_ST_CR_SESSION_TICKET ||
+           state == TLS_ST_CR_CHANGE || state == TLS_ST_CR_FINISHED;
+}
+
+/* libcoap's own queues are long enough for what the engine lets out (MSG-31). */
+static bool coap_is_full(const struct session *session)
+{
+    (void)session;
+    return false;
+}
+
+const struct session_kind session_kind_coap = {
+    .open = coap_open,
+    .close = coap_close,
+    .transmit = coap_transmit,
+    .ping = coap_ping,
+    .is_acknowledged = coap_is_acknowledged,
+    .is_almost_up = coap_is_almost_up,
+    .is_full = coap_is_full,
+};

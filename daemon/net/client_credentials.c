@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is shown to origin servers and asked of them. OpenSSL has one object that holds
+ * a certificate, its chain, its key and trust anchors together, a context: one is
+ * filled when the files are read and is only copied from later, so that a session
+ * never meets a file that has changed.
+ */
+#include "net/client_internal.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* As for clients (credentials_context.c): AEAD only, forward secrecy first, and what
+ * RFC 7252 section 9.1.3 makes mandatory last (SEC-4, SEC-5). Anonymous suites would be let
+ * in by libcoap's own list. */
+#define SUITES                                                                                     \
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"   \
+    "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305:"         \
+    "ECDHE-ECDSA-AES128-CCM:ECDHE-ECDSA-AES128-CCM8"
+
+#define SECURITY_LEVEL 2
+
+typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
+                           void *other, void *extra);
+
+struct upstream_credentials {
+    atomic_uint count;
+    SSL_CTX *holder;             /* certificate, chain, key, trust anchors */
+    SSL_CTX *tls;                /* for connections */
+    security_fn preset_security; /* OpenSSL's own */
+    uint8_t digest[UPSTREAM_DIGEST_LEN];
+    char identity[UPSTREAM_PSK_IDENTITY_MAX + 1]; /* empty: no key */
+    uint8_t key[UPSTREAM_PSK_KEY_MAX];
+    size_t key_len;
+};
+
+/* Where the words about an error go. */
+struct words {
+    char *text;
+    size_t capacity;
+};
+
+static bool fail(const struct words *words, const char *place, const char *what)
+{
+    (void)snprintf(words->text, words->capacity, "%s: %s", place, what);
+    return false;
+}
+
+static bool fail_openssl(const struct words *words, const char *place)
+{
+    unsigned long code = ERR_peek_error(); /* the first is the cause */
+    const char *what = ERR_reason_error_string(code);
+
+    if (ERR_SYSTEM_ERROR(code)) {
+        what = strerror(ERR_GET_REASON(code));
+    }
+    ERR_clear_error();
+    return fail(words, place, what == NULL ? "not usable" : what);
+}
+
+/* ---- pre-shared key ---- */
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_key(struct upstream_credentials *credentials, const char *hex)
+{
+    size_t len = strlen(hex);
+    if (len == 0 || len % 2 != 0 || len / 2 > sizeof credentials->key) {
+        return false;
+    }
+    for (size_t i = 0; i < len / 2; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        credentials->key[i] = (uint8_t)(high << 4 | low);
+    }
+    credentials->key_len = len / 2;
+    return true;
+}
+
+static bool take_psk(struct upstream_credentials *credentials,
+                     const struct upstream_credentials_options *options, const struct words *words)
+{
+    const char *identity = options->psk_identity;
+    if (identity == NULL && options->psk_key_hex == NULL) {
+        return true;
+    }
+    if (identity == NULL || options->psk_key_hex == NULL) {
+        return fail(words, "upstream", "a pre-shared key needs its identity, and the other way");
+    }
+    size_t len = strlen(identity);
+    if (len == 0 || len > UPSTREAM_PSK_IDENTITY_MAX) {
+        return fail(words, "upstream.psk-identity", "1 to 128 bytes are expected");
+    }
+    memcpy(credentials->identity, identity, len + 1);
+    if (!parse_key(credentials, options->psk_key_hex)) {
+        return fail(words, "upstream.psk-key", "1 to 64 bytes in hexadecimal are expected");
+    }
+    return true;
+}
+
+/* ---- certificates ---- */
+
+/* A daemon has nobody to ask; without this OpenSSL would, on the terminal. */
+static int on_passphrase(char *buffer, int capacity, int writing, void *context)
+{
+    (void)buffer;
+    (void)capacity;
+    (void)writing;
+    (void)context;
+    return -1;
+}
+
+static bool take_files(SSL_CTX *holder, const struct upstream_credentials_options *options,
+                       const struct words *words)
+{
+    if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
+        return fail(words, "upstream", "a certificate needs its key, and the other way");
+    }
+    SSL_CTX_set_default_passwd_cb(holder, on_passphrase);
+    if (options->certificate_file != NULL) {
+        if (SSL_CTX_use_certificate_chain_file(holder, options->certificate_file) != 1) {
+            return fail_openssl(words, options->certificate_file);
+        }
+        if (SSL_CTX_use_PrivateKey_file(holder, options->key_file, SSL_FILETYPE_PEM) != 1 ||
+            SSL_CTX_check_private_key(holder) != 1) {
+            return fail_openssl(words, options->key_file);
+        }
+    }
+    if (options->ca_file != NULL) {
+        return SSL_CTX_load_verify_file(holder, options->ca_file) == 1 ||
+               fail_openssl(words, options->ca_file);
+    }
+    return SSL_CTX_set_default_verify_paths(holder) == 1 || fail_openssl(words, "upstream");
+}
+
+static void digest_text(EVP_MD_CTX *digest, const char *text)
+{
+    EVP_DigestUpdate(digest, text != NULL ? text : "", text != NULL ? strlen(text) + 1 : 1);
+}
+
+/* What a file that changes between this and the reading of it did, the next reload mends. */
+static void digest_file(EVP_MD_CTX *digest, const char *name)
+{
+    char chunk[4096];
+    FILE *file = name != NULL ? fopen(name, "re") : NULL;
+
+    digest_text(digest, name);
+    for (size_t len = 1; file != NULL && len > 0;) {
+        len = fread(chunk, 1, sizeof chunk, file);
+        EVP_DigestUpdate(digest, chunk, len);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+static bool make_digest(struct upstream_credentials *credentials,
+                        const struct upstream_credentials_options *options)
+{
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    unsigned len = 0;
+
+    if (digest == NULL || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(digest);
+        return false;
+    }
+    digest_file(digest, options->ca_file);
+    digest_file(digest, options->certificate_file);
+    digest_file(digest, options->key_file);
+    digest_text(digest, options->psk_identity);
+    digest_text(digest, options->psk_key_hex);
+    EVP_DigestFinal_ex(digest, credentials->digest, &len);
+    EVP_MD_CTX_free(digest);
+    return len == UPSTREAM_DIGEST_LEN;
+}
+
+static void destroy(struct upstream_credentials *credentials)
+{
+    SSL_CTX_free(credentials->tls);
+    SSL_CTX_free(credentials->holder);
+    OPENSSL_cleanse(credentials->key, sizeof credentials->key);
+    free(credentials);
+}
+
+struct upstream_credentials *upstream_credentials_acquire(struct upstream_credentials *credentials)
+{
+    atomic_fetch_add_explicit(&credentials->count, 1, memory_order_relaxed);
+    return credentials;
+}
+
+void upstream_credentials_release(struct upstream_credentials *credentials)
+{
+    if (credentials != NULL &&
+        atomic_fetch_sub_explicit(&credentials->count, 1, memory_order_acq_rel) == 1) {
+        destroy(credentials);
+    }
+}
+
+SSL_CTX *credentials_tls_client(const struct upstream_credentials *credentials)
+{
+    return credentials->tls;
+}
+
+const uint8_t *credentials_digest(const struct upstream_credentials *credentials)
+{
+    return credentials->digest;
+}
+
+bool credentials_have_psk(const struct upstream_credentials *credentials)
+{
+    return credentials->identity[0] != '\0';
+}
+
+const char *credentials_psk_identity(const struct upstream_credentials *credentials)
+{
+    return credentials->identity;
+}
+
+struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
+{
+    return (struct bytes){credentials->key, credentials->key_len};
+}
+
+/* ---- a session's context ---- */
+
+/*
+ * The two suites with tags of 8 bytes, which OpenSSL counts as 64 bits of strength, are
+ * mandatory for CoAP (SEC-6); all that are not AEAD, which libcoap's list for pre-shared
+ * keys has, are left out. OpenSSL's own seven parameters.
+ * NOLINTNEXTLINE(readability-function-size)
+ */
+static int choose_suites(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
+                         void *other, void *extra)
+{
+    const struct upstream_credentials *credentials = extra;
+
+    if (operation == SSL_SECOP_CIPHER_SUPPORTED || operation == SSL_SECOP_CIPHER_SHARED ||
+        operation == SSL_SECOP_CIPHER_CHECK) {
+        const SSL_CIPHER *cipher = other;
+        uint16_t id = SSL_CIPHER_get_protocol_id(cipher);
+        if (id == 0xC0A8 || id == 0xC0AE) { /* PSK_, ECDHE_ECDSA_WITH_AES_128_CCM_8 */
+            return 1;
+        }
+        if (!SSL_CIPHER_is_aead(cipher)) {
+            return 0;
+        }
+    }
+    return credentials->preset_security(ssl, context, operation, bits, nid, other, NULL);
+}
+
+static bool use_holder(SSL_CTX *context, SSL_CTX *holder)
+{
+    X509 *certificate = SSL_CTX_get0_certificate(holder);
+    STACK_OF(X509) *chain = NULL;
+
+    SSL_CTX_set1_cert_store(context, SSL_CTX_get_cert_store(holder));
+    if (certificate == NULL) {
+        return true;
+    }
+    SSL_CTX_get0_chain_certs(holder, &chain);
+    return SSL_CTX_use_cert_and_key(context, certificate, SSL_CTX_get0_privatekey(holder), chain,
+                                    1) == 1;
+}
+
+bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *context)
+{
+    /* No const: OpenSSL's macros would cast it away. */
+    char groups[] = "P-256:X25519:P-384";
+    char signatures[] = "ECDSA+SHA256:ECDSA+SHA384:ed25519:RSA-PSS+SHA256:RSA-PSS+SHA384:"
+                        "RSA+SHA256:RSA+SHA384";
+    static const unsigned char alpn[] = {4, 'c', 'o', 'a', 'p'};
+    bool is_dtls = SSL_CTX_get_ssl_method(context) == DTLS_method();
+
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_security_level(context, SECURITY_LEVEL);
+    SSL_CTX_set0_security_ex_data(context, credentials);
+    SSL_CTX_set_security_callback(context, choose_suites);
+    if (!is_dtls) {
+        /* 1.3 with a pre-shared key lets the server choose a certificate instead, which
+         * nobody would look at: the key would prove nothing. */
+        int newest = credentials_have_psk(credentials) ? TLS1_2_VERSION : TLS1_3_VERSION;
+        if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+            SSL_CTX_set_max_proto_version(context, newest) != 1 ||
+            SSL_CTX_set_alpn_protos(context, alpn, sizeof alpn) != 0) { /* 0 is good here */
+            return false;
+        }
+    }
+    return SSL_CTX_set_cipher_list(context, SUITES) == 1 &&
+           SSL_CTX_set1_groups_list(context, groups) == 1 &&
+           SSL_CTX_set1_sigalgs_list(context, signatures) == 1 &&
+           use_holder(context, credentials->holder);
+}
+
+/* libcoap brings its own list of these for DTLS. */
+#define PSK_SUITES                                                                                 \
+    "ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384:"                     \
+    "PSK-CHACHA20-POLY1305:PSK-AES128-CCM:PSK-AES128-CCM8"
+
+/* OpenSSL's own six parameters. NOLINTNEXTLINE(readability-function-size) */
+static unsigned on_psk(SSL *ssl, const char *hint, char *identity, unsigned identity_capacity,
+                       unsigned char *key, unsigned key_capacity)
+{
+    const struct upstream_credentials *credentials = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    size_t len = strlen(credentials->identity);
+
+    (void)hint;
+    if (len >= identity_capacity || credentials->key_len > key_capacity) {
+        return 0;
+    }
+    memcpy(identity, credentials->identity, len + 1);
+    memcpy(key, credentials->key, credentials->key_len);
+    return (unsigned)credentials->key_len;
+}
+
+static bool make_tls(struct upstream_credentials *credentials)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+
+    credentials->tls = context;
+    if (context == NULL || !credentials_apply(credentials, context)) {
+        return false;
+    }
+    SSL_CTX_set_app_data(context, credentials);
+    if (credentials_have_psk(credentials)) {
+        SSL_CTX_set_psk_client_callback(context, on_psk);
+        return SSL_CTX_set_cipher_list(context, PSK_SUITES) == 1;
+    }
+    return true;
+}
+
+struct upstream_credentials *
+upstream_credentials_load(const struct upstream_credentials_options *options, char *ret_error,
+                          size_t error_capacity)
+{
+    const struct words words = {ret_error, error_capacity};
+    struct upstream_credentials *credentials = calloc(1, sizeof *credentials);
+
+    if (credentials == NULL) {
+        (void)fail(&words, "upstream", "out of memory");
+        return NULL;
+    }
+    atomic_init(&credentials->count, 1);
+    ERR_clear_error();
+    credentials->holder = SSL_CTX_new(TLS_client_method());
+    if (credentials->holder == NULL || !make_digest(credentials, options)) {
+        (void)fail_openssl(&words, "upstream");
+        destroy(credentials);
+        return NULL;
+    }
+    credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
+    if (!take_psk(credentials, options, &words) ||
+        !take_files(credentials->holder, options, &words) ||
+        (!make_tls(credentials) && !fail_openssl(&words, "upstream"))) {
+        destroy(credentials);
+        return NULL;
+    }
+    return credentials;
+}
+
+/* ---- names ---- */
+
+/* A CoAP URI as RFC 7252 section 9.1.3.3 wants it in a certificate: its authority counts. */
+static bool uri_matches(const struct upstream_target *target, const ASN1_IA5STRING *uri)
+{
+    static const struct {
+        const char *prefix;
+        uint16_t port;
+    } schemes[] = {{"coaps://", 5684}, {"coaps+tcp://", 5684}, {"coaps+ws://", 443}};
+    const char *text = (const char *)ASN1_STRING_get0_data(uri);
+    size_t len = (size_t)ASN1_STRING_length(uri);
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t prefix = strlen(schemes[i].prefix);
+        if (len <= prefix || strncasecmp(text, schemes[i].prefix, prefix) != 0) {
+            continue;
+        }
+        const char *host = text + prefix;
+        const char *end = memchr(host, '/', len - prefix);
+        size_t host_len = end != NULL ? (size_t)(end - host) : len - prefix;
+        char expected[UPSTREAM_HOST_MAX + 16];
+        int name_len = target->host != NULL ? (int)strlen(target->host) : 0;
+        struct address found;
+        if (target->host == NULL) {
+            return address_parse(host, host_len, schemes[i].port, &found) &&
+                   address_equal(&found, &target->address);
+        }
+        int with_port =
+            snprintf(expected, sizeof expected, "%s:%u", target->host, target->address.port);
+        bool is_same = strncasecmp(host, expected, host_len) == 0;
+        return is_same &&
+               (host_len == (size_t)with_port ||
+                (host_len == (size_t)name_len && target->address.port == schemes[i].port));
+    }
+    return false;
+}
+
+static bool some_uri_matches(const struct upstream_target *target, const X509 *certificate)
+{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    bool is_match = false;
+
+    for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names) && !is_match; i++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+        is_match = name->type == GEN_URI && uri_matches(target, name->d.uniformResourceIdentifier);
+    }
+    GENERAL_NAMES_free(names);
+    return is_match;
+}
+
+bool credentials_match_name(const struct upstream_target *target, X509 *certificate)
+{
+    bool is_match = false;
+
+    if (target->host != NULL) {
+        /* No wildcards (SEC-10); the common name counts only without other names (SEC-11). */
+        unsigned flags = X509_CHECK_FLAG_NO_WILDCARDS;
+        if (X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) >= 0) {
+            flags |= X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
+        }
+        size_t len = strlen(target->host);
+        if (len > 1 && target->host[len - 1] == '.') {
+            len--; /* a fully qualified name; certificates have them without the dot */
+        }
+        is_match = X509_check_host(certificate, target->host, len, flags, NULL) == 1;
+    } else {
+        is_match = X509_check_ip(certificate, target->address.ip, address_ip_len(&target->address),
+                                 0) == 1;
+    }
+    return is_match || some_uri_matches(target, certificate);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by client*.c.
+ *
+ * A place is where requests go: transport, address, name, credentials. It has the
+ * requests that wait and remembers failures; sessions to it come and go:
+ *
+ *                    handshake done            nothing to do for long
+ *     connecting ----------------------> ready ----------------------> gone
+ *         |                               | ^
+ *         |              unsafe request,  | | Pong
+ *         |              silent for long  v |
+ *         |                              probing ---- no Pong ---+
+ *         v                                                      v
+ *       dead <------------- closed, alert, ICMP error -----------+
+ *
+ * and retired: another session has taken its place, as it had fallen silent; it
+ * stays for what is still out on it and must not be sent twice.
+ */
+#ifndef CRIPROXY_CLIENT_INTERNAL_H
+#define CRIPROXY_CLIENT_INTERNAL_H
+
+#include "coap/hash.h"
+#include "coap/timer.h"
+#include "net/client.h"
+
+#include <stdatomic.h>
+
+#define UPSTREAM_HOST_MAX 255u
+#define UPSTREAM_DIGEST_LEN 32u
+
+struct ssl_ctx_st;
+struct x509_st;
+struct coap_end;
+struct stream_end;
+struct farewell;
+struct session;
+
+struct upstream_request {
+    struct hash_node node; /* by token, while it is out */
+    struct place *place;
+    struct session *session; /* it is out on; NULL while it waits */
+    struct upstream_request *next, *previous;
+    struct message message; /* borrowed */
+    void *user;
+    struct upstream_failure failure;
+    uint64_t sent_ms;
+    uint8_t attempts; /* sessions it was sent on */
+    bool is_kept;
+    bool was_answered;
+    bool was_sent;
+};
+
+struct request_list {
+    struct upstream_request *first, *last;
+    uint32_t count;
+};
+
+/*
+ * What makes a session of a transport: libcoap's (client_coap.c), or a connection
+ * (client_stream.c).
+ */
+struct session_kind {
+    /* session->upstream, place and credentials are set. False with @p ret_status. */
+    bool (*open)(struct session *session, enum upstream_status *ret_status);
+    /* Good-bye, where that can be said; then everything that open() made, or half made. */
+    void (*close)(struct session *session);
+    /* False: @p ret_status says why it has not left; UPSTREAM_CLOSED: the session is dead. */
+    bool (*transmit)(struct session *session, const struct message *message,
+                     enum upstream_status *ret_status);
+    /* A Ping; session->has_pong is set when it is answered. False: the session is dead. */
+    bool (*ping)(struct session *session);
+    /* Whether all that was sent has been acknowledged. */
+    bool (*is_acknowledged)(const struct session *session);
+    /* The handshake got as far as our last words: a wrong key then, more often than not. */
+    bool (*is_almost_up)(const struct session *session);
+    /* It takes no more for now; it is due again when it does. */
+    bool (*is_full)(const struct session *session);
+};
+
+extern const struct session_kind session_kind_coap;
+extern const struct session_kind session_kind_stream;
+
+enum session_state {
+    SESSION_CONNECTING,
+    SESSION_READY,
+    SESSION_PROBING,
+    SESSION_RETIRED,
+};
+
+struct session {
+    struct upstream *upstream;
+    struct place *place;
+    struct session *next, *previous, *next_due;
+    enum session_state state;
+    bool is_due;
+    bool is_dead;      /* it has ended: told, not acted on yet */
+    bool is_leaving;   /* the other side wants no more requests on it */
+    bool is_up;        /* the handshake is over: told, not acted on yet */
+    bool has_answered; /* to anything */
+    bool is_wrong_name;
+    bool has_pong;
+    enum upstream_status cause;
+    const char *why;
+    const struct session_kind *kind;
+    struct coap_end *coap;                    /* of kind libcoap's, or */
+    struct stream_end *stream;                /* of a connection */
+    struct upstream_credentials *credentials; /* acquired; NULL in the clear */
+    struct request_list out;
+    struct farewell *farewells; /* messages for requests that have gone */
+    struct timer timer;
+    uint64_t opened_ms, heard_ms, used_ms, probed_ms;
+    uint64_t trusted_until_ms; /* not suspected again before */
+};
+
+struct place {
+    struct hash_node node;
+    struct place *newer, *older; /* by use */
+    struct place *next_due;
+    struct upstream *upstream;
+    struct upstream_target target; /* with host in host[], credentials acquired */
+    char host[UPSTREAM_HOST_MAX + 1];
+    struct request_list waiting;
+    struct session *session;     /* the one in use, or being made */
+    struct session *replacement; /* being made, while the other has fallen silent */
+    uint32_t out_count;          /* requests out on any of its sessions */
+    uint32_t failures;           /* in a row */
+    uint64_t retry_ms;           /* not before */
+    struct timer timer;
+    bool is_due;
+};
+
+struct upstream {
+    struct loop *loop;
+    struct upstream_options options;
+    const struct upstream_handler *handler;
+    void *context;
+    struct timer_wheel wheel;
+    struct hash_map places, requests;
+    struct place *newest, *oldest;
+    uint32_t place_count, session_count;
+    struct session *sessions;
+    struct session *inside; /* it is calling back right now */
+    struct place *due_places;
+    struct session *due_sessions;
+    struct request_list failed;
+    uint8_t *scratch; /* options of a response */
+    size_t scratch_bytes;
+    uint64_t now_ms;
+    struct upstream_counters counters;
+};
+
+/* ---- client.c ---- */
+
+void session_set_due(struct session *session);
+
+/** A request that is out is answered: the handler is called. */
+void client_on_response(struct session *session, struct upstream_request *request,
+                        const struct message *response);
+
+/** A request that is out ends without a response. */
+void client_on_failure(struct session *session, struct upstream_request *request,
+                       enum upstream_status status, const char *why);
+
+/** The request that is out on @p session with @p token, or NULL. */
+struct upstream_request *client_find(const struct session *session, struct bytes token);
+
+void request_list_add(struct request_list *list, struct upstream_request *request);
+void request_list_remove(struct request_list *list, struct upstream_request *request);
+
+/* ---- client_session.c ---- */
+
+/**
+ * Begin a session to @p place.
+ *
+ * @param ret_status why there is none.
+ * @return NULL on failure. Free with session_free().
+ */
+struct session *session_open(struct place *place, enum upstream_status *ret_status);
+
+/** Says good-bye where it can. Requests on it must have gone. Takes NULL. */
+void session_free(struct session *session);
+
+bool session_is_secure(const struct session *session);
+
+/** It has ended, for @p cause: the first one counts. */
+void session_die(struct session *session, enum upstream_status cause, const char *why);
+
+/** Something has come from the other side. */
+void session_heard(struct session *session);
+
+/** An answer to a Ping has come. */
+void session_pong(struct session *session);
+
+/** A response has come. @return false where no request of the session waits for it. */
+bool session_on_response(struct session *session, const struct message *response);
+
+/** The notifications of @p request are not wanted any more: tell the origin server. */
+void session_deregister(struct session *session, const struct upstream_request *request);
+
+/** Send what session_deregister() has left. */
+void session_send_farewells(struct session *session);
+
+/* ---- client_credentials.c ---- */
+
+/** A digest of everything that was loaded: equal ones are interchangeable. */
+const uint8_t *credentials_digest(const struct upstream_credentials *credentials);
+
+bool credentials_have_psk(const struct upstream_credentials *credentials);
+const char *credentials_psk_identity(const struct upstream_credentials *credentials);
+struct bytes credentials_psk_key(const struct upstream_credentials *credentials);
+
+/** Versions, suites, trust anchors, our certificate: into a context libcoap has made. */
+bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_st *context);
+
+/** The context for connections on TLS; borrowed. */
+struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);
+
+/** Whether a certificate is for the host of @p target (SEC-11, SEC-12, AMB-50). */
+bool credentials_match_name(const struct upstream_target *target, struct x509_st *certificate);
+
+#endif

@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""net/client against libcoap's servers: pooled sessions, what their credentials are checked
+for, what becomes of requests when an origin server goes and comes back.
+
+ERR-10, SEC-4, SEC-10, SEC-11, SEC-12, SEC-15, TCP-21, TCP-27.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+SERVER = shutil.which("coap-server-openssl")
+OPENSSL = shutil.which("openssl")
+PATIENCE_S = 30
+KEY = b"sesame"
+
+pytestmark = pytest.mark.skipif(
+    not (SERVER and OPENSSL), reason="no coap-server with OpenSSL is installed")
+
+
+def free_ports():
+    """A port P that is free, with P + 1, on UDP and TCP: coap-server takes both."""
+    for _ in range(100):
+        held = []
+        try:
+            first = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            held.append(first)
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            for kind, number in ((socket.SOCK_STREAM, port), (socket.SOCK_DGRAM, port + 1),
+                                 (socket.SOCK_STREAM, port + 1)):
+                held.append(socket.socket(socket.AF_INET, kind))
+                held[-1].bind(("127.0.0.1", number))
+            return port
+        except OSError:
+            continue
+        finally:
+            for sock in held:
+                sock.close()
+    raise AssertionError("no two ports are free")
+
+
+class Server:
+    """coap-server: plain on `port`, DTLS and TLS on `secure`."""
+
+    def __init__(self, *arguments, port=None):
+        self.port = port or free_ports()
+        self.secure = self.port + 1
+        self.arguments = arguments
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [SERVER, "-A", "127.0.0.1", "-p", str(self.port), "-d", "100", *self.arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.secure), 1).close()
+                return
+            except OSError:
+                assert self.process.poll() is None, "coap-server has ended"
+                time.sleep(0.02)
+        raise AssertionError("coap-server does not come up")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+class Asker:
+    """A running upstream_ask."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [os.environ["UPSTREAM_ASK"], *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        timer = threading.Timer(PATIENCE_S, self.process.kill)
+        timer.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
+        assert line, "upstream_ask has ended"
+        return line.strip()
+
+    def run(self, line):
+        self.tell(line)
+        return self.hear()
+
+    def ask(self, transport, port, method=1, path="time", host="-", *payload):
+        return self.run(" ".join(["ask", transport, "127.0.0.1:%d" % port, host, str(method), path,
+                                  *payload]))
+
+    def counters(self):
+        names = ("sessions", "opened", "failures", "lost", "repeated", "backed_off")
+        return dict(zip(names, map(int, self.run("counters").split()[1:])))
+
+    def use_key(self, key=KEY, identity="me"):
+        assert self.run("credentials - - - %s %s" % (identity, key.hex())) == "loaded"
+
+    def use_certificates(self, ca, name=None):
+        own = (name + ".pem", name + ".key") if name else ("-", "-")
+        assert self.run("credentials %s %s %s - -" % (ca, *own)) == "loaded"
+
+    def close(self):
+        self.process.stdin.close()
+        rest = self.process.stdout.read()
+        status = self.process.wait(PATIENCE_S)
+        self.process.stdout.close()
+        assert status == 0, rest
+        for word in ("ERROR: ", "runtime error:", "WARNING: ThreadSanitizer"):
+            assert word not in rest, rest
+
+
+@pytest.fixture
+def asker():
+    running = Asker()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def start_asker():
+    running = []
+
+    def start(*arguments):
+        running.append(Asker(*arguments))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def keyed():
+    with Server("-k", KEY.decode()) as server:
+        yield server
+
+
+def openssl(*arguments):
+    subprocess.run([OPENSSL, *arguments], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Authority:
+    """A CA in a folder; certificates of one day from it."""
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self.path = self._at(name)
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", self.path + ".key", "-out", self.path + ".pem", "-subj", "/CN=" + name,
+                "-days", "1", "-addext", "basicConstraints=critical,CA:TRUE")
+        self.pem = self.path + ".pem"
+
+    def _at(self, name):
+        return str(self.folder / name)
+
+    def make(self, name, alternative, days="1"):
+        path = self._at(name)
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", path + ".key", "-out", path + ".csr", "-subj", "/CN=origin.example")
+        with open(path + ".ext", "w", encoding="ascii") as file:
+            file.write("subjectAltName=%s\n" % alternative if alternative else "")
+        openssl("x509", "-req", "-in", path + ".csr", "-CA", self.pem, "-CAkey",
+                self.path + ".key", "-CAcreateserial", "-out", path + ".pem", "-days", days,
+                "-extfile", path + ".ext")
+        return path
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("ca"), "authority")
+
+
+@pytest.fixture(scope="module")
+def certified(authority):
+    path = authority.make("good", "IP:127.0.0.1,DNS:origin.example")
+    with Server("-c", path + ".pem", "-j", path + ".key", "-n") as server:
+        yield server
+
+
+SECURE = ("dtls", "tls")
+ALL = ("dtls", "tcp", "tls")
+
+
+def port_of(server, transport):
+    return server.port if transport == "tcp" else server.secure
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_a_request_and_more_on_the_same_session(asker, keyed, transport):
+    """SEC-4, SEC-15: one handshake for all."""
+    asker.use_key()
+    port = port_of(keyed, transport)
+    assert asker.ask(transport, port).startswith("response 2.05")
+    assert asker.run("many 200 %s 127.0.0.1:%d - 1 time" % (transport, port)) == \
+        "answered 200 of 200"
+    assert asker.counters()["opened"] == 1
+
+
+@pytest.mark.parametrize("transport", SECURE)
+def test_wrong_key(asker, keyed, transport):
+    """ERR-10: on DTLS the origin server says nothing, but it has come as far as that."""
+    asker.use_key(b"wrong")
+    assert asker.ask(transport, keyed.secure).startswith("failure handshake-failed unsent")
+
+
+@pytest.mark.parametrize("transport", SECURE)
+@pytest.mark.parametrize("host", ["-", "origin.example", "ORIGIN.example."])
+def test_certificate_for_the_host(asker, certified, authority, transport, host):
+    """SEC-11, SEC-12"""
+    asker.use_certificates(authority.pem)
+    assert asker.ask(transport, certified.secure, host=host).startswith("response 2.05")
+
+
+@pytest.mark.parametrize("transport", SECURE)
+def test_certificate_for_another_host(asker, certified, authority, transport):
+    """ERR-10, SEC-11, SEC-12: the common name does not count beside other names."""
+    asker.use_certificates(authority.pem)
+    for host in ("other.example", "example"):
+        assert asker.ask(transport, certified.secure, host=host) == \
+            "failure name-mismatch unsent -"
+
+
+@pytest.mark.parametrize("alternative, host, verdict", [
+    ("DNS:*.example", "origin.example", "failure name-mismatch"),
+    ("DNS:elsewhere.example", "origin.example", "failure name-mismatch"),
+    ("URI:coaps://origin.example:%d", "origin.example", "response 2.05"),
+    ("URI:coaps://origin.example:%d/", "origin.example", "response 2.05"),
+    ("URI:coaps://origin.example", "origin.example", "failure name-mismatch"),
+    ("URI:https://origin.example:%d", "origin.example", "failure name-mismatch"),
+    ("URI:coaps://127.0.0.1:%d", "-", "response 2.05"),
+    ("DNS:127.0.0.1", "-", "failure name-mismatch"),
+    ("", "origin.example", "response 2.05"),
+])
+def test_names_of_certificates(asker, authority, alternative, host, verdict):
+    """SEC-10, SEC-11, AMB-50: no wildcards; a URI counts with its port; CN without others."""
+    port = free_ports()
+    if "%d" in alternative:
+        alternative %= port + 1
+    path = authority.make("named-%d" % port, alternative)
+    with Server("-c", path + ".pem", "-j", path + ".key", "-n", port=port) as server:
+        asker.use_certificates(authority.pem)
+        assert asker.ask("tls", server.secure, host=host).startswith(verdict)
+
+
+@pytest.mark.parametrize("transport", SECURE)
+def test_unknown_authority(asker, certified, tmp_path, transport):
+    """ERR-10, SEC-10"""
+    asker.use_certificates(Authority(tmp_path, "stranger").pem)
+    assert asker.ask(transport, certified.secure).startswith("failure bad-certificate unsent")
+
+
+@pytest.mark.parametrize("transport", SECURE)
+def test_expired(asker, authority, transport):
+    """ERR-10, SEC-10"""
+    path = authority.make("expired-" + transport, "IP:127.0.0.1", days="-1")
+    with Server("-c", path + ".pem", "-j", path + ".key", "-n") as server:
+        asker.use_certificates(authority.pem)
+        assert asker.ask(transport, server.secure) == \
+            "failure bad-certificate unsent certificate has expired"
+
+
+@pytest.mark.parametrize("transport", SECURE)
+def test_our_certificate(asker, authority, transport):
+    """Asked for, and shown; without one there is no session."""
+    path = authority.make("asks-" + transport, "IP:127.0.0.1")
+    own = authority.make("own-" + transport, "DNS:proxy.example")
+    with Server("-c", path + ".pem", "-j", path + ".key", "-C", authority.pem) as server:
+        asker.use_certificates(authority.pem, own)
+        assert asker.ask(transport, server.secure).startswith("response 2.05")
+        asker.use_certificates(authority.pem)
+        assert asker.ask(transport, server.secure).startswith("failure handshake-failed unsent")
+
+
+@pytest.mark.parametrize("suite", ["PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256"])
+def test_suites_with_a_key(asker, suite):
+    """SEC-4, SEC-6: also where the origin server has nothing but the mandatory one."""
+    port = free_ports()
+    server = subprocess.Popen(
+        [OPENSSL, "s_server", "-dtls1_2", "-accept", "127.0.0.1:%d" % port, "-nocert", "-psk",
+         KEY.hex(), "-psk_identity", "me", "-cipher", suite + ":@SECLEVEL=0", "-quiet"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        asker.use_key()
+        deadline = time.monotonic() + PATIENCE_S
+        asker.tell("ask dtls 127.0.0.1:%d - 2 time" % port)
+        while asker.counters()["opened"] == 0 and time.monotonic() < deadline:
+            time.sleep(0.1)  # it cannot answer CoAP: that there is a session is the proof
+        assert asker.counters()["opened"] == 1
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_no_suite_in_common(asker):
+    """ERR-10: a suite without authentication of the message as a whole is not taken."""
+    port = free_ports()
+    server = subprocess.Popen(
+        [OPENSSL, "s_server", "-tls1_2", "-accept", "127.0.0.1:%d" % port, "-nocert", "-psk",
+         KEY.hex(), "-psk_identity", "me", "-cipher", "PSK-AES128-CBC-SHA:@SECLEVEL=0", "-quiet"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        asker.use_key()
+        for _ in range(100):
+            answer = asker.ask("tls", port)
+            if "refused" not in answer and "backing-off" not in answer:
+                break  # it has come up
+            time.sleep(0.05)
+        assert answer.startswith("failure handshake-failed unsent")
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_nobody_there(asker, transport):
+    """ERR-7: at once, not by time-out; and it is not asked again and again."""
+    asker.use_key()
+    port = port_of_nobody = free_ports()
+    assert asker.ask(transport, port) == "failure refused unsent -"
+    asker.run("many 50 %s 127.0.0.1:%d - 1 time" % (transport, port_of_nobody))
+    assert asker.counters()["failures"] <= 3
+
+
+def test_a_host_that_is_silent(start_asker):
+    """ERR-10: a handshake that takes too long is a time-out."""
+    asker = start_asker("--handshake", "400")
+    asker.use_key()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, \
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as deaf:
+        silent.bind(("127.0.0.1", 0))
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(4)
+        assert asker.ask("dtls", silent.getsockname()[1]) == "failure connect-timeout unsent -"
+        assert asker.ask("tls", deaf.getsockname()[1]) == "failure connect-timeout unsent -"
+        assert asker.ask("tcp", deaf.getsockname()[1]) == "failure connect-timeout unsent -"
+
+
+def test_back_off(start_asker):
+    """A host that fails is tried less and less often, and given up for that time."""
+    asker = start_asker("--back-off", "100", "--back-off-max", "60000")
+    port = free_ports()
+    answers = [asker.ask("tcp", port) for _ in range(5)]
+    assert answers[0] == "failure refused unsent -"
+    assert "failure backing-off unsent -" in answers
+    assert asker.counters()["failures"] < 5
+
+
+@pytest.mark.parametrize("transport", ALL)
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_origin_server_restarted(asker, transport, method):
+    """The next request after a restart is answered, whatever the method (TCP-21)."""
+    asker.use_key()
+    with Server("-k", KEY.decode()) as server:
+        port = port_of(server, transport)
+        assert asker.ask(transport, port).startswith("response 2.05")
+        server.kill()
+        server.start()
+        if method == "post" and transport == "dtls":
+            time.sleep(2.2)  # silent for long enough to be asked whether it is there
+        code, path = (1, "time") if method == "get" else (2, "example_data")
+        answer = asker.ask(transport, port, code, path)
+        assert answer.startswith("response"), answer
+        assert asker.counters()["opened"] == 2
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_origin_server_gone_for_a_while(asker, transport):
+    asker.use_key()
+    with Server("-k", KEY.decode()) as server:
+        port = port_of(server, transport)
+        assert asker.ask(transport, port).startswith("response 2.05")
+        server.kill()
+        assert asker.ask(transport, port).startswith("failure refused")
+        server.start()
+        for _ in range(100):
+            answer = asker.ask(transport, port)
+            if not answer.startswith("failure backing-off"):
+                break
+            time.sleep(0.05)
+        assert answer.startswith("response 2.05"), answer
+
+
+def test_idle_sessions_are_closed(start_asker, keyed):
+    asker = start_asker("--idle", "200")
+    assert asker.ask("tcp", keyed.port).startswith("response 2.05")
+    deadline = time.monotonic() + PATIENCE_S
+    while asker.counters()["sessions"] > 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert asker.counters()["sessions"] == 0
+    assert asker.ask("tcp", keyed.port).startswith("response 2.05")
+
+
+def test_as_many_sessions_as_allowed(start_asker, keyed):
+    """One that is idle makes room; where all are busy the request is refused."""
+    asker = start_asker("--sessions", "2")
+    asker.use_key()
+    for transport in ("tcp", "tls", "dtls", "tcp"):
+        assert asker.ask(transport, port_of(keyed, transport)).startswith("response 2.05")
+        assert asker.counters()["sessions"] <= 2
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(4)
+        for host in ("a", "b"):
+            asker.tell("ask tcp 127.0.0.1:%d %s 1 time" % (deaf.getsockname()[1], host))
+        assert asker.ask("tcp", keyed.port) == "failure full unsent -"
+        assert asker.hear() == "failure connect-timeout unsent -"
+        assert asker.hear() == "failure connect-timeout unsent -"
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_observe_and_cancel(asker, keyed, transport):
+    """RFC 7641: several responses for one request, until it is deregistered."""
+    asker.use_key()
+    port = port_of(keyed, transport)
+    asker.tell("keep %s 127.0.0.1:%d - time" % (transport, port))
+    for _ in range(3):
+        assert asker.hear().startswith("notification 2.05")
+    asker.tell("drop")
+    line = asker.hear()
+    while line.startswith("notification"):
+        line = asker.hear()
+    assert line == "dropped"
+    assert asker.ask(transport, port).startswith("response 2.05")
+
+
+def test_credentials_make_the_session(asker, keyed):
+    """TCP-27: what one key has opened is not used for another; a key that has not changed is."""
+    asker.use_key()
+    assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
+    asker.use_key()
+    assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
+    assert asker.counters()["opened"] == 1
+    asker.use_key(identity="somebody")
+    assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
+    assert asker.counters()["opened"] == 2
+
+
+def test_what_is_not_there(asker):
+    """An error of its own, not a crash."""
+    answer = asker.ask("ws", free_ports())
+    assert answer in ("failure unsupported unsent -", "failure refused unsent -")
+
+
+@pytest.mark.parametrize("wanted, word", [
+    ("/nonexistent - - - -", "/nonexistent"),
+    ("- /nonexistent /nonexistent - -", "/nonexistent"),
+    ("- /nonexistent - - -", "key"),
+    ("- - - me zz", "hexadecimal"),
+    ("- - - me -", "identity"),
+])
+def test_credentials_that_cannot_be_used(asker, wanted, word):
+    answer = asker.run("credentials " + wanted)
+    assert answer.startswith("error: ") and word in answer
