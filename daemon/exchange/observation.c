@@ -158,11 +158,14 @@ static bool is_answer(enum reason reason)
     return reason == REASON_answered || reason == REASON_local;
 }
 
-/* Why the client that the registration was made for may not have it: others may. */
+/*
+ * Why the client that the registration was made for may not have it, as others may, or why
+ * it is nothing to be registered for: then each request goes its own way.
+ */
 static bool is_refusal(enum reason reason)
 {
     return reason == REASON_client_unknown || reason == REASON_client_refused ||
-           reason == REASON_target_refused;
+           reason == REASON_target_refused || reason == REASON_group_timeout;
 }
 
 /* All who wait are answered: they observe, or it has ended and they are told how. */

@@ -6,10 +6,14 @@
 
 #define BLOCK_NUM_SHIFT 4u /* of a Block option's value (RFC 7959 section 2.2) */
 
-/* Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed. */
+/*
+ * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
+ * are groups.
+ */
 static bool is_registration(const struct request_options *options)
 {
-    return options->observe.data != NULL && option_uint(options->observe) == OBSERVE_REGISTER &&
+    return options->observe.data != NULL && options->multicast_timeout.data == NULL &&
+           option_uint(options->observe) == OBSERVE_REGISTER &&
            option_uint(options->block2) >> BLOCK_NUM_SHIFT == 0;
 }
 
