@@ -170,6 +170,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     engine->config = config;
     engine->policy_epoch++;
     engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    engine->zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
     for (uint32_t i = 0; i < engine->exchanges.used; i++) {
         struct exchange *exchange = &engine->exchanges.slots[i];

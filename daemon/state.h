@@ -13,6 +13,7 @@
 #include "front/observer.h"
 #include "front/stream.h"
 #include "front/totals.h"
+#include "front/zones.h"
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
@@ -69,6 +70,8 @@ struct engine {
     struct address own[OWN_ADDRESSES_MAX]; /* the host's addresses, looked up when needed */
     size_t own_count;
     uint64_t own_until_ms;
+    struct zone_table zones; /* looked up when needed */
+    uint64_t zones_until_ms;
 };
 
 /* What a key of the deduplication store or of the exchange map is for. */

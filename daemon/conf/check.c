@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What keys mean together, and the listeners. */
 #include "conf/loader.h"
+
 #include "conf/place.h"
+#include "net/interfaces.h"
 
 #include <string.h>
 
@@ -181,6 +183,35 @@ static void check_name(struct loader *loader)
     }
 }
 
+/* Whether there is such an interface shows when it is asked for: it may come later. */
+static void check_zone(struct loader *loader, const char *key, const char *zone)
+{
+    size_t len = strlen(zone);
+    bool is_good = len > 0 && len < INTERFACE_NAME_MAX;
+    char got[GOT_MAX];
+
+    for (size_t i = 0; i < len; i++) {
+        is_good = is_good && zone[i] > 0x20 && zone[i] < 0x7f && zone[i] != '/';
+    }
+    if (!is_good) {
+        loader_error(loader, place_of(loader, "proxy", key), "proxy", key,
+                     "expected the name or number of an interface, got %s",
+                     got_text(got, zone, len));
+    }
+}
+
+static void check_zones(struct loader *loader)
+{
+    const struct config *config = loader->config;
+
+    for (size_t i = 0; i < config->proxy_zones.count; i++) {
+        check_zone(loader, "zones", config->proxy_zones.items[i]);
+    }
+    if (config->proxy_default_zone[0] != '\0') {
+        check_zone(loader, "default-zone", config->proxy_default_zone);
+    }
+}
+
 /* What credentials_load() would refuse too, but with the place in the file. */
 static void check_tls(struct loader *loader)
 {
@@ -245,6 +276,7 @@ void loader_check(struct loader *loader)
     check_listeners(loader);
     check_token(loader);
     check_name(loader);
+    check_zones(loader);
     check_tls(loader);
     check_admin(loader);
     check_log(loader);

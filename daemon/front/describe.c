@@ -3,6 +3,7 @@
 
 #include "coap/option.h"
 #include "ops/escape.h"
+#include "origin/naming.h"
 
 #include <cri/diag.h>
 #include <cri/uri.h>
@@ -46,14 +47,17 @@ const char *describe_target(const struct target *target, char *text, size_t capa
 const char *describe_cri(const struct target *target, char *text, size_t capacity)
 {
     char uri[4096];
-    uint8_t encoded[2048];
+    uint8_t encoded[NAMING_CRI_ROOM];
     size_t len, text_len;
     struct cri_uri_options how = {.elide_default_port = true};
     target_format(target, uri, sizeof(uri));
     struct cri_slice from = {(const uint8_t *)uri, strlen(uri)};
-    if (cri_uri_parse(from, &how, encoded, sizeof(encoded), &len, NULL) != CRI_OK ||
-        cri_diag_format((struct cri_slice){encoded, len}, text, capacity - 1, &text_len, NULL) !=
-            CRI_OK) {
+    /* A zone has no place in a URI (draft section 6.1). */
+    bool good = target->zone[0] != '\0'
+                    ? naming_cri(target, encoded, &len)
+                    : cri_uri_parse(from, &how, encoded, sizeof(encoded), &len, NULL) == CRI_OK;
+    if (!good || cri_diag_format((struct cri_slice){encoded, len}, text, capacity - 1, &text_len,
+                                 NULL) != CRI_OK) {
         snprintf(text, capacity, "(too long to show)");
         return text;
     }

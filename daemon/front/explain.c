@@ -9,6 +9,7 @@
 #include "front/describe.h"
 #include "front/hops.h"
 #include "front/scan.h"
+#include "front/zones.h"
 #include "ops/escape.h"
 #include "origin/encode.h"
 #include "origin/names.h"
@@ -72,6 +73,9 @@ static void print_route(const struct config_route *route, const struct target *t
     if (route != NULL) {
         snprintf(name, sizeof(name), " (route %s)", route->name);
     }
+    if (target->zone[0] != '\0') {
+        fprintf(out, "zone       %s, interface %u\n", target->zone, target->address.scope);
+    }
     if (route != NULL && route->kind != ROUTE_KIND_DIRECT) {
         fprintf(out, "route      %s%s\n", route->via, name);
     } else {
@@ -126,6 +130,8 @@ bool explain_target(const struct config *config, const char *target, FILE *out)
     struct problem problem = {.reason = REASON_request_too_large};
     struct target found = {.form = TARGET_FORM_NONE};
     struct address local = {.family = ADDRESS_IPV4, .port = 0};
+    struct zone_table zones;
+    zones_look_up(config, &zones);
 
     fprintf(out, "named by   %s\n", option.number == OPTION_proxy_cri ? "Proxy-Cri" : "Proxy-Uri");
     message_writer_init(&writer, datagram, sizeof(datagram), MESSAGE_CON, CODE_GET, 0,
@@ -134,7 +140,8 @@ bool explain_target(const struct config *config, const char *target, FILE *out)
     if (writer.overflow || message_decode(datagram, writer.len, &request) != MESSAGE_OK ||
         !scan_options(&request, &options, &problem) ||
         !target_find(config, &request, &options, &local,
-                     (struct target_memory){memory, sizeof(memory)}, &found, &problem)) {
+                     (struct target_memory){memory, sizeof(memory)}, &found, &problem) ||
+        !zones_apply(&zones, &local, &found, &problem)) {
         print_refusal(&problem, out);
         return false;
     }

@@ -307,6 +307,15 @@ static bool is_early_stop(struct engine *engine, struct request *request)
     return true;
 }
 
+/* The interface of a link-local target; most are not, and cost nothing here. */
+static bool find_zone(struct engine *engine, const struct address *local, struct target *target,
+                      struct problem *ret_problem)
+{
+    bool is_plain =
+        target->zone[0] == '\0' && (target->is_name || !zones_concern(&target->address));
+    return is_plain || zones_apply(zones_of(engine), local, target, ret_problem);
+}
+
 static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
     const struct message *message = request->message;
@@ -336,7 +345,8 @@ static void handle(struct engine *engine, struct request *request, const struct 
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
     struct address at = received_at(engine, request->leg, local);
     if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,
-                     &problem)) {
+                     &problem) ||
+        !find_zone(engine, local, &request->target, &problem)) {
         refuse(engine, request, &problem);
         return;
     }

@@ -256,6 +256,18 @@ static bool check_authority(struct builder *builder, const struct cri *cri)
     return !cri->has_userinfo || fail(builder, REASON_target_userinfo);
 }
 
+/* Longer than any interface's name, empty, or with a NUL: none (PXO-12). */
+static bool take_zone(struct builder *builder, struct cri_slice zone)
+{
+    struct target *target = builder->target;
+    if (zone.len == 0 || zone.len >= sizeof(target->zone) ||
+        memchr(zone.data, '\0', zone.len) != NULL) {
+        return fail(builder, REASON_zone_unknown);
+    }
+    memcpy(target->zone, zone.data, zone.len);
+    return true;
+}
+
 static bool take_host(struct builder *builder, const struct cri *cri)
 {
     if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
@@ -265,10 +277,8 @@ static bool take_host(struct builder *builder, const struct cri *cri)
     if (cri->authority != CRI_AUTHORITY_HOST_IP) {
         return fail(builder, REASON_target_no_host);
     }
-    if (cri->has_zone) {
-        return fail(builder, REASON_zone_unknown); /* PXO-12 */
-    }
-    return set_address(builder, cri->ip.data, cri->ip.len);
+    return set_address(builder, cri->ip.data, cri->ip.len) &&
+           (!cri->has_zone || take_zone(builder, cri->zone));
 }
 
 static bool from_cri(struct builder *builder, const struct cri *cri)
@@ -540,6 +550,7 @@ bool target_find(const struct config *config, const struct message *message,
     ret_target->is_entrance_name = false;
     ret_target->name_len = 0;
     ret_target->address = (struct address){0};
+    memset(ret_target->zone, 0, sizeof(ret_target->zone));
     ret_target->port = 0;
     segments_begin(&builder, &ret_target->path);
     segments_begin(&builder, &ret_target->query);

@@ -13,6 +13,7 @@
 #include "conf/config.h"
 #include "exchange/reason.h"
 #include "net/address.h"
+#include "net/interfaces.h"
 
 #define TARGET_NAME_MAX 255u
 
@@ -49,6 +50,7 @@ struct target {
     uint8_t name_len;
     uint8_t name[TARGET_NAME_MAX]; /* lower case, not NUL-terminated */
     struct address address;        /* with the port, where the host is an address */
+    char zone[INTERFACE_NAME_MAX]; /* zone-id of the address; "": none. See front/zones.h */
     uint16_t port;                 /* effective: the scheme's default is filled in */
     struct segments path, query;   /* a path of one empty segment is empty (RFC 7252 section 6.4) */
 };
@@ -79,7 +81,8 @@ struct target_memory {
  * @param local   where it was received: stands in for an absent Uri-Host and Uri-Port.
  *                Its port is 0 where that is the default of the scheme it came over.
  * @param ret_target form TARGET_FORM_NONE for a request to the proxy itself. Borrows
- *                from @p memory and @p config.
+ *                from @p memory and @p config. What its zone means is for zones_apply()
+ *                to say.
  * @return false with @p ret_problem filled where there is no target to go to.
  */
 bool target_find(const struct config *config, const struct message *message,

@@ -20,6 +20,13 @@ static void add_char(struct text *text, char c)
     }
 }
 
+static void add_bytes(struct text *text, const char *add, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        add_char(text, add[i]);
+    }
+}
+
 static void add_text(struct text *text, const char *add)
 {
     while (*add != '\0') {
@@ -65,7 +72,15 @@ static void add_host(struct text *text, const struct target *target)
     if (!target->is_name) {
         struct address address = target->address;
         address.port = target->port;
-        add_text(text, address_format(&address, address_text));
+        address.scope = target->zone[0] != '\0' ? 0 : address.scope;
+        address_format(&address, address_text);
+        size_t before = target->zone[0] != '\0' ? strcspn(address_text, "]") : 0;
+        add_bytes(text, address_text, before);
+        if (before > 0) { /* the name of the zone, not its number */
+            add_char(text, '%');
+            add_encoded(text, (const uint8_t *)target->zone, strlen(target->zone), "-._~:@");
+        }
+        add_text(text, address_text + before);
         return;
     }
     add_encoded(text, target->name, target->name_len, "-._~!$&'()*+,;=");

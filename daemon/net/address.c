@@ -259,6 +259,12 @@ bool address_is_multicast(const struct address *address)
     return address->family == ADDRESS_IPV6 && address->ip[0] == 0xff;
 }
 
+bool address_is_ipv6_link_local(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 && address->ip[0] == 0xfe &&
+           (address->ip[1] & 0xc0) == 0x80;
+}
+
 bool address_is_unspecified(const struct address *address)
 {
     static const uint8_t zeros[16];

@@ -55,6 +55,8 @@ bool address_parse(const char *text, size_t len, uint16_t default_port,
 
 bool address_is_loopback(const struct address *address);
 bool address_is_multicast(const struct address *address);
+/** fe80::/10: means something together with a scope only (RFC 4007). */
+bool address_is_ipv6_link_local(const struct address *address);
 bool address_is_unspecified(const struct address *address);
 
 /** An IPv6 address that stands for an IPv4 one (RFC 4291 section 2.5.5.2). */

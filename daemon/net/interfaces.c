@@ -4,6 +4,11 @@
 #include "net/sockaddr.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(INTERFACE_NAME_MAX >= IF_NAMESIZE, "every interface's name fits");
 
 /* @return false for what has no IP address: an interface of another kind, or without one. */
 static bool take(const struct sockaddr *from, struct address *ret_address)
@@ -34,4 +39,29 @@ size_t interfaces_list(struct address *addresses, size_t max)
     }
     freeifaddrs(list);
     return count;
+}
+
+/* Decimal digits and nothing else; 0 for what is no number of an interface. */
+static uint32_t parse_index(const char *text)
+{
+    char *end;
+    size_t len = strlen(text);
+    if (len == 0 || len > 10 || strspn(text, "0123456789") != len) {
+        return 0;
+    }
+    unsigned long number = strtoul(text, &end, 10);
+    return number <= INT32_MAX ? (uint32_t)number : 0;
+}
+
+bool interfaces_find(const char *zone, struct interface_name *ret_interface)
+{
+    struct interface_name found = {.index = if_nametoindex(zone)};
+    if (found.index == 0) {
+        found.index = parse_index(zone);
+    }
+    if (found.index == 0 || if_indextoname(found.index, found.name) == NULL) {
+        return false;
+    }
+    *ret_interface = found;
+    return true;
 }

@@ -12,4 +12,21 @@
  */
 size_t interfaces_list(struct address *addresses, size_t max);
 
+/* An interface's name with its NUL (IF_NAMESIZE of the system). */
+#define INTERFACE_NAME_MAX 16
+
+struct interface_name {
+    uint32_t index;
+    char name[INTERFACE_NAME_MAX];
+};
+
+/**
+ * The interface that @p zone stands for: its name, or its number in decimal.
+ *
+ * Asks the system: not for every request.
+ *
+ * @return false where there is none.
+ */
+bool interfaces_find(const char *zone, struct interface_name *ret_interface);
+
 #endif

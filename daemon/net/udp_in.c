@@ -111,11 +111,6 @@ static void batch_set_part_len(struct udp_batch *batch, size_t len)
 
 /* ---- what comes with a datagram ---- */
 
-static bool is_link_local(const uint8_t ip[16])
-{
-    return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
-}
-
 static void local_from_ipv4(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
 {
     struct in_pktinfo info;
@@ -134,7 +129,7 @@ static void local_from_ipv6(const struct cmsghdr *cmsg, uint16_t port, struct ad
 
     memcpy(&info, CMSG_DATA(cmsg), sizeof info);
     address_set_ip(ret_local, info.ipi6_addr.s6_addr, 16, port);
-    if (is_link_local(ret_local->ip) || address_is_multicast(ret_local)) {
+    if (address_is_ipv6_link_local(ret_local) || address_is_multicast(ret_local)) {
         ret_local->scope = info.ipi6_ifindex;
     }
 }

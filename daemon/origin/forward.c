@@ -188,10 +188,21 @@ static enum reason reason_against(const struct engine *engine, struct exchange *
     if (reason != REASON_none) {
         return reason;
     }
+    if (exchange->hop.is_parent && address_is_unspecified(address)) {
+        return REASON_target_refused; /* Linux would take it for the host itself */
+    }
     if (!exchange->target.is_name || exchange->hop.is_parent) {
         return REASON_none;
     }
     return admit_address(engine, &exchange->leg, &exchange->target, exchange->datagram[1], address);
+}
+
+/* A link-local address needs an interface: the operator's, or one that clients may use. */
+static bool has_zone(struct engine *engine, const struct exchange *exchange,
+                     struct address *address)
+{
+    bool is_operators = exchange->hop.is_parent && address->scope != 0;
+    return is_operators || zones_admit(zones_of(engine), address);
 }
 
 /* The way leads to one of our own listeners. */
@@ -221,7 +232,8 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
             meet_ourselves(engine, exchange);
             return;
         }
-        against = reason_against(engine, exchange, &address);
+        against = has_zone(engine, exchange, &address) ? reason_against(engine, exchange, &address)
+                                                       : REASON_zone_needed;
         if (against == REASON_none) {
             exchange->candidates[exchange->candidate_count++] = address;
         }

@@ -92,6 +92,8 @@ bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size
         cri.labels = list_labels(&items, target);
     } else {
         cri.ip = (struct cri_slice){target->address.ip, address_ip_len(&target->address)};
+        cri.has_zone = target->zone[0] != '\0';
+        cri.zone = (struct cri_slice){(const uint8_t *)target->zone, strlen(target->zone)};
     }
     cri.path = list_segments(&items, &target->path);
     cri.query = list_segments(&items, &target->query);

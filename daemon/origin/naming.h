@@ -57,7 +57,11 @@ enum reason naming_for_parent(const struct target *target, enum config_route_for
                               const struct next_hop *hop, struct naming_room *room,
                               struct naming *ret_naming);
 
-/** The target as a CRI, its zone left out; false where it does not fit or is none. */
+/**
+ * The target as an encoded CRI (draft section 8.1.2), with its zone where it has one.
+ *
+ * @return false where it does not fit, or is none: a host name with bytes that no label has.
+ */
 bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size_t *ret_len);
 
 /** Most bytes that the options of @p naming take, those of path and query left out. */

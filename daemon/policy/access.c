@@ -169,6 +169,10 @@ static const char *why_reserved(const struct judgement *judgement)
         return kind;
     }
     bool is_named = pattern != NULL && pattern->host == PATTERN_HOST_ADDRESS;
+    /* A scope comes from proxy.zones and from nowhere else: that has opened the link. */
+    if (judgement->address->scope != 0 && address_is_ipv6_link_local(judgement->address)) {
+        return NULL;
+    }
     bool is_local = address_is_loopback(judgement->address) &&
                     address_is_loopback(&judgement->request->client.address);
     return is_named || is_local ? NULL : kind;

@@ -670,8 +670,10 @@ static bool is_out_of_reach(const char *name)
         "route_refused",
         "route_form",
         "route_loop",
-        "zone_route",     /* test_routes.c */
-        "hop_loop",       /* test_hops.c */
+        "zone_route",  /* test_routes.c */
+        "hop_loop",    /* test_hops.c */
+        "zone_needed", /* test_zones.c */
+        "zone_misplaced",
         "client_refused", /* of sessions: test_access.c */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fake host's addresses: loopback, and the one that tests listen on. */
+/* The fake host's addresses (loopback, and the one that tests listen on) and interfaces. */
 #include "net/interfaces.h"
 
+#include <stdio.h>
 #include <string.h>
 
 size_t interfaces_list(struct address *addresses, size_t max)
@@ -12,4 +13,19 @@ size_t interfaces_list(struct address *addresses, size_t max)
         count += address_parse(texts[i], strlen(texts[i]), 0, &addresses[count]);
     }
     return count;
+}
+
+/* lo, wpan0 and eth0, by name or number. */
+bool interfaces_find(const char *zone, struct interface_name *ret_interface)
+{
+    static const struct interface_name all[] = {{1, "lo"}, {7, "wpan0"}, {12, "eth0"}};
+    char number[11];
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        snprintf(number, sizeof(number), "%u", all[i].index);
+        if (strcmp(all[i].name, zone) == 0 || strcmp(number, zone) == 0) {
+            *ret_interface = all[i];
+            return true;
+        }
+    }
+    return false;
 }
