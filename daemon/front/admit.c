@@ -66,20 +66,48 @@ static struct access_request request_of(const struct engine *engine, const struc
     return request;
 }
 
-enum reason admit_target(const struct engine *engine, struct leg *leg, const struct target *target,
-                         uint8_t method)
+/*
+ * A way back to one of our own listeners through a translator or a tunnel. Straight to
+ * them is no matter of policy: that is the proxy itself (TGT-3).
+ */
+static bool is_own_behind(struct engine *engine, const struct target *target,
+                          const struct address *address)
 {
-    const struct access_request request = request_of(engine, leg, target, method);
-    struct access_verdict verdict = access_check_target(engine->config->access, &request);
+    const struct access *access = engine->config->access;
+    struct address ipv4[EMBEDDED_MAX];
+    size_t count = embedded_ipv4(address, access->nat64, access->nat64_count, ipv4);
+    for (size_t i = 0; i < count; i++) {
+        ipv4[i].port = target->port;
+        if (engine_is_own_address(engine, target->scheme, &ipv4[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum reason conclude(struct engine *engine, struct leg *leg, const struct target *target,
+                            const struct address *address, struct access_verdict verdict)
+{
+    if (verdict.reason == REASON_none && address->family == ADDRESS_IPV6 &&
+        is_own_behind(engine, target, address)) {
+        verdict = (struct access_verdict){REASON_target_refused, ACCESS_BUILTIN "own"};
+    }
     leg->rule = verdict.rule;
     return verdict.reason;
 }
 
-enum reason admit_address(const struct engine *engine, struct leg *leg, const struct target *target,
+enum reason admit_target(struct engine *engine, struct leg *leg, const struct target *target,
+                         uint8_t method)
+{
+    const struct access_request request = request_of(engine, leg, target, method);
+    struct access_verdict verdict = access_check_target(engine->config->access, &request);
+    return conclude(engine, leg, target, &target->address, verdict);
+}
+
+enum reason admit_address(struct engine *engine, struct leg *leg, const struct target *target,
                           uint8_t method, const struct address *address)
 {
     const struct access_request request = request_of(engine, leg, target, method);
     struct access_verdict verdict = access_check_address(engine->config->access, &request, address);
-    leg->rule = verdict.rule;
-    return verdict.reason;
+    return conclude(engine, leg, target, address, verdict);
 }

@@ -26,14 +26,14 @@ bool admit_connection(const struct engine *engine, const struct address *remote,
 enum reason admit_client(const struct engine *engine, struct leg *leg);
 
 /** REASON_none, or why the client may not have the target. Fills in leg->rule. */
-enum reason admit_target(const struct engine *engine, struct leg *leg, const struct target *target,
+enum reason admit_target(struct engine *engine, struct leg *leg, const struct target *target,
                          uint8_t method);
 
 /**
  * The same for one address of a target that is a name. Has to be asked again wherever an
  * answer that came from @p address for one client is about to be given to another.
  */
-enum reason admit_address(const struct engine *engine, struct leg *leg, const struct target *target,
+enum reason admit_address(struct engine *engine, struct leg *leg, const struct target *target,
                           uint8_t method, const struct address *address);
 
 #endif

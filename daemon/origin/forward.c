@@ -181,7 +181,7 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
  * that the request named was asked about as the target; a parent proxy is the
  * configuration's choice, and looks after what it forwards to itself.
  */
-static enum reason reason_against(const struct engine *engine, struct exchange *exchange,
+static enum reason reason_against(struct engine *engine, struct exchange *exchange,
                                   const struct address *address)
 {
     enum reason reason = group_reason_against(engine, exchange, address);

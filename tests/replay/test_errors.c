@@ -674,7 +674,7 @@ static bool is_out_of_reach(const char *name)
         "hop_loop",    /* test_hops.c */
         "zone_needed", /* test_zones.c */
         "zone_misplaced",
-        "client_refused", /* of sessions: test_access.c */
+        "client_refused", /* of sessions: test_admission.c */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
