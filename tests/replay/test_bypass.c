@@ -73,8 +73,8 @@ static const char *const forbidden_ipv4[] = {
 };
 
 static const char *const forbidden_ipv6[] = {
-    "::",           "::1",         "fe80::1",      "febf::ffff",     "fd00:ec2::254",
-    "fd20:ce::254", "fd00:42::42", "fd00:ec2::23", "2001:db8:66::1", "fe80::a9fe:a9fe",
+    "::",           "::1",         "fd00:ec2::254",  "fd00:ec2::23",
+    "fd20:ce::254", "fd00:42::42", "2001:db8:66::1", "fd00:ec2:ffff::1",
 };
 
 /* IPv6 addresses that lead to an IPv4 address. */
@@ -342,9 +342,12 @@ static void test_look_alikes_go_nowhere(void **state)
         {"235:82208250fe80000000000000000000000000000161"
          "31",
          "a5", REASON_zone_unknown},
-        {"235:822082447f00000161"
-         "31",
-         "a5", REASON_zone_unknown},
+        {"35=coap://[fe80::1]/x", "a5", REASON_zone_needed},
+        {"35=coap://[FEBF:0:0:0:0:0:169.254.169.254]/x", "a5", REASON_zone_needed},
+        {"3=[fe80::1] 11=x 239:", "a5", REASON_zone_needed},
+        {"3=[fe80::1] 11=x 39=coap", "a5", REASON_zone_needed},
+        {"235:83208150fe800000000000000000000000000001816178", "a5", REASON_zone_needed},
+        {"235:822082447f0000016465746830", "a5", REASON_zone_misplaced},
         {"35=coap://[fe80::1%251]/x", "82", REASON_uri_malformed},
         {"35=coap://[fe80::1%1]/x", "82", REASON_uri_malformed},
         {"35=coap://[v1.127.0.0.1]/x", "82", REASON_uri_malformed},
