@@ -106,7 +106,7 @@ def layers(name, text):
 def licence(name, text):
     """The licence stands in the first line, or in the second below a #!."""
     wanted = re.search(
-        r"\.(c|h|def|py|js|cmake|conf|service|socket)$|CMakeLists\.txt$|^scripts/|^\.ci/|"
+        r"\.(c|h|def|py|js|lua|cmake|conf|service|socket)$|CMakeLists\.txt$|^scripts/|^\.ci/|"
         r"^\.clang-(format|tidy)$", name)
     lines = text.split("\n", 2)[:2]
     if wanted and not any("SPDX-License-Identifier: BSD-2-Clause" in line for line in lines):
