@@ -132,14 +132,9 @@ static void admit(struct engine *engine, struct observation *observation, struct
 {
     struct leg leg = exchange->leg;
     struct reply reply = observation_reply(observation, engine_now_ms(engine));
-    struct observer *observer = NULL;
-    reply.has_observe = true;
-    reply.observe = OBSERVE_NUMBER_MAX;
-    if (!engine->is_draining && reply_fits(engine, &leg, &reply)) {
-        observer = observer_add(engine, observation, &leg);
-    }
+    struct observer *observer =
+        engine->is_draining ? NULL : observer_add(engine, observation, &leg);
     if (observer == NULL) {
-        reply.has_observe = false;
         exchange_answer(engine, exchange, reason, &reply);
     } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {
         /* A message of its own: as a notification, so that newer ones take its place and a
@@ -147,6 +142,7 @@ static void admit(struct engine *engine, struct observation *observation, struct
         exchange_drop(engine, exchange, reason);
         observer_answer(engine, observer);
     } else {
+        reply.has_observe = true;
         reply.observe = observer_answered(engine, observer);
         exchange_answer(engine, exchange, reason, &reply);
     }

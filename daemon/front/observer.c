@@ -3,6 +3,7 @@
 
 #include "exchange/observation.h"
 #include "front/reply.h"
+#include "front/serve.h"
 #include "front/stream.h"
 #include "state.h"
 
@@ -119,12 +120,30 @@ static bool is_last_word(const struct observer *observer)
     return observer->observation->state == OBSERVATION_ENDED;
 }
 
-static struct reply make_reply(const struct observer *observer)
+/*
+ * What the observer is to be told: whole, or the first block where it does not fit or the
+ * client wants blocks; the rest is kept for it (OBS-30).
+ */
+static enum reason make_reply(struct engine *engine, const struct observer *observer,
+                              struct reply *ret_reply)
 {
-    struct reply reply = observation_reply(observer->observation, observer->mark.at_ms);
-    reply.has_observe = !is_last_word(observer);
+    const struct observation *observation = observer->observation;
+    const struct exchange *exchange = observation->exchange;
+    struct reply reply = observation_reply(observation, observer->mark.at_ms);
+    struct message request = {0};
+    if (is_last_word(observer) || exchange == NULL) {
+        *ret_reply = reply;
+        return REASON_none;
+    }
+    reply.has_observe = true;
     reply.observe = observer->mark.number;
-    return reply;
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &request);
+    const struct serve_subject subject = {
+        .target = &exchange->target,
+        .code = request.code,
+        .options = request.options,
+    };
+    return serve_cut(engine, &observer->leg, &subject, &reply, ret_reply);
 }
 
 static bool is_con(const struct engine *engine, const struct observer *observer, uint64_t now_ms)
@@ -153,7 +172,10 @@ static bool is_con(const struct engine *engine, const struct observer *observer,
 static struct bytes encode(struct engine *engine, const struct observer *observer,
                            enum message_type type)
 {
-    struct reply reply = make_reply(observer);
+    struct reply reply;
+    if (make_reply(engine, observer, &reply) != REASON_none) {
+        return (struct bytes){0};
+    }
     return reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes, type,
                         observer->mid, &observer->leg, &reply);
 }
@@ -227,10 +249,10 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
 static void send_on_stream(struct engine *engine, struct observer *observer)
 {
     struct leg *leg = &observer->leg;
-    struct reply reply = make_reply(observer);
+    struct reply reply;
     bool is_last = is_last_word(observer);
     observer->is_first = false;
-    if (!stream_fits(leg, &reply)) {
+    if (make_reply(engine, observer, &reply) != REASON_none) {
         observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }

@@ -790,6 +790,30 @@ static void test_first_block_is_what_is_observed(void **state)
     fake_peer_expect(replay.client, "61 45 0002 ab 41 78 d1 06 12 ff 38", NULL);
 }
 
+/* OBS-30: longer than a block here; the client fetches the rest of what it was told of. */
+static void test_long_state_is_cut_for_the_client(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 /#1500"));
+    /* ETag of ours, Observe, Block2 0/1/1024, Size2. */
+    fake_peer_expect(replay.client, "61 45 0001 aa 48 ???????????????? 2? ...", &notification);
+    assert_true(notification.len > 1024 && notification.len < 1100);
+    fake_peer_send(replay.client, PROXY, words("41 01 0002 ab", "23:16 " TARGET_X));
+    fake_peer_expect(replay.client, "61 45 0002 ab 48 ???????????????? d1 06 16 ...",
+                     &notification);
+    fake_peer_expect_nothing(replay.origin);
+    notify(&registration, words("5T 45 0101 TOKEN", "6:06 /#1200"));
+    fake_peer_expect(replay.client, "41 45 MID aa 48 ???????????????? 2? ...", &notification);
+    acknowledge(replay.client, &notification);
+    fake_peer_send(replay.client, PROXY, words("41 01 0003 ab", "23:16 " TARGET_X));
+    fake_peer_expect(replay.client, "61 45 0003 ab 48 ???????????????? d1 06 16 ...",
+                     &notification);
+    assert_in_range(notification.len, 176, 200); /* the rest of 1,200 bytes */
+}
+
 /* --- stopping and reloading --------------------------------------------- */
 
 static void test_stopping_tells_those_who_observe(void **state)
@@ -920,6 +944,7 @@ int main(void)
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
+        OBSERVE_TEST(test_long_state_is_cut_for_the_client),
         OBSERVE_TEST(test_stopping_tells_those_who_observe),
         OBSERVE_TEST(test_reload_keeps_observations),
         OBSERVE_TEST(test_state_is_given_to_those_who_may_have_it),
