@@ -68,11 +68,13 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     }
     engine->loop = options->loop;
     engine->resolver = options->resolver;
-    engine->trace = options->trace;
     engine_set_config(engine, options->config);
     entropy_init(&engine->entropy);
     timer_wheel_init(&engine->wheel, loop_now_ms(engine->loop), engine);
     int error = init_tables(engine);
+    if (error == 0 && options->trace) {
+        error = trace_to_log(engine);
+    }
     if (error != 0) {
         engine_free(engine);
         return error;
@@ -103,6 +105,7 @@ void engine_free(struct engine *engine)
     exchange_table_clear(&engine->exchanges);
     body_store_clear(&engine->bodies);
     dedup_clear(&engine->dedup);
+    trace_clear(&engine->tracer);
     free(engine->target_memory);
     free(engine->scratch);
     free(engine);

@@ -242,6 +242,34 @@ static void run_exchanges(struct control_client *client, const struct control_re
     control_list(client, inspect_exchanges, "");
 }
 
+static void run_observations(struct control_client *client, const struct control_request *request)
+{
+    (void)request;
+    control_list(client, inspect_observations, "");
+}
+
+/* ---- the live trace ---- */
+
+/* "client=..." and "target=...", in any order. */
+static void run_trace(struct control_client *client, const struct control_request *request)
+{
+    static const char client_key[] = "client=", target_key[] = "target=";
+    const char *from = "", *target = "";
+
+    for (size_t i = 0; i < request->argument_count; i++) {
+        const char *argument = request->arguments[i];
+        if (strncmp(argument, client_key, sizeof(client_key) - 1) == 0) {
+            from = argument + sizeof(client_key) - 1;
+        } else if (strncmp(argument, target_key, sizeof(target_key) - 1) == 0) {
+            target = argument + sizeof(target_key) - 1;
+        } else {
+            control_end(client, "expected client=ADDRESS or target=TEXT");
+            return;
+        }
+    }
+    control_trace(client, from, target);
+}
+
 /* ---- the table ---- */
 
 static void run_help(struct control_client *client, const struct control_request *request);

@@ -31,8 +31,10 @@ struct control_client {
     struct control_client *next, **link;
     struct conn *conn;
     uint64_t id;
-    bool is_busy;           /* a request is being answered */
-    bool is_full;           /* what was sent waits: no more for now */
+    bool is_busy; /* a request is being answered */
+    bool is_full; /* what was sent waits: no more for now */
+    bool is_tracing;
+    uint64_t lost;          /* blocks of the trace that there was no room for */
     struct worker_ask *ask; /* the next piece of a list, waiting for the client to read */
 };
 
@@ -41,6 +43,7 @@ struct control {
     struct conn_listener *listener;
     struct control_client *clients;
     uint64_t last_id;
+    unsigned tracing_count;
     char *path;
 };
 
@@ -158,6 +161,72 @@ void control_list(struct control_client *client, inspect_fn run, const char *arg
     ask_on(client, ask);
 }
 
+/* ---- the live trace ---- */
+
+static void on_block(struct worker_block *block)
+{
+    struct control *control = block->context;
+    struct control_client *client = find_client(control, block->id);
+    static char buffer[65536]; /* the main thread's alone */
+    struct json_writer line;
+
+    if (client != NULL && client->is_tracing && client->is_full) {
+        client->lost += 1 + block->lost;
+    } else if (client != NULL && client->is_tracing) {
+        json_writer_init(&line, buffer, sizeof(buffer));
+        json_begin(&line);
+        json_text(&line, "client", block->client);
+        json_text(&line, "target", block->target);
+        json_text(&line, "reason", block->reason);
+        json_uint(&line, "lost", client->lost + block->lost);
+        json_text_len(&line, "text", block->text, block->text_len);
+        (void)json_end(&line);
+        client->lost = 0;
+        control_send(client, &line);
+    }
+    worker_block_free(block);
+}
+
+void control_trace(struct control_client *client, const char *from, const char *target)
+{
+    struct control *control = client->control;
+    struct worker_tap tap = {.id = client->id,
+                             .answer_to = control->server->loop,
+                             .on_block = on_block,
+                             .context = control};
+
+    if (control->tracing_count == TRACE_TAPS_MAX) {
+        control_end(client, "too many trace already");
+        return;
+    }
+    if (strlen(from) >= sizeof(tap.client) || strlen(target) >= sizeof(tap.target)) {
+        control_end(client, "filter too long");
+        return;
+    }
+    memcpy(tap.client, from, strlen(from) + 1);
+    memcpy(tap.target, target, strlen(target) + 1);
+    client->is_tracing = true;
+    control->tracing_count++;
+    for (unsigned i = 0; i < control->server->worker_count; i++) {
+        (void)worker_tap(control->server->workers[i], &tap);
+    }
+    conn_pause(client->conn, false); /* to hear when it goes */
+}
+
+static void stop_tracing(struct control_client *client)
+{
+    struct control *control = client->control;
+
+    if (!client->is_tracing) {
+        return;
+    }
+    client->is_tracing = false;
+    control->tracing_count--;
+    for (unsigned i = 0; i < control->server->worker_count; i++) {
+        worker_untap(control->server->workers[i], client->id);
+    }
+}
+
 /* ---- lines in ---- */
 
 static void take_line(struct control_client *client, const char *line, size_t len)
@@ -191,6 +260,10 @@ static size_t on_input(void *context, struct conn *conn, const uint8_t *data, si
     size_t used = 0;
 
     (void)conn;
+    if (client->is_tracing) {
+        stop_tracing(client);
+        control_end(client, NULL);
+    }
     while (!client->is_busy && !client->is_full && used < len) {
         const uint8_t *end = memchr(data + used, '\n', len - used);
         size_t line_len = end == NULL ? len - used : (size_t)(end - data) - used;
@@ -253,6 +326,7 @@ static void on_close(void *context, struct conn *conn, const char *why)
 
     (void)conn;
     (void)why;
+    stop_tracing(client);
     *client->link = client->next;
     if (client->next != NULL) {
         client->next->link = client->link;

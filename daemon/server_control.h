@@ -37,6 +37,9 @@ void control_end(struct control_client *client, const char *error);
 /** List what @p run finds in each worker, one after the other; ends the answer itself. */
 void control_list(struct control_client *client, inspect_fn run, const char *argument);
 
+/** Send what the workers trace until the client says something else, or goes. */
+void control_trace(struct control_client *client, const char *from, const char *target);
+
 /* ---- server_commands.c ---- */
 
 /** Do it: control_end() is called, now or later. */

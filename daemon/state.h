@@ -17,6 +17,7 @@
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
+#include "ops/trace.h"
 #include "origin/names.h"
 #include "origin/origin.h"
 
@@ -43,7 +44,8 @@ struct engine {
     uint32_t policy_epoch; /* counts configurations, so that what was decided before is not used */
     uint32_t admitted_epoch; /* of @a admitted */
     struct address admitted; /* sender of the last datagram that was let in; front/admit.c */
-    bool trace;
+    bool trace;              /* somebody does: see */
+    struct tracer tracer;
     uint64_t access_count; /* requests that log.access = sampled has chosen from */
     struct entropy entropy;
     struct timer_wheel wheel;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "worker.h"
+#include "worker_internal.h"
 
-#include "engine.h"
 #include "net/conn.h"
 #include "net/dtls.h"
 #include "net/loop.h"
@@ -9,29 +8,10 @@
 #include "ops/log.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct worker {
-    unsigned index;
-    int event_fd;
-    struct loop *loop;
-    struct engine *engine;
-    pthread_t thread;
-    bool is_started;      /* main thread's: there is a thread to join */
-    bool is_draining;     /* the worker's thread's */
-    uint64_t beats_asked; /* main thread's */
-    atomic_uint_fast64_t beats;
-    atomic_bool has_drained;
-    atomic_bool has_failed;
-    _Atomic(const struct config *) wanted;     /* by the main thread */
-    _Atomic(const struct config *) in_use;     /* by the engine */
-    _Atomic(struct credentials *) credentials; /* that belong to `wanted` */
-};
 
 static void tell_main(struct worker *worker)
 {

@@ -13,6 +13,7 @@
 #include "conf/config.h"
 #include "ops/inspect.h"
 #include "ops/metrics.h"
+#include "ops/trace.h"
 
 #include <stdbool.h>
 
@@ -87,6 +88,38 @@ struct worker_ask {
 
 /** @return 0, or -errno and it is still the caller's */
 int worker_ask(struct worker *worker, struct worker_ask *ask);
+
+/* A block of the trace on its way to the main thread, on the heap: freed by whoever takes it. */
+struct worker_block {
+    void (*on_block)(struct worker_block *block);
+    void *context;
+    uint64_t id;   /* the tracer's */
+    uint64_t lost; /* blocks before it that there was no room for */
+    struct worker *worker;
+    char client[128], target[512], reason[64];
+    size_t text_len;
+    char text[]; /* lines, NUL-terminated */
+};
+
+/* Who traces live. At most WORKER_BLOCKS_MAX blocks are on their way; others are left out. */
+struct worker_tap {
+    uint64_t id;
+    char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX]; /* as in struct trace_tap */
+    struct loop *answer_to;
+    void (*on_block)(struct worker_block *block); /* in that loop */
+    void *context;
+};
+
+#define WORKER_BLOCKS_MAX 64u
+
+/** From soon on. @return 0 or -errno */
+int worker_tap(struct worker *worker, const struct worker_tap *tap);
+
+/** No more, soon. */
+void worker_untap(struct worker *worker, uint64_t id);
+
+/** The block has been dealt with: frees it. */
+void worker_block_free(struct worker_block *block);
 
 /** Refuse newcomers from now on. */
 void worker_drain(struct worker *worker);

@@ -6,16 +6,21 @@
 #define TABLE_COLUMNS 3u
 
 /* Printable ASCII stays; anything else may be a command to the terminal. */
-static void put_text(const char *text, FILE *out)
+static void put_text_len(const char *text, size_t len, FILE *out)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        unsigned char c = (unsigned char)*at;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c >= 0x20 && c < 0x7f) {
             (void)fputc(c, out);
         } else {
             (void)fprintf(out, "\\x%02x", c);
         }
     }
+}
+
+static void put_text(const char *text, FILE *out)
+{
+    put_text_len(text, strlen(text), out);
 }
 
 static void put_padded(const char *text, size_t width, FILE *out)
@@ -66,6 +71,22 @@ static void show_columns(const struct json_object *item, FILE *out)
     }
 }
 
+/* Lines, and a word about those that were left out. */
+static void show_block(const struct json_object *item, FILE *out)
+{
+    const char *text = json_get(item, "text"), *lost = json_get(item, "lost");
+
+    if (lost != NULL && strcmp(lost, "0") != 0) {
+        (void)fprintf(out, "(%s requests left out)\n", lost);
+    }
+    while (text != NULL && *text != '\0') {
+        size_t len = strcspn(text, "\n");
+        put_text_len(text, len, out);
+        (void)fputc('\n', out);
+        text += len + (text[len] == '\n');
+    }
+}
+
 void show_item(enum shape shape, const struct json_object *item, FILE *out)
 {
     switch (shape) {
@@ -77,6 +98,9 @@ void show_item(enum shape shape, const struct json_object *item, FILE *out)
         break;
     case SHAPE_TABLE:
         show_columns(item, out);
+        break;
+    case SHAPE_BLOCK:
+        show_block(item, out);
         break;
     }
 }

@@ -11,6 +11,7 @@ enum shape {
     SHAPE_RECORD, /* a line a member */
     SHAPE_LIST,   /* a line an item: key=value key=value */
     SHAPE_TABLE,  /* a line an item: the values of its first members in columns */
+    SHAPE_BLOCK,  /* the lines of its member "text" */
 };
 
 /** Write one item. What a terminal could take for commands is escaped. */

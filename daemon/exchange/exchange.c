@@ -74,6 +74,9 @@ void exchange_finish(struct engine *engine, struct exchange *exchange, struct by
     if (leg->kind == LEG_DATAGRAM) {
         reply_remember(engine, leg, answer);
     }
+    if (exchange->state == EXCHANGE_delivering && engine->trace) {
+        trace_delivered(engine, exchange);
+    }
     timer_cancel(&engine->wheel, &exchange->timer);
     timer_cancel(&engine->wheel, &exchange->ack_timer);
     hash_map_remove(&exchange->by_request);

@@ -39,8 +39,9 @@ enum exchange_state {
 struct exchange {
     uint32_t slot;
     enum exchange_state state;
-    enum reason reason; /* why it ended: counted when it is over for the client too */
-    uint64_t id;        /* for people: counts up */
+    enum reason reason;  /* why it ended: counted when it is over for the client too */
+    uint64_t id;         /* for people: counts up */
+    uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
     struct leg leg;
     struct hash_node by_request; /* client and message id */
     struct hash_node by_token;   /* client and token */

@@ -22,6 +22,7 @@ static bool is_duplicate(struct engine *engine, const struct leg *leg)
     struct bytes answer;
     if (node != NULL) {
         struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
+        trace_event(engine, exchange, EVENT_repeated, 0);
         if (leg->confirmable) {
             reply_acknowledge(engine, exchange);
         }

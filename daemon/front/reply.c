@@ -202,6 +202,8 @@ static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
     exchange->retransmit_count++;
     exchange->retransmit_ms *= 2;
     metric_add(&engine->metrics.responses_retransmitted, 1);
+    trace_event(engine, exchange, EVENT_separate_again,
+                (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
     leg_send(&exchange->leg, exchange->datagram, exchange->datagram_len);
     timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
 }
@@ -252,6 +254,7 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     exchange->datagram = exchange->memory;
     exchange->datagram_len = (uint32_t)datagram.len;
     exchange_deliver(&engine->exchanges, exchange);
+    trace_event(engine, exchange, EVENT_separate, mid);
     exchange->retransmit_count = 0;
     exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
     hash_map_add(&engine->exchanges.map, &exchange->by_message,
@@ -313,6 +316,7 @@ void reply_acknowledge(struct engine *engine, struct exchange *exchange)
     struct leg *leg = &exchange->leg;
     leg->acknowledged = true;
     timer_cancel(&engine->wheel, &exchange->ack_timer);
+    trace_event(engine, exchange, EVENT_empty_ack, 0);
     leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
@@ -331,6 +335,7 @@ void reply_nothing(struct engine *engine, struct exchange *exchange)
 
 void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)
 {
+    trace_event(engine, exchange, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
     if (is_reset) {
         exchange_drop(engine, exchange, REASON_client_reset);
     } else if (exchange->state == EXCHANGE_delivering) {

@@ -169,3 +169,53 @@ bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cu
     }
     return true;
 }
+
+/* --- observations ------------------------------------------------------- */
+
+static const char *observation_state_name(enum observation_state state)
+{
+    static const char *const names[] = {
+        [OBSERVATION_FREE] = "free",           [OBSERVATION_REGISTERING] = "registering",
+        [OBSERVATION_OBSERVING] = "observing", [OBSERVATION_CANCELLING] = "cancelling",
+        [OBSERVATION_ENDED] = "ended",
+    };
+    return names[state];
+}
+
+static bool add_observation(const struct engine *engine, const struct observation *observation,
+                            struct json_writer *out)
+{
+    const struct observed_state *latest = &observation->latest;
+    char text[TARGET_TEXT_MAX];
+    json_begin(out);
+    json_text(out, "target",
+              observation->exchange == NULL
+                  ? "-"
+                  : describe_target(&observation->exchange->target, text, sizeof(text)));
+    json_text(out, "state", observation_state_name(observation->state));
+    json_uint(out, "observers", observation->observer_count);
+    if (latest->code != CODE_EMPTY) {
+        json_uint(out, "bytes", latest->payload_len);
+        json_uint(out, "age_s", (engine_now_ms(engine) - latest->received_ms) / 1000);
+        json_uint(out, "max_age_s", latest->max_age_s);
+    }
+    return json_end(out);
+}
+
+bool inspect_observations(struct engine *engine, const char *argument, uint64_t *cursor,
+                          struct json_writer *out)
+{
+    uint32_t at = (uint32_t)*cursor;
+    (void)argument;
+    for (unsigned i = 0; i < PIECE_SLOTS; i++) {
+        const struct observation *observation = observation_next(engine, &at);
+        if (observation == NULL) {
+            return true;
+        }
+        if (!add_observation(engine, observation, out)) {
+            return false; /* again from here */
+        }
+        *cursor = at;
+    }
+    return false;
+}

@@ -28,4 +28,7 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out);
 
+bool inspect_observations(struct engine *engine, const char *argument, uint64_t *cursor,
+                          struct json_writer *out);
+
 #endif

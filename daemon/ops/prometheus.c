@@ -22,18 +22,10 @@ static void write_help(FILE *out, const char *name, const char *suffix, const ch
     (void)fprintf(out, "\n# TYPE criproxyd_%s%s %s\n", name, suffix, type);
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 /* The unit is part of the name where it is one that can be added up: bytes. */
 static const char *suffix_of(const struct metric_row *row)
 {
-    bool lacks_unit = strcmp(row->unit, "bytes") == 0 && !ends_in(row->name, "_bytes") &&
-                      strncmp(row->name, "bytes_", 6) != 0;
+    bool lacks_unit = strcmp(row->unit, "bytes") == 0 && strstr(row->name, "bytes") == NULL;
 
     if (row->kind == METRIC_COUNTER) {
         return lacks_unit ? "_bytes_total" : "_total";

@@ -8,8 +8,10 @@
 #include "ops/log.h"
 #include "state.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *code_text(uint8_t code, char text[8])
@@ -25,6 +27,12 @@ static const char *code_text(uint8_t code, char text[8])
 static bool has_target(const struct exchange *exchange)
 {
     return exchange->state != EXCHANGE_delivering;
+}
+
+/* 0 where its datagram is not there, or not any more. */
+static uint8_t method_of(const struct exchange *exchange)
+{
+    return has_target(exchange) && exchange->datagram_len >= 2 ? exchange->datagram[1] : 0;
 }
 
 /* Text for "client=": the address, and what else is known of who it is. */
@@ -51,18 +59,121 @@ static const char *type_name(bool is_confirmable)
     return is_confirmable ? "CON" : "NON";
 }
 
+/* --- who traces --------------------------------------------------------- */
+
+static int start_tracing(struct engine *engine)
+{
+    if (engine->tracer.ring == NULL) {
+        engine->tracer.ring = calloc(1, sizeof(struct event_ring));
+    }
+    engine->trace = engine->tracer.ring != NULL;
+    return engine->trace ? 0 : -ENOMEM;
+}
+
+int trace_to_log(struct engine *engine)
+{
+    engine->tracer.to_log = true;
+    return start_tracing(engine);
+}
+
+int trace_add_tap(struct engine *engine, const struct trace_tap *tap)
+{
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        struct trace_tap *slot = &engine->tracer.taps[i];
+        if (slot->id == 0) {
+            *slot = *tap;
+            return start_tracing(engine);
+        }
+    }
+    return -ENOSPC;
+}
+
+void trace_remove_tap(struct engine *engine, uint64_t id)
+{
+    struct tracer *tracer = &engine->tracer;
+    bool is_wanted = tracer->to_log;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        if (tracer->taps[i].id == id) {
+            tracer->taps[i].id = 0;
+        }
+        is_wanted = is_wanted || tracer->taps[i].id != 0;
+    }
+    engine->trace = is_wanted && tracer->ring != NULL;
+}
+
+void trace_clear(struct tracer *tracer)
+{
+    free(tracer->ring);
+    *tracer = (struct tracer){.to_log = false};
+}
+
+static bool matches(const struct trace_tap *tap, const struct trace_view *view)
+{
+    return strncmp(view->client, tap->client, strlen(tap->client)) == 0 &&
+           strstr(view->target, tap->target) != NULL;
+}
+
+/* To all who want it. */
+static void give(const struct engine *engine, struct log_block *block, struct trace_view *view)
+{
+    const struct tracer *tracer = &engine->tracer;
+    view->text = block->text;
+    view->text_len = block->len;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        const struct trace_tap *tap = &tracer->taps[i];
+        if (tap->id != 0 && matches(tap, view)) {
+            tap->emit(tap->context, tap->id, view);
+        }
+    }
+    if (tracer->to_log) {
+        log_block_write(block);
+    }
+}
+
+/* --- events ------------------------------------------------------------- */
+
+void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
+                 uint32_t number)
+{
+    if (!engine->trace) {
+        return;
+    }
+    const struct event event = {
+        .exchange = exchange->id, .at_ms = engine_now_ms(engine), .number = number, .kind = kind};
+    event_ring_add(engine->tracer.ring, &event, &exchange->last_event);
+}
+
+static void add_events(const struct engine *engine, const struct exchange *exchange,
+                       struct log_block *block)
+{
+    const struct event *events[EVENTS_SHOWN_MAX];
+    char text[128];
+    size_t count =
+        event_ring_collect(engine->tracer.ring, exchange->id, exchange->last_event, events);
+    for (size_t i = 0; i < count; i++) {
+        event_format(events[i], text, sizeof(text));
+        log_block_line(block, "  +%-5" PRIu64 " ms  %s", events[i]->at_ms - exchange->started_ms,
+                       text);
+    }
+}
+
+/* --- blocks ------------------------------------------------------------- */
+
 static void trace_block(struct engine *engine, const struct exchange *exchange, enum reason reason,
                         uint8_t code)
 {
     struct log_block block;
     char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
+    char target_text[TARGET_TEXT_MAX];
     const struct target *target = &exchange->target;
+    struct trace_view view = {.client = client_text(&exchange->leg, client),
+                              .target = target_format(target, target_text, sizeof(target_text)),
+                              .reason = reason_row(reason)->name};
     log_block_init(&block);
-    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id,
-                   client_text(&exchange->leg, client), type_name(exchange->leg.confirmable),
-                   method_name(exchange->datagram[1]));
+    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id, client,
+                   type_name(exchange->leg.confirmable), method_name(method_of(exchange)));
     log_block_line(&block, "  named by   %s", target_form_name(target->form));
-    log_block_line(&block, "  target     %s", target_format(target, text, sizeof(text)));
+    log_block_line(&block, "  target     %s", target_text);
     log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
     log_block_line(
         &block, "  options    %s",
@@ -74,55 +185,79 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
                        exchange->retransmit_count + 1u,
                        (unsigned)exchange->datagram[2] << 8 | exchange->datagram[3]);
     }
-    log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", reason_row(reason)->name,
+    add_events(engine, exchange, &block);
+    log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", view.reason,
                    code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
-    log_block_write(&block);
+    give(engine, &block, &view);
 }
 
-void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
-                 uint8_t code)
+void trace_delivered(struct engine *engine, const struct exchange *exchange)
 {
-    if (has_target(exchange)) {
-        metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
-    }
+    struct log_block block;
+    char client[CLIENT_TEXT_MAX];
+    struct trace_view view = {.client = client_text(&exchange->leg, client),
+                              .target = "",
+                              .reason = reason_row(exchange->reason)->name};
+    log_block_init(&block);
+    log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", exchange->id,
+                   client);
+    add_events(engine, exchange, &block);
+    give(engine, &block, &view);
+}
+
+void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason, uint8_t code)
+{
     const struct access_record record = {
         .leg = &exchange->leg,
         .exchange = exchange,
         .has_target = has_target(exchange),
         .reason = reason,
-        .method = has_target(exchange) ? exchange->datagram[1] : 0,
+        .method = method_of(exchange),
         .code = code,
     };
-    access_log(engine, &record);
-    if (engine->trace && has_target(exchange)) {
-        trace_block(engine, exchange, reason, code);
+    if (record.has_target) {
+        metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
     }
+    access_log(engine, &record);
+    if (engine->trace && record.has_target) {
+        trace_block(engine, exchange, reason, code);
+        exchange->last_event = 0; /* these have been told */
+    }
+}
+
+static void trace_short_block(struct engine *engine, const struct leg *leg,
+                              const struct message *request, const struct problem *problem,
+                              uint8_t code)
+{
+    struct log_block block;
+    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
+    struct trace_view view = {.client = client_text(leg, client),
+                              .target = "",
+                              .reason = reason_row(problem->reason)->name};
+    log_block_init(&block);
+    log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
+                   method_name(request->code));
+    if (leg->rule != NULL) {
+        log_block_line(&block, "  rule       %s", leg->rule);
+    }
+    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, code_text(code, shown),
+                   problem->text[0] != '\0' ? ": " : "",
+                   escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
+    give(engine, &block, &view);
 }
 
 void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
                     const struct problem *problem, uint8_t code)
 {
-    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
-    const struct reason_row *row = reason_row(problem->reason);
-    metric_add(&engine->metrics.ended[problem->reason], 1);
     const struct access_record record = {.leg = leg,
                                          .reason = problem->reason,
                                          .method = request->code,
                                          .code = code,
                                          .why = problem->text};
+    metric_add(&engine->metrics.ended[problem->reason], 1);
     access_log(engine, &record);
     if (engine->trace) {
-        struct log_block block;
-        log_block_init(&block);
-        log_block_line(&block, "request from %s: %s %s", client_text(leg, client),
-                       type_name(leg->confirmable), method_name(request->code));
-        if (leg->rule != NULL) {
-            log_block_line(&block, "  rule       %s", leg->rule);
-        }
-        log_block_line(&block, "  outcome    %s %s%s%s", row->name, code_text(code, shown),
-                       problem->text[0] != '\0' ? ": " : "",
-                       escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
-        log_block_write(&block);
+        trace_short_block(engine, leg, request, problem, code);
     }
 }
 

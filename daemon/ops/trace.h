@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of each request, told once: counted, one access line in the log, and
- * for labs (--trace) a block of lines that says what it became.
+ * The end of each request, told once: counted, one access line in the log, and, where
+ * somebody traces, a block of lines that says what it became and what happened on its
+ * way. Who traces: labs with --trace, in the log, and criproxyctl trace, live.
  *
  * Never payloads, key material, or bytes that a terminal could take for commands.
  */
@@ -9,15 +10,58 @@
 #define CRIPROXY_TRACE_H
 
 #include "exchange/exchange.h"
+#include "ops/events.h"
 
 struct engine;
+
+#define TRACE_TAPS_MAX 4u
+#define TRACE_FILTER_MAX 128u
+
+/* A request and what became of it; borrowed for the time of the call. */
+struct trace_view {
+    const char *client, *target, *reason; /* target: "" where there is none */
+    const char *text;                     /* the block, lines with their ends */
+    size_t text_len;
+};
+
+/* Somebody who traces live. The engine's thread calls emit, which must not block. */
+struct trace_tap {
+    uint64_t id;                   /* 0: this slot is free */
+    char client[TRACE_FILTER_MAX]; /* the client's address begins so; "": any */
+    char target[TRACE_FILTER_MAX]; /* the target's URI has this in it; "": any */
+    void (*emit)(void *context, uint64_t id, const struct trace_view *view);
+    void *context;
+};
+
+struct tracer {
+    bool to_log;
+    struct trace_tap taps[TRACE_TAPS_MAX];
+    struct event_ring *ring; /* NULL: nobody has traced yet */
+};
+
+/** Blocks into the log from now on. @return 0 or -ENOMEM */
+int trace_to_log(struct engine *engine);
+
+/** @return 0; -ENOSPC: TRACE_TAPS_MAX there are; -ENOMEM */
+int trace_add_tap(struct engine *engine, const struct trace_tap *tap);
+void trace_remove_tap(struct engine *engine, uint64_t id);
+
+/** Takes a tracer that nobody has used. */
+void trace_clear(struct tracer *tracer);
+
+/** Something has happened to @p exchange; nothing is done where nobody traces. */
+void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
+                 uint32_t number);
 
 /**
  * An exchange ended for @p reason; the client is given @p code (0: nothing). It is
  * counted by exchange_finish(): the delivery of its answer may still fail.
  */
-void trace_ended(struct engine *engine, const struct exchange *exchange, enum reason reason,
+void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason,
                  uint8_t code);
+
+/** The separate answer of @p exchange is out of the way: what has happened since it was sent. */
+void trace_delivered(struct engine *engine, const struct exchange *exchange);
 
 /** A request that became no exchange: the proxy itself has given @p code. */
 void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,

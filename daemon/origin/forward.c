@@ -57,6 +57,7 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     timer_set(&engine->wheel, &exchange->timer,
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
     metric_add(&engine->metrics.upstream_requests, 1);
+    trace_event(engine, exchange, EVENT_sent, mid);
     if (group_is_target(exchange)) {
         exchange->datagram[0] = (uint8_t)((exchange->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
         group_collect(engine, exchange); /* never sent again (RFC 7252 section 8.1) */
@@ -92,6 +93,8 @@ static void retransmit(struct engine *engine, struct exchange *exchange, uint64_
     exchange->retransmit_count++;
     exchange->retransmit_ms *= 2;
     metric_add(&engine->metrics.upstream_retransmitted, 1);
+    trace_event(engine, exchange, EVENT_sent_again,
+                (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
     transmit(exchange);
     timer_set(&engine->wheel, &exchange->timer,
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
@@ -152,6 +155,7 @@ static void enqueue(struct engine *engine, struct exchange *exchange)
     if (exchange->is_queued && origin->queue_count > engine->config->limits_origin_queue) {
         exchange_end(engine, exchange, REASON_origin_busy, NULL);
     } else if (exchange->is_queued) {
+        trace_event(engine, exchange, EVENT_queued, origin->queue_count);
         timer_set(&engine->wheel, &exchange->timer,
                   earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
                   on_timer);
@@ -264,6 +268,7 @@ void forward_failed(struct engine *engine, struct exchange *exchange, enum reaso
     }
     forward_release(engine, exchange);
     exchange->candidate++;
+    trace_event(engine, exchange, EVENT_next_address, exchange->candidate + 1u);
     try_candidate(engine, exchange);
 }
 
@@ -289,6 +294,7 @@ void forward_acknowledged(struct engine *engine, struct exchange *exchange)
 {
     forward_settle(engine, exchange, true);
     exchange->state = EXCHANGE_acknowledged;
+    trace_event(engine, exchange, EVENT_acknowledged, 0);
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_timer);
 }
 

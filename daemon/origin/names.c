@@ -122,6 +122,7 @@ static void give_result(struct engine *engine, const struct name *name, struct e
 {
     switch (name->status) {
     case RESOLVE_OK:
+        trace_event(engine, exchange, EVENT_resolved, (uint32_t)name->address_count);
         forward_with_addresses(engine, exchange, name->addresses, name->address_count);
         break;
     case RESOLVE_TRY_AGAIN:
@@ -190,6 +191,7 @@ static void wait_for(struct engine *engine, struct name *name, struct exchange *
         name->waiting = exchange;
     }
     name->waiting_last = exchange;
+    trace_event(engine, exchange, EVENT_resolving, 0);
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
 }
 

@@ -124,6 +124,7 @@ bool receive_is_usable(const struct message *message)
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated)
 {
+    trace_event(engine, exchange, EVENT_answer, (uint32_t)message->payload.len);
     forward_settle(engine, exchange, true);
     if (truncated) {
         exchange_end(engine, exchange, REASON_response_too_large, NULL);

@@ -299,3 +299,79 @@ def test_the_command_line(path):
     assert "No such file or directory" in ctl(path, "status", status=1)
     assert "usage: criproxyctl" in ctl(path, "--help")
     assert ctl(path, "--version").startswith("criproxyctl ")
+
+
+def test_a_live_trace_is_filtered(start, path):
+    """Issue 8, criproxyctl: trace by target and by client, one block a request, until told."""
+    running = start("--set", "proxy.workers=2")
+    with Origin() as origin, running.client() as client, connect(path) as all_of_them:
+        me = "127.0.0.1:%d" % client.socket.getsockname()[1]
+        with connect(path) as some:
+            some.sendall(b'{"command":"trace","argument1":"target=/wanted",'
+                         b'"argument2":"client=%s"}\n' % me.encode())
+            all_of_them.sendall(b'{"command":"trace"}\n')
+            seen = b""
+            tries = 0
+            while b"/wanted" not in seen:  # each worker begins when it has heard of it
+                for word in ("other", "wanted"):
+                    options = Target("127.0.0.1", origin.port, (word,)).options("cri")
+                    assert client.ask(options).code_text == "2.05"
+                tries += 1
+                some.setblocking(False)
+                try:
+                    seen += some.recv(65536)
+                except BlockingIOError:
+                    pass
+            with running.client() as another:
+                options = Target("127.0.0.1", origin.port, ("wanted",)).options("cri")
+                assert another.ask(options).code_text == "2.05"
+            some.setblocking(True)
+            some.sendall(b'{"command":"version"}\n')
+            while seen.count(b'"end"') < 2:
+                seen += some.recv(65536)
+    lines = [json.loads(line) for line in seen.splitlines()]
+    assert lines[-1] == {"end": "ok"} and "version" in lines[-2]
+    blocks = [line for line in lines if "text" in line]
+    assert 1 <= len(blocks) <= tries
+    for block in blocks:
+        assert block["client"] == me and block["target"].endswith("/wanted")
+        assert re.search(r"^  \+\d+ +ms  sent to the origin server", block["text"], re.M)
+        assert block["reason"] == "answered"
+
+
+def test_four_may_trace(start, path):
+    """Issue 8, criproxyctl: no more than four trace at a time; places come back."""
+    running = start()
+    held = [connect(path) for _ in range(4)]
+    for sock in held:
+        sock.sendall(b'{"command":"trace"}\n')
+    while "too many trace already" not in ctl(path, "trace", status=1):
+        pass
+    for sock in held:
+        sock.close()
+    with connect(path) as sock:
+        for _ in range(1000):
+            sock.sendall(b'{"command":"trace"}\n{"command":"version"}\n')
+            text = b""
+            while text.count(b'"end"') < 2:
+                text += sock.recv(65536)
+            if b"too many" not in text:
+                break
+        else:
+            raise AssertionError("places do not come back")
+    running.assert_alive()
+
+
+def test_who_traces_and_does_not_read_costs_nobody(start, path):
+    """Issue 8, criproxyctl: blocks past what is taken are left out and counted."""
+    running = start("--set", "proxy.workers=1")
+    with connect(path) as slow, running.client() as client:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.sendall(b'{"command":"trace"}\n')
+        for _ in range(4000):
+            assert client.ask([(11, b"x" * 60)]).code_text == "4.04"
+        text = b""
+        while not re.search(rb'"lost":[1-9]', text):
+            text += slow.recv(65536)
+            client.ask([(11, b"x")])
+    running.assert_alive()

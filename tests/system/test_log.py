@@ -153,3 +153,53 @@ def test_a_file_that_cannot_be_written_is_an_error():
     done = run_criproxyd("--set", "log.file=/nonexistent/log", "--listen", "coap://127.0.0.1:0")
     assert done.returncode == 1
     assert "start_failed" in done.stderr and "No such file" in done.stderr
+
+
+def block_of(running, words):
+    """The lines of the trace's block that has the words in it."""
+    blocks, current = [], None
+    for line in running.log:
+        if line.startswith("request "):
+            current = [line]
+            blocks.append(current)
+        elif line.startswith("  ") and current is not None:
+            current.append(line)
+    return next(block for block in blocks if any(words in line for line in block))
+
+
+def test_a_trace_has_the_events_of_the_message_layer():
+    """Issue 8, log: --trace shows retransmissions, acknowledgements, repetitions; no payload."""
+    answers = iter([None, b"ack"])
+
+    def handler(request):
+        if next(answers, None) is None:
+            return None
+        return bytes([0x60, 0]) + request.mid.to_bytes(2, "big")
+
+    running = Proxy("--trace", "--set", "proxy.ack-delay=50ms", "--set", "proxy.workers=1",
+                    listen=("127.0.0.1",))
+    with Origin(handler=handler) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("traced",))
+        request = client.make(target.options("cri"), method=POST, payload=b"the secret payload")
+        client.send(request.encode())
+        origin.wait_for(2)  # sent again after ACK_TIMEOUT; the second one is acknowledged
+        client.send(request.encode())
+        client.ping()
+        origin.send_to(1, bytes([0x48, 0x44, 0x77, 0x01]) + origin.requests[1].token + b"\xffdone")
+        answer = client.response_to(request)
+        assert answer.payload == b"done"
+        client.ping()
+        running.wait_for_line(r"its separate answer")
+    running.stop_cleanly()
+    block = "\n".join(block_of(running, "/traced"))
+    wanted = [r"empty ACK to the client", r"sent to the origin server, message id \d+",
+              r"sent to the origin server again, message id \d+",
+              r"the origin server acknowledged", r"the client repeated it",
+              r"the origin server's answer, 4 bytes of payload"]
+    for text in wanted:
+        assert re.search(r"^  \+\d+ +ms  " + text, block, re.M), text
+    assert re.search(r"^  outcome    answered 2\.04 after \d+ ms$", block, re.M)
+    after = "\n".join(block_of(running, "its separate answer"))
+    assert "separate answer to the client, message id" in after
+    assert "the client acknowledged the separate answer" in after
+    assert "secret" not in running.text and "done" not in running.text
