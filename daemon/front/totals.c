@@ -9,6 +9,7 @@ void totals_add_sessions(struct totals *totals, const struct dtls_counters *coun
     totals->handshakes += metric_get(&counters->handshakes);
     totals->resumed += metric_get(&counters->resumptions);
     totals->evicted += metric_get(&counters->handshakes_evicted);
+    totals->put_off += metric_get(&counters->handshakes_put_off);
     totals->hellos += metric_get(&counters->hellos_without_cookie);
     totals->records_dropped += metric_get(&counters->records_dropped);
     totals->sessions_evicted += metric_get(&counters->sessions_evicted);
@@ -43,6 +44,7 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->handshakes, sum->handshakes);
     metric_set(&metrics->handshakes_resumed, sum->resumed);
     metric_set(&metrics->handshakes_evicted, sum->evicted);
+    metric_set(&metrics->handshakes_put_off, sum->put_off);
     metric_set(&metrics->hellos_without_cookie, sum->hellos);
     metric_set(&metrics->records_dropped, sum->records_dropped);
     metric_set(&metrics->sessions_evicted, sum->sessions_evicted);

@@ -28,14 +28,12 @@ static bool is_ws(enum conn_kind kind)
 
 /* --- accepting ---------------------------------------------------------- */
 
-static void take_addresses(struct conn *conn, evutil_socket_t fd, const struct sockaddr *name,
-                           int name_len)
+static void take_local(struct conn *conn, evutil_socket_t fd)
 {
     union sockaddr_any local;
     socklen_t local_len = sizeof(local);
 
     conn->local = conn->listener->local;
-    sockaddr_to_address(name, (socklen_t)name_len, &conn->remote);
     if (getsockname(fd, &local.any, &local_len) == 0) {
         sockaddr_to_address(&local, local_len, &conn->local);
     }
@@ -71,16 +69,62 @@ static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
     return conn;
 }
 
+/* A connection, or NULL where there are too many; then @p fd stays the caller's. */
+static struct conn *admit(struct conn_listener *listener, evutil_socket_t fd,
+                          const struct address *remote)
+{
+    struct conn_host *host;
+
+    if (listener->counters.open >= listener->options.connections_max ||
+        !conn_hosts_enter(listener, remote, &host)) {
+        return NULL;
+    }
+    struct conn *conn = conn_new(listener, fd);
+    if (conn == NULL) {
+        conn_hosts_leave(host);
+        return NULL;
+    }
+    conn->host = host;
+    conn->remote = *remote;
+    return conn;
+}
+
+static void pause_accepting(struct conn_listener *listener, uint32_t ms)
+{
+    const struct timeval wait = conn_timeval(ms);
+
+    if (listener->accepting != NULL && event_add(listener->retry, &wait) == 0) {
+        evconnlistener_disable(listener->accepting);
+    }
+}
+
+/* Those that come when this second's handshakes have been begun wait in the kernel. */
+static void count_handshake(struct conn_listener *listener)
+{
+    uint32_t per_s = listener->options.handshakes_per_s;
+    uint64_t now_ms = loop_now_ms(listener->loop);
+
+    if (per_s == 0 || !is_tls(listener->options.kind)) {
+        return;
+    }
+    (void)rate_has(&listener->handshakes, per_s, now_ms);
+    rate_take(&listener->handshakes);
+    if (!rate_has(&listener->handshakes, per_s, now_ms)) {
+        pause_accepting(listener, rate_wait_ms(&listener->handshakes, per_s));
+    }
+}
+
 static void on_accept(struct evconnlistener *accepting, evutil_socket_t fd, struct sockaddr *name,
                       int name_len, void *context)
 {
     struct conn_listener *listener = context;
+    struct address remote;
     const int one = 1;
 
     (void)accepting;
     loop_turn_begin(listener->loop);
-    struct conn *conn =
-        listener->counters.open < listener->options.connections_max ? conn_new(listener, fd) : NULL;
+    sockaddr_to_address(name, (socklen_t)name_len, &remote);
+    struct conn *conn = admit(listener, fd, &remote);
     if (conn == NULL) {
         listener->counters.refused++;
         evutil_closesocket(fd);
@@ -88,9 +132,10 @@ static void on_accept(struct evconnlistener *accepting, evutil_socket_t fd, stru
     }
     /* Answers are whole messages: nothing is gained by waiting for more. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    take_addresses(conn, fd, name, name_len);
+    take_local(conn, fd);
     listener->counters.accepted++;
     listener->counters.open++;
+    count_handshake(listener);
     if (!conn_start(conn)) {
         conn_cut_later(conn, "out of memory");
     } else if (conn->stage == STAGE_OPEN) {
@@ -113,12 +158,10 @@ static void on_retry(evutil_socket_t fd, short what, void *context)
 static void on_accept_error(struct evconnlistener *accepting, void *context)
 {
     struct conn_listener *listener = context;
-    const struct timeval wait = conn_timeval(RETRY_MS);
 
+    (void)accepting;
     loop_turn_begin(listener->loop);
-    if (event_add(listener->retry, &wait) == 0) {
-        evconnlistener_disable(accepting);
-    }
+    pause_accepting(listener, RETRY_MS);
 }
 
 /* --- listeners ---------------------------------------------------------- */
@@ -177,6 +220,9 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
         (void)credentials_acquire(options->credentials);
     }
     int error = start_accepting(listener, fd);
+    if (error == 0) {
+        error = conn_hosts_init(listener);
+    }
     if (error != 0) {
         conn_close_listener(listener);
         return error;
@@ -209,6 +255,7 @@ void conn_close_listener(struct conn_listener *listener)
     if (listener->retry != NULL) {
         event_free(listener->retry);
     }
+    hash_map_clear(&listener->hosts);
     credentials_release(listener->options.credentials);
     free(listener);
 }

@@ -40,7 +40,7 @@ struct conn_handler {
     /*
      * Nothing has come or gone for idle_ms: how long to wait, in ms, before the
      * connection is closed, to be used for a last word; 0: it is closed now;
-     * CONN_NOT_IDLE: it stays, as something is still to come.
+     * CONN_NOT_IDLE: it stays, as something is still to come. NULL: closed always.
      */
     uint32_t (*on_idle)(void *conn_context, struct conn *conn);
     /* The connection is gone after this call; @p why is a static text for the log. */
@@ -54,13 +54,15 @@ struct conn_options {
     int fd;                          /* inherited listening socket, taken over in any case, or -1 */
     struct credentials *credentials; /* TLS and WSS; acquired by the listener */
     uint32_t connections_max;
-    uint32_t handshake_ms; /* for TLS and WebSocket handshakes */
-    uint32_t idle_ms;      /* without a byte in either direction */
-    uint32_t input_max;    /* bytes that may wait for on_input; a WebSocket message's length */
-    uint32_t output_max;   /* bytes that may wait to be sent: past it the peer is too slow */
-    bool needs_alpn;       /* refuse TLS clients without ALPN, unless on CoAP's own port */
-    bool allow_origins;    /* WebSockets of web pages: requests that have an Origin field */
-    uint32_t write_ms;     /* output that does not move for so long closes the connection */
+    uint32_t connections_per_address; /* of one client; 0: as many as there are */
+    uint32_t handshakes_per_s;        /* of TLS that are begun; who comes then waits; 0: any */
+    uint32_t handshake_ms;            /* for TLS and WebSocket handshakes */
+    uint32_t idle_ms;                 /* without a byte in either direction */
+    uint32_t input_max;  /* bytes that may wait for on_input; a WebSocket message's length */
+    uint32_t output_max; /* bytes that may wait to be sent: past it the peer is too slow */
+    bool needs_alpn;     /* refuse TLS clients without ALPN, unless on CoAP's own port */
+    bool allow_origins;  /* WebSockets of web pages: requests that have an Origin field */
+    uint32_t write_ms;   /* output that does not move for so long closes the connection */
 };
 
 struct conn_counters {

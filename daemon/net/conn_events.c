@@ -41,6 +41,7 @@ void conn_destroy(struct conn *conn)
     if (conn->next != NULL) {
         conn->next->link = conn->link;
     }
+    conn_hosts_leave(conn->host);
     listener->counters.open--;
     if (conn->is_open) {
         conn->is_open = false;
@@ -258,9 +259,9 @@ static void on_idle(struct conn *conn)
         wait_for_input(conn, idle_ms < limit_ms ? limit_ms - (uint32_t)idle_ms : limit_ms);
         return;
     }
-    uint32_t wait_ms = conn->is_open && !conn->is_ending
-                           ? conn->listener->handler->on_idle(conn->context, conn)
-                           : 0;
+    const struct conn_handler *handler = conn->listener->handler;
+    bool can_ask = conn->is_open && !conn->is_ending && handler->on_idle != NULL;
+    uint32_t wait_ms = can_ask ? handler->on_idle(conn->context, conn) : 0;
     if (conn->why != NULL) {
         return; /* it closes already */
     }

@@ -6,14 +6,17 @@
 #ifndef CRIPROXY_CONN_INTERNAL_H
 #define CRIPROXY_CONN_INTERNAL_H
 
+#include "coap/hash.h"
 #include "net/conn.h"
 #include "net/loop_internal.h"
+#include "net/rate.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
 
+struct conn_host;
 struct conn_linger;
 struct conn_tls;
 struct conn_ws;
@@ -41,6 +44,7 @@ struct conn {
     struct conn_tls *tls;   /* TLS and WSS, else NULL */
     struct conn_ws *ws;     /* WS and WSS once upgraded, else NULL */
     struct address remote, local;
+    struct conn_host *host; /* it counts for this one, or NULL */
     void *context;
     const char *why; /* of the close that is under way; NULL: none is */
     uint64_t active_ms;
@@ -63,6 +67,8 @@ struct conn_listener {
     struct evconnlistener *accepting;
     struct event *retry; /* accept again, after there were no descriptors */
     struct address local;
+    struct hash_map hosts; /* struct conn_host */
+    struct rate handshakes;
     struct conn *conns;
     struct conn_linger *lingering;
     unsigned linger_count;
@@ -99,6 +105,18 @@ size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);
 
 /** Now. Calls on_close, and frees unless the loop holds its task. */
 void conn_destroy(struct conn *conn);
+
+/* conn_hosts.c */
+
+/** @return 0 or -ENOMEM */
+int conn_hosts_init(struct conn_listener *listener);
+
+/** @return false where @p remote has as many connections as it may, or there is no memory */
+bool conn_hosts_enter(struct conn_listener *listener, const struct address *remote,
+                      struct conn_host **ret_host);
+
+/** Takes NULL. */
+void conn_hosts_leave(struct conn_host *host);
 
 /* conn_linger.c */
 

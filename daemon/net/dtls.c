@@ -61,6 +61,14 @@ static void take_newcomer(struct dtls_listener *listener, const struct datagram 
     size_t left = listener->io.input == NULL ? 0 : datagram->len;
     const uint8_t *data = datagram->data;
 
+    /* The client sends its ClientHello again, a second later at first (RFC 6347 section 4.2.4.1).
+     */
+    if (!rate_has(&listener->begun, listener->options.handshakes_per_s, listener->now_ms)) {
+        dtls_count(&listener->counters.handshakes_put_off);
+        (void)SSL_clear(listener->newcomer);
+        return;
+    }
+    rate_take(&listener->begun);
     if (pending != NULL) {
         session_doom(pending, "started again");
     }

@@ -27,6 +27,7 @@ struct dtls_options {
     struct credentials *credentials; /* acquired by the listener */
     uint32_t sessions_max;           /* established ones */
     uint32_t handshakes_max;         /* besides */
+    uint32_t handshakes_per_s;       /* that are begun; who comes then has to try again; 0: any */
     uint32_t handshake_ms;           /* a handshake that takes longer is given up */
     uint32_t idle_ms;                /* 0: idle sessions end only when room is needed */
 };
@@ -52,6 +53,7 @@ struct dtls_counters {
     _Atomic uint64_t resumptions; /* those without a key exchange */
     _Atomic uint64_t failed[HANDSHAKE_COUNT];
     _Atomic uint64_t handshakes_evicted;    /* ended for newer ones */
+    _Atomic uint64_t handshakes_put_off;    /* too many in this second */
     _Atomic uint64_t hellos_without_cookie; /* answered, and forgotten */
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */

@@ -24,6 +24,7 @@
 #include "coap/hash.h"
 #include "coap/timer.h"
 #include "net/dtls.h"
+#include "net/rate.h"
 #include "net/tls.h"
 
 #include <openssl/bio.h>
@@ -104,6 +105,7 @@ struct dtls_listener {
     struct session_list established; /* the one idle for longest first */
     struct session_list doomed;
     uint32_t handshaking_count;
+    struct rate begun;
     struct dtls_counters counters;
     uint8_t plaintext[DTLS_DATAGRAM_MAX];
 };

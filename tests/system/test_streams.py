@@ -8,6 +8,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -283,6 +284,17 @@ def test_silent_connections_do_not_stay(small_proxy):
     with Stream(address(small_proxy, "coap+tcp")) as client:
         client.open()
     small_proxy.assert_alive()
+
+
+def test_handshakes_past_the_rate_wait(certificate):
+    """TCP-28: they are taken up when their time has come, and none is refused."""
+    proxy = start(certificate, "--set", "tls.handshakes-per-second=4", "--set", "proxy.workers=1")
+    begun = time.monotonic()
+    for _ in range(8):
+        with connect(proxy, "coaps+tcp", certificate) as client:
+            client.open()
+    assert time.monotonic() - begun >= 0.9  # four at once, four more in a second
+    proxy.stop_cleanly()
 
 
 def test_tls_without_alpn_is_closed(proxy, certificate):

@@ -217,6 +217,21 @@ void owner_wait_received(struct owner *owner, unsigned index, size_t len)
 
 /* --- clients ------------------------------------------------------------ */
 
+int client_connect_from(const struct owner *owner, const char *from)
+{
+    union sockaddr_any name;
+    struct address address;
+    assert_true(address_parse(from, strlen(from), 0, &address));
+    socklen_t len = sockaddr_from_address(&address, &name);
+    int client = socket(name.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(client >= 0);
+    assert_int_equal(bind(client, &name.any, len), 0);
+    len = sockaddr_from_address(conn_listener_local(owner->listener), &name);
+    assert_int_equal(connect(client, &name.any, len), 0);
+    return client;
+}
+
 int client_connect(const struct owner *owner)
 {
     union sockaddr_any name;

@@ -69,6 +69,9 @@ void owner_wait_received(struct owner *owner, unsigned index, size_t len);
 /** A connected socket that does not block. */
 int client_connect(const struct owner *owner);
 
+/** The same from another loopback address, such as 127.0.0.2. */
+int client_connect_from(const struct owner *owner, const char *from);
+
 /** All of it, turning the loop where the socket is full. */
 void client_send(struct owner *owner, int client, const void *data, size_t len);
 

@@ -378,6 +378,33 @@ static void test_first_message_has_a_deadline(void **state)
     close(talker);
 }
 
+/* TCP-28: one client leaves places for others. */
+static void test_one_connection_too_many_of_an_address(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.connections_per_address = 2;
+    owner_open(&owner, &options);
+    int first = client_connect_from(&owner, "127.0.0.2");
+    int second = client_connect_from(&owner, "127.0.0.2");
+    owner_wait_opened(&owner, 2);
+    int third = client_connect_from(&owner, "127.0.0.2");
+    client_expect_end(&owner, third);
+    assert_int_equal(conn_counters(owner.listener)->refused, 1);
+    int other = client_connect_from(&owner, "127.0.0.3");
+    owner_wait_opened(&owner, 3);
+    close(first);
+    owner_wait_closed(&owner, 1);
+    int fourth = client_connect_from(&owner, "127.0.0.2"); /* there is room again */
+    owner_wait_opened(&owner, 4);
+    assert_int_equal(conn_counters(owner.listener)->refused, 1);
+    close(second);
+    close(third);
+    close(fourth);
+    close(other);
+    owner_wait_closed(&owner, 4);
+}
+
 static void test_one_connection_too_many_is_refused(void **state)
 {
     (void)state;
@@ -487,6 +514,7 @@ int main(void)
         TEST(test_last_word_of_an_idle_connection),
         TEST(test_output_counts_against_idleness),
         TEST(test_first_message_has_a_deadline),
+        TEST(test_one_connection_too_many_of_an_address),
         TEST(test_one_connection_too_many_is_refused),
         TEST(test_stop_accepting_keeps_connections),
         TEST(test_listener_closed_with_connections_open),

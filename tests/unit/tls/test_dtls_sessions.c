@@ -471,6 +471,33 @@ static void test_five_thousand_sessions(void **state)
     assert_int_equal(server.closes, MANY);
 }
 
+/* TCP-28: what is over the rate has to send its ClientHello again, and then gets in. */
+static void test_handshakes_past_the_rate_come_later(void **state)
+{
+    const struct dtls_options slow = {.sessions_max = 10,
+                                      .handshakes_max = 10,
+                                      .handshakes_per_s = 1,
+                                      .handshake_ms = 30000,
+                                      .idle_ms = 600000};
+    struct client first, second;
+    (void)state;
+
+    server_start_with(credentials_psk(), &slow);
+    uint64_t start_ms = fake_net_now_ms();
+    client_open(&first, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&first, "hello");
+    assert_true(fake_net_now_ms() - start_ms < 1000);
+    client_open(&second, &(struct client_wish){.address = "127.0.0.1:40002"});
+    client_must_talk(&second, "hello");
+    assert_true(fake_net_now_ms() - start_ms >= 1000);
+    assert_true(dtls_counters(server.listener)->handshakes_put_off >= 1);
+    assert_int_equal(dtls_counters(server.listener)->handshakes, 2);
+    client_must_talk(&first, "hello again");
+    client_close(&first);
+    client_close(&second);
+    server_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_sent_is_dropped),
         cmocka_unit_test(test_the_user_of_a_session_is_kept),
         cmocka_unit_test(test_five_thousand_sessions),
+        cmocka_unit_test(test_handshakes_past_the_rate_come_later),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
