@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include "front/listen.h"
+#include "net/cookie.h"
 #include "origin/forward.h"
 #include "origin/transfer.h"
 #include "policy/access.h"
@@ -54,6 +55,9 @@ static int init_tables(struct engine *engine)
         error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
     }
     if (error == 0) {
+        error = cookies_new(loop_now_ms(engine->loop), &engine->cookies);
+    }
+    if (error == 0) {
         error = body_store_init(&engine->bodies, config->block_bodies_bytes,
                                 config->block_body_bytes, config->block_bodies, seed);
     }
@@ -104,6 +108,7 @@ void engine_free(struct engine *engine)
     observation_table_clear(&engine->observations);
     exchange_table_clear(&engine->exchanges);
     body_store_clear(&engine->bodies);
+    cookies_free(engine->cookies);
     dedup_clear(&engine->dedup);
     trace_clear(&engine->tracer);
     free(engine->target_memory);

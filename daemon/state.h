@@ -57,6 +57,9 @@ struct engine {
     struct observer_table observers;
     struct dedup dedup;
     struct body_store bodies;
+    struct cookies *cookies; /* for Echo */
+    uint64_t rejections_s;   /* the second that rejections have been counted in, */
+    uint32_t rejections;     /* and how many there were */
     struct metrics metrics;
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

@@ -347,6 +347,16 @@ static void compile_clients(struct origin_of_values *from, struct access *access
     access->clients = rule;
 }
 
+static void compile_echo(struct origin_of_values *from, struct access *access)
+{
+    const struct config_list *list = &from->loader->config->policy_echo_exempt;
+
+    from->key = "echo_exempt";
+    if (!is_none(list)) {
+        access->echo_exempt_count = (uint32_t)take_ranges(from, list, &access->echo_exempt);
+    }
+}
+
 static bool parse_port(const char *text, size_t len, uint32_t *ret_port)
 {
     uint32_t value = 0;
@@ -443,6 +453,7 @@ void loader_check_access(struct loader *loader)
     }
     access->is_open = loader->config->policy_targets == POLICY_TARGETS_ALLOW;
     compile_clients(&from, access);
+    compile_echo(&from, access);
     compile_ports(&from, access);
     compile_nat64(&from, access);
     compile_rules(&from, access);

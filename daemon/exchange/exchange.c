@@ -6,6 +6,7 @@
 #include "exchange/exchange.h"
 
 #include "exchange/internal.h"
+#include "front/echo.h"
 #include "front/reply.h"
 #include "front/serve.h"
 #include "front/stream.h"
@@ -148,6 +149,12 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
     enum reason trouble = serve_cut_exchange(engine, exchange, reply, &cut);
     if (trouble != REASON_none) {
         reason = trouble;
+    }
+    uint8_t options[ECHO_OPTIONS_MAX];
+    struct reply shorter;
+    if (echo_shorten(engine, &exchange->leg, &cut, options, &shorter)) {
+        cut = shorter;
+        reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }
     forward_release(engine, exchange);
     exchange->reason = reason;

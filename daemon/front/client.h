@@ -23,6 +23,9 @@ struct client {
     struct peer peer;             /* its exchanges */
     struct dtls_session *session; /* which the exchanges belong to; NULL: in the clear */
     uint32_t seen_s;
+    uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
+    uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */
+    bool is_exempt;            /* believed without that (front/echo.h) */
 };
 
 struct client_table {

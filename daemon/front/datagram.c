@@ -7,6 +7,7 @@
 #include "front/datagram.h"
 
 #include "front/admit.h"
+#include "front/echo.h"
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
@@ -93,6 +94,7 @@ static void on_request(struct engine *engine, const struct arrival *arrival,
     if (is_duplicate(engine, &leg)) {
         return;
     }
+    echo_note(engine, &leg, datagram);
     if (datagram->truncated) {
         request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
         return;
@@ -126,6 +128,22 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
     reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message), is_reset);
 }
 
+/* Who it is from is not known: there is an end to what is sent (AMP-13). */
+static bool may_reject(struct engine *engine)
+{
+    uint64_t now_s = engine_now_ms(engine) / 1000;
+    if (engine->rejections_s != now_s) {
+        engine->rejections_s = now_s;
+        engine->rejections = 0;
+    }
+    if (engine->rejections >= engine->config->limits_rejections) {
+        metric_add(&engine->metrics.rejections_withheld, 1);
+        return false;
+    }
+    engine->rejections++;
+    return true;
+}
+
 /* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
 static void reject(const struct arrival *arrival, const struct message *message)
 {
@@ -135,7 +153,7 @@ static void reject(const struct arrival *arrival, const struct message *message)
         .session = arrival->session,
         .path = arrival->datagram->path,
     };
-    if (message->type == MESSAGE_CON) {
+    if (message->type == MESSAGE_CON && may_reject(arrival->listener->engine)) {
         leg_send_empty(&leg, MESSAGE_RST, message->mid);
     }
 }

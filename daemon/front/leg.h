@@ -53,11 +53,13 @@ struct leg {
     uint16_t mid;
     uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;
-    bool acknowledged;   /* an empty ACK has left: the answer must be separate (MSG-19) */
-    bool is_safe;        /* the method is: GET or FETCH */
-    bool has_block2;     /* the client asks for a block of the answer, or for blocks of a size: */
-    struct block block2; /* which */
-    uint8_t standing;    /* of the client: enum access_standing (policy/access.h) */
+    bool acknowledged;    /* an empty ACK has left: the answer must be separate (MSG-19) */
+    bool is_unverified;   /* its address may be somebody else's (front/echo.h) */
+    uint32_t request_len; /* bytes of the request's datagram */
+    bool is_safe;         /* the method is: GET or FETCH */
+    bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
+    struct block block2;  /* which */
+    uint8_t standing;     /* of the client: enum access_standing (policy/access.h) */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 

@@ -2,6 +2,7 @@
 #include "front/reply.h"
 
 #include "coap/option.h"
+#include "front/echo.h"
 #include "front/stream.h"
 #include "state.h"
 
@@ -160,6 +161,11 @@ void reply_remember(struct engine *engine, const struct leg *leg, struct bytes a
 
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
 {
+    uint8_t options[ECHO_OPTIONS_MAX];
+    struct reply shorter;
+    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+        reply = &shorter;
+    }
     if (leg->kind == LEG_STREAM) {
         stream_reply(engine, leg, reply);
         return;
@@ -263,9 +269,29 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
 }
 
+/* A separate answer that is never sent again: five times the answer is too much (AMP-1). */
+static void send_once(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    const struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
+                       &mid)) {
+        struct bytes datagram =
+            reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes,
+                         MESSAGE_NON, mid, leg, reply);
+        leg_send(leg, datagram.data, datagram.len);
+    }
+    finish_acknowledged(engine, exchange);
+}
+
 void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply)
 {
     struct leg *leg = &exchange->leg;
+    uint8_t options[ECHO_OPTIONS_MAX];
+    struct reply shorter;
+    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+        reply = &shorter;
+    }
     timer_cancel(&engine->wheel, &exchange->ack_timer);
     if (leg->kind != LEG_DATAGRAM) {
         if (leg->kind == LEG_STREAM) {
@@ -274,6 +300,8 @@ void reply_to_exchange(struct engine *engine, struct exchange *exchange, const s
         exchange_finish(engine, exchange, (struct bytes){0});
     } else if (leg->acknowledged && reply_is_unwanted(leg, reply->code)) {
         finish_acknowledged(engine, exchange);
+    } else if (leg->acknowledged && leg->is_unverified) {
+        send_once(engine, exchange, reply);
     } else if (leg->acknowledged) {
         send_separate(engine, exchange, reply);
     } else {

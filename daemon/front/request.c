@@ -9,6 +9,7 @@
 #include "exchange/make.h"
 #include "front/admit.h"
 #include "front/blocks.h"
+#include "front/echo.h"
 #include "front/hops.h"
 #include "front/local.h"
 #include "front/registration.h"
@@ -34,6 +35,7 @@ struct request {
     struct request_options options;
     struct target target;
     uint8_t hop_limit; /* for the next hop; 0: send none */
+    bool drops_echo;   /* its Echo was ours */
 };
 
 static void refuse(struct engine *engine, struct request *request, const struct problem *problem)
@@ -154,14 +156,18 @@ static enum reason check(struct engine *engine, struct request *request)
     if (is_own_request(engine, request->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = group_check(&request->target, &request->options);
+    enum reason reason = group_check(engine->config, &request->target, &request->options);
     if (reason != REASON_none) {
         return reason;
     }
     reason = hops_take(engine->config, request->options.hop_limit, &request->hop_limit);
-    return reason != REASON_none
-               ? reason
-               : admit_target(engine, request->leg, &request->target, request->message->code);
+    if (reason == REASON_none) {
+        reason = admit_target(engine, request->leg, &request->target, request->message->code);
+    }
+    if (reason == REASON_none && echo_is_required(request->leg, &request->options)) {
+        reason = REASON_echo_required;
+    }
+    return reason;
 }
 
 static bool may_go(struct engine *engine, struct request *request)
@@ -172,6 +178,16 @@ static bool may_go(struct engine *engine, struct request *request)
     }
     if (problem.reason == REASON_group_timeout) {
         struct reply reply = group_timeout_reply();
+        answer_here(engine, request, &reply, problem.reason);
+        return false;
+    }
+    if (problem.reason == REASON_option_unknown) { /* where no group is meant */
+        scan_name_option(&problem, REASON_option_unknown, "unrecognized option",
+                         OPTION_multicast_timeout);
+    }
+    if (problem.reason == REASON_echo_required) {
+        uint8_t options[ECHO_OPTIONS_MAX];
+        struct reply reply = echo_challenge(engine, request->leg, options);
         answer_here(engine, request, &reply, problem.reason);
         return false;
     }
@@ -198,7 +214,7 @@ static void proxy_request(struct engine *engine, struct request *request)
         .leg = request->leg,
         .target = &request->target,
         .message = &message,
-        .additions = {.hop_limit = request->hop_limit},
+        .additions = {.hop_limit = request->hop_limit, .drops_echo = request->drops_echo},
         .is_group = request->options.multicast_timeout.data != NULL,
         .group_timeout_s = option_uint(request->options.multicast_timeout),
         .not_local = request->options.not_local,
@@ -332,6 +348,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
         return;
     }
     registration_on_request(engine, request->leg, &request->options);
+    request->drops_echo = echo_take(engine, request->leg, request->options.echo);
     request->leg->unwanted = unwanted_classes(request->options.no_response);
     request->options.default_host = leg_default_host(request->leg);
     if (!blocks_check(request->leg, message, &request->options, &problem)) {

@@ -44,6 +44,9 @@ static void collect(struct request_options *options, const struct option *option
     case OPTION_no_response:
         options->no_response = option->value;
         break;
+    case OPTION_echo:
+        options->echo = option->value;
+        break;
     case OPTION_multicast_timeout:
         options->multicast_timeout = option->value;
         break;

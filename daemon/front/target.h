@@ -62,7 +62,7 @@ struct target {
 struct request_options {
     struct bytes proxy_cri, proxy_uri, proxy_scheme, proxy_scheme_number;
     struct bytes uri_host, uri_port;
-    struct bytes multicast_timeout, hop_limit, no_response, observe, block1, block2, size2;
+    struct bytes multicast_timeout, hop_limit, no_response, observe, block1, block2, size2, echo;
     bool has_uri_path_or_query;
     struct bytes default_host; /* for an absent Uri-Host: SNI or Host field; not an option */
     uint16_t not_local; /* first critical option that the proxy as an endpoint cannot process */

@@ -10,6 +10,7 @@
  * DTLSv1_listen() wants a ClientHello in one record: one that a client has cut
  * into fragments would have to be kept, for anybody, to be put together.
  */
+#include "net/cookie.h"
 #include "net/dtls_internal.h"
 
 #include "net/credentials.h"
@@ -191,7 +192,7 @@ static int init(struct dtls_listener *listener, struct loop *loop)
     free(entropy);
     int error = hash_map_init(&listener->map, capacity, seed);
     if (error == 0) {
-        error = dtls_cookies_init(&listener->cookies, listener->now_ms);
+        error = cookies_new(listener->now_ms, &listener->cookies);
     }
     if (error == 0) {
         error = dtls_bio_new(listener);
@@ -247,7 +248,7 @@ void dtls_close_listener(struct dtls_listener *listener)
     SSL_free(listener->newcomer);
     BIO_ADDR_free(listener->no_address);
     dtls_bio_free(listener);
-    dtls_cookies_clear(&listener->cookies);
+    cookies_free(listener->cookies);
     hash_map_clear(&listener->map);
     credentials_release(listener->options.credentials);
     free(listener);

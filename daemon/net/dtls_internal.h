@@ -78,12 +78,6 @@ struct dtls_io {
     unsigned written;             /* datagrams */
 };
 
-struct dtls_cookies {
-    EVP_MAC_CTX *mac;
-    uint64_t period;        /* of the first secret */
-    uint8_t secrets[2][32]; /* this period's and the last one's */
-};
-
 struct dtls_listener {
     struct loop *loop;
     struct udp_socket *socket;
@@ -97,7 +91,7 @@ struct dtls_listener {
     BIO_ADDR *no_address; /* DTLSv1_listen() wants to write one */
     SSL *newcomer;        /* listens; becomes the next session's */
     struct dtls_io io;
-    struct dtls_cookies cookies;
+    struct cookies *cookies;
 
     struct hash_map map;
     struct timer_wheel wheel;
@@ -119,10 +113,6 @@ void dtls_bio_free(struct dtls_listener *listener);
 /** Before every call of OpenSSL that may read or write. @p session may be NULL. */
 void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
                    const struct udp_path *path, const uint8_t *input, size_t input_len);
-
-/* dtls_cookie.c */
-int dtls_cookies_init(struct dtls_cookies *cookies, uint64_t now_ms);
-void dtls_cookies_clear(struct dtls_cookies *cookies);
 
 /* dtls_session.c */
 

@@ -188,6 +188,8 @@ static bool is_replaced(const struct additions *additions, const struct option *
         return additions->block2.is_ours;
     case OPTION_size1:
         return additions->size1.is_ours;
+    case OPTION_echo:
+        return additions->drops_echo;
     case OPTION_if_none_match:
         return additions->is_later_block;
     case OPTION_request_tag:

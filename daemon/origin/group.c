@@ -12,9 +12,13 @@ static bool is_global(const struct address *address)
     return address->family == ADDRESS_IPV6 && (address->ip[1] & 0x0fu) == 0x0eu;
 }
 
-enum reason group_check(const struct target *target, const struct request_options *options)
+enum reason group_check(const struct config *config, const struct target *target,
+                        const struct request_options *options)
 {
     bool has_timeout = options->multicast_timeout.data != NULL;
+    if (has_timeout && !config->multicast_enabled) {
+        return REASON_option_unknown;
+    }
     if (target->is_name) {
         return REASON_none; /* its addresses will show */
     }

@@ -19,7 +19,8 @@
  *
  * @return REASON_none, or why not; REASON_group_timeout asks for group_timeout_reply().
  */
-enum reason group_check(const struct target *target, const struct request_options *options);
+enum reason group_check(const struct config *config, const struct target *target,
+                        const struct request_options *options);
 
 /** What the client of a group request without Multicast-Timeout is told (MCAST-5). */
 struct reply group_timeout_reply(void);

@@ -219,6 +219,17 @@ static struct access_verdict judge(struct judgement *judgement)
     return is_port_allowed(judgement) ? verdict : refused_by(by_port);
 }
 
+bool access_is_echo_exempt(const struct access *access, const struct address *address)
+{
+    const struct access_client client = access_client_of(address, CRI_SCHEME_COAP, NULL);
+    for (uint32_t i = 0; i < access->echo_exempt_count; i++) {
+        if (address_prefix_covers(&access->echo_exempt[i], &client.address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request)
 {

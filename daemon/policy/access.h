@@ -49,6 +49,8 @@ struct access {
     bool selects_clients;   /* some rule names clients */
     const struct port_range *ports;
     uint32_t port_count;
+    const struct address_prefix *echo_exempt; /* clients whose address is believed */
+    uint32_t echo_exempt_count;
     const struct address_prefix *nat64;
     uint32_t nat64_count;
 };
@@ -82,6 +84,9 @@ struct access_client access_client_of(const struct address *address, uint32_t sc
 /** Whether, and why, a client is served. Cheap enough for every datagram. */
 enum access_standing access_standing(const struct access *access,
                                      const struct access_client *client);
+
+/** Whether the address of a client on UDP is believed without a challenge (front/echo.h). */
+bool access_is_echo_exempt(const struct access *access, const struct address *address);
 
 /** The answer to a client that is not served, where it gets one. */
 enum reason access_refusal(const struct access_client *client);

@@ -13,10 +13,10 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     return replay->engine != NULL ? engine_turn(replay->engine, now_ms) : UINT64_MAX;
 }
 
-static bool has_policy(const char *const *settings)
+static bool has_setting(const char *const *settings, const char *prefix)
 {
     for (; settings != NULL && *settings != NULL; settings++) {
-        if (strncmp(*settings, "policy.", 7) == 0) {
+        if (strncmp(*settings, prefix, strlen(prefix)) == 0) {
             return true;
         }
     }
@@ -27,7 +27,10 @@ static struct config *load(const char *const *settings)
 {
     const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off"};
     struct config_source source = {.sets = sets, .set_count = 2};
-    if (!has_policy(settings)) { /* the client's address is one for documentation */
+    if (!has_setting(settings, "policy.echo")) {
+        sets[source.set_count++] = "policy.echo-exempt=any";
+    }
+    if (!has_setting(settings, "policy.")) { /* the client's address is one for documentation */
         sets[source.set_count++] = "policy.clients=any";
         sets[source.set_count++] = "policy.ports=any";
     }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/cookie.h"
+
+#include <errno.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PERIOD_MS 60000u
+
+struct cookies {
+    EVP_MAC_CTX *mac;
+    uint64_t period;        /* that the first secret is of */
+    uint8_t secrets[2][32]; /* this period's, the last one's */
+};
+
+int cookies_new(uint64_t now_ms, struct cookies **ret_cookies)
+{
+    struct cookies *cookies = calloc(1, sizeof(*cookies));
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    if (cookies != NULL && mac != NULL) {
+        cookies->mac = EVP_MAC_CTX_new(mac);
+        cookies->period = now_ms / PERIOD_MS;
+    }
+    EVP_MAC_free(mac); /* the context has a count of its own */
+    if (cookies == NULL || cookies->mac == NULL ||
+        RAND_bytes((unsigned char *)cookies->secrets, sizeof(cookies->secrets)) != 1) {
+        cookies_free(cookies);
+        return -ENOMEM;
+    }
+    *ret_cookies = cookies;
+    return 0;
+}
+
+void cookies_free(struct cookies *cookies)
+{
+    if (cookies == NULL) {
+        return;
+    }
+    EVP_MAC_CTX_free(cookies->mac);
+    OPENSSL_cleanse(cookies, sizeof(*cookies));
+    free(cookies);
+}
+
+static void rotate(struct cookies *cookies, uint64_t now_ms)
+{
+    uint64_t period = now_ms / PERIOD_MS;
+    uint8_t fresh[2][sizeof(cookies->secrets[0])];
+    /* Where there is nothing random the old ones are secret still. */
+    if (period == cookies->period || RAND_bytes((unsigned char *)fresh, sizeof(fresh)) != 1) {
+        return;
+    }
+    /* After a long silence not even the last one is recent. */
+    bool is_next = period == cookies->period + 1;
+    memcpy(cookies->secrets[1], is_next ? cookies->secrets[0] : fresh[1], sizeof(fresh[1]));
+    memcpy(cookies->secrets[0], fresh[0], sizeof(fresh[0]));
+    OPENSSL_cleanse(fresh, sizeof(fresh));
+    cookies->period = period;
+}
+
+static bool make(struct cookies *cookies, unsigned which, const struct udp_path *path,
+                 uint8_t ret_cookie[COOKIE_LEN])
+{
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                                 OSSL_PARAM_construct_end()};
+    uint8_t full[EVP_MAX_MD_SIZE];
+    size_t full_len = 0;
+    /* struct address is bytes without padding. */
+    if (EVP_MAC_init(cookies->mac, cookies->secrets[which], sizeof(cookies->secrets[which]),
+                     params) != 1 ||
+        EVP_MAC_update(cookies->mac, (const unsigned char *)path, sizeof(*path)) != 1 ||
+        EVP_MAC_final(cookies->mac, full, &full_len, sizeof(full)) != 1 || full_len < COOKIE_LEN) {
+        return false;
+    }
+    memcpy(ret_cookie, full, COOKIE_LEN);
+    return true;
+}
+
+bool cookie_make(struct cookies *cookies, uint64_t now_ms, const struct udp_path *path,
+                 uint8_t ret_cookie[COOKIE_LEN])
+{
+    rotate(cookies, now_ms);
+    return make(cookies, 0, path, ret_cookie);
+}
+
+bool cookie_is_good(struct cookies *cookies, uint64_t now_ms, const struct udp_path *path,
+                    const uint8_t *cookie, size_t len)
+{
+    uint8_t wanted[COOKIE_LEN];
+    rotate(cookies, now_ms);
+    if (len < COOKIE_LEN_MIN || len > COOKIE_LEN) {
+        return false;
+    }
+    for (unsigned which = 0; which < 2; which++) {
+        if (make(cookies, which, path, wanted) && CRYPTO_memcmp(cookie, wanted, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
