@@ -17,15 +17,12 @@ static const struct {
 };
 
 static void assign_list_item(struct loader *loader, void *base, const struct config_row *row,
-                             const char *section, const char *text, size_t len, bool replace)
+                             const char *section, const char *text, size_t len)
 {
     struct config_list list;
     char *field = (char *)base + row->offset;
 
     memcpy(&list, field, sizeof(list));
-    if (replace) {
-        list.count = 0;
-    }
     if (list.count == CONFIG_LIST_MAX) {
         loader_error(loader, &loader->here, section, schema_key(row).text, "more than %d values",
                      CONFIG_LIST_MAX);
@@ -70,7 +67,7 @@ static void preset_list(struct loader *loader, void *base, const struct config_r
 
     while (*at != '\0') {
         size_t len = strcspn(at, " ");
-        assign_list_item(loader, base, row, row->section, at, len, false);
+        assign_list_item(loader, base, row, row->section, at, len);
         at += len + strspn(at + len, " ");
     }
 }
@@ -260,9 +257,12 @@ void loader_assign_row(struct loader *loader, void *base, const struct config_ro
         return;
     }
     /* The first one from each place replaces what an earlier place gave. */
-    bool replace = set_at->kind != loader->here.kind || set_at->file != loader->here.file;
+    if (set_at->kind != loader->here.kind || set_at->file != loader->here.file) {
+        static const struct config_list none = {0};
+        memcpy((char *)base + row->offset, &none, sizeof(none));
+    }
     *set_at = loader->here;
-    assign_list_item(loader, base, row, section, value, strlen(value), replace);
+    assign_list_item(loader, base, row, section, value, strlen(value));
 }
 
 static void assign_plain_key(struct loader *loader, const char *section, const char *key,

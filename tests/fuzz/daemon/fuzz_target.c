@@ -127,8 +127,72 @@ static void check_request(const struct target *target, const struct message *req
     free(buffer);
 }
 
-static void check_target(const struct target *target, const struct message *request,
-                         const uint8_t *memory)
+static bool same_segments(const struct segments *a, const struct segments *b)
+{
+    return a->len == b->len && (a->len == 0 || memcmp(a->packed, b->packed, a->len) == 0);
+}
+
+static void check_same_target(const struct target *a, const struct target *b)
+{
+    assert(a->scheme == b->scheme && a->is_name == b->is_name && a->port == b->port);
+    if (a->is_name) {
+        assert(a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0);
+    } else {
+        assert(address_equal(&a->address, &b->address));
+    }
+    assert(same_segments(&a->path, &b->path) && same_segments(&a->query, &b->query));
+}
+
+/* A name that Uri-Host cannot have: nobody resolves it (C2O-18), and a parent says so. */
+static bool is_odd_name(const struct target *target)
+{
+    for (size_t i = 0; target->is_name && i < target->name_len; i++) {
+        uint8_t c = target->name[i];
+        if (c < 0x80 && (c <= 0x20 || strchr("%:/?#[]@\"<>\\^`{|}", c) != NULL || c == 0x7f)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a parent proxy makes of the naming is the target that we had (O2C-12, TGT-13). */
+static void check_naming(const struct config *config, const struct target *target,
+                         const struct message *request, enum config_route_form form)
+{
+    static const struct additions additions = {.hop_limit = 16};
+    const struct next_hop hop = {
+        .scheme = config_scheme_by_number(config, 0), .is_parent = true, .port = 5683};
+    struct address at = {.family = ADDRESS_IPV4, .ip = {192, 0, 2, 77}};
+    struct naming_room room;
+    struct naming naming;
+    if (naming_for_parent(target, form, &hop, &room, &naming) != REASON_none) {
+        return;
+    }
+    uint8_t *buffer = malloc(DATAGRAM_MAX), *memory = malloc(MEMORY_BYTES);
+    assert(buffer != NULL && memory != NULL);
+    size_t len = encode_request(target, &naming, &additions, request, (struct bytes){0}, buffer,
+                                DATAGRAM_MAX);
+    struct message message;
+    struct request_options options;
+    struct problem problem;
+    struct target found;
+    if (len > 0) {
+        assert(message_decode(buffer, len, &message) == MESSAGE_OK);
+        assert(scan_options(&message, &options, &problem));
+        assert(!target_is_mixed(&options));
+        bool good = target_find(config, &message, &options, &at,
+                                (struct target_memory){memory, MEMORY_BYTES}, &found, &problem);
+        assert(good || is_odd_name(target));
+        if (good) {
+            check_same_target(target, &found);
+        }
+    }
+    free(buffer);
+    free(memory);
+}
+
+static void check_target(const struct config *config, const struct target *target,
+                         const struct message *request, const uint8_t *memory)
 {
     char text[2048], small[8];
     check_segments(&target->path, memory);
@@ -147,6 +211,10 @@ static void check_target(const struct target *target, const struct message *requ
     check_text(target_format(target, small, sizeof(small)), sizeof(small));
     check_shown(describe_cri(target, text, sizeof(text)), sizeof(text));
     check_request(target, request);
+    check_naming(config, target, request, ROUTE_FORM_PROXY_CRI);
+    check_naming(config, target, request, ROUTE_FORM_PROXY_SCHEME_NUMBER);
+    check_naming(config, target, request, ROUTE_FORM_PROXY_URI);
+    check_naming(config, target, request, ROUTE_FORM_PROXY_SCHEME);
 }
 
 static void find(const struct config *config, const struct message *message, uint16_t port)
@@ -166,7 +234,7 @@ static void find(const struct config *config, const struct message *message, uin
     assert(memory != NULL);
     if (target_find(config, message, &options, &local, (struct target_memory){memory, MEMORY_BYTES},
                     &target, &problem)) {
-        check_target(&target, message, memory);
+        check_target(config, &target, message, memory);
     } else {
         check_problem(&problem);
     }
