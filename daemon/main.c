@@ -23,6 +23,9 @@ enum option_id {
     OPTION_SET,
     OPTION_CHECK,
     OPTION_EXPLAIN,
+    OPTION_CLIENT,
+    OPTION_METHOD,
+    OPTION_RESOLVES_TO,
     OPTION_TRACE,
     OPTION_VERSION,
 };
@@ -41,6 +44,9 @@ static const struct option_row option_rows[] = {
     {OPTION_SET, "set", "SECTION.KEY=VALUE", "set a key of the configuration; repeat for more"},
     {OPTION_CHECK, "check-config", NULL, "check the configuration and end"},
     {OPTION_EXPLAIN, "explain", "TARGET", "show what a URI, or a CRI in hex, becomes, and end"},
+    {OPTION_CLIENT, "client", "WHO", "with --explain: ADDRESS[,transport=T][,identity=NAME]"},
+    {OPTION_METHOD, "method", "METHOD", "with --explain: of the request, instead of GET"},
+    {OPTION_RESOLVES_TO, "resolves-to", "ADDRESS", "with --explain: where the host name leads"},
     {OPTION_TRACE, "trace", NULL, "show each request and what became of it"},
     {OPTION_VERSION, "version", NULL, "print the version and end"},
     {OPTION_HELP, "help", NULL, "print this and end"},
@@ -53,6 +59,7 @@ struct command_line {
     const char **sets;    /* room for every argument */
     const char **listens; /* likewise */
     const char *explain;  /* NULL: not asked for */
+    struct explain_options asking;
     bool check, trace, help, version;
 };
 
@@ -124,6 +131,15 @@ static void take_option(struct command_line *line, enum option_id id, const char
     case OPTION_EXPLAIN:
         line->explain = argument;
         break;
+    case OPTION_CLIENT:
+        line->asking.client = argument;
+        break;
+    case OPTION_METHOD:
+        line->asking.method = argument;
+        break;
+    case OPTION_RESOLVES_TO:
+        line->asking.address = argument;
+        break;
     case OPTION_TRACE:
         line->trace = true;
         break;
@@ -179,6 +195,17 @@ static int load(const struct config_source *source, struct config **ret_config)
     return error == 0 ? 0 : error == -EINVAL ? EXIT_USAGE : EXIT_RUN_TIME;
 }
 
+static int explain(const struct command_line *line, const struct config *config)
+{
+    const char *problem = explain_check(config, &line->asking);
+
+    if (problem != NULL) {
+        (void)fprintf(stderr, "criproxyd: %s\n", problem);
+        return EXIT_USAGE;
+    }
+    return explain_target(config, &line->asking, line->explain, stdout) ? 0 : EXIT_RUN_TIME;
+}
+
 static int run(const struct command_line *line)
 {
     struct config *config = NULL;
@@ -202,9 +229,9 @@ static int run(const struct command_line *line)
         return 0;
     }
     if (line->explain != NULL) {
-        bool forwarded = explain_target(config, line->explain, stdout);
+        status = explain(line, config);
         config_free(config);
-        return forwarded ? 0 : EXIT_RUN_TIME;
+        return status;
     }
     log_open(STDERR_FILENO);
     log_set_trace(line->trace);

@@ -166,7 +166,7 @@ static void run_explain(struct control_client *client, const struct control_requ
     if (out == NULL || buffer == NULL) {
         control_end(client, "out of memory");
     } else {
-        (void)explain_target(server_config(control_server(client)), request->arguments[0], out);
+        (void)explain_target(server_config(control_server(client)), NULL, request->arguments[0], out);
         (void)fflush(out);
         json_writer_init(&line, buffer, LINES_BYTES);
         put_explanation(&line, text == NULL ? "" : text);

@@ -7,6 +7,7 @@
 
 #include "coap/option.h"
 #include "front/describe.h"
+#include "front/explain_access.h"
 #include "front/hops.h"
 #include "front/scan.h"
 #include "front/zones.h"
@@ -85,8 +86,8 @@ static void print_route(const struct config_route *route, const struct target *t
     }
 }
 
-static bool print_way(const struct config *config, const struct target *target,
-                      const struct message *request, FILE *out)
+static bool print_way(const struct config *config, struct explain_question *question,
+                      const struct target *target, const struct message *request, FILE *out)
 {
     char text[4096];
     uint8_t upstream[4096];
@@ -99,6 +100,12 @@ static bool print_way(const struct config *config, const struct target *target,
     struct problem problem = {.reason = route_find(config, target, &hop, &route)};
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
     fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
+    enum reason refusal = explain_access(config, question, target, out);
+    if (refusal != REASON_none) {
+        problem.reason = refusal;
+        print_refusal(&problem, out);
+        return false;
+    }
     print_route(route, target, out);
     if (problem.reason == REASON_none && hop.is_parent) {
         problem.reason = naming_for_parent(target, route->form, &hop, &room, &naming);
@@ -120,8 +127,21 @@ static bool print_way(const struct config *config, const struct target *target,
     return true;
 }
 
-bool explain_target(const struct config *config, const char *target, FILE *out)
+const char *explain_check(const struct config *config, const struct explain_options *options)
 {
+    struct explain_question question;
+    const char *problem = explain_question_init(config, options, &question);
+    if (problem == NULL) {
+        explain_question_clear(&question);
+    }
+    return problem;
+}
+
+bool explain_target(const struct config *config, const struct explain_options *asking,
+                    const char *target, FILE *out)
+{
+    static const struct explain_options none;
+    struct explain_question question;
     uint8_t room[CRI_MAX + 1], datagram[2048], memory[8192];
     struct option option = option_for(target, room, sizeof(room));
     struct message_writer writer;
@@ -145,5 +165,10 @@ bool explain_target(const struct config *config, const char *target, FILE *out)
         print_refusal(&problem, out);
         return false;
     }
-    return print_way(config, &found, &request, out);
+    if (explain_question_init(config, asking != NULL ? asking : &none, &question) != NULL) {
+        return false; /* no memory: the options have been checked */
+    }
+    bool is_forwarded = print_way(config, &question, &found, &request, out);
+    explain_question_clear(&question);
+    return is_forwarded;
 }

@@ -94,6 +94,74 @@ def test_explain_prints_what_a_target_becomes():
         assert "Uri-Path" in done.stdout and "Uri-Query" in done.stdout
 
 
+RULES = """
+[policy]
+targets = deny
+[access plant]
+action = allow
+identity = alice
+methods = GET
+target = coap://*.plant.example
+[access no-lab]
+target = *://10.66.0.0/16
+[access everybody]
+action = allow
+target = coap://*
+"""
+
+EXPLAINED = [
+    # target, client, more, rule, outcome
+    ("coap://a.plant.example/x", "10.0.0.7,identity=alice", (), "plant", "forwarded"),
+    ("coap://A.PLANT.EXAMPLE./x", "10.0.0.7,identity=alice", (), "plant", "forwarded"),
+    ("coap://a.plant.example/x", "10.0.0.7,identity=alice", ("--method", "PUT"), "everybody",
+     "forwarded"),
+    ("coap://a.plant.example/x", "10.0.0.7", (), "everybody", "forwarded"),
+    ("coap://10.66.0.1/x", "10.0.0.7", (), "no-lab", "5.05 target_refused"),
+    ("coap://[64:ff9b::10.66.0.1]/x", "10.0.0.7", (), "no-lab", "5.05 target_refused"),
+    ("coap://h/x", "10.0.0.7", ("--resolves-to", "10.66.0.1"), "no-lab", "5.05 target_refused"),
+    ("coap://h/x", "10.0.0.7", ("--resolves-to", "10.67.0.1"), "everybody", "forwarded"),
+    ("coap://a.plant.example/x", "10.0.0.7,identity=alice", ("--resolves-to", "10.66.0.1"),
+     "no-lab", "5.05 target_refused"),
+    ("coap://127.0.0.1/x", "10.0.0.7", (), "builtin:loopback", "5.05 target_refused"),
+    ("coap://127.0.0.1/x", "127.0.0.1", (), "everybody", "forwarded"),
+    ("coap://127.0.0.1/x", "[::1]", (), "everybody", "forwarded"),
+    ("coap://h:53/x", "fd00::7", (), "builtin:port", "5.05 target_refused"),
+    ("coap://h/x", "192.0.2.7", (), None, "4.01 client_unknown"),
+    ("coap://h/x", "192.0.2.7,identity=alice", (), "everybody", "forwarded"),
+    ("coap://h/x", "192.0.2.7,identity=bob,transport=coaps+tcp", (), None, "4.03 client_refused"),
+    ("coap://h/x", "192.0.2.7,certificate=alice", (), None, "4.03 client_refused"),
+]
+
+
+@pytest.mark.parametrize("target,client,more,rule,outcome", EXPLAINED)
+def test_explain_names_the_rule_that_decided(tmp_path, target, client, more, rule, outcome):
+    """Issue 7: for any client and target given, and for an address that a name leads to."""
+    file = tmp_path / "rules.conf"
+    file.write_text(RULES)
+    done = run_criproxyd("-c", str(file), "--explain", target, "--client", client, *more)
+    assert done.stderr == ""
+    assert done.returncode == (0 if outcome == "forwarded" else 1)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("rule ", "address "))]
+    assert "\noutcome    " + outcome in done.stdout
+    if rule is None:
+        assert lines == [] and "not served" in done.stdout
+    else:
+        assert re.search(r"(^rule +|: rule )%s(,|;|$)" % re.escape(rule), lines[-1])
+
+
+@pytest.mark.parametrize("options", [
+    ("--client", "localhost"), ("--client", ""), ("--client", "10.0.0.0/8"),
+    ("--client", "10.0.0.7,port=1"), ("--client", "10.0.0.7,transport=udp"),
+    ("--client", "10.0.0.7,identity=a,certificate=b"), ("--method", "get"),
+    ("--resolves-to", "h"),
+])
+def test_explain_refuses_who_is_no_client(options):
+    """Command line: exit status 2."""
+    done = run_criproxyd("--explain", "coap://192.0.2.1/", *options)
+    assert done.returncode == 2
+    assert "expected" in done.stderr
+
+
 def test_explain_says_why_not():
     """Explain: what a bad target would be answered with."""
     done = run_criproxyd("--explain", "82208163612e62")
