@@ -22,8 +22,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def program(name):
-    """criproxyd, criproxyctl or cri: what CMake says it built, else the asan preset's."""
-    folder = {"criproxyd": "daemon", "criproxyctl": "daemon/ctl", "cri": "tools"}[name]
+    """criproxyd, cri, ...: what CMake says it built, else the asan preset's."""
+    folder = {"criproxyd": "daemon", "criproxyctl": "daemon/ctl", "cri": "tools",
+              "coapbench": "tools/coapbench"}[name]
     default = os.path.join(ROOT, "build", "asan", folder, name)
     return os.environ.get(name.upper(), default)
 

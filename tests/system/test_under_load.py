@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reload and drain under 1,000 requests a second: nothing is lost."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+
+from admin_wire import http, http_place, parse_metrics, value_of
+from processes import PATIENCE_S, Proxy, program
+from test_reload import free_port
+
+RATE = 1000
+
+
+@contextlib.contextmanager
+def bench_origin(*options):
+    process = subprocess.Popen([program("coapbench"), "origin", "--time", "60s", *options],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process.stdout.readline().split()[1]
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def start_load(proxy, target, seconds, *options):
+    return subprocess.Popen(
+        [program("coapbench"), "load", "--json", "--seed", "7", "--warmup", "0", "--proxy", proxy,
+         "--target", target, "--rate", str(RATE), "--time", "%ds" % seconds, "--clients", "50",
+         *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+
+def result_of(load):
+    text = load.communicate(timeout=PATIENCE_S * 3)[0]
+    return json.loads(text)
+
+
+def test_reloads_under_load_lose_nothing(tmp_path):
+    """Issue 8, reload: keys, listeners and keys of TLS change 20 times under 1,000 requests a second;
+    each request is answered, and by the origin server."""
+    file = tmp_path / "proxy.conf"
+    psk = tmp_path / "keys"
+    psk.write_text("a:00\n")
+    port = free_port()
+
+    def write(turn):
+        listeners = ["coap://127.0.0.1:%d" % port, "coaps://127.0.0.1:0"]
+        if turn % 2:
+            listeners += ["coap://127.0.0.1:0", "coap+tcp://127.0.0.1:0"]
+        psk.write_text("a:%02x\n" % turn)
+        file.write_text("[listen]\n" + "".join("uri = %s\n" % uri for uri in listeners)
+                        + "[tls]\npsk-file = %s\n[proxy]\nstrict = %s\nworkers = 2\n"
+                        % (psk, "yes" if turn % 3 else "no"))
+
+    write(0)
+    running = Proxy("-c", str(file), "--set", "admin.listen=http://127.0.0.1:0", listen=())
+    with bench_origin() as target:
+        load = start_load("127.0.0.1:%d" % port, target, 3)
+        for turn in range(1, 21):
+            write(turn)
+            running.process.send_signal(signal.SIGHUP)
+            running.wait_for_count(r"^reloaded$", turn)
+            wait_for_requests(running, turn * 100)
+        result = result_of(load)
+    metrics = parse_metrics(http(http_place(running), "/metrics")[2])
+    running.stop_cleanly()
+    assert load.returncode == 0, result
+    assert result["ends"]["answered"] == result["sent"] >= RATE * 2
+    assert set(result["codes"]) == {"2.05"}
+    assert result["wrong"] == result["unknown"] == result["malformed"] == 0
+    assert value_of(metrics, "criproxyd_requests_ended_total", 'reason="answered"') == result["sent"]
+
+
+def wait_for_requests(running, count):
+    """Until so many have come: the load goes on between two reloads."""
+    place = http_place(running)
+    while value_of(parse_metrics(http(place, "/metrics")[2]), "criproxyd_requests_total") < count:
+        assert running.process.poll() is None
+
+
+def test_a_drain_under_load_loses_nothing():
+    """Issue 8, stop: SIGTERM in the middle of 1,000 requests a second that take 100 ms each: what
+    was let in is answered by the origin server, the rest of what came gets 5.03."""
+    running = Proxy("--set", "proxy.workers=2", "--set", "proxy.drain-timeout=30s",
+                    "--set", "scheme coap.nstart=200", "--set", "scheme coap.nstart-max=1000",
+                    "--set", "admin.listen=http://127.0.0.1:0", listen=("127.0.0.1",))
+    with bench_origin("--delay", "100ms") as target:
+        load = start_load("%s:%d" % running.address(), target, 2, "--ack-timeout", "100ms",
+                          "--max-retransmit", "1", "--timeout", "3s")
+        wait_for_requests(running, RATE)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(PATIENCE_S) == 0
+        result = result_of(load)
+    running.stop_cleanly()
+    assert "drain_timeout" not in running.text
+    line = running.wait_for_line(r"^stopped ")
+    came, answered = (int(re.search(name + r"=(\d+)", line)[1]) for name in ("requests", "answered"))
+    codes = result["codes"]
+    assert result["wrong"] == result["unknown"] == result["malformed"] == 0
+    assert codes["2.05"] == answered >= RATE
+    assert codes["2.05"] + codes.get("5.03", 0) == came
