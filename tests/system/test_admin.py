@@ -204,7 +204,7 @@ def http_after_a_while(place):
     for _ in range(1000):
         try:
             return http(place, "/healthz")[0] == 200
-        except (TypeError, ValueError, ConnectionError):
+        except (KeyError, TypeError, ValueError, ConnectionError):
             continue  # closed without a word
     return False
 
