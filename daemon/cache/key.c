@@ -59,6 +59,54 @@ static void put_target(struct key_writer *writer, const struct target *target)
     put_counted(writer, target->query.packed, target->query.len, 4);
 }
 
+/* Reading back what put_target() wrote: ours, so it is whole. */
+static const uint8_t *get(const uint8_t **at, size_t len)
+{
+    const uint8_t *data = *at;
+    *at += len;
+    return data;
+}
+
+static uint32_t get_uint(const uint8_t **at, size_t width)
+{
+    return option_uint((struct bytes){get(at, width), width});
+}
+
+static struct segments get_segments(const uint8_t **at)
+{
+    struct segments segments = {.len = get_uint(at, 4)};
+    struct bytes item;
+    uint32_t offset = 0;
+    segments.packed = get(at, segments.len);
+    while (segments_next(&segments, &offset, &item)) {
+        segments.count++;
+    }
+    return segments;
+}
+
+void cache_key_read_target(const struct cache_key *key, struct target *ret_target,
+                           uint32_t *ret_scheme)
+{
+    const uint8_t *at = key->bytes;
+    *ret_target = (struct target){0};
+    *ret_scheme = get_uint(&at, 4);
+    ret_target->port = (uint16_t)get_uint(&at, 2);
+    uint16_t family = (uint16_t)get_uint(&at, 1);
+    ret_target->is_name = family == ADDRESS_NONE;
+    if (ret_target->is_name) {
+        ret_target->name_len = (uint8_t)get_uint(&at, 1);
+        memcpy(ret_target->name, get(&at, ret_target->name_len), ret_target->name_len);
+    } else {
+        struct address *address = &ret_target->address;
+        address->family = family;
+        address->port = ret_target->port;
+        memcpy(address->ip, get(&at, sizeof(address->ip)), sizeof(address->ip));
+        address->scope = get_uint(&at, 4);
+    }
+    ret_target->path = get_segments(&at);
+    ret_target->query = get_segments(&at);
+}
+
 /* What the proxy acts on itself: where it is well-formed it asks for nothing else. */
 static bool is_interpreted(const struct option *option, uint32_t last)
 {
@@ -116,6 +164,12 @@ bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t ca
     return true;
 }
 
+static void set_hash(struct cache_key *key)
+{
+    key->hash =
+        hash_bytes(key->bytes + key->target_len, key->len - key->target_len, key->target_hash);
+}
+
 bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size_t capacity,
                     uint64_t seed, struct cache_key *ret_key)
 {
@@ -127,7 +181,8 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     }
     struct key_writer writer = {.buffer = buffer, .capacity = capacity, .len = made.len};
     put_uint(&writer, source->code, 1);
-    put_counted(&writer, source->audience.data, source->audience.len, 1);
+    put_uint(&writer, source->audience_kind, 1);
+    put_counted(&writer, source->audience.data, source->audience.len, 4);
     if (source->code == CODE_FETCH) {
         put_counted(&writer, source->payload.data, source->payload.len, 4);
     }
@@ -144,9 +199,19 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
         return false;
     }
     made.len = (uint32_t)writer.len;
-    made.hash = hash_bytes(buffer + made.target_len, made.len - made.target_len, made.target_hash);
+    set_hash(&made);
     *ret_key = made;
     return true;
+}
+
+struct cache_key cache_key_base(const struct cache_key *key)
+{
+    struct cache_key base = *key;
+    if (base.len > base.base_len) {
+        base.len = base.base_len;
+        set_hash(&base);
+    }
+    return base;
 }
 
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes)

@@ -31,8 +31,9 @@ struct cache_key_source {
     struct bytes payload; /* part of the key of a FETCH only */
     /*
      * Whom answers are for: empty for everybody. A part of the key, so that what came over
-     * a secure transport stays with the client it was fetched for (CACHE-20). At most 255 bytes.
+     * a secure transport stays with the client it was fetched for (CACHE-20).
      */
+    uint8_t audience_kind; /* enum identity_kind */
     struct bytes audience;
 };
 
@@ -55,6 +56,18 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
 /** Only the target's part, for any method: len and base_len are target_len, hash is target_hash. */
 bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t capacity,
                          uint64_t seed, struct cache_key *ret_key);
+
+/**
+ * The target of a key that cache_key_make() has made: borrows from it.
+ *
+ * @param ret_target without its form, and without the row of its scheme,
+ * @param ret_scheme whose number this is.
+ */
+void cache_key_read_target(const struct cache_key *key, struct target *ret_target,
+                           uint32_t *ret_scheme);
+
+/** The key of the same request for no particular block; borrows from @p key. */
+struct cache_key cache_key_base(const struct cache_key *key);
 
 /** A copy of @p key over @p bytes, which has room for key->len. */
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What may be done with an answer (RFC 7252 sections 5.6, 5.9 and 5.10.5): whether others
+ * may have it, how long it is fresh, and what of its options is kept. Pure functions; the
+ * time is an argument.
+ */
+#ifndef CRIPROXY_FRESHNESS_H
+#define CRIPROXY_FRESHNESS_H
+
+#include "coap/message.h"
+
+#define MAX_AGE_DEFAULT_S 60u /* where an answer has no Max-Age */
+
+/* Bytes of an ETag option, with its head. */
+#define ETAG_OPTION_MAX 9u
+
+/* Who may have an answer. */
+enum answer_use {
+    ANSWER_FOR_ONE,  /* only the request it answers */
+    ANSWER_SHARED,   /* every equal request that waits now */
+    ANSWER_STORABLE, /* later ones too, while it is fresh or when it has been validated */
+};
+
+/* A representation, or an error, that was received once and is given out often. */
+struct representation {
+    uint8_t code;
+    struct bytes options; /* encoded, as they go to clients, but for Max-Age */
+    struct bytes payload;
+    uint32_t max_age_s;
+    uint64_t received_ms; /* or when it was last validated: its age counts from here */
+};
+
+/**
+ * Who may have the answer with @p code and encoded @p options to a request that has a cache
+ * key. For one alone: what is no result of GET or FETCH (CACHE-3), has OSCORE, EDHOC or Echo,
+ * or is 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without an ETag, as nothing
+ * would tell it from a block of another body (CACHE-29).
+ */
+enum answer_use freshness_use(uint8_t code, struct bytes options);
+
+/** Max-Age of an answer, in seconds. */
+uint32_t freshness_max_age_s(struct bytes options);
+
+/** The ETag of an answer; data == NULL where it has none. */
+struct bytes freshness_etag(struct bytes options);
+
+/** Whether it is one block of a longer body. */
+bool freshness_is_partial(struct bytes options);
+
+/** Whether its age is within Max-Age and @p cap_s; Max-Age 0 is never fresh (CACHE-6, CACHE-7). */
+bool freshness_is_fresh(const struct representation *representation, uint32_t cap_s,
+                        uint64_t now_ms);
+
+/** Whether it is fresh, or no longer than @p stale_ms beyond. */
+bool freshness_is_usable_stale(const struct representation *representation, uint64_t stale_ms,
+                               uint64_t now_ms);
+
+/** What is left of Max-Age, in whole seconds, never more than is true (CACHE-8). */
+uint32_t freshness_left_s(const struct representation *representation, uint64_t now_ms);
+
+/**
+ * Copy those of an answer's @p options that are kept: not Max-Age, which is kept apart, not
+ * what concerned one hop, and nothing about blocks unless it is one of several.
+ *
+ * @return bytes written, at most options.len: leaving options out never makes the rest longer.
+ */
+size_t freshness_keep_options(struct bytes options, uint8_t *buffer, size_t capacity);
+
+/**
+ * The options of a stored answer after a 2.03 with the options @p update: each safe option
+ * that is there replaces those of its number (RFC 7252 section 5.9.1.3; CACHE-12).
+ *
+ * @return bytes written, or 0 where they do not fit; options are never empty, as the 2.03
+ *         had an ETag.
+ */
+size_t freshness_merge_options(struct bytes stored, struct bytes update, uint8_t *buffer,
+                               size_t capacity);
+
+/** @p etag as an option by itself. @return its bytes, at most ETAG_OPTION_MAX. */
+size_t freshness_etag_option(struct bytes etag, uint8_t buffer[ETAG_OPTION_MAX]);
+
+#endif
