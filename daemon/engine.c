@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
+#include "exchange/coalesce.h"
 #include "front/listen.h"
 #include "net/cookie.h"
 #include "origin/forward.h"
@@ -61,6 +62,13 @@ static int init_tables(struct engine *engine)
         error = body_store_init(&engine->bodies, config->block_bodies_bytes,
                                 config->block_body_bytes, config->block_bodies, seed);
     }
+    if (error == 0) {
+        error = cache_store_init(&engine->cache, config->cache_max_bytes,
+                                 config->cache_max_entry_bytes, seed);
+    }
+    if (error == 0) {
+        error = coalesce_init(&engine->leaders, config->limits_exchanges, seed);
+    }
     return error;
 }
 
@@ -111,6 +119,8 @@ void engine_free(struct engine *engine)
     cookies_free(engine->cookies);
     dedup_clear(&engine->dedup);
     trace_clear(&engine->tracer);
+    cache_store_clear(&engine->cache);
+    hash_map_clear(&engine->leaders);
     free(engine->target_memory);
     free(engine->scratch);
     free(engine);
@@ -142,6 +152,11 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
     metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
     metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);
+    metric_set(&engine->metrics.cache_stored, engine->cache.counts.stored);
+    metric_set(&engine->metrics.cache_evicted, engine->cache.counts.evicted);
+    metric_set(&engine->metrics.cache_invalidated, engine->cache.counts.invalidated);
+    metric_set(&engine->metrics.cache_entries, cache_store_count(&engine->cache));
+    metric_set(&engine->metrics.cache_bytes, cache_store_bytes(&engine->cache));
     uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
     return timer_ms < next_ms ? timer_ms : next_ms;
 }

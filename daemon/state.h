@@ -7,6 +7,7 @@
 #include "conf/config.h"
 #include "engine.h"
 #include "exchange/body.h"
+#include "exchange/cached.h"
 #include "exchange/exchange.h"
 #include "exchange/observation.h"
 #include "front/client.h"
@@ -60,6 +61,10 @@ struct engine {
     struct cookies *cookies; /* for Echo */
     uint64_t rejections_s;   /* the second that rejections have been counted in, */
     uint32_t rejections;     /* and how many there were */
+    struct cache_store cache;
+    struct target_changes changes;
+    struct hash_map leaders; /* exchanges that equal requests can follow */
+    uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

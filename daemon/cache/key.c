@@ -123,20 +123,22 @@ static bool is_interpreted(const struct option *option, uint32_t last)
 static bool forbids_sharing(uint16_t number)
 {
     return number == OPTION_oscore || number == OPTION_edhoc || number == OPTION_echo ||
-           number == OPTION_block1;
+           number == OPTION_block1 || number == OPTION_multicast_timeout;
 }
 
 /*
  * The options that are part of the key, in their order. Of the unsafe ones, which have all
  * been understood, only Block2 says what is asked for; it goes to the end.
  */
-static bool put_options(struct key_writer *writer, struct bytes options, struct option *ret_block2)
+static bool put_options(struct key_writer *writer, const struct cache_key_source *source,
+                        struct option *ret_block2)
 {
     struct option_iter iter;
     struct option option;
-    option_iter_init(&iter, options);
+    option_iter_init(&iter, source->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
-        if (forbids_sharing(option.number)) {
+        bool is_dropped = option.number == OPTION_echo && source->drops_echo;
+        if (forbids_sharing(option.number) && !is_dropped) {
             return false;
         }
         if (option.number == OPTION_block2) {
@@ -186,7 +188,7 @@ bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size
     if (source->code == CODE_FETCH) {
         put_counted(&writer, source->payload.data, source->payload.len, 4);
     }
-    if (!put_options(&writer, source->options, &block2)) {
+    if (!put_options(&writer, source, &block2)) {
         return false;
     }
     made.base_len = (uint32_t)writer.len;

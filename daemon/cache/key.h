@@ -29,11 +29,12 @@ struct cache_key_source {
     uint8_t code;
     struct bytes options; /* of the client's request, scanned */
     struct bytes payload; /* part of the key of a FETCH only */
+    bool drops_echo;      /* Echo was for the proxy, and has been dealt with */
     /*
      * Whom answers are for: empty for everybody. A part of the key, so that what came over
      * a secure transport stays with the client it was fetched for (CACHE-20).
      */
-    uint8_t audience_kind; /* enum identity_kind */
+    uint8_t audience_kind; /* an enum identity_kind */
     struct bytes audience;
 };
 
@@ -48,7 +49,8 @@ struct cache_key_source {
  * @param seed    keeps strangers from choosing hashes.
  * @return false where an answer to this request must not be shared with another one: any
  *         method but GET and FETCH (CACHE-4), OSCORE and EDHOC (CACHE-23), an Echo value
- *         (CACHE-27), a body in parts (Block1); and where the buffer is too small.
+ *         (CACHE-27), a body in parts (Block1), a group (Multicast-Timeout); and where the buffer
+ * is too small.
  */
 bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size_t capacity,
                     uint64_t seed, struct cache_key *ret_key);

@@ -36,6 +36,11 @@
     X(LOG_ACCESS_SAMPLED, "sampled")                                                               \
     X(LOG_ACCESS_ON, "on")
 
+#define CONFIG_WORDS_cache_secure_targets(X)                                                       \
+    X(CACHE_SECURE_PRIVATE, "private")                                                             \
+    X(CACHE_SECURE_SHARED, "shared")                                                               \
+    X(CACHE_SECURE_OFF, "off")
+
 #define CONFIG_WORDS_scheme_transport(X)                                                           \
     X(TRANSPORT_NONE, "none")                                                                      \
     X(TRANSPORT_UDP, "udp")                                                                        \
@@ -71,6 +76,7 @@ enum config_observe_notifications { CONFIG_WORDS_observe_notifications(CONFIG_WO
 enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
 enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };
+enum config_cache_secure_targets { CONFIG_WORDS_cache_secure_targets(CONFIG_WORD_ENUMERATOR) };
 enum config_scheme_transport { CONFIG_WORDS_scheme_transport(CONFIG_WORD_ENUMERATOR) };
 enum config_scheme_congestion_control {
     CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)

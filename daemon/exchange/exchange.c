@@ -5,6 +5,8 @@
  */
 #include "exchange/exchange.h"
 
+#include "exchange/cached.h"
+#include "exchange/coalesce.h"
 #include "exchange/internal.h"
 #include "front/echo.h"
 #include "front/reply.h"
@@ -66,7 +68,8 @@ void exchange_leave_all(struct engine *engine, struct peer *peer)
     }
 }
 
-void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
+/* Out of everything on the client's side, and counted. @return the stream to be settled. */
+static struct peer *part(struct engine *engine, struct exchange *exchange, struct bytes answer)
 {
     const struct leg *leg = &exchange->leg;
     if (leg->kind != LEG_INTERNAL) {
@@ -78,19 +81,35 @@ void exchange_finish(struct engine *engine, struct exchange *exchange, struct by
     if (exchange->state == EXCHANGE_delivering && engine->trace) {
         trace_delivered(engine, exchange);
     }
-    timer_cancel(&engine->wheel, &exchange->timer);
     timer_cancel(&engine->wheel, &exchange->ack_timer);
     hash_map_remove(&exchange->by_request);
     hash_map_remove(&exchange->by_token);
-    hash_map_remove(&exchange->by_message);
-    struct peer *peer = leg->peer;
-    bool is_stream = leg->kind == LEG_STREAM;
+    struct peer *stream = leg->kind == LEG_STREAM ? leg->peer : NULL;
     leave(exchange);
+    return stream;
+}
+
+void exchange_finish(struct engine *engine, struct exchange *exchange, struct bytes answer)
+{
+    struct peer *stream = part(engine, exchange, answer);
+    cached_release(engine, exchange);
+    timer_cancel(&engine->wheel, &exchange->timer);
+    hash_map_remove(&exchange->by_message);
     exchange_free(&engine->exchanges, exchange);
-    if (is_stream) {
-        stream_settle(peer);
+    if (stream != NULL) {
+        stream_settle(stream);
     }
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
+}
+
+void exchange_forget_client(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    exchange->reason = reason;
+    struct bytes answer = reply_acknowledge_only(engine, exchange);
+    struct peer *stream = part(engine, exchange, answer);
+    if (stream != NULL) {
+        stream_settle(stream);
+    }
 }
 
 /* What the proxy has asked for itself: to whom it did, who may want more of it. */
@@ -114,12 +133,17 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
         exchange_drop(engine, exchange, reason);
         return;
     }
+    if (cached_help(engine, exchange, reason)) {
+        return;
+    }
+    coalesce_end(engine, exchange, reason, text);
     if (exchange->leg.kind == LEG_INTERNAL) {
         struct reply reply = reply_of(reason, text);
         answer_owner(engine, exchange, reason, &reply);
         return;
     }
     forward_release(engine, exchange);
+    cached_release(engine, exchange);
     exchange->reason = reason;
     trace_ended(engine, exchange, reason, code);
     reply_reason_to_exchange(engine, exchange, reason, text);
@@ -127,7 +151,12 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
 
 void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason reason)
 {
+    if (coalesce_is_awaited(exchange)) {
+        coalesce_abandon(engine, exchange, reason);
+        return;
+    }
     forward_release(engine, exchange);
+    cached_release(engine, exchange);
     exchange->reason = reason;
     if (exchange->leg.kind != LEG_INTERNAL) {
         trace_ended(engine, exchange, reason, 0);
@@ -138,15 +167,18 @@ void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason
 void exchange_answer(struct engine *engine, struct exchange *exchange, enum reason reason,
                      const struct reply *reply)
 {
+    uint8_t etag_option[ETAG_OPTION_MAX];
+    coalesce_answer(engine, exchange, reason, reply);
     if (exchange->leg.kind == LEG_INTERNAL) {
         answer_owner(engine, exchange, reason, reply);
         return;
     }
-    if (transfer_gather(engine, exchange, reply)) {
+    struct reply own = cached_reply_for(exchange, reply, etag_option);
+    if (transfer_gather(engine, exchange, &own)) {
         return;
     }
     struct reply cut;
-    enum reason trouble = serve_cut_exchange(engine, exchange, reply, &cut);
+    enum reason trouble = serve_cut_exchange(engine, exchange, &own, &cut);
     if (trouble != REASON_none) {
         reason = trouble;
     }
@@ -157,6 +189,7 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
         reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }
     forward_release(engine, exchange);
+    cached_release(engine, exchange);
     exchange->reason = reason;
     trace_ended(engine, exchange, reason, cut.code);
     reply_to_exchange(engine, exchange, &cut);

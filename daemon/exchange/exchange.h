@@ -13,6 +13,7 @@
 #include "coap/hash.h"
 #include "coap/timer.h"
 #include "exchange/reason.h"
+#include "exchange/ticket.h"
 #include "front/leg.h"
 #include "front/target.h"
 #include "origin/route.h"
@@ -57,6 +58,7 @@ struct exchange {
 
     struct target target; /* its segments are in memory */
     struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
+    struct cache_ticket ticket;
 
     struct origin *origin;           /* NULL before it is known, and again when delivering */
     struct port *port;               /* source port the request left from */
@@ -164,6 +166,12 @@ void exchange_finish(struct engine *engine, struct exchange *exchange, struct by
  * go on without anybody to answer (MSG-42).
  */
 void exchange_leave_all(struct engine *engine, struct peer *peer);
+
+/**
+ * Its client's part is over, for @p reason, but the exchange goes on: acknowledged and
+ * remembered as a request that gets no answer, and out of everything on the client's side.
+ */
+void exchange_forget_client(struct engine *engine, struct exchange *exchange, enum reason reason);
 
 /** Into the list of its client. */
 void exchange_join(struct exchange *exchange, struct peer *peer);

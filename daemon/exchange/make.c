@@ -44,7 +44,8 @@ static size_t memory_needed(const struct exchange_recipe *recipe, const struct w
     }
     /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
     size_t texts = way->hop.name.len + way->hop.route.len;
-    return recipe->leg->token.len + packed + texts + options + message + additions + 64;
+    return recipe->leg->token.len + packed + texts + options + message + additions +
+           cached_bytes(recipe->lookup, recipe->message) + 64;
 }
 
 /* A copy in the memory of @p exchange; false where it does not fit. */
@@ -133,7 +134,9 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
     }
     exchange_set_token(exchange, entropy_u64(&engine->entropy));
     if (!keep(exchange, recipe) || !keep_hop(exchange, &way.hop) ||
+        !cached_begin(engine, exchange, recipe->lookup, recipe->message) ||
         !forward_encode(engine, exchange, recipe->message, &way.naming, &recipe->additions)) {
+        cached_release(engine, exchange);
         exchange_free(&engine->exchanges, exchange);
         return REASON_request_too_large;
     }

@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_MAKE_H
 #define CRIPROXY_MAKE_H
 
+#include "exchange/cached.h"
 #include "exchange/exchange.h"
 #include "origin/encode.h"
 
@@ -15,6 +16,7 @@ struct exchange_recipe {
     bool is_group; /* with Multicast-Timeout, which was */
     uint32_t group_timeout_s;
     uint16_t not_local; /* as in struct request_options */
+    const struct cached_lookup *lookup; /* what the cache said; NULL: it was not asked */
 };
 
 /**

@@ -6,6 +6,7 @@
 #include "exchange/observation.h"
 
 #include "coap/option.h"
+#include "exchange/cached.h"
 #include "exchange/internal.h"
 #include "exchange/observation_internal.h"
 #include "front/admit.h"
@@ -273,11 +274,13 @@ static bool on_notification(struct engine *engine, struct observation *observati
     uint32_t number = uint_option(reply->options, OPTION_observe, 0);
     bool is_asked = observation->state == OBSERVATION_REGISTERING;
     if (CODE_CLASS(reply->code) != 2) {
+        cached_note(engine, observation->exchange, reply);
         end(engine, observation, REASON_answered, reply); /* OBS-16 */
         return false;
     }
     if (!has_observe && is_asked) {
         observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+        cached_note(engine, observation->exchange, reply);
         end(engine, observation, REASON_answered, reply);
         return false;
     }
@@ -295,6 +298,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
     if (has_observe) {
         observation->mark = (struct observe_mark){number, now_ms};
     }
+    cached_note(engine, observation->exchange, reply); /* OBS-28, CACHE-28 */
     return take_state(engine, observation, reply, has_observe);
 }
 
@@ -397,6 +401,9 @@ static bool begin(struct engine *engine, struct exchange *exchange,
     if (observation == NULL) {
         return false;
     }
+    struct cached_lookup lookup = *recipe->lookup;
+    lookup.candidates.count = 0;
+    own.lookup = &lookup;
     own.message = &request;
     own.additions.has_observe = true;
     own.additions.observe = OBSERVE_REGISTER;

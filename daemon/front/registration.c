@@ -17,6 +17,11 @@ static bool is_registration(const struct request_options *options)
            option_uint(options->block2) >> BLOCK_NUM_SHIFT == 0;
 }
 
+bool registration_is_one(const struct engine *engine, const struct request_options *options)
+{
+    return engine->observers.capacity > 0 && is_registration(options);
+}
+
 void registration_on_request(struct engine *engine, const struct leg *leg,
                              const struct request_options *options)
 {
@@ -39,18 +44,11 @@ static void leave_other(struct engine *engine, const struct leg *leg, const stru
 bool registration_take(struct engine *engine, struct exchange *exchange,
                        const struct exchange_recipe *recipe, const struct request_options *options)
 {
-    const struct cache_key_source source = {
-        .target = recipe->target,
-        .code = recipe->message->code,
-        .options = recipe->message->options,
-        .payload = recipe->message->payload,
-    };
-    struct cache_key key;
-    if (!is_registration(options) || engine->observers.capacity == 0) {
+    const struct cache_key key = exchange->ticket.key;
+    if (!registration_is_one(engine, options)) {
         return false;
     }
-    if (!cache_key_make(&source, engine->scratch, engine->scratch_bytes,
-                        engine->observations.map.seed, &key)) {
+    if (!exchange->ticket.has_key) {
         leave_other(engine, &exchange->leg, NULL);
         return false;
     }

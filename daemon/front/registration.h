@@ -14,6 +14,9 @@ struct request_options;
 void registration_on_request(struct engine *engine, const struct leg *leg,
                              const struct request_options *options);
 
+/** Whether the request is one, and registrations are taken. */
+bool registration_is_one(const struct engine *engine, const struct request_options *options);
+
 /**
  * Deal with @p exchange if it is a registration.
  *

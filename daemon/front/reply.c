@@ -348,17 +348,23 @@ void reply_acknowledge(struct engine *engine, struct exchange *exchange)
     leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
-void reply_nothing(struct engine *engine, struct exchange *exchange)
+struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exchange)
 {
     struct leg *leg = &exchange->leg;
     if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {
-        exchange_finish(engine, exchange, (struct bytes){0});
-        return;
+        return (struct bytes){0};
     }
     if (!leg->acknowledged) {
         reply_acknowledge(engine, exchange);
     }
-    finish_acknowledged(engine, exchange);
+    memcpy(engine->scratch, (const uint8_t[]){0x60, 0, (uint8_t)(leg->mid >> 8), (uint8_t)leg->mid},
+           EMPTY_LEN);
+    return (struct bytes){engine->scratch, EMPTY_LEN};
+}
+
+void reply_nothing(struct engine *engine, struct exchange *exchange)
+{
+    exchange_finish(engine, exchange, reply_acknowledge_only(engine, exchange));
 }
 
 void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)

@@ -70,6 +70,13 @@ void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, 
                               const char *text);
 
 /**
+ * Acknowledge a confirmable request that gets no answer, unless that has been done.
+ *
+ * @return what repetitions are answered with; borrowed until the next message is made.
+ */
+struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exchange);
+
+/**
  * End the exchange without an answer; a confirmable request is acknowledged all the
  * same (RFC 7252 section 4.2).
  */

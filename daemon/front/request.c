@@ -6,6 +6,8 @@
 #include "front/request.h"
 
 #include "coap/option.h"
+#include "exchange/cached.h"
+#include "exchange/coalesce.h"
 #include "exchange/make.h"
 #include "front/admit.h"
 #include "front/blocks.h"
@@ -201,6 +203,18 @@ static bool may_go(struct engine *engine, struct request *request)
 
 static void proxy_request(struct engine *engine, struct request *request)
 {
+    struct cached_lookup lookup;
+    const struct cached_request asked = {
+        .leg = request->leg,
+        .target = &request->target,
+        .message = request->message,
+        .hop_limit = request->hop_limit,
+        .drops_echo = request->drops_echo,
+        .is_registration = registration_is_one(engine, &request->options),
+    };
+    if (cached_look(engine, &asked, &lookup)) {
+        return;
+    }
     const struct block_request blocks = {
         .leg = request->leg,
         .message = request->message,
@@ -214,10 +228,14 @@ static void proxy_request(struct engine *engine, struct request *request)
         .leg = request->leg,
         .target = &request->target,
         .message = &message,
-        .additions = {.hop_limit = request->hop_limit, .drops_echo = request->drops_echo},
+        .additions = {.hop_limit = request->hop_limit,
+                      .etags = lookup.etags,
+                      .etag_count = lookup.etag_count,
+                      .drops_echo = request->drops_echo},
         .is_group = request->options.multicast_timeout.data != NULL,
         .group_timeout_s = option_uint(request->options.multicast_timeout),
         .not_local = request->options.not_local,
+        .lookup = &lookup,
     };
     struct bytes body;
     struct reply reply;
@@ -239,7 +257,8 @@ static void proxy_request(struct engine *engine, struct request *request)
     begin(engine, exchange);
     if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(engine, exchange, body, request->options.block1);
-    } else if (!registration_take(engine, exchange, &recipe, &request->options)) {
+    } else if (!registration_take(engine, exchange, &recipe, &request->options) &&
+               !coalesce_enter(engine, exchange)) {
         forward_start(engine, exchange);
     }
 }

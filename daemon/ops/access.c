@@ -55,16 +55,19 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
 }
 
-/* Of an exchange whose target and datagram are there. */
-static void add_way(struct line *line, const struct exchange *exchange, enum access_field field)
+/* Of a request whose target is known. */
+static void add_way(struct line *line, const struct access_record *record, enum access_field field)
 {
+    const struct exchange *exchange = record->exchange;
     char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
-    bool was_sent = exchange->candidate_count > 0;
+    bool was_sent = exchange != NULL && exchange->candidate_count > 0;
 
     if (field == ACCESS_form) {
-        add(line, "form=%s", target_form_name(exchange->target.form));
+        add(line, "form=%s", target_form_name(record->target->form));
     } else if (field == ACCESS_target) {
-        add(line, "target=%s", describe_target(&exchange->target, target, sizeof(target)));
+        add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
+    } else if (field == ACCESS_cache) {
+        add(line, "cache=%s", cache_answer_name(record->cache));
     } else if (field == ACCESS_origin && was_sent) {
         add(line, "origin=%s", address_format(&exchange->candidates[exchange->candidate], address));
     } else if (field == ACCESS_sent && was_sent) {
@@ -110,15 +113,14 @@ static void add_outcome(struct line *line, const struct engine *engine,
 static void add_field(struct line *line, const struct engine *engine,
                       const struct access_record *record, enum access_field field)
 {
-    bool has_way = record->exchange != NULL && record->has_target;
-
     switch (field) {
     case ACCESS_form:
     case ACCESS_target:
     case ACCESS_origin:
     case ACCESS_sent:
-        if (has_way) {
-            add_way(line, record->exchange, field);
+    case ACCESS_cache:
+        if (record->target != NULL) {
+            add_way(line, record, field);
         }
         break;
     case ACCESS_client:

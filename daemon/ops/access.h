@@ -9,8 +9,7 @@
 
 #include "coap/message.h"
 #include "exchange/reason.h"
-
-#include <stdbool.h>
+#include "exchange/ticket.h"
 
 struct engine;
 struct exchange;
@@ -20,7 +19,8 @@ struct leg;
 struct access_record {
     const struct leg *leg;
     const struct exchange *exchange; /* NULL: it became none */
-    bool has_target;                 /* the exchange's, and its datagram, are there still */
+    const struct target *target;     /* NULL: not known, or not any more */
+    enum cache_answer cache;
     enum reason reason;
     uint8_t method; /* 0: not known */
     uint8_t code;

@@ -179,6 +179,11 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
         &block, "  options    %s",
         describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
     log_block_line(&block, "  rule       %s", rule_text(&exchange->leg));
+    if (exchange->ticket.answer == CACHE_ANSWER_FOLLOWS) {
+        log_block_line(&block, "  cache      follows request %" PRIu64, exchange->ticket.leader_id);
+    } else {
+        log_block_line(&block, "  cache      %s", cache_answer_name(exchange->ticket.answer));
+    }
     if (exchange->candidate_count > 0) {
         log_block_line(&block, "  sent to    %s, %u time(s), message id %u",
                        address_format(&exchange->candidates[exchange->candidate], address),
@@ -210,16 +215,17 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
     const struct access_record record = {
         .leg = &exchange->leg,
         .exchange = exchange,
-        .has_target = has_target(exchange),
+        .target = has_target(exchange) ? &exchange->target : NULL,
+        .cache = exchange->ticket.answer,
         .reason = reason,
         .method = method_of(exchange),
         .code = code,
     };
-    if (record.has_target) {
+    if (record.target != NULL) {
         metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
     }
     access_log(engine, &record);
-    if (engine->trace && record.has_target) {
+    if (engine->trace && record.target != NULL) {
         trace_block(engine, exchange, reason, code);
         exchange->last_event = 0; /* these have been told */
     }
@@ -244,6 +250,44 @@ static void trace_short_block(struct engine *engine, const struct leg *leg,
                    problem->text[0] != '\0' ? ": " : "",
                    escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
     give(engine, &block, &view);
+}
+
+static void trace_hit_block(struct engine *engine, const struct leg *leg,
+                            const struct target *target, const struct message *request,
+                            uint8_t code)
+{
+    struct log_block block;
+    char text[TARGET_TEXT_MAX], target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
+    struct trace_view view = {.client = client_text(leg, client),
+                              .target = target_format(target, target_text, sizeof(target_text)),
+                              .reason = reason_row(REASON_cached)->name};
+    log_block_init(&block);
+    log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
+                   method_name(request->code));
+    log_block_line(&block, "  named by   %s", target_form_name(target->form));
+    log_block_line(&block, "  target     %s", target_text);
+    log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+    log_block_line(&block, "  rule       %s", rule_text(leg));
+    log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
+    log_block_line(&block, "  outcome    %s %s", view.reason, code_text(code, shown));
+    give(engine, &block, &view);
+}
+
+void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+               const struct message *request, uint8_t code)
+{
+    metric_add(&engine->metrics.ended[REASON_cached], 1);
+    metrics_add_duration(&engine->metrics, 0);
+    const struct access_record record = {.leg = leg,
+                                         .target = target,
+                                         .cache = CACHE_ANSWER_HIT,
+                                         .reason = REASON_cached,
+                                         .method = request->code,
+                                         .code = code};
+    access_log(engine, &record);
+    if (engine->trace) {
+        trace_hit_block(engine, leg, target, request, code);
+    }
 }
 
 void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,

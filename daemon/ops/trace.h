@@ -63,6 +63,10 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
 /** The separate answer of @p exchange is out of the way: what has happened since it was sent. */
 void trace_delivered(struct engine *engine, const struct exchange *exchange);
 
+/** A request that was answered from the cache, with @p code; no exchange was made. */
+void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+               const struct message *request, uint8_t code);
+
 /** A request that became no exchange: the proxy itself has given @p code. */
 void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
                     const struct problem *problem, uint8_t code);

@@ -113,7 +113,7 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     case HOPS_UNCHANGED:
         break;
     }
-    exchange_answer(engine, exchange, REASON_answered, reply);
+    cached_answer(engine, exchange, reply);
 }
 
 bool receive_is_usable(const struct message *message)
@@ -142,7 +142,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     if (is_hop_limit_reached(message)) {
         pass_hop_limit_back(engine, exchange, &reply);
     } else {
-        exchange_answer(engine, exchange, REASON_answered, &reply);
+        cached_answer(engine, exchange, &reply);
     }
 }
 

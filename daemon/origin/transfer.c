@@ -2,6 +2,7 @@
 #include "origin/transfer.h"
 
 #include "coap/option.h"
+#include "exchange/cached.h"
 #include "exchange/internal.h"
 #include "front/reply.h"
 #include "front/stream.h"
@@ -176,7 +177,7 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
     /* They outlive the transfer, which goes with the exchange. */
     transfer->body = (struct body){0};
     transfer->options = (struct body){0};
-    exchange_answer(engine, client, REASON_answered, &reply);
+    cached_answer(engine, client, &reply);
     body_free(&engine->bodies, &body);
     body_free(&engine->bodies, &options);
 }

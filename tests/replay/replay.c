@@ -25,8 +25,9 @@ static bool has_setting(const char *const *settings, const char *prefix)
 
 static struct config *load(const char *const *settings)
 {
-    const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off"};
-    struct config_source source = {.sets = sets, .set_count = 2};
+    const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off", "cache.max-bytes=0",
+                                      "cache.coalesce=no"};
+    struct config_source source = {.sets = sets, .set_count = 4};
     if (!has_setting(settings, "policy.echo")) {
         sets[source.set_count++] = "policy.echo-exempt=any";
     }

@@ -650,6 +650,28 @@ static void test_answered_and_local(void **state)
     stop(&replay);
 }
 
+/* Answers that were kept: fresh, and when the origin server is gone. */
+static void test_cached_and_stale(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"cache.max-bytes=1MiB", "cache.stale-if-error=1h", NULL});
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "14:01 /31"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "14:01 /31"), NULL);
+    replay_ask(&replay, words("41 01 0002 aa", CRI));
+    fake_peer_expect(replay.client, words("61 45 0002 aa", "14:01 /31"), NULL);
+    fake_net_run(2000);
+    replay_ask(&replay, words("41 01 0003 aa", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, "70 00 MID");
+    fake_peer_expect(replay.client, words("61 45 0003 aa", "14: /31"), NULL);
+    stop(&replay);
+}
+
 /* Reasons that nobody outside can bring about; those of connections have tests of their own. */
 static bool is_out_of_reach(const char *name)
 {
@@ -727,6 +749,7 @@ int main(void)
         TEST(test_answered_and_local),
         TEST(test_rule_wants_an_identity),
         TEST(test_own_request_comes_back),
+        TEST(test_cached_and_stale),
         TEST(test_every_reason_was_seen), /* last */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

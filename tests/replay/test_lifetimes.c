@@ -118,7 +118,8 @@ static void test_requests_outlive_their_scheme(void **state)
 static void test_window_limit_is_reloaded(void **state)
 {
     static const char *const sets[] = {"scheme coap.nstart=1", "scheme coap.nstart-max=1",
-                                       "log.access=off", "proxy.hop-limit=no"};
+                                       "log.access=off", "proxy.hop-limit=no",
+                                       "cache.coalesce=no"};
     struct replay replay;
     struct fake_datagram request;
     char head[32];
@@ -128,7 +129,7 @@ static void test_window_limit_is_reloaded(void **state)
     fake_peer_expect(replay.origin, UPSTREAM, &request);
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
     fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
-    reload(&replay, sets, 4);
+    reload(&replay, sets, 5);
     for (unsigned i = 2; i <= 4; i++) {
         snprintf(head, sizeof(head), "41 01 000%u a%u", i, i);
         replay_ask(&replay, words(head, CRI));

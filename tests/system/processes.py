@@ -38,13 +38,19 @@ def libcoap_tool(name):
     return None
 
 
+# Most tests ask one origin server for the same again and want to see what it is asked.
+WITHOUT_CACHE = ("--set", "cache.max-bytes=0", "--set", "cache.coalesce=no")
+
+
 class Proxy:
-    """A running criproxyd."""
+    """A running criproxyd, without cache unless an argument says something about it."""
 
     def __init__(self, *arguments, listen=("127.0.0.1", "::1")):
         command = [program("criproxyd")]
         for host in listen:
             command += ["--listen", "coap://%s:0" % ("[%s]" % host if ":" in host else host)]
+        if not any("cache." in argument for argument in arguments):
+            command += WITHOUT_CACHE
         command += arguments
         self.log = []
         self._changed = threading.Condition()

@@ -48,7 +48,7 @@ def test_the_default_format():
     running.stop_cleanly()  # and every line is in its log
     [line] = access_lines(running, "answered")
     assert re.fullmatch(r"answered exchange=\d+ client=127\.0\.0\.1:\d+ "
-                        r"target=coap://127\.0\.0\.1:%d/a/b rule=\S+ code=2\.05 ms=\d+"
+                        r"target=coap://127\.0\.0\.1:%d/a/b rule=\S+ cache=none code=2\.05 ms=\d+"
                         % origin.port, line), line
     [line] = access_lines(running, "cri_malformed")
     assert re.fullmatch(r"cri_malformed client=127\.0\.0\.1:\d+ rule=\S+ code=4\.02 "

@@ -24,6 +24,7 @@ static const struct doc_section sections[] = {
      "Clients that observe resources: one registration with the origin server for all of "
      "them."},
     {"multicast", "Requests to groups."},
+    {"cache", "Answers that are kept and given again, and requests that wait for the same answer."},
     {"resolve", "Host names. The system's own resolver is asked."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Answering a follower may close its connection, and with it end other exchanges, of this
+ * leader too. So followers are taken off the list one by one, and the leader outlives the
+ * last of them (is_fanning_out).
+ */
+#include "exchange/coalesce.h"
+
+#include "exchange/internal.h"
+#include "front/reply.h"
+#include "front/stream.h"
+#include "ops/trace.h"
+#include "origin/forward.h"
+#include "state.h"
+
+#include <string.h>
+
+int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
+{
+    return hash_map_init(leaders, capacity, seed);
+}
+
+/* --- who follows whom --------------------------------------------------- */
+
+static bool same_etags(const struct exchange *a, const struct exchange *b)
+{
+    struct bytes x = a->ticket.etags, y = b->ticket.etags;
+    return x.len == y.len && (x.len == 0 || memcmp(x.data, y.data, x.len) == 0);
+}
+
+/*
+ * Whether the leader's answer will be one for this request as well. A leader that asks to
+ * validate what only its client has may get an answer that means nothing to others. And a
+ * request that comes back to us in a loop must not wait for itself: its Hop-Limit tells.
+ */
+static bool can_follow(const struct engine *engine, const struct exchange *leader,
+                       const struct exchange *exchange)
+{
+    const struct cache_ticket *ticket = &leader->ticket;
+    return cache_key_equal(&ticket->key, &exchange->ticket.key) &&
+           ticket->hop_limit == exchange->ticket.hop_limit &&
+           ticket->follower_count < engine->config->cache_followers &&
+           !cached_has_changed(engine, leader) &&
+           (!ticket->has_foreign_etags || same_etags(leader, exchange));
+}
+
+static struct exchange *find_leader(const struct engine *engine, const struct exchange *exchange)
+{
+    uint64_t hash = exchange->ticket.key.hash;
+    struct hash_node *node = hash_map_find(&engine->leaders, hash);
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct exchange *leader = HASH_ENTRY(node, struct exchange, ticket.by_key);
+        if (can_follow(engine, leader, exchange)) {
+            return leader;
+        }
+    }
+    return NULL;
+}
+
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
+}
+
+static void follow(struct engine *engine, struct exchange *leader, struct exchange *exchange)
+{
+    struct cache_ticket *ticket = &leader->ticket;
+    exchange->state = EXCHANGE_following;
+    exchange->ticket.leader = leader;
+    exchange->ticket.answer = CACHE_ANSWER_FOLLOWS;
+    exchange->ticket.leader_id = leader->id;
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = ticket->followers_last;
+    if (ticket->followers_last != NULL) {
+        ticket->followers_last->next_waiting = exchange;
+    } else {
+        ticket->followers = exchange;
+    }
+    ticket->followers_last = exchange;
+    ticket->follower_count++;
+    metric_add(&engine->metrics.requests_coalesced, 1);
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+}
+
+bool coalesce_enter(struct engine *engine, struct exchange *exchange)
+{
+    if (!exchange->ticket.has_key || exchange->ticket.is_alone || !engine->config->cache_coalesce) {
+        return false;
+    }
+    struct exchange *leader = find_leader(engine, exchange);
+    if (leader != NULL) {
+        follow(engine, leader, exchange);
+        return true;
+    }
+    hash_map_add(&engine->leaders, &exchange->ticket.by_key, exchange->ticket.key.hash);
+    return false;
+}
+
+void coalesce_leave(struct exchange *exchange)
+{
+    if (exchange->ticket.leader == NULL) {
+        return;
+    }
+    struct cache_ticket *ticket = &exchange->ticket.leader->ticket;
+    struct exchange *next = exchange->next_waiting, *previous = exchange->previous_waiting;
+    *(previous != NULL ? &previous->next_waiting : &ticket->followers) = next;
+    *(next != NULL ? &next->previous_waiting : &ticket->followers_last) = previous;
+    ticket->follower_count--;
+    exchange->next_waiting = exchange->previous_waiting = NULL;
+    exchange->ticket.leader = NULL;
+}
+
+void coalesce_close(struct exchange *exchange)
+{
+    hash_map_remove(&exchange->ticket.by_key);
+}
+
+bool coalesce_is_awaited(const struct exchange *exchange)
+{
+    return exchange->ticket.followers != NULL || exchange->ticket.is_fanning_out;
+}
+
+/* --- fan-out ------------------------------------------------------------ */
+
+static struct exchange *take_follower(struct exchange *leader)
+{
+    struct exchange *follower = leader->ticket.followers;
+    if (follower != NULL) {
+        coalesce_leave(follower);
+    }
+    return follower;
+}
+
+/* It goes the long way after all. */
+static void send_alone(struct engine *engine, struct exchange *follower)
+{
+    timer_cancel(&engine->wheel, &follower->timer);
+    follower->ticket.is_alone = true;
+    forward_start(engine, follower);
+}
+
+void coalesce_answer(struct engine *engine, struct exchange *leader, enum reason reason,
+                     const struct reply *reply)
+{
+    struct exchange *follower;
+    coalesce_close(leader);
+    leader->ticket.is_fanning_out = true;
+    while ((follower = take_follower(leader)) != NULL) {
+        const struct address *source = cached_source(leader);
+        if (reason == REASON_local || !cached_may_have(engine, follower, source)) {
+            send_alone(engine, follower);
+        } else {
+            exchange_answer(engine, follower, reason, reply);
+        }
+    }
+    leader->ticket.is_fanning_out = false;
+}
+
+/* Whether it says something about the client, or the way it came, and not about the target. */
+static bool is_of_client(enum reason reason)
+{
+    return reason == REASON_client_unknown || reason == REASON_client_refused ||
+           reason == REASON_target_refused || reason == REASON_option_unknown ||
+           reason == REASON_local_not_found || reason == REASON_local_method;
+}
+
+void coalesce_end(struct engine *engine, struct exchange *leader, enum reason reason,
+                  const char *text)
+{
+    struct exchange *follower;
+    coalesce_close(leader);
+    leader->ticket.is_fanning_out = true;
+    while ((follower = take_follower(leader)) != NULL) {
+        if (is_of_client(reason)) {
+            send_alone(engine, follower);
+        } else {
+            exchange_end(engine, follower, reason, text);
+        }
+    }
+    leader->ticket.is_fanning_out = false;
+}
+
+void coalesce_scatter(struct engine *engine, struct exchange *leader)
+{
+    struct exchange *follower;
+    coalesce_close(leader);
+    leader->ticket.is_fanning_out = true;
+    while ((follower = take_follower(leader)) != NULL) {
+        send_alone(engine, follower);
+    }
+    leader->ticket.is_fanning_out = false;
+}
+
+/* --- a leader without its client ---------------------------------------- */
+
+/* Nobody has asked any more: the answer was for the followers, and for the cache. */
+static bool on_answer_for_nobody(struct engine *engine, void *owner, struct exchange *exchange,
+                                 enum reason reason, const struct reply *reply)
+{
+    (void)engine;
+    (void)owner;
+    (void)exchange;
+    (void)reason;
+    (void)reply;
+    return false;
+}
+
+static const struct internal_handler nobody = {.on_answer = on_answer_for_nobody};
+
+void coalesce_abandon(struct engine *engine, struct exchange *leader, enum reason reason)
+{
+    if (leader->leg.kind == LEG_INTERNAL) {
+        return;
+    }
+    trace_ended(engine, leader, reason, 0);
+    exchange_forget_client(engine, leader, reason);
+    leader->ticket.is_abandoned = true;
+    leader->leg.kind = LEG_INTERNAL;
+    leader->leg.handler = &nobody;
+}
