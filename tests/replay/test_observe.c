@@ -814,6 +814,30 @@ static void test_long_state_is_cut_for_the_client(void **state)
     assert_in_range(notification.len, 176, 200); /* the rest of 1,200 bytes */
 }
 
+/* OBS-28, CACHE-28: a GET of what is observed is answered with the state, without Observe. */
+static void test_plain_get_of_what_is_observed(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"cache.max-bytes=1MiB", NULL};
+    struct fake_datagram registration, notification;
+    teardown(state);
+    start(settings);
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0002 bb ff 30", NULL);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
+    acknowledge(replay.client, &notification);
+    fake_net_run(5000);
+    fake_peer_send(other, PROXY, words("41 01 0003 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0003 bb d1 01 37 ff 31", NULL); /* 5 s old */
+    /* A late notification does not get into the cache either. */
+    notify(&registration, "5T 45 0102 TOKEN 61 05 ff 35");
+    fake_peer_send(other, PROXY, words("41 01 0004 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0004 bb d1 01 37 ff 31", NULL);
+    fake_peer_expect_nothing(replay.origin);
+}
+
 /* --- stopping and reloading --------------------------------------------- */
 
 static void test_stopping_tells_those_who_observe(void **state)
@@ -945,6 +969,7 @@ int main(void)
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
         OBSERVE_TEST(test_long_state_is_cut_for_the_client),
+        OBSERVE_TEST(test_plain_get_of_what_is_observed),
         OBSERVE_TEST(test_stopping_tells_those_who_observe),
         OBSERVE_TEST(test_reload_keeps_observations),
         OBSERVE_TEST(test_state_is_given_to_those_who_may_have_it),

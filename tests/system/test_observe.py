@@ -171,7 +171,7 @@ def test_restarted_origin_server_is_registered_with_again(proxy):
 
 
 def test_stopping_proxy_says_so(sensor, proxy):
-    """Those who observe are told 5.03, the origin server that nobody does."""
+    """Issue 6, OBS-16: those who observe are told 5.03, the origin server that nobody does."""
     with proxy.client() as client:
         observe(client, sensor.target())
         proxy.process.send_signal(signal.SIGTERM)
@@ -232,7 +232,7 @@ def test_coap_clients_on_udp_and_tcp_share_one_registration(proxy, sensor):
 
 @needs_libcoap
 def test_time_of_coap_server_is_observed(proxy, coap_server):
-    """libcoap on both sides: the clock of coap-server changes each second."""
+    """Issue 6, OBS-5: libcoap on both sides: the clock of coap-server changes each second."""
     uri = "coap://127.0.0.1:%d/time" % coap_server().port
     clients = [watch(uri, "coap://%s:%d" % proxy.address(), 3) for _ in range(2)]
     for process in clients:
@@ -241,7 +241,7 @@ def test_time_of_coap_server_is_observed(proxy, coap_server):
 
 
 def test_aiocoap_observes(proxy, sensor):
-    """aiocoap as a client; skipped where it is not to be had."""
+    """Issue 6, OBS-7: aiocoap as a client; skipped where it is not to be had."""
     aiocoap = pytest.importorskip("aiocoap")
 
     async def run():
