@@ -182,9 +182,7 @@ static void print_client(const struct config *config, const struct explain_quest
 {
     static const char *const standings[] = {
         [STANDING_UNKNOWN] = "unknown",
-        [STANDING_NONE] =
-            "not served, and a datagram not answered: neither policy.clients nor a rule that "
-            "allows names it",
+        [STANDING_NONE] = "not served, and a datagram not answered: no rule that allows names it",
         [STANDING_BY_RULE] = "served, because a rule that allows names it",
         [STANDING_CLIENT] = "served, as policy.clients says",
     };
