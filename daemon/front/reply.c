@@ -24,7 +24,7 @@ struct own_option_due {
     uint32_t value;
 };
 
-#define OWN_OPTIONS 5u
+#define OWN_OPTIONS 6u
 
 static void write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
                       uint32_t limit)
@@ -62,6 +62,7 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
         {OPTION_block2, reply->has_block2, reply->block2},
         {OPTION_block1, reply->has_block1, reply->block1},
         {OPTION_size2, reply->size2 > 0, reply->size2},
+        {OPTION_size1, reply->size1 > 0, reply->size1},
     };
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
@@ -92,6 +93,17 @@ struct reply reply_of(enum reason reason, const char *text)
         .payload = {(const uint8_t *)words, strlen(words)},
         .max_age_s = row->max_age_s,
     };
+}
+
+struct reply reply_for(const struct engine *engine, enum reason reason, const char *text)
+{
+    struct reply reply = reply_of(reason, text);
+    if (reason == REASON_request_too_large) {
+        /* In blocks, that is: one message may have to be shorter. */
+        uint64_t most = engine->bodies.body_max;
+        reply.size1 = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+    }
+    return reply;
 }
 
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
@@ -176,14 +188,14 @@ void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *r
 void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
                           const char *text)
 {
-    struct reply reply = reply_of(reason, text);
+    struct reply reply = reply_for(engine, reason, text);
     reply_at_once(engine, leg, &reply);
 }
 
 void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
                               const char *text)
 {
-    struct reply reply = reply_of(reason, text);
+    struct reply reply = reply_for(engine, reason, text);
     reply_to_exchange(engine, exchange, &reply);
 }
 

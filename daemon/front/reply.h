@@ -22,17 +22,21 @@ struct reply {
     bool has_block2;    /* the payload is a piece of a body, cut by the proxy: */
     uint32_t block2;    /* the value of Block2, in place of the origin server's; */
     uint32_t size2;     /* the whole body's length, told where not 0 */
+    uint32_t size1;     /* with 4.13: the longest body that is taken, told where not 0 */
 };
 
 /*
  * What the proxy's own options add to those of the origin server: Observe, Max-Age, Block1,
- * Block2 and Size2 with their values, and a longer delta each. Leaving options out never makes the
- * rest longer.
+ * Block2, Size2 and Size1 with their values, and a longer delta each. Leaving options out never
+ * makes the rest longer.
  */
-#define REPLY_OWN_OPTIONS_MAX 30u
+#define REPLY_OWN_OPTIONS_MAX 36u
 
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);
+
+/** As reply_of(), with Size1 where the request was too large (RFC 7959 section 2.9.3). */
+struct reply reply_for(const struct engine *engine, enum reason reason, const char *text);
 
 /** The options of an answer, for any framing. */
 void reply_write_options(struct message_writer *writer, const struct reply *reply);

@@ -52,8 +52,10 @@ static void expect_error(struct fake_peer *at, unsigned class, unsigned detail, 
                      class * 100 + detail);
     option_iter_init(&iter, message.options);
     while (option_iter_next(&iter, &option)) {
-        assert_int_equal(option.number, OPTION_max_age); /* no Content-Format, nothing else */
-        max_age = option_uint(option.value);
+        /* No Content-Format, nothing else. */
+        bool is_size = option.number == OPTION_size1 && class == 4 && detail == 13; /* ERR-16 */
+        assert_true(is_size || option.number == OPTION_max_age);
+        max_age = is_size ? max_age : option_uint(option.value);
     }
     assert_in_range(message.payload.len, 1, 128);
     bool is_passing = class == 5 && detail >= 2 && detail <= 4;
@@ -553,6 +555,19 @@ static void test_no_origin_queue(void **state)
 /* --- large messages ----------------------------------------------------- */
 
 /* MSG-36, ERR-16, ERR-17: up to the limit both ways, and one byte more. */
+/* ERR-16: Size1 says what would be taken, in blocks (RFC 7959 section 2.9.3). */
+static void test_too_large_says_how_much_is_taken(void **state)
+{
+    struct replay replay;
+    (void)state;
+    start(&replay, "block.body-bytes=100KiB");
+    replay_ask(&replay, words("41 02 0001 aa", CRI " /#9000"));
+    /* 102,400, and "request too large" */
+    fake_peer_expect(replay.client,
+                     words("61 8d 0001 aa", "60:019000 /7265717565737420746f6f206c61726765"), NULL);
+    replay_stop(&replay);
+}
+
 static void test_datagram_limit(void **state)
 {
     struct replay replay;
@@ -745,6 +760,7 @@ int main(void)
         TEST(test_too_many_exchanges_of_one_client),
         TEST(test_drain),
         TEST(test_no_origin_queue),
+        TEST(test_too_large_says_how_much_is_taken),
         TEST(test_datagram_limit),
         TEST(test_answered_and_local),
         TEST(test_rule_wants_an_identity),
