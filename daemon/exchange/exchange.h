@@ -73,6 +73,7 @@ struct exchange {
     bool is_confirmable;   /* towards the origin server */
     bool is_queued;
     bool is_outstanding;                /* counted in the origin's window */
+    bool is_renamed;                    /* its target was named to the parent in a second form */
     bool has_malformed;                 /* the origin server sent what could not be read */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
     struct address candidates[4];

@@ -237,6 +237,30 @@ size_t encode_request(const struct target *target, const struct naming *naming,
     return merge.writer.overflow ? 0 : merge.writer.len;
 }
 
+size_t encode_renamed(const struct target *target, const struct naming *naming,
+                      const struct message *sent, struct bytes token, uint8_t *buffer,
+                      size_t capacity)
+{
+    static const struct additions none = {0};
+    struct option_iter iter;
+    struct option option;
+    struct merge merge = {.target = target, .naming = naming, .additions = &none};
+    message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, sent->code, 0, token);
+    option_iter_init(&iter, sent->options);
+    while (option_iter_next(&iter, &option)) {
+        const struct option_row *row = option_row(option.number);
+        bool names_target = row != NULL && (row->in_request == OPTION_USE_TARGET ||
+                                            row->in_request == OPTION_USE_PROXY);
+        if (!names_target) {
+            write_own(&merge, option.number);
+            message_writer_option(&merge.writer, option.number, option.value);
+        }
+    }
+    write_own(&merge, UINT32_MAX);
+    message_writer_payload(&merge.writer, sent->payload);
+    return merge.writer.overflow ? 0 : merge.writer.len;
+}
+
 size_t encode_deregistration(uint8_t *datagram, size_t len, size_t capacity)
 {
     struct message message;

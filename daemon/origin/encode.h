@@ -39,6 +39,17 @@ size_t encode_request(const struct target *target, const struct naming *naming,
                       struct bytes token, uint8_t *buffer, size_t capacity);
 
 /**
+ * Encode a request that was sent before with its target named in another way.
+ *
+ * @param sent as encode_request() made it: all its options go along but those that name
+ *             the target.
+ * @return bytes written; 0 where it does not fit.
+ */
+size_t encode_renamed(const struct target *target, const struct naming *naming,
+                      const struct message *sent, struct bytes token, uint8_t *buffer,
+                      size_t capacity);
+
+/**
  * Make a registration (Observe 0, which is empty) the deregistration that is otherwise equal
  * (RFC 7641 section 3.6): a byte longer.
  *

@@ -312,6 +312,13 @@ void forward_again(struct engine *engine, struct exchange *exchange)
     enqueue(engine, exchange);
 }
 
+void forward_renamed(struct engine *engine, struct exchange *exchange)
+{
+    timer_cancel(&engine->wheel, &exchange->timer);
+    hash_map_remove(&exchange->by_message);
+    enqueue(engine, exchange);
+}
+
 bool forward_deregister(struct engine *engine, struct exchange *exchange)
 {
     size_t capacity = exchange->memory_capacity - (size_t)(exchange->datagram - exchange->memory);

@@ -43,6 +43,9 @@ void forward_again(struct engine *engine, struct exchange *exchange);
 /** As forward_again(), as a deregistration. @return false where it cannot be made one. */
 bool forward_deregister(struct engine *engine, struct exchange *exchange);
 
+/** What was sent is over: send the datagram that has taken its place, to the same address. */
+void forward_renamed(struct engine *engine, struct exchange *exchange);
+
 /** The origin has promised an answer: no more retransmissions. */
 void forward_acknowledged(struct engine *engine, struct exchange *exchange);
 

@@ -12,6 +12,7 @@
 #include "front/reply.h"
 #include "origin/forward.h"
 #include "origin/group.h"
+#include "origin/rename.h"
 #include "state.h"
 
 #include <errno.h>
@@ -128,6 +129,10 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     forward_settle(engine, exchange, true);
     if (truncated) {
         exchange_end(engine, exchange, REASON_response_too_large, NULL);
+        return;
+    }
+    /* Before anything in it counts: libcoap's 4.02 has the option that it does not know. */
+    if (rename_and_ask_again(engine, exchange, message->code)) {
         return;
     }
     if (!receive_is_usable(message)) {

@@ -304,6 +304,102 @@ static void test_reload_while_the_name_is_asked_for(void **state)
     replay_stop(&replay);
 }
 
+/* PXO-26: once more in the options of RFC 7252; everything else goes along. */
+static void test_parent_that_knows_no_cris(void **state)
+{
+    static const struct {
+        const char *form, *first, *second;
+        const char *echoed; /* what libcoap puts into its 4.02 */
+    } rows[] = {
+        {"route lab.form=proxy-cri", "235:8420816168816178816171", "35=coap://h/x?q",
+         "235:8420816168816178816171 /6e6f"},
+        {"route lab.form=proxy-scheme-number", "3=h 11=x 15=q 239:", "3=h 11=x 15=q 39=coap",
+         "239: /6e6f"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram first, second;
+        char pattern[128];
+        replay_start(&replay,
+                     (const char *[]){ALL_TO_PARENT, rows[i].form, "proxy.hop-limit=yes", NULL});
+        struct fake_peer *parent = fake_peer_new(PARENT);
+        replay_ask(&replay, words("41 02 0001 aa", "4:e1 12:28 35=coap://h/x?q 2048:01 /6f6b"));
+        const char *const formats[] = {rows[i].first, rows[i].second};
+        struct fake_datagram *const came[] = {&first, &second};
+        for (size_t k = 0; k < 2; k++) {
+            const char *space = strrchr(formats[k], ' '); /* 12 and 16 are between 11 and 35 */
+            const char *query = strstr(formats[k], "15=q ");
+            if (space == NULL) {
+                snprintf(pattern, sizeof(pattern), "4:e1 12:28 16:10 %s 2048:01 /6f6b", formats[k]);
+            } else {
+                snprintf(pattern, sizeof(pattern), "3=h 4:e1 11=x 12:28 15=q 16:10%s 2048:01 /6f6b",
+                         space);
+            }
+            assert_true(space == NULL || query != NULL);
+            fake_peer_expect(parent, words("48 02 MID TOKEN", pattern), came[k]);
+            fake_peer_reply(parent, came[k],
+                            k == 0 ? words("6T 82 MID TOKEN", rows[i].echoed)
+                                   : "6T 44 MID TOKEN ff 6f6b");
+        }
+        assert_memory_not_equal(first.data + 4, second.data + 4, EXCHANGE_TOKEN_LEN);
+        fake_peer_expect(replay.client, "61 44 0001 aa ff 6f6b", NULL);
+        /* The old answer once more, with the old token: nobody's. */
+        fake_peer_reply(parent, &first, "6T 82 MID TOKEN ff 6e6f");
+        fake_peer_expect_nothing(replay.client);
+        assert_int_equal(replay_metric(&replay, upstream_renamed), 1);
+        replay_stop(&replay);
+    }
+}
+
+/* PXO-26: only once, only for 4.02, and not where no other form is left. */
+static void test_what_is_not_asked_again(void **state)
+{
+    static const struct {
+        const char *id, *form, *code;
+        unsigned renamed;
+    } rows[] = {
+        {"once", "route lab.form=proxy-cri", "82", 1},
+        {"another error", "route lab.form=proxy-cri", "a5", 0},
+        {"known to everybody", "route lab.form=proxy-uri", "82", 0},
+        {"known to everybody", "route lab.form=proxy-scheme", "82", 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram request;
+        char text[64];
+        print_message("    %s\n", rows[i].id);
+        replay_start(&replay, (const char *[]){ALL_TO_PARENT, rows[i].form, NULL});
+        struct fake_peer *parent = fake_peer_new(PARENT);
+        replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
+        for (unsigned k = 0; k <= rows[i].renamed; k++) {
+            fake_peer_expect(parent, "48 01 MID TOKEN ...", &request);
+            snprintf(text, sizeof(text), "6T %s MID TOKEN", rows[i].code);
+            fake_peer_reply(parent, &request, text);
+        }
+        snprintf(text, sizeof(text), "61 %s 0001 aa", rows[i].code);
+        fake_peer_expect(replay.client, text, NULL);
+        fake_peer_expect_nothing(parent);
+        assert_int_equal(replay_metric(&replay, upstream_renamed), rows[i].renamed);
+        replay_stop(&replay);
+    }
+}
+
+/* A 4.02 of the origin server itself is the client's. */
+static void test_bad_option_of_an_origin_server(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, NULL);
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 82 MID TOKEN");
+    fake_peer_expect(replay.client, "61 82 0001 aa", NULL);
+    replay_stop(&replay);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -322,6 +418,9 @@ int main(void)
         TEST(test_parent_that_does_not_answer),
         TEST(test_parent_that_is_ourselves),
         TEST(test_reload_while_the_name_is_asked_for),
+        TEST(test_parent_that_knows_no_cris),
+        TEST(test_what_is_not_asked_again),
+        TEST(test_bad_option_of_an_origin_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

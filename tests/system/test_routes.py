@@ -66,6 +66,22 @@ def test_clients_with_cris_reach_proxies_that_know_only_uris(start_proxy, form, 
         parent.stop()
 
 
+@needs_libcoap
+@pytest.mark.parametrize("route_form", ["proxy-cri", "proxy-scheme-number"])
+def test_a_parent_that_knows_no_cris(start_proxy, route_form):
+    """PXO-26: libcoap's proxy answers 4.02 to the draft's options, and is asked again."""
+    parent = CoapServer("127.0.0.1", "-P", ",nobody.invalid")
+    try:
+        with Origin() as origin:
+            proxy = start_proxy(*via("coap://127.0.0.1:%d" % parent.port, route_form))
+            with proxy.client() as client:
+                target = Target("127.0.0.1", origin.port, ("way", "to"), ("q=1",))
+                answer = client.ask(target.options("cri"))
+            assert (answer.code_text, answer.payload) == ("2.05", b"origin")
+    finally:
+        parent.stop()
+
+
 @pytest.mark.parametrize("route_form", ROUTE_FORMS)
 @pytest.mark.parametrize("form", FORMS)
 def test_another_criproxyd_as_parent(start_proxy, form, route_form):

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The client's request is gone by the time the answer comes. Our own is there still, and
+ * has everything: all of its options go along again but those that name the target.
+ */
+#include "origin/rename.h"
+
+#include "coap/option.h"
+#include "ops/trace.h"
+#include "origin/encode.h"
+#include "origin/forward.h"
+#include "state.h"
+
+#include <string.h>
+
+/* The form of RFC 7252 that stands for the one that was used; false where that was one. */
+static bool find_form(const struct message *sent, enum config_route_form *ret_form)
+{
+    if (message_has_option(sent, OPTION_proxy_cri)) {
+        *ret_form = ROUTE_FORM_PROXY_URI;
+        return true;
+    }
+    *ret_form = ROUTE_FORM_PROXY_SCHEME;
+    return message_has_option(sent, OPTION_proxy_scheme_number);
+}
+
+/* The request in the other form, in place of the one that was sent; false where it does not fit. */
+static bool rename_request(struct engine *engine, struct exchange *exchange)
+{
+    struct message sent;
+    struct naming naming;
+    struct naming_room room;
+    enum config_route_form form;
+    if (message_decode(exchange->datagram, exchange->datagram_len, &sent) != MESSAGE_OK ||
+        !find_form(&sent, &form) ||
+        naming_for_parent(&exchange->target, form, &exchange->hop, &room, &naming) != REASON_none) {
+        return false;
+    }
+    /* A new token: whatever else the old request may still bring is not an answer to this. */
+    uint8_t old_token[EXCHANGE_TOKEN_LEN];
+    memcpy(old_token, exchange->token, sizeof(old_token));
+    exchange_set_token(exchange, entropy_u64(&engine->entropy));
+    size_t at = (size_t)(exchange->datagram - exchange->memory);
+    size_t capacity = exchange->memory_capacity - at;
+    if (capacity > engine->config->limits_datagram_bytes) {
+        capacity = (size_t)engine->config->limits_datagram_bytes;
+    }
+    size_t len = encode_renamed(&exchange->target, &naming, &sent,
+                                (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN},
+                                engine->scratch, capacity);
+    if (len == 0) {
+        memcpy(exchange->token, old_token, sizeof(old_token));
+        return false;
+    }
+    memcpy(exchange->datagram, engine->scratch, len);
+    exchange->datagram_len = (uint32_t)len;
+    exchange->memory_used = (uint32_t)(at + len);
+    return true;
+}
+
+bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code)
+{
+    bool may_help = exchange->hop.is_parent && code == CODE(4, 2) && !exchange->is_renamed;
+    if (!may_help || !rename_request(engine, exchange)) {
+        return false;
+    }
+    exchange->is_renamed = true;
+    metric_add(&engine->metrics.upstream_renamed, 1);
+    trace_event(engine, exchange, EVENT_renamed, 0);
+    forward_renamed(engine, exchange);
+    return true;
+}
