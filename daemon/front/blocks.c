@@ -110,7 +110,7 @@ static enum block_plan assemble(struct engine *engine, const struct block_reques
             body_forget(&engine->bodies, kept);
         }
         *ret_reason = reason;
-        *ret_reply = reply_for(engine, reason, NULL);
+        *ret_reply = reply_refusal(engine, reason, NULL);
         return BLOCK_PLAN_ANSWER;
     }
     if (block.more) {

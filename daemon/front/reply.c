@@ -95,7 +95,7 @@ struct reply reply_of(enum reason reason, const char *text)
     };
 }
 
-struct reply reply_for(const struct engine *engine, enum reason reason, const char *text)
+struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text)
 {
     struct reply reply = reply_of(reason, text);
     if (reason == REASON_request_too_large) {
@@ -188,14 +188,14 @@ void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *r
 void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
                           const char *text)
 {
-    struct reply reply = reply_for(engine, reason, text);
+    struct reply reply = reply_refusal(engine, reason, text);
     reply_at_once(engine, leg, &reply);
 }
 
 void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
                               const char *text)
 {
-    struct reply reply = reply_for(engine, reason, text);
+    struct reply reply = reply_refusal(engine, reason, text);
     reply_to_exchange(engine, exchange, &reply);
 }
 

@@ -36,7 +36,7 @@ struct reply {
 struct reply reply_of(enum reason reason, const char *text);
 
 /** As reply_of(), with Size1 where the request was too large (RFC 7959 section 2.9.3). */
-struct reply reply_for(const struct engine *engine, enum reason reason, const char *text);
+struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text);
 
 /** The options of an answer, for any framing. */
 void reply_write_options(struct message_writer *writer, const struct reply *reply);
