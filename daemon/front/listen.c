@@ -133,6 +133,9 @@ static void close_listener(struct engine *engine, struct listener *listener)
             datagram_client_gone(engine, client);
         }
     }
+    if (listener->socket != NULL) {
+        totals_add_datagrams(&engine->closed, udp_counters(listener->socket));
+    }
     udp_close(listener->socket);
     if (listener->dtls != NULL) {
         totals_add_sessions(&engine->closed, dtls_counters(listener->dtls));

@@ -18,6 +18,14 @@ void totals_add_sessions(struct totals *totals, const struct dtls_counters *coun
     }
 }
 
+void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters)
+{
+    totals->datagrams_in += metric_get(&counters->datagrams_in);
+    totals->datagrams_out += metric_get(&counters->datagrams_out);
+    totals->overflowed += metric_get(&counters->receive_overflows);
+    totals->unsent += metric_get(&counters->send_failures);
+}
+
 void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
 {
     totals->accepted += counters->accepted;
@@ -54,12 +62,38 @@ static void publish(const struct totals *sum, struct metrics *metrics)
 #undef HANDSHAKE
 }
 
+/* Source ports stay open: what they have counted needs no keeping. */
+static uint64_t upstream_overflows(const struct engine *engine)
+{
+    uint64_t count = 0;
+    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
+        const struct port_pool *pool = &engine->origins.pools[family];
+        for (uint32_t i = 0; i < pool->count; i++) {
+            count += metric_get(&udp_counters(pool->ports[i].socket)->receive_overflows);
+        }
+    }
+    return count;
+}
+
+static void publish_datagrams(const struct engine *engine, const struct totals *sum,
+                              struct metrics *metrics)
+{
+    metric_set(&metrics->datagrams_in, sum->datagrams_in);
+    metric_set(&metrics->datagrams_out, sum->datagrams_out);
+    metric_set(&metrics->datagrams_overflowed, sum->overflowed);
+    metric_set(&metrics->datagrams_unsent, sum->unsent);
+    metric_set(&metrics->upstream_overflowed, upstream_overflows(engine));
+}
+
 void totals_update(struct engine *engine)
 {
     struct totals sum = engine->closed;
     uint64_t sessions = 0;
     bool has_any = false;
     for (uint32_t i = 0; i < engine->next_listener && i < LISTENERS_MAX; i++) {
+        if (engine->listeners[i].socket != NULL) {
+            totals_add_datagrams(&sum, udp_counters(engine->listeners[i].socket));
+        }
         if (engine->listeners[i].dtls != NULL) {
             const struct dtls_counters *counters = dtls_counters(engine->listeners[i].dtls);
             totals_add_sessions(&sum, counters);
@@ -73,6 +107,7 @@ void totals_update(struct engine *engine)
             has_any = true;
         }
     }
+    publish_datagrams(engine, &sum, &engine->metrics);
     if (has_any) { /* what has only UDP pays nothing */
         publish(&sum, &engine->metrics);
         metric_set(&engine->metrics.sessions, sessions);

@@ -13,15 +13,18 @@
 struct conn_counters;
 struct dtls_counters;
 struct engine;
+struct udp_counters;
 
 struct totals {
     uint64_t accepted, refused, timed_out, too_slow, bytes_in, bytes_out;
     uint64_t handshakes, resumed, evicted, put_off, hellos, records_dropped, sessions_evicted;
     uint64_t failed[HANDSHAKE_COUNT];
+    uint64_t datagrams_in, datagrams_out, overflowed, unsent;
 };
 
 /** Add what one listener has counted: before it is closed, to the engine's own. */
 void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters);
+void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters);
 void totals_add_connections(struct totals *totals, const struct conn_counters *counters);
 
 /** Once a turn: what all listeners, closed ones too, have counted. */
