@@ -169,20 +169,14 @@ def block_of(running, words):
 
 def test_a_trace_has_the_events_of_the_message_layer():
     """Issue 8, log: --trace shows retransmissions, acknowledgements, repetitions; no payload."""
-    answers = iter([None, b"ack"])
-
-    def handler(request):
-        if next(answers, None) is None:
-            return None
-        return bytes([0x60, 0]) + request.mid.to_bytes(2, "big")
-
     running = Proxy("--trace", "--set", "proxy.ack-delay=50ms", "--set", "proxy.workers=1",
                     listen=("127.0.0.1",))
-    with Origin(handler=handler) as origin, running.client() as client:
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
         target = Target("127.0.0.1", origin.port, ("traced",))
         request = client.make(target.options("cri"), method=POST, payload=b"the secret payload")
         client.send(request.encode())
         origin.wait_for(2)  # sent again after ACK_TIMEOUT; the second one is acknowledged
+        origin.send_to(1, bytes([0x60, 0]) + origin.requests[1].mid.to_bytes(2, "big"))
         client.send(request.encode())
         client.ping()
         origin.send_to(1, bytes([0x48, 0x44, 0x77, 0x01]) + origin.requests[1].token + b"\xffdone")
