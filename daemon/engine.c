@@ -165,6 +165,7 @@ void engine_drain(struct engine *engine)
 {
     engine->is_draining = true;
     observations_drain(engine);
+    observers_turn(engine); /* the last word comes before the connection ends */
     listen_stop_accepting(engine);
     stream_release_all(engine, NULL);
 }

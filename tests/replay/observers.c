@@ -97,16 +97,84 @@ void expect_stream_state(struct fake_stream *stream, unsigned token, unsigned pa
     fake_stream_expect(stream, text);
 }
 
-void observers_end(struct replay *replay)
+/* --- the scripts' surroundings ------------------------------------------- */
+
+struct replay replay;
+struct fake_peer *other; /* a second client, 192.0.2.8:40002 */
+
+void observe_start(const char *const *settings)
+{
+    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    replay_start(&replay, settings);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    other = fake_peer_new("192.0.2.8:40002");
+}
+
+int observe_setup(void **state)
+{
+    (void)state;
+    observe_start(NULL);
+    return 0;
+}
+
+static void end_all(void)
 {
     struct fake_datagram datagram;
-    engine_drain(replay->engine);
+    engine_drain(replay.engine);
     for (unsigned i = 0; i < 200; i++) {
-        while (fake_peer_take(replay->origin, &datagram)) {
+        while (fake_peer_take(replay.origin, &datagram)) {
             if (datagram.data[0] == 0x48) {
-                fake_peer_reply(replay->origin, &datagram, "6T 45 MID TOKEN");
+                fake_peer_reply(replay.origin, &datagram, "6T 45 MID TOKEN");
             }
         }
         fake_net_run(1000);
     }
+}
+
+/* Whoever is left is gone now: what has to follow from that is shown by its own tests. */
+int observe_teardown(void **state)
+{
+    (void)state;
+    end_all();
+    replay_stop(&replay);
+    fake_streams_free();
+    return 0;
+}
+
+void observe_x(struct fake_datagram *ret_registration)
+{
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, ret_registration);
+    fake_peer_reply(replay.origin, ret_registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+}
+
+void notify(const struct fake_datagram *registration, const char *text)
+{
+    fake_peer_reply(replay.origin, registration, text);
+}
+
+void acknowledge(struct fake_peer *peer, const struct fake_datagram *notification)
+{
+    fake_peer_reply(peer, notification, "60 00 MID");
+}
+
+void leave_x(void)
+{
+    fake_peer_send(replay.client, PROXY, DEREGISTER("7001", "aa"));
+}
+
+void reload(const char *const *sets, size_t count)
+{
+    struct config_source source = {.sets = sets, .set_count = count};
+    struct config_errors errors;
+    struct config *fresh, *old = replay.config;
+    if (config_load(&source, &errors, &fresh) != 0) {
+        config_errors_print(&errors, stderr);
+        fail();
+    }
+    engine_set_config(replay.engine, fresh);
+    replay.config = fresh;
+    config_free(old);
 }

@@ -49,7 +49,31 @@ struct fake_stream *open_stream(void);
 /** What comes next on @p stream is a 2.05 with Observe, @p token and one byte of payload. */
 void expect_stream_state(struct fake_stream *stream, unsigned token, unsigned payload);
 
-/** End every observation and let what follows from that go its way. */
-void observers_end(struct replay *replay);
+/* The proxy of the test that runs, on UDP and TCP, and a second client, 192.0.2.8:40002. */
+extern struct replay replay;
+extern struct fake_peer *other;
+
+/** Start it. @p settings as in replay_start(). */
+void observe_start(const char *const *settings);
+
+/** Set-up and tear-down of a test: what observes at its end is ended. */
+int observe_setup(void **state);
+int observe_teardown(void **state);
+
+#define OBSERVE_TEST(name) cmocka_unit_test_setup_teardown(name, observe_setup, observe_teardown)
+
+/** A registration of the first client for coap://h/x under token aa, answered with payload 30. */
+void observe_x(struct fake_datagram *ret_registration);
+
+/** The client of observe_x() deregisters. */
+void leave_x(void);
+
+/** The origin server sends @p text (as fake_peer_reply() has it) to who registered. */
+void notify(const struct fake_datagram *registration, const char *text);
+
+void acknowledge(struct fake_peer *peer, const struct fake_datagram *notification);
+
+/** The proxy reads another configuration. */
+void reload(const char *const *sets, size_t count);
 
 #endif

@@ -39,7 +39,6 @@ struct origin_server {
     uint32_t max_age_s;
 };
 
-static struct replay replay;
 static struct visitor clients[CLIENTS_MAX];
 static unsigned client_count;
 static struct origin_server origin;
@@ -61,7 +60,7 @@ static void send_state(enum message_type type, uint16_t mid, struct bytes token,
     fake_peer_send_bytes(origin.peer, &origin.proxy, buffer, writer.len);
 }
 
-static void notify(void)
+static void tell_state(void)
 {
     origin.is_unheard = true;
     origin.sent_ms = fake_net_now_ms();
@@ -206,7 +205,7 @@ static void run(uint64_t ms, bool changes)
         origin.state += changes;
         if (origin.is_registered &&
             (changes || (origin.is_unheard && now_ms - origin.sent_ms >= RETRY_MS))) {
-            notify();
+            tell_state();
         }
         for (unsigned i = 0; i < client_count; i++) {
             struct visitor *client = &clients[i];

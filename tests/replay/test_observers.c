@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Clients that observe: how they leave, what is sent to them and how fast, caps and rules. */
+#include "replay/observers.h"
+#include "replay/words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- leaving ------------------------------------------------------------ */
+
+/* OBS-24, OBS-25: the last one leaves; registered by Proxy-Cri, left by Proxy-Uri. */
+static void test_leaving_by_another_form(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, first, second;
+    observe_x(&registration);
+    fake_peer_send(replay.client, PROXY, words("41 01 0002 aa", "6:01 35=coap://h/x"));
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &first);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &second);
+    assert_memory_equal(second.data + 4, registration.data + 4, 8);
+    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 45 0002 aa ff 31", NULL); /* no Observe */
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    notify(&registration, "4T 45 0102 TOKEN 61 07 ff 32");
+    fake_peer_expect(replay.origin, "70 00 0102", NULL);
+    fake_peer_expect_nothing_within(replay.client, 1000);
+}
+
+/* OBS-21: a Reset, of a CON or a NON notification. */
+static void test_reset_removes_the_client(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"observe.notifications=con", "observe.notifications=non"};
+    observe_teardown(state);
+    for (size_t i = 0; i < 2; i++) {
+        const char *settings[] = {modes[i], NULL};
+        struct fake_datagram registration, notification, request;
+        observe_start(settings);
+        observe_x(&registration);
+        notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
+        (void)expect_state(replay.client, i == 0 ? MESSAGE_CON : MESSAGE_NON, 0xaa, "32",
+                           &notification);
+        fake_peer_reply(replay.client, &notification, "70 00 MID");
+        fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+        fake_net_run(0);
+        assert_int_equal(replay_metric(&replay, observers), 0);
+        assert_int_equal(replay_metric(&replay, observers_lost), 1);
+        observe_teardown(state);
+    }
+    observe_start(NULL);
+}
+
+/* OBS-21: a client that was killed: five transmissions, then it is removed. */
+static void test_client_that_does_not_acknowledge_is_removed(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    observe_x(&registration);
+    uint64_t since_ms = fake_net_now_ms();
+    notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
+    for (unsigned i = 0; i < 5; i++) {
+        struct fake_datagram copy;
+        assert_int_equal(expect_state_within(replay.client, 48000, MESSAGE_CON, 0xaa, "32", &copy),
+                         0xaa);
+    }
+    /* OBS-18 meanwhile: the registration is renewed, what it says sent with what is left. */
+    while (replay_metric(&replay, observers) > 0) {
+        if (fake_peer_take(replay.origin, &request)) {
+            fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN 61 08 ff 33");
+        }
+        fake_net_run(1000);
+        assert_true(fake_net_now_ms() - since_ms < 93000);
+    }
+    assert_int_equal(replay_metric(&replay, observers_lost), 1);
+}
+
+/* OBS-26. */
+static void test_connection_that_closes_leaves_all(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, second;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    expect_stream_state(stream, 0xbb, 0x30);
+    fake_stream_send(stream, "b1 01 bc 60 d8d88320816168816179");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179", &second);
+    fake_stream_close(stream);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN ff 30");
+    /* Gone before it was answered: cancelled once it is known that there is something to. */
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5179", &second);
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 30");
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&replay, observers), 0);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+}
+
+/* A client that cannot be reached any more. */
+static void test_icmp_error_removes_the_client(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification, request;
+    observe_x(&registration);
+    notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
+    fake_peer_reject(replay.client, &notification, ECONNREFUSED);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    assert_int_equal(replay_metric(&replay, observers_lost), 1);
+}
+
+/* --- how much ----------------------------------------------------------- */
+
+/* OBS-22: one message out; what changes meanwhile is the next one's, and only the newest. */
+static void test_burst_reaches_a_slow_client_as_two_messages(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, first, notification;
+    observe_x(&registration);
+    for (unsigned i = 1; i <= 9; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "5T 45 01%02x TOKEN 61 %02x ff 3%u", i, i + 5, i);
+        notify(&registration, text);
+        fake_net_run(5);
+    }
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &first);
+    fake_peer_expect_nothing(replay.client);
+    acknowledge(replay.client, &first);
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "39", &notification);
+    acknowledge(replay.client, &notification);
+    fake_peer_expect_nothing_within(replay.client, 10000);
+    assert_int_equal(replay_metric(&replay, notifications_superseded), 7);
+}
+
+/* OBS-22: lost, and changed since: a new message with the newest state, the time-outs go on. */
+static void test_retransmission_has_the_newest_state(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, first, second, third;
+    observe_x(&registration);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &first);
+    (void)expect_state_within(replay.client, 3000, MESSAGE_CON, 0xaa, "31", &second);
+    assert_int_equal(second.len, first.len);
+    assert_memory_equal(second.data + 2, first.data + 2, 2); /* the same message */
+    uint64_t gap_ms = second.at_ms - first.at_ms;
+    notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
+    (void)expect_state_within(replay.client, 6000, MESSAGE_CON, 0xaa, "32", &third);
+    assert_in_range(third.at_ms - second.at_ms, 2 * gap_ms - 1, 2 * gap_ms + 1);
+    assert_memory_not_equal(third.data + 2, first.data + 2, 2);
+    acknowledge(replay.client, &first); /* late: it is there, but has not got the newest */
+    fake_peer_expect_nothing(replay.client);
+    acknowledge(replay.client, &third);
+    fake_peer_expect_nothing_within(replay.client, 10000);
+}
+
+/* OBS-20, OBS-23: every fifth is CON; 3 s between while the round-trip time is not known. */
+static void test_non_notifications_keep_their_distance(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.notifications=non", NULL};
+    observe_teardown(state);
+    observe_start(settings);
+    struct fake_datagram registration, notification;
+    uint64_t last_ms = 0;
+    unsigned count = 0;
+    observe_x(&registration);
+    for (unsigned i = 1; i <= 150 && count < 4; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "5T 45 02%02x TOKEN 61 %02x ff 3%u", i, i + 5, i % 10);
+        notify(&registration, text);
+        fake_net_run(100);
+        if (fake_peer_take(replay.client, &notification)) {
+            assert_int_equal(notification.data[0], 0x51); /* NON */
+            assert_true(last_ms == 0 || notification.at_ms - last_ms >= 3000);
+            last_ms = notification.at_ms;
+            count++;
+        }
+    }
+    assert_int_equal(count, 4);
+    /* The fifth asks for an ACK, which takes 40 ms: from now on 40 ms apart. */
+    notify(&registration, "5T 45 02ff TOKEN 61 b0 ff 39");
+    fake_peer_expect_within(replay.client, 5000, "41 45 MID aa ...", &notification);
+    fake_net_run(40);
+    acknowledge(replay.client, &notification);
+    last_ms = 0;
+    for (unsigned i = 1; i <= 20; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "5T 45 03%02x TOKEN 61 %02x ff 3%u", i, i + 180, i % 10);
+        notify(&registration, text);
+        fake_net_run(10);
+        if (fake_peer_take(replay.client, &notification)) {
+            if (notification.data[0] == 0x41) {
+                acknowledge(replay.client, &notification);
+                continue;
+            }
+            assert_true(last_ms == 0 || notification.at_ms - last_ms >= 40);
+            last_ms = notification.at_ms;
+        }
+    }
+    assert_true(last_ms != 0);
+    fake_net_run(100);
+    while (fake_peer_take(replay.client, &notification)) {
+        if (notification.data[0] == 0x41) {
+            acknowledge(replay.client, &notification);
+        }
+    }
+}
+
+/* OBS-20: with NON and no CON among them, one a day asks. */
+static void test_client_is_asked_once_a_day(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.notifications=mirror", "observe.con-every=0",
+                                           NULL};
+    observe_teardown(state);
+    observe_start(settings);
+    struct fake_datagram registration, notification;
+    fake_peer_send(replay.client, PROXY, words("51 01 0001 aa", "6: " TARGET_X));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 83 02a300 ff 30");
+    (void)expect_state(replay.client, MESSAGE_NON, 0xaa, "30", NULL);
+    for (unsigned day = 0; day < 3; day++) {
+        uint64_t since_ms = fake_net_now_ms();
+        (void)expect_state_within(replay.client, 24u * 3600 * 1000, MESSAGE_CON, 0xaa, "30",
+                                  &notification);
+        assert_true(notification.at_ms - since_ms <= 24u * 3600 * 1000);
+        acknowledge(replay.client, &notification);
+        notify(&registration, day % 2 == 0 ? "5T 45 0109 TOKEN 61 06 83 02a300 ff 30"
+                                           : "5T 45 010a TOKEN 61 07 83 02a300 ff 30");
+        (void)expect_state(replay.client, MESSAGE_NON, 0xaa, "30", NULL);
+    }
+}
+
+/* A connection that does not take what it is sent: when it does, it gets the newest. */
+static void test_slow_connection_gets_the_newest_state(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    expect_stream_state(stream, 0xbb, 0x30);
+    fake_stream_stop_reading(stream, true);
+    for (unsigned i = 1; i <= 9; i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "5T 45 01%02x TOKEN 61 %02x ff 3%u", i, i + 5, i);
+        notify(&registration, text);
+        fake_net_run(5);
+    }
+    expect_stream_state(stream, 0xbb, 0x31); /* was on its way when it showed */
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_stream_stop_reading(stream, false);
+    fake_net_run(1);
+    expect_stream_state(stream, 0xbb, 0x39);
+    assert_int_equal(fake_stream_waiting(stream), 0);
+}
+
+/* OBS-29: caps in all, of one client, of registrations; and none at all. */
+static void test_past_the_caps_it_is_a_plain_get(void **state)
+{
+    (void)state;
+    static const char *const caps[] = {"observe.max=1", "observe.per-client=1"};
+    observe_teardown(state);
+    for (size_t i = 0; i < 2; i++) {
+        const char *settings[] = {caps[i], NULL};
+        struct fake_datagram registration, request;
+        observe_start(settings);
+        observe_x(&registration);
+        fake_peer_send(i == 0 ? other : replay.client, PROXY, REGISTER("0002", "bb"));
+        fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+        fake_peer_expect(i == 0 ? other : replay.client, "61 45 0002 bb ff 31", NULL);
+        /* The one who has it may renew it. */
+        fake_peer_send(replay.client, PROXY, REGISTER("0003", "aa"));
+        (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+        assert_int_equal(replay_metric(&replay, observers_refused), 1);
+        observe_teardown(state);
+    }
+    observe_start(NULL);
+}
+
+static void test_past_the_registrations_it_is_a_plain_get(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.targets=1", NULL};
+    struct fake_datagram registration, request;
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: " TARGET_Y));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8179", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(other, "61 45 0002 bb ff 31", NULL);
+    assert_int_equal(replay_metric(&replay, observations_refused), 1);
+}
+
+static void test_observing_can_be_switched_off(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.max=0", NULL};
+    struct fake_datagram request;
+    observe_teardown(state);
+    observe_start(settings);
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 45 0001 aa ff 31", NULL);
+}
+
+/* OBS-30, OBS-31: what is asked for in blocks is observed in blocks of that size. */
+static void test_first_block_is_what_is_observed(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification, request;
+    /* Block2 0/0/64. */
+    fake_peer_send(replay.client, PROXY, words("41 01 0001 aa", "6: 23:02 " TARGET_X));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178 c1 02", &registration);
+    fake_peer_reply(replay.origin, &registration,
+                    "6T 45 MID TOKEN 41 77 21 05 d1 04 0a ff 30313233");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30313233", NULL);
+    notify(&registration, "5T 45 0101 TOKEN 41 78 21 06 d1 04 0a ff 34353637");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "34353637", &notification);
+    acknowledge(replay.client, &notification);
+    /* The rest is fetched without Observe, even where the client sets it. */
+    fake_peer_send(replay.client, PROXY, words("41 01 0002 ab", "6: 23:12 " TARGET_X));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8178 c1 12", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN 41 78 d1 06 12 ff 38");
+    fake_peer_expect(replay.client, "61 45 0002 ab 41 78 d1 06 12 ff 38", NULL);
+}
+
+/* OBS-30: longer than a block here; the client fetches the rest of what it was told of. */
+static void test_long_state_is_cut_for_the_client(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 /#1500"));
+    /* ETag of ours, Observe, Block2 0/1/1024, Size2. */
+    fake_peer_expect(replay.client, "61 45 0001 aa 48 ???????????????? 2? ...", &notification);
+    assert_true(notification.len > 1024 && notification.len < 1100);
+    fake_peer_send(replay.client, PROXY, words("41 01 0002 ab", "23:16 " TARGET_X));
+    fake_peer_expect(replay.client, "61 45 0002 ab 48 ???????????????? d1 06 16 ...",
+                     &notification);
+    fake_peer_expect_nothing(replay.origin);
+    notify(&registration, words("5T 45 0101 TOKEN", "6:06 /#1200"));
+    fake_peer_expect(replay.client, "41 45 MID aa 48 ???????????????? 2? ...", &notification);
+    acknowledge(replay.client, &notification);
+    fake_peer_send(replay.client, PROXY, words("41 01 0003 ab", "23:16 " TARGET_X));
+    fake_peer_expect(replay.client, "61 45 0003 ab 48 ???????????????? d1 06 16 ...",
+                     &notification);
+    assert_in_range(notification.len, 176, 200); /* the rest of 1,200 bytes */
+}
+
+/* OBS-28, CACHE-28: a GET of what is observed is answered with the state, without Observe. */
+static void test_plain_get_of_what_is_observed(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"cache.max-bytes=1MiB", NULL};
+    struct fake_datagram registration, notification;
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0002 bb ff 30", NULL);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
+    acknowledge(replay.client, &notification);
+    fake_net_run(5000);
+    fake_peer_send(other, PROXY, words("41 01 0003 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0003 bb d1 01 37 ff 31", NULL); /* 5 s old */
+    /* A late notification does not get into the cache either. */
+    notify(&registration, "5T 45 0102 TOKEN 61 05 ff 35");
+    fake_peer_send(other, PROXY, words("41 01 0004 bb", TARGET_X));
+    fake_peer_expect(other, "61 45 0004 bb d1 01 37 ff 31", NULL);
+    fake_peer_expect_nothing(replay.origin);
+}
+
+/* --- stopping and reloading --------------------------------------------- */
+
+static void test_stopping_tells_those_who_observe(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification, request;
+    observe_x(&registration);
+    engine_drain(replay.engine);
+    fake_peer_expect(replay.client, "41 a3 MID aa ...", &notification);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    acknowledge(replay.client, &notification);
+    fake_net_run(0);
+    assert_int_equal(engine_in_flight(replay.engine), 0);
+}
+
+static void test_stopping_tells_connections_before_it_releases_them(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    expect_stream_state(stream, 0xbb, 0x30);
+    engine_drain(replay.engine);
+    fake_stream_expect(stream, "d1 04 a3 bb d1 01 ?? ff 7368757474696e6720646f776e 00 e4");
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+}
+
+static void test_reload_keeps_observations(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    observe_x(&registration);
+    reload((const char *const[]){"observe.notifications=non", "policy.clients=any"}, 2);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    (void)expect_state(replay.client, MESSAGE_NON, 0xaa, "31", &notification);
+}
+
+/* SEC-20: what another client may have from an address is not for who may not. */
+static void test_state_is_given_to_those_who_may_have_it(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "policy.clients=any",    "access a.clients=192.0.2.8", "access a.target=coap://192.0.2.5",
+        "access b.action=allow", "access b.target=coap://h",   NULL};
+    struct fake_datagram registration, request;
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    fake_peer_expect(other, "61 81 0002 bb ...", NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    leave_x();
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    fake_peer_expect(replay.client, "61 45 7001 aa ff 30", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    /* Asked for by one who may not: another who waits has its own answer. */
+    fake_net_name("h", 50, RESOLVE_OK, "192.0.2.5");
+    fake_net_run(11000); /* resolve.cache-time */
+    fake_peer_send(other, PROXY, REGISTER("0003", "bb"));
+    fake_peer_send(replay.client, PROXY, REGISTER("0004", "aa"));
+    fake_net_run(60);
+    fake_peer_expect(other, "61 81 0003 bb ...", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 45 0004 aa ff 31", NULL);
+}
+
+static void test_reload_ends_what_is_not_allowed_any_more(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    reload((const char *const[]){"policy.clients=192.0.2.8"}, 1);
+    fake_peer_expect(replay.client, "51 81 MID aa ...", NULL);
+    fake_peer_expect_nothing(other);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    reload((const char *const[]){"policy.clients=any", "policy.targets=deny"}, 2);
+    fake_peer_expect(other, "51 a5 MID bb ...", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OBSERVE_TEST(test_leaving_by_another_form),
+        OBSERVE_TEST(test_reset_removes_the_client),
+        OBSERVE_TEST(test_client_that_does_not_acknowledge_is_removed),
+        OBSERVE_TEST(test_connection_that_closes_leaves_all),
+        OBSERVE_TEST(test_icmp_error_removes_the_client),
+        OBSERVE_TEST(test_burst_reaches_a_slow_client_as_two_messages),
+        OBSERVE_TEST(test_retransmission_has_the_newest_state),
+        OBSERVE_TEST(test_non_notifications_keep_their_distance),
+        OBSERVE_TEST(test_client_is_asked_once_a_day),
+        OBSERVE_TEST(test_slow_connection_gets_the_newest_state),
+        OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
+        OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
+        OBSERVE_TEST(test_observing_can_be_switched_off),
+        OBSERVE_TEST(test_first_block_is_what_is_observed),
+        OBSERVE_TEST(test_long_state_is_cut_for_the_client),
+        OBSERVE_TEST(test_plain_get_of_what_is_observed),
+        OBSERVE_TEST(test_stopping_tells_those_who_observe),
+        OBSERVE_TEST(test_stopping_tells_connections_before_it_releases_them),
+        OBSERVE_TEST(test_reload_keeps_observations),
+        OBSERVE_TEST(test_state_is_given_to_those_who_may_have_it),
+        OBSERVE_TEST(test_reload_ends_what_is_not_allowed_any_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
