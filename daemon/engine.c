@@ -108,6 +108,7 @@ void engine_free(struct engine *engine)
     for (uint32_t i = 0; i < engine->exchanges.used; i++) {
         transfer_cancel(engine, &engine->exchanges.slots[i]);
     }
+    via_session_free(engine);
     resolver_forget(engine->resolver, engine->loop);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
@@ -140,9 +141,13 @@ static void flush(struct engine *engine)
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->wheel, now_ms);
-    do { /* what ends may be the last word to somebody */
-        observers_turn(engine);
-        observations_turn(engine);
+    uint64_t session_ms;
+    do {
+        do { /* what ends may be the last word to somebody */
+            observers_turn(engine);
+            observations_turn(engine);
+        } while (engine->observers.ready != NULL);
+        session_ms = via_session_turn(engine, now_ms); /* which may end something, too */
     } while (engine->observers.ready != NULL);
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
@@ -158,6 +163,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->metrics.cache_entries, cache_store_count(&engine->cache));
     metric_set(&engine->metrics.cache_bytes, cache_store_bytes(&engine->cache));
     uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
+    next_ms = session_ms < next_ms ? session_ms : next_ms;
     return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
@@ -193,6 +199,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;
     engine->policy_epoch++;
+    via_session_set_config(engine);
     engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */

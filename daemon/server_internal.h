@@ -23,6 +23,7 @@ struct snapshot {
     struct snapshot *older;
     struct config *config;
     struct credentials *credentials; /* NULL: none are configured */
+    struct keyring *keyring;         /* for origin servers; the config leads to it too */
 };
 
 /* One place that is listened on, by all workers. */

@@ -8,6 +8,7 @@
 #include "server_internal.h"
 
 #include "net/credentials.h"
+#include "origin/keyring.h"
 #include "ops/escape.h"
 #include "ops/log.h"
 #include "ops/notify.h"
@@ -17,16 +18,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is shown to origin servers; what is wrong is in the log. */
+static int load_keyring(struct config *config, struct keyring **ret_keyring)
+{
+    char why[512] = "", shown[2 * sizeof(why)];
+
+    *ret_keyring = keyring_load(config, why, sizeof(why));
+    if (*ret_keyring == NULL) {
+        escape_value(shown, sizeof(shown), why, strlen(why));
+        log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+        return -EINVAL;
+    }
+    config->keyring = *ret_keyring;
+    return 0;
+}
+
 static int push_snapshot(struct server *server, struct config *config,
                          struct credentials *credentials)
 {
-    struct snapshot *snapshot = malloc(sizeof(struct snapshot));
+    struct snapshot *snapshot = calloc(1, sizeof(struct snapshot));
 
     if (snapshot == NULL) {
         return -ENOMEM;
     }
-    *snapshot =
-        (struct snapshot){.older = server->newest, .config = config, .credentials = credentials};
+    int error = load_keyring(config, &snapshot->keyring);
+    if (error != 0) {
+        free(snapshot);
+        return error;
+    }
+    snapshot->older = server->newest;
+    snapshot->config = config;
+    snapshot->credentials = credentials;
     server->newest = snapshot;
     return 0;
 }
@@ -35,6 +57,7 @@ static void free_chain(struct snapshot *snapshot)
 {
     while (snapshot != NULL) {
         struct snapshot *older = snapshot->older;
+        keyring_free(snapshot->keyring);
         config_free(snapshot->config);
         credentials_release(snapshot->credentials);
         free(snapshot);

@@ -21,6 +21,7 @@
 #include "ops/trace.h"
 #include "origin/names.h"
 #include "origin/origin.h"
+#include "origin/via_session.h"
 
 #define LISTENERS_MAX 64
 #define OWN_ADDRESSES_MAX 128
@@ -53,6 +54,7 @@ struct engine {
     struct exchange_table exchanges;
     struct client_table clients;
     struct origin_table origins;
+    struct upstream *upstream; /* sessions; NULL before the first is needed */
     struct name_table names;
     struct observation_table observations;
     struct observer_table observers;

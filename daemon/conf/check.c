@@ -283,6 +283,7 @@ void loader_check(struct loader *loader)
     named_inherit(loader);
     loader_check_schemes(loader);
     loader_check_routes(loader);
+    loader_check_upstreams(loader);
     loader_check_access(loader);
     named_freeze(loader);
 }

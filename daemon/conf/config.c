@@ -20,7 +20,7 @@ const struct config_scheme *config_scheme_by_number(const struct config *config,
 
 bool config_is_reachable(const struct config_scheme *scheme)
 {
-    return scheme->transport == TRANSPORT_UDP;
+    return scheme->transport != TRANSPORT_NONE;
 }
 
 void config_print_summary(const struct config *config, FILE *out)

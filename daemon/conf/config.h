@@ -71,6 +71,7 @@ struct config_parent {
     struct address address; /* with the port; of a name the port only */
 };
 
+struct keyring;
 struct target_pattern;
 
 /* A [route NAME] section: where requests for some targets go. */
@@ -93,6 +94,9 @@ struct config_upstream {
     CONFIG_FIELD_##type(upstream, key, key)
 #include "conf/upstream_options.def"
 #undef UPSTREAM_OPTION
+    /* Derived: what target means. */
+    const struct target_pattern *patterns;
+    size_t pattern_count;
 };
 
 /* An [access NAME] section: who may do what with some targets. */
@@ -145,6 +149,7 @@ struct config {
     const struct config_access *access_rules;
     size_t access_count;
 
+    struct keyring *keyring; /* origin/keyring.h: loaded later, the snapshot's; or NULL */
     const struct access *access; /* policy/access.h: these, and the section policy, compiled */
 
     struct config_arena *arena; /* owns everything that is pointed to */

@@ -170,6 +170,9 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
 void loader_check(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
 void loader_check_routes(struct loader *loader);
+
+/** The patterns of [upstream NAME], and that [upstream] and each of them is whole. */
+void loader_check_upstreams(struct loader *loader);
 void loader_check_access(struct loader *loader);
 
 #endif

@@ -24,6 +24,7 @@ struct name;
 struct observation;
 struct port;
 struct reply;
+struct upstream_request;
 struct transfer;
 
 enum exchange_state {
@@ -61,7 +62,8 @@ struct exchange {
     struct cache_ticket ticket;
 
     struct origin *origin;           /* NULL before it is known, and again when delivering */
-    struct port *port;               /* source port the request left from */
+    struct port *port;               /* source port the request left from, or */
+    struct upstream_request *upstream; /* what of it is on a session; NULL: nothing */
     bool is_group;                   /* the client expects the answers of a group, */
     uint32_t group_timeout_s;        /* for so long */
     struct transfer *transfer;       /* that moves its bodies in blocks, or NULL */

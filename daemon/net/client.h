@@ -12,8 +12,8 @@
  * All functions but those of the credentials belong to the loop's thread. Handlers are
  * called from upstream_turn() and from the loop, never from inside another call here.
  */
-#ifndef CRIPROXY_CLIENT_H
-#define CRIPROXY_CLIENT_H
+#ifndef CRIPROXY_NET_CLIENT_H
+#define CRIPROXY_NET_CLIENT_H
 
 #include "coap/message.h"
 #include "net/address.h"

@@ -150,9 +150,37 @@ struct upstream {
     struct upstream_counters counters;
 };
 
-/* ---- client.c ---- */
+/* ---- client_request.c ---- */
 
+void request_list_add(struct request_list *list, struct upstream_request *request);
+void request_list_add_first(struct request_list *list, struct upstream_request *request);
+void request_list_remove(struct request_list *list, struct upstream_request *request);
+
+/** There is something to do for it in the next turn. */
 void session_set_due(struct session *session);
+void place_set_due(struct place *place);
+
+/** The key of a token in the map of requests that are out. */
+uint64_t request_key(const struct upstream *upstream, struct bytes token);
+
+/** The request that is out on @p session with @p token, or NULL. */
+struct upstream_request *client_find(const struct session *session, struct bytes token);
+
+/** Off the session that it is out on: the caller has it then. */
+void request_take_back(struct upstream_request *request);
+
+/** Out of everything: the caller has it then. */
+void request_detach(struct upstream_request *request);
+
+/** It ends without a response, which is told in the next turn. */
+void request_fail(struct upstream *upstream, struct upstream_request *request,
+                  enum upstream_status status, const char *why);
+
+/** Whether its method may be carried out twice (RFC 7252 section 5.1, TCP-21). */
+bool request_is_repeatable(const struct upstream_request *request);
+
+/** Whether it may be sent on another session after the one it was out on has gone. */
+bool request_may_repeat(const struct upstream_request *request);
 
 /** A request that is out is answered: the handler is called. */
 void client_on_response(struct session *session, struct upstream_request *request,
@@ -162,11 +190,28 @@ void client_on_response(struct session *session, struct upstream_request *reques
 void client_on_failure(struct session *session, struct upstream_request *request,
                        enum upstream_status status, const char *why);
 
-/** The request that is out on @p session with @p token, or NULL. */
-struct upstream_request *client_find(const struct session *session, struct bytes token);
+/* ---- client_place.c ---- */
 
-void request_list_add(struct request_list *list, struct upstream_request *request);
-void request_list_remove(struct request_list *list, struct upstream_request *request);
+/** @return NULL with @p ret_status where there is no room for it. */
+struct place *place_get(struct upstream *upstream, const struct upstream_target *target,
+                        enum upstream_status *ret_status);
+
+/** It has no requests, waiting or out; its sessions are closed. */
+void place_free(struct place *place);
+
+void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
+
+/** A session to it could not be made: each failure in a row doubles the wait. */
+void place_back_off(struct place *place);
+
+/* ---- client_pool.c ---- */
+
+/** It has no requests. */
+void session_close(struct session *session);
+
+/** What is due for it; it may be gone after that. */
+void session_work(struct session *session);
+void place_work(struct place *place);
 
 /* ---- client_session.c ---- */
 

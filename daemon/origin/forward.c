@@ -76,6 +76,11 @@ static void send_queued(struct engine *engine, struct origin *origin)
     origin->is_sending = true;
     while (origin->queue_head != NULL && window_is_open(&origin->window)) {
         struct exchange *exchange = origin->queue_head;
+        if (via_session_is_for(exchange)) {
+            origin_queue_remove(origin, exchange);
+            via_session_send(engine, exchange);
+            continue;
+        }
         port = exchange->port; /* of one that is sent again: the origin server knows it by that */
         if ((port == NULL || !origin_take_mid_of(engine, origin, port, &mid)) &&
             !origin_take_mid(engine, origin, &port, &mid)) {
@@ -135,6 +140,9 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
 /* The first candidate, from the present one on, that there is a socket for. */
 static bool find_candidate(struct engine *engine, struct exchange *exchange)
 {
+    if (via_session_is_for(exchange)) {
+        return true; /* sessions have sockets of their own */
+    }
     while (!origin_has_port(engine, &exchange->candidates[exchange->candidate])) {
         if (exchange->candidate + 1 >= exchange->candidate_count) {
             return false;
@@ -335,6 +343,7 @@ void forward_release(struct engine *engine, struct exchange *exchange)
 {
     struct origin *origin = exchange->origin;
     transfer_cancel(engine, exchange);
+    via_session_cancel(engine, exchange);
     names_forget(engine, exchange);
     observation_unfollow(engine, exchange);
     timer_cancel(&engine->wheel, &exchange->timer);

@@ -48,12 +48,12 @@ void origin_table_clear(struct origin_table *table)
 }
 
 static struct origin *find(const struct origin_table *table, const struct address *address,
-                           uint64_t key)
+                           enum config_scheme_transport transport, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct origin *origin = HASH_ENTRY(node, struct origin, node);
-        if (address_equal(&origin->address, address)) {
+        if (origin->transport == transport && address_equal(&origin->address, address)) {
             return origin;
         }
     }
@@ -90,7 +90,15 @@ static struct origin *slot_to_use(struct origin_table *table)
 
 struct origin *origin_find(const struct origin_table *table, const struct address *address)
 {
-    return find(table, address, address_hash(address, table->map.seed));
+    return find(table, address, TRANSPORT_UDP, address_hash(address, table->map.seed));
+}
+
+/* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
+static uint32_t first_window(const struct config_scheme *scheme)
+{
+    bool is_datagram =
+        scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
+    return is_datagram ? scheme->nstart : scheme->nstart_max;
 }
 
 struct origin *origin_get(struct engine *engine, const struct address *address,
@@ -98,7 +106,7 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
 {
     struct origin_table *table = &engine->origins;
     uint64_t key = address_hash(address, table->map.seed);
-    struct origin *origin = find(table, address, key);
+    struct origin *origin = find(table, address, scheme->transport, key);
     if (origin == NULL) {
         origin = slot_to_use(table);
         if (origin == NULL) {
@@ -106,10 +114,11 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
         }
         *origin = (struct origin){
             .address = *address,
+            .transport = scheme->transport,
             .slot = (uint32_t)(origin - table->slots),
             .generation = origin->generation + 1,
         };
-        window_init(&origin->window, scheme->nstart, scheme->nstart_max);
+        window_init(&origin->window, first_window(scheme), scheme->nstart_max);
         mid_space_init(&origin->first, (uint16_t)entropy_u64(&engine->entropy));
         hash_map_add(&table->map, &origin->node, key);
         metric_set(&engine->metrics.origins, table->used);

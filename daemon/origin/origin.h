@@ -13,12 +13,12 @@
 #include "coap/hash.h"
 #include "coap/mid.h"
 #include "coap/timer.h"
+#include "conf/config.h"
 #include "net/udp.h"
 #include "origin/window.h"
 
 struct engine;
 struct exchange;
-struct config_scheme;
 
 /* Families of source ports. */
 enum port_family {
@@ -44,6 +44,7 @@ struct port_pool {
 struct origin {
     struct hash_node node; /* by address */
     struct address address;
+    enum config_scheme_transport transport;
     uint32_t slot;
     uint32_t generation;
     struct window window;
@@ -74,11 +75,11 @@ int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t po
 /** Closes the source ports. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);
 
-/** The origin server at @p address, made if it is new; NULL when the table is full. */
+/** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when the table is full. */
 struct origin *origin_get(struct engine *engine, const struct address *address,
                           const struct config_scheme *scheme);
 
-/** The origin server at @p address, or NULL. */
+/** The origin server at @p address that is reached over plain UDP, or NULL. */
 struct origin *origin_find(const struct origin_table *table, const struct address *address);
 
 /** Whether there is a socket to reach @p address from: a host without IPv6 has none for it. */

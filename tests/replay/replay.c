@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/replay.h"
 
+#include "origin/keyring.h"
+
 #include "net/resolve.h"
 
 #include <string.h>
@@ -26,8 +28,9 @@ static bool has_setting(const char *const *settings, const char *prefix)
 static struct config *load(const char *const *settings)
 {
     const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off", "cache.max-bytes=0",
-                                      "cache.coalesce=no"};
-    struct config_source source = {.sets = sets, .set_count = 4};
+                                      "cache.coalesce=no",
+                                      "policy.require-secure-leg=no"};
+    struct config_source source = {.sets = sets, .set_count = 5};
     if (!has_setting(settings, "policy.echo")) {
         sets[source.set_count++] = "policy.echo-exempt=any";
     }
@@ -55,6 +58,9 @@ void replay_start(struct replay *replay, const char *const *settings)
     replay->config = load(settings);
     assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
     assert_int_equal(resolver_new(1, 16, &replay->resolver), 0);
+    char why[128];
+    replay->config->keyring = keyring_load(replay->config, why, sizeof(why));
+    assert_non_null(replay->config->keyring);
     struct engine_options options = {
         .config = replay->config,
         .loop = replay->loop,
@@ -136,6 +142,7 @@ void replay_stop(struct replay *replay)
     engine_free(replay->engine);
     resolver_free(replay->resolver);
     loop_free(replay->loop);
+    keyring_free(replay->config->keyring);
     config_free(replay->config);
     fake_net_stop();
 }

@@ -713,6 +713,15 @@ static bool is_out_of_reach(const char *name)
         "zone_needed", /* test_zones.c */
         "zone_misplaced",
         "client_refused", /* of sessions: test_admission.c */
+        "leg_insecure",
+        "connect_timeout",
+        "handshake_failed",
+        "certificate_refused",
+        "certificate_name",
+        "origin_closed",
+        "origin_backing_off",
+        "sessions_full",
+        "transport_missing", /* on the way to secure origin servers: test_upstream.c */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {

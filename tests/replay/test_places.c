@@ -92,7 +92,6 @@ static void test_proxy_uri(void **state)
         {"TGT-18", "35=mailto:x@example.com", NULL, NULL, "a5", "scheme"},
         {"TGT-18", "35=urn:a:b", NULL, NULL, "a5", "scheme"},
         {"TGT-18", "35=foo://h/", NULL, NULL, "a5", "scheme"},
-        {"TGT-18", "35=coaps://h/", NULL, NULL, "a5", "scheme"},
         {"TGT-18", "35=http://h/", NULL, NULL, "a5", "scheme"},
     };
     (void)state;
@@ -109,10 +108,7 @@ static void test_schemes_that_are_not_served(void **state)
         {"foo", "235:8263666f6f816168", NULL, NULL, "a5", "scheme"},
         {"foo", "3=h 39=foo", NULL, NULL, "a5", "scheme"},
         {"mailto", "3=h 39=mailto", NULL, NULL, "a5", "scheme"},
-        {"coap+tcp", "3=h 239:06", NULL, NULL, "a5", "scheme"},
-        {"coap+tcp", "35=coap+tcp://h/", NULL, NULL, "a5", "scheme"},
-        {"coap+tcp", "235:8226816168", NULL, NULL, "a5", "scheme"},
-        {"coaps+ws", "235:823819816168", NULL, NULL, "a5", "scheme"},
+        {"coaps+ws", "235:823819816168", NULL, NULL, "a5", "libcoap 0.0.0 has no WebSockets"},
         {"without a host too", "39=urn", NULL, NULL, "a5", "scheme"},
     };
     (void)state;

@@ -25,6 +25,9 @@ static const struct doc_section sections[] = {
      "them."},
     {"multicast", "Requests to groups."},
     {"cache", "Answers that are kept and given again, and requests that wait for the same answer."},
+    {"upstream",
+     "Sessions with origin servers and parent proxies that are not reached over plain UDP: what "
+     "is shown to them and asked of them, and how long they are kept."},
     {"resolve", "Host names. The system's own resolver is asked."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},

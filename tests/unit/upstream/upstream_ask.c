@@ -16,9 +16,9 @@
  */
 #include "coap/option.h"
 #include "net/client.h"
-#include "net/loop_internal.h"
+#include "net/loop.h"
+#include "net/watch.h"
 
-#include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +177,7 @@ static struct upstream_request *ask(char **words, size_t payload_len, bool is_on
     }
     message_writer_option(&writer, OPTION_uri_path,
                           (struct bytes){(const uint8_t *)words[4], strlen(words[4])});
-    struct message message = {.code = (uint8_t)atoi(words[3]),
+    struct message message = {.code = (uint8_t)strtoul(words[3], NULL, 10),
                               .token = {asked->token, sizeof asked->token},
                               .options = {asked->bytes, writer.len}};
     if (words[5] != NULL) {
@@ -225,11 +225,16 @@ static void print_counters(void)
 
 static void handle(char *line)
 {
-    char *words[WORDS_MAX + 1] = {0}, *rest = NULL;
+    char *words[WORDS_MAX + 1] = {0};
     size_t count = 0;
-    for (char *word = strtok_r(line, " \n", &rest); word != NULL && count < WORDS_MAX;
-         word = strtok_r(NULL, " \n", &rest)) {
-        words[count++] = word;
+    for (char *at = line; *at != '\0' && count < WORDS_MAX;) {
+        size_t len = strcspn(at, " ");
+        words[count++] = at;
+        at += len;
+        if (*at == ' ') {
+            *at = '\0';
+            at++;
+        }
     }
     if (count >= 6 && strcmp(words[0], "ask") == 0) {
         (void)ask(words + 1, 0, false, false);
@@ -261,13 +266,11 @@ static void handle(char *line)
     fflush(stdout);
 }
 
-static void on_input(evutil_socket_t fd, short what, void *context)
+static void on_input(void *context, int fd)
 {
     static char buffer[4096];
     static size_t len;
-    (void)what;
     (void)context;
-    loop_turn_begin(loop);
     ssize_t got = read(fd, buffer + len, sizeof buffer - 1 - len);
     if (got <= 0) {
         loop_stop(loop);
@@ -310,10 +313,12 @@ int main(int argc, char **argv)
         upstream_new(loop, &options, &handler, NULL, &upstream) != 0) {
         return 1;
     }
-    struct event *input = event_new(loop_event_base(loop), 0, EV_READ | EV_PERSIST, on_input, NULL);
-    event_add(input, NULL);
+    struct watch *input;
+    if (watch_new(loop, STDIN_FILENO, on_input, NULL, &input) != 0) {
+        return 1;
+    }
     int error = loop_run(loop);
-    event_free(input);
+    watch_free(input);
     upstream_free(upstream);
     upstream_credentials_release(credentials);
     loop_free(loop);

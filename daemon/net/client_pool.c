@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lives of sessions, and what goes out on them.
+ *
+ * When is a session dead? A reliable one, when its connection ends. On DTLS an origin
+ * server that was restarted says nothing: it cannot read what comes, and does not answer.
+ * So a request that is neither acknowledged nor answered after the first time-out makes
+ * another session begin beside the old one; when its handshake succeeds and the old one
+ * is still silent, it takes its place, and requests that may be repeated are. One that
+ * must not be is not sent on a session that has been silent for a while, before a Ping
+ * has been answered.
+ */
+#include "net/client_internal.h"
+
+/* A session on which nothing was heard for this long is asked whether it is there, before a
+ * request goes out on it that must not be repeated. A connection's end is told; a session's
+ * on DTLS is not. */
+#define SILENCE_DTLS_MS 2000u
+#define SILENCE_STREAM_MS 60000u
+#define PROBE_STREAM_MS 5000u
+
+static void on_place_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)context;
+    (void)now_ms;
+    place_set_due(HASH_ENTRY(timer, struct place, timer));
+}
+
+/* ---- sessions ---- */
+
+static void on_session_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)context;
+    (void)now_ms;
+    session_set_due(HASH_ENTRY(timer, struct session, timer));
+}
+
+static uint32_t first_timeout_ms(const struct session *session)
+{
+    const struct upstream_target *target = &session->place->target;
+    return session->place->target.transport == UPSTREAM_DTLS
+               ? target->ack_timeout_ms * target->ack_random_factor / 100
+               : PROBE_STREAM_MS;
+}
+
+static struct session *session_start(struct place *place, enum upstream_status *ret_status)
+{
+    struct upstream *upstream = place->upstream;
+    struct session *session = session_open(place, ret_status);
+    if (session == NULL) {
+        atomic_fetch_add_explicit(&upstream->counters.handshake_failures, 1, memory_order_relaxed);
+        return NULL;
+    }
+    session->next = upstream->sessions;
+    if (upstream->sessions != NULL) {
+        upstream->sessions->previous = session;
+    }
+    upstream->sessions = session;
+    upstream->session_count++;
+    atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
+                          memory_order_relaxed);
+    session_set_due(session);
+    return session;
+}
+
+/* It has no requests. */
+void session_close(struct session *session)
+{
+    struct upstream *upstream = session->upstream;
+    struct place *place = session->place;
+    if (place->session == session) {
+        place->session = NULL;
+    }
+    if (place->replacement == session) {
+        place->replacement = NULL;
+    }
+    for (struct session **link = &upstream->due_sessions; *link != NULL;
+         link = &(*link)->next_due) {
+        if (*link == session) {
+            *link = session->next_due;
+            break;
+        }
+    }
+    *(session->previous != NULL ? &session->previous->next : &upstream->sessions) = session->next;
+    if (session->next != NULL) {
+        session->next->previous = session->previous;
+    }
+    timer_cancel(&upstream->wheel, &session->timer);
+    upstream->session_count--;
+    atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
+                          memory_order_relaxed);
+    session_free(session);
+}
+
+/* What is out on it: to be sent once more, or lost. */
+static void session_give_back(struct session *session, bool keep_others,
+                              enum upstream_status status, const char *why)
+{
+    struct upstream *upstream = session->upstream;
+    struct upstream_request *previous;
+    for (struct upstream_request *request = session->out.last; request != NULL;
+         request = previous) {
+        previous = request->previous;
+        if (request_may_repeat(request)) {
+            request_take_back(request);
+            request_list_add_first(&session->place->waiting, request);
+            atomic_fetch_add_explicit(&upstream->counters.requests_repeated, 1,
+                                      memory_order_relaxed);
+        } else if (!keep_others) {
+            request_fail(upstream, request, status, why);
+        }
+    }
+}
+
+/* The handshake failed. */
+static void session_failed(struct session *session, enum upstream_status status, const char *why)
+{
+    struct place *place = session->place;
+    bool is_replacement = place->replacement == session;
+
+    atomic_fetch_add_explicit(&session->upstream->counters.handshake_failures, 1,
+                              memory_order_relaxed);
+    session_close(session);
+    if (!is_replacement) {
+        place_back_off(place);
+        place_fail_waiting(place, status, why);
+    } else if (place->session != NULL && status == UPSTREAM_REFUSED) {
+        struct session *silent = place->session; /* nobody is there any more */
+        silent->is_dead = true;
+        silent->cause = UPSTREAM_CLOSED;
+        session_set_due(silent);
+    } else if (place->session != NULL) {
+        place->session->trusted_until_ms =
+            place->upstream->now_ms + place->upstream->options.handshake_ms;
+        session_set_due(place->session);
+    }
+}
+
+/* It was up, and is no longer. */
+static void session_lost(struct session *session, enum upstream_status status, const char *why)
+{
+    struct place *place = session->place;
+    bool was_of_no_use = !session->has_answered && session->state != SESSION_RETIRED;
+
+    atomic_fetch_add_explicit(&session->upstream->counters.sessions_lost, 1, memory_order_relaxed);
+    session_give_back(session, false, status, why);
+    session_close(session);
+    if (was_of_no_use) {
+        place_back_off(place); /* or we would open one after the other */
+    }
+    if (place->session == NULL && place->replacement != NULL) {
+        place->session = place->replacement;
+        place->replacement = NULL;
+    }
+    place_set_due(place);
+}
+
+/* A replacement is up: is the old one really silent still? */
+static void replace(struct place *place)
+{
+    struct session *old = place->session;
+    struct session *fresh = place->replacement;
+
+    if (old != NULL && old->heard_ms > fresh->opened_ms) {
+        session_close(fresh);
+        return;
+    }
+    place->session = fresh;
+    place->replacement = NULL;
+    if (old != NULL) {
+        atomic_fetch_add_explicit(&place->upstream->counters.sessions_lost, 1,
+                                  memory_order_relaxed);
+        session_give_back(old, true, UPSTREAM_CLOSED, NULL);
+        old->state = SESSION_RETIRED;
+        session_set_due(old);
+    }
+    place_set_due(place);
+}
+
+static void session_up(struct session *session)
+{
+    struct place *place = session->place;
+    session->state = SESSION_READY;
+    session->heard_ms = session->used_ms = session->upstream->now_ms;
+    atomic_fetch_add_explicit(&session->upstream->counters.sessions_opened, 1,
+                              memory_order_relaxed);
+    if (place->replacement == session) {
+        replace(place);
+    } else {
+        place_set_due(place);
+    }
+}
+
+/* Sent when nothing has been heard since, and not even acknowledged. */
+static bool is_silent(const struct session *session)
+{
+    const struct upstream_request *oldest = session->out.first;
+    return session->place->target.transport == UPSTREAM_DTLS && oldest != NULL &&
+           session->heard_ms <= oldest->sent_ms && !session->kind->is_acknowledged(session);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void wake_at(struct session *session, uint64_t at_ms)
+{
+    timer_set(&session->upstream->wheel, &session->timer, at_ms, on_session_timer);
+}
+
+static void work_connecting(struct session *session)
+{
+    uint64_t deadline_ms = session->opened_ms + session->upstream->options.handshake_ms;
+    if (session->is_up) {
+        session_up(session);
+    } else if (session->upstream->now_ms < deadline_ms) {
+        wake_at(session, deadline_ms);
+    } else if (session->kind->is_almost_up(session)) {
+        session_failed(session, UPSTREAM_HANDSHAKE_FAILED, "no answer to our Finished");
+    } else {
+        session_failed(session, UPSTREAM_CONNECT_TIMEOUT, NULL);
+    }
+}
+
+static void work_probing(struct session *session)
+{
+    uint64_t deadline_ms = session->probed_ms + first_timeout_ms(session);
+    if (session->has_pong || session->heard_ms > session->probed_ms) {
+        session->state = SESSION_READY;
+        place_set_due(session->place);
+        session_set_due(session);
+    } else if (session->upstream->now_ms < deadline_ms) {
+        wake_at(session, deadline_ms);
+    } else {
+        session_lost(session, UPSTREAM_CLOSED, NULL);
+    }
+}
+
+static void work_out(struct session *session)
+{
+    uint64_t suspect_ms =
+        later(session->out.first->sent_ms + first_timeout_ms(session), session->trusted_until_ms);
+    struct place *place = session->place;
+    enum upstream_status status;
+
+    if (place->target.transport != UPSTREAM_DTLS || place->replacement != NULL) {
+        timer_cancel(&session->upstream->wheel, &session->timer);
+    } else if (session->upstream->now_ms < suspect_ms) {
+        wake_at(session, suspect_ms);
+    } else if (!is_silent(session)) {
+        wake_at(session, session->upstream->now_ms + first_timeout_ms(session));
+    } else {
+        place->replacement = session_start(place, &status);
+        session->trusted_until_ms =
+            session->upstream->now_ms + session->upstream->options.handshake_ms;
+        wake_at(session, session->trusted_until_ms);
+    }
+}
+
+static void work_ready(struct session *session)
+{
+    uint64_t idle_at_ms = session->used_ms + session->upstream->options.idle_ms;
+    if (session->out.count > 0) {
+        work_out(session);
+    } else if (session->place->waiting.count > 0) {
+        place_set_due(session->place);
+    } else if (session->upstream->now_ms < idle_at_ms) {
+        wake_at(session, idle_at_ms);
+    } else {
+        session_close(session);
+    }
+}
+
+void session_work(struct session *session)
+{
+    session_send_farewells(session);
+    if (session->is_dead && session->state == SESSION_CONNECTING) {
+        session_failed(session, session->cause, session->why);
+        return;
+    }
+    if (session->is_dead) {
+        session_lost(session, UPSTREAM_CLOSED, session->why);
+        return;
+    }
+    if (session->is_leaving && session->place->session == session) {
+        session->place->session = NULL; /* answers may still come (TCP-11) */
+        session->state = SESSION_RETIRED;
+        place_set_due(session->place);
+    }
+    switch (session->state) {
+    case SESSION_CONNECTING:
+        work_connecting(session);
+        break;
+    case SESSION_PROBING:
+        work_probing(session);
+        break;
+    case SESSION_READY:
+        work_ready(session);
+        break;
+    case SESSION_RETIRED:
+        if (session->out.count == 0) {
+            session_close(session);
+        }
+        break;
+    }
+}
+
+/* ---- sending ---- */
+
+static bool needs_probe(const struct session *session, const struct upstream_request *request)
+{
+    uint32_t silence_ms =
+        session->place->target.transport == UPSTREAM_DTLS ? SILENCE_DTLS_MS : SILENCE_STREAM_MS;
+    return !request_is_repeatable(request) && !session->has_pong &&
+           session->upstream->now_ms - session->heard_ms > silence_ms;
+}
+
+/* @return false when the session can take no more now. */
+static bool send_next(struct session *session)
+{
+    struct place *place = session->place;
+    struct upstream *upstream = place->upstream;
+    struct upstream_request *request = place->waiting.first;
+    enum upstream_status status;
+
+    if (session->kind->is_full(session)) {
+        return false;
+    }
+    if (needs_probe(session, request)) {
+        session->probed_ms = upstream->now_ms;
+        session->state = SESSION_PROBING;
+        session->is_dead = session->is_dead || !session->kind->ping(session);
+        session_set_due(session);
+        return false;
+    }
+    if (!session->kind->transmit(session, &request->message, &status)) {
+        if (status != UPSTREAM_CLOSED) {
+            request_fail(upstream, request, status, NULL);
+            return true;
+        }
+        session->is_dead = true; /* it has not left: it waits for the next one */
+        session_set_due(session);
+        return false;
+    }
+    request_list_remove(&place->waiting, request);
+    request_list_add(&session->out, request);
+    place->out_count++;
+    request->session = session;
+    request->sent_ms = upstream->now_ms;
+    request->attempts++;
+    request->was_sent = true;
+    hash_map_add(&upstream->requests, &request->node,
+                 request_key(upstream, request->message.token));
+    session->has_pong = false;
+    session_set_due(session);
+    return !session->is_dead;
+}
+
+/* Whether there may be a session now; else what waits is told, or waits for a little. */
+static bool may_connect(struct place *place)
+{
+    struct upstream *upstream = place->upstream;
+    if (place->failures == 0 || upstream->now_ms >= place->retry_ms) {
+        return true;
+    }
+    /* A wait no longer than the first one loses no request: the next one waits that long. */
+    if (place->retry_ms - upstream->now_ms <= upstream->options.back_off_ms) {
+        timer_set(&upstream->wheel, &place->timer, place->retry_ms, on_place_timer);
+        return false;
+    }
+    atomic_fetch_add_explicit(&upstream->counters.backed_off, place->waiting.count,
+                              memory_order_relaxed);
+    place_fail_waiting(place, UPSTREAM_BACKING_OFF, NULL);
+    return false;
+}
+
+void place_work(struct place *place)
+{
+    enum upstream_status status;
+    if (place->waiting.count == 0) {
+        return;
+    }
+    if (place->session == NULL && may_connect(place)) {
+        place->session = session_start(place, &status);
+        if (place->session == NULL) {
+            if (status == UPSTREAM_REFUSED) {
+                place_back_off(place);
+            }
+            place_fail_waiting(place, status, NULL);
+        }
+    }
+    struct session *session = place->session;
+    while (session != NULL && !session->is_dead && session->state == SESSION_READY &&
+           place->waiting.count > 0 && send_next(session)) {
+    }
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/keyring.h"
+
+#include "exchange/exchange.h"
+#include "net/client.h"
+#include "origin/via_session.h"
+#include "policy/pattern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct keyring {
+    size_t count;
+    struct upstream_credentials *items[]; /* of [upstream]; then as config->upstreams */
+};
+
+static const char *or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static struct upstream_credentials_options plain_options(const struct config *config)
+{
+    return (struct upstream_credentials_options){
+        .ca_file = or_null(config->upstream_ca),
+        .certificate_file = or_null(config->upstream_certificate),
+        .key_file = or_null(config->upstream_key),
+        .psk_identity = or_null(config->upstream_psk_identity),
+        .psk_key_hex = or_null(config->upstream_psk_key),
+    };
+}
+
+static struct upstream_credentials_options named_options(const struct config_upstream *upstream)
+{
+    return (struct upstream_credentials_options){
+        .ca_file = or_null(upstream->ca),
+        .certificate_file = or_null(upstream->certificate),
+        .key_file = or_null(upstream->key),
+        .psk_identity = or_null(upstream->psk_identity),
+        .psk_key_hex = or_null(upstream->psk_key),
+    };
+}
+
+/* Patterns of targets and schemes say nothing about what is built in: this does. */
+static bool check_routes(const struct config *config, char *ret_error, size_t error_capacity)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        const struct config_scheme *scheme =
+            route->kind == ROUTE_KIND_PARENT
+                ? config_scheme_by_number(config, route->parent.scheme_number)
+                : NULL;
+        enum upstream_transport transport;
+        if (scheme != NULL && via_session_transport(scheme, &transport) &&
+            !upstream_has(transport)) {
+            (void)snprintf(ret_error, error_capacity,
+                           "route %s: via: no %s: libcoap %s has no WebSockets", route->name,
+                           scheme->name, upstream_version());
+            return false;
+        }
+    }
+    return true;
+}
+
+struct keyring *keyring_load(const struct config *config, char *ret_error, size_t error_capacity)
+{
+    size_t count = config->upstream_count + 1;
+    char why[256] = "";
+
+    if (!check_routes(config, ret_error, error_capacity)) {
+        return NULL;
+    }
+    struct keyring *keyring = calloc(1, sizeof *keyring + count * sizeof keyring->items[0]);
+    if (keyring == NULL) {
+        (void)snprintf(ret_error, error_capacity, "upstream: out of memory");
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct upstream_credentials_options options =
+            i == 0 ? plain_options(config) : named_options(&config->upstreams[i - 1]);
+        keyring->items[i] = upstream_credentials_load(&options, why, sizeof why);
+        keyring->count = i + 1;
+        if (keyring->items[i] == NULL) {
+            (void)snprintf(ret_error, error_capacity, "upstream%s%s: %s", i > 0 ? " " : "",
+                           i > 0 ? config->upstreams[i - 1].name : "", why);
+            keyring_free(keyring);
+            return NULL;
+        }
+    }
+    return keyring;
+}
+
+void keyring_free(struct keyring *keyring)
+{
+    if (keyring == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < keyring->count; i++) {
+        upstream_credentials_release(keyring->items[i]);
+    }
+    free(keyring);
+}
+
+/* A parent proxy as if it were the target. */
+static struct target target_of(const struct next_hop *hop)
+{
+    struct target target = {
+        .scheme = hop->scheme,
+        .is_name = hop->is_name,
+        .address = hop->address,
+        .port = hop->port,
+    };
+    if (hop->is_name && hop->name.len <= sizeof target.name) {
+        memcpy(target.name, hop->name.data, hop->name.len);
+        target.name_len = (uint8_t)hop->name.len;
+    }
+    return target;
+}
+
+static bool matches(const struct config_upstream *upstream, const struct target *target,
+                    const struct address *address)
+{
+    for (size_t i = 0; i < upstream->pattern_count; i++) {
+        if (target_pattern_matches_address(&upstream->patterns[i], target, address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct upstream_credentials *keyring_find(const struct config *config,
+                                          const struct exchange *exchange)
+{
+    const struct keyring *keyring = config->keyring;
+    const struct address *address = &exchange->candidates[exchange->candidate];
+    struct target parent;
+    const struct target *target = &exchange->target;
+
+    if (keyring == NULL) {
+        return NULL;
+    }
+    if (exchange->hop.is_parent) {
+        parent = target_of(&exchange->hop);
+        target = &parent;
+    }
+    for (size_t i = 0; i + 1 < keyring->count; i++) {
+        if (matches(&config->upstreams[i], target, address)) {
+            return keyring->items[i + 1];
+        }
+    }
+    return keyring->items[0];
+}

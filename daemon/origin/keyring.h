@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is shown to origin servers and parent proxies on secure transports, and asked of
+ * them: from the section [upstream] and its named ones, loaded with a snapshot.
+ */
+#ifndef CRIPROXY_KEYRING_H
+#define CRIPROXY_KEYRING_H
+
+#include <stddef.h>
+
+struct config;
+struct exchange;
+struct keyring;
+struct upstream_credentials;
+
+/**
+ * Load whole or not at all. Also checks that each route has a transport that is there.
+ *
+ * @param ret_error "upstream NAME: FILE: ..."
+ * @return NULL on error. Free with keyring_free().
+ */
+struct keyring *keyring_load(const struct config *config, char *ret_error, size_t error_capacity);
+
+/** Takes NULL. What sessions use of it lives as long as they do. */
+void keyring_free(struct keyring *keyring);
+
+/**
+ * For the next hop of @p exchange: of the first section with a pattern that matches it, or
+ * of [upstream]. A parent proxy is matched by its own scheme, host and port: what is for
+ * a target is not shown to somebody between.
+ *
+ * @return borrowed from the configuration's keyring; NULL where there is none.
+ */
+struct upstream_credentials *keyring_find(const struct config *config,
+                                          const struct exchange *exchange);
+
+#endif

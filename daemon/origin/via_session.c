@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions are made when the first request needs one: an engine that has only plain
+ * UDP to do starts no library for them.
+ */
+#include "origin/via_session.h"
+
+#include "origin/forward.h"
+#include "origin/keyring.h"
+#include "origin/receive.h"
+#include "state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool via_session_transport(const struct config_scheme *scheme,
+                           enum upstream_transport *ret_transport)
+{
+    switch (scheme->transport) {
+    case TRANSPORT_NONE:
+    case TRANSPORT_UDP:
+        return false;
+    case TRANSPORT_DTLS:
+        *ret_transport = UPSTREAM_DTLS;
+        break;
+    case TRANSPORT_TCP:
+        *ret_transport = UPSTREAM_TCP;
+        break;
+    case TRANSPORT_TLS:
+        *ret_transport = UPSTREAM_TLS;
+        break;
+    case TRANSPORT_WS:
+        *ret_transport = UPSTREAM_WS;
+        break;
+    case TRANSPORT_WSS:
+        *ret_transport = UPSTREAM_WSS;
+        break;
+    }
+    return true;
+}
+
+bool via_session_is_for(const struct exchange *exchange)
+{
+    enum upstream_transport transport;
+    return via_session_transport(exchange->hop.scheme, &transport);
+}
+
+/* --- what comes back ---------------------------------------------------- */
+
+/* libcoap retransmits by itself and does not say so: an answer that took longer than the
+ * first time-out needed it, or came from an origin server that is slow. */
+static void note_loss(struct engine *engine, struct exchange *exchange)
+{
+    const struct config_scheme *scheme = exchange->hop.scheme;
+    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
+    if (scheme->transport != TRANSPORT_DTLS || !exchange->is_outstanding ||
+        now_ms - exchange->sent_ms < first_ms) {
+        return;
+    }
+    exchange->retransmit_count = 1; /* its time is no measure (Karn) */
+    if (window_on_loss(&exchange->origin->window, exchange->sent_ms, now_ms)) {
+        metric_add(&engine->metrics.upstream_losses, 1);
+    }
+}
+
+static void on_response(void *context, void *user, const struct message *response)
+{
+    struct engine *engine = context;
+    struct exchange *exchange = user;
+    if (exchange->leg.kind != LEG_INTERNAL) {
+        exchange->upstream = NULL; /* over; those of our own are kept */
+    }
+    note_loss(engine, exchange);
+    receive_response(engine, exchange, response, false);
+}
+
+static enum reason reason_of(enum upstream_status status)
+{
+    switch (status) {
+    case UPSTREAM_REFUSED:
+        return REASON_origin_refused;
+    case UPSTREAM_CONNECT_TIMEOUT:
+        return REASON_connect_timeout;
+    case UPSTREAM_HANDSHAKE_FAILED:
+        return REASON_handshake_failed;
+    case UPSTREAM_BAD_CERTIFICATE:
+        return REASON_certificate_refused;
+    case UPSTREAM_NAME_MISMATCH:
+        return REASON_certificate_name;
+    case UPSTREAM_CLOSED:
+        return REASON_origin_closed;
+    case UPSTREAM_TIMEOUT:
+        return REASON_origin_timeout;
+    case UPSTREAM_RESET:
+        return REASON_origin_reset;
+    case UPSTREAM_FULL:
+        return REASON_sessions_full;
+    case UPSTREAM_BACKING_OFF:
+        return REASON_origin_backing_off;
+    case UPSTREAM_MESSAGE_TOO_LARGE:
+        return REASON_request_too_large;
+    case UPSTREAM_UNSUPPORTED:
+        return REASON_transport_missing;
+    case UPSTREAM_NO_MEMORY:
+        return REASON_proxy_busy;
+    }
+    return REASON_internal;
+}
+
+/* Of the address, and not of the request or of ourselves. */
+static bool is_elsewhere_better(enum upstream_status status)
+{
+    return status == UPSTREAM_REFUSED || status == UPSTREAM_CONNECT_TIMEOUT ||
+           status == UPSTREAM_HANDSHAKE_FAILED || status == UPSTREAM_BAD_CERTIFICATE ||
+           status == UPSTREAM_NAME_MISMATCH || status == UPSTREAM_BACKING_OFF;
+}
+
+static void on_failure(void *context, void *user, const struct upstream_failure *failure)
+{
+    struct engine *engine = context;
+    struct exchange *exchange = user;
+    enum reason reason = reason_of(failure->status);
+    char text[PROBLEM_TEXT_MAX] = "";
+
+    exchange->upstream = NULL;
+    if (!failure->was_sent && is_elsewhere_better(failure->status) &&
+        exchange->candidate + 1 < exchange->candidate_count) {
+        forward_failed(engine, exchange, reason);
+        return;
+    }
+    if (reason == REASON_transport_missing) {
+        (void)snprintf(text, sizeof text, "no %s: libcoap %s has no WebSockets",
+                       exchange->hop.scheme->name, upstream_version());
+    } else if (failure->why != NULL) {
+        (void)snprintf(text, sizeof text, "%s: %s", reason_row(reason)->diagnostic, failure->why);
+    }
+    exchange_end(engine, exchange, reason, text);
+}
+
+static const struct upstream_handler handler = {on_response, on_failure};
+
+/* --- the pool ----------------------------------------------------------- */
+
+static struct upstream_options options_of(struct engine *engine)
+{
+    const struct config *config = engine->config;
+    uint64_t datagram_bytes = config->limits_datagram_bytes;
+    uint64_t message_bytes = config->limits_stream_message_bytes;
+    return (struct upstream_options){
+        .sessions_max = config->upstream_sessions,
+        .requests_max = config->limits_exchanges,
+        .idle_ms = config->upstream_idle_timeout,
+        .handshake_ms = config->upstream_handshake_timeout,
+        .back_off_ms = config->upstream_back_off,
+        .back_off_max_ms = config->upstream_back_off_max,
+        .message_bytes =
+            (uint32_t)(message_bytes > datagram_bytes ? message_bytes : datagram_bytes),
+        .seed = entropy_u64(&engine->entropy),
+    };
+}
+
+static struct upstream *pool_of(struct engine *engine)
+{
+    if (engine->upstream == NULL) {
+        struct upstream_options options = options_of(engine);
+        (void)upstream_new(engine->loop, &options, &handler, engine, &engine->upstream);
+    }
+    return engine->upstream;
+}
+
+static void count(struct engine *engine)
+{
+    const struct upstream_counters *counters = upstream_counters(engine->upstream);
+    struct metrics *metrics = &engine->metrics;
+    metric_set(&metrics->upstream_sessions, metric_get(&counters->sessions));
+    metric_set(&metrics->upstream_sessions_opened, metric_get(&counters->sessions_opened));
+    metric_set(&metrics->upstream_sessions_lost, metric_get(&counters->sessions_lost));
+    metric_set(&metrics->upstream_handshakes_failed, metric_get(&counters->handshake_failures));
+    metric_set(&metrics->upstream_requests_repeated, metric_get(&counters->requests_repeated));
+    metric_set(&metrics->upstream_backed_off, metric_get(&counters->backed_off));
+}
+
+uint64_t via_session_turn(struct engine *engine, uint64_t now_ms)
+{
+    if (engine->upstream == NULL) {
+        return UINT64_MAX;
+    }
+    uint64_t next_ms = upstream_turn(engine->upstream, now_ms);
+    count(engine);
+    return next_ms;
+}
+
+void via_session_set_config(struct engine *engine)
+{
+    if (engine->upstream != NULL) {
+        struct upstream_options options = options_of(engine);
+        upstream_set_options(engine->upstream, &options);
+    }
+}
+
+void via_session_free(struct engine *engine)
+{
+    upstream_free(engine->upstream);
+    engine->upstream = NULL;
+}
+
+/* --- requests ----------------------------------------------------------- */
+
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
+}
+
+/* The host that the certificate has to be for: as it was asked for (SEC-12), or the parent's. */
+static const char *host_of(const struct next_hop *hop, char *buffer, size_t capacity)
+{
+    if (!hop->is_name || hop->name.len >= capacity) {
+        return NULL;
+    }
+    memcpy(buffer, hop->name.data, hop->name.len);
+    buffer[hop->name.len] = '\0';
+    return buffer;
+}
+
+void via_session_send(struct engine *engine, struct exchange *exchange)
+{
+    const struct config_scheme *scheme = exchange->hop.scheme;
+    char host[TARGET_NAME_MAX + 1];
+    struct upstream_target target = {
+        .address = exchange->origin->address,
+        .host = host_of(&exchange->hop, host, sizeof host),
+        .credentials = keyring_find(engine->config, exchange),
+        .ack_timeout_ms = scheme->ack_timeout,
+        .ack_random_factor = scheme->ack_random_factor,
+        .max_retransmit = scheme->max_retransmit,
+    };
+    struct message request;
+    struct upstream *pool = pool_of(engine);
+
+    via_session_cancel(engine, exchange); /* what was sent before, under the same token */
+    if (pool == NULL || !via_session_transport(scheme, &target.transport) ||
+        message_decode(exchange->datagram, exchange->datagram_len, &request) != MESSAGE_OK) {
+        exchange_end(engine, exchange, pool == NULL ? REASON_proxy_busy : REASON_internal, NULL);
+        return;
+    }
+    exchange->state = EXCHANGE_sent;
+    exchange->sent_ms = engine_now_ms(engine);
+    exchange->retransmit_count = 0;
+    exchange->is_outstanding = true;
+    window_on_send(&exchange->origin->window);
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+    metric_add(&engine->metrics.upstream_requests, 1);
+    exchange->upstream =
+        upstream_send(pool, &target, &request, exchange->leg.kind == LEG_INTERNAL, exchange);
+    if (exchange->upstream == NULL) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+    }
+}
+
+void via_session_cancel(struct engine *engine, struct exchange *exchange)
+{
+    if (exchange->upstream != NULL) {
+        /* Who wants no more notifications says so in a request of its own (OBS-25). */
+        upstream_cancel(engine->upstream, exchange->upstream, false);
+        exchange->upstream = NULL;
+    }
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions towards origin servers in the fake network: same symbols as net/client.h, with
+ * no session behind them. A test sees what the engine sends, and says what becomes of it:
+ *
+ *     fake_client_expect("dtls 192.0.2.5:5684 h", "01 b1 78");      code, options, payload
+ *     fake_client_answer("45 ff 68 69");
+ *     fake_net_run(0);
+ *
+ * WebSockets are not supported here, as with libcoap 4.3.1; everything else is.
+ */
+#ifndef CRIPROXY_FAKE_CLIENT_H
+#define CRIPROXY_FAKE_CLIENT_H
+
+#include "net/client.h"
+
+/**
+ * The next request, in the order in which they were sent, goes to @p target: transport,
+ * address, the host's name or -, and, where that is not none, the PSK identity or the CA
+ * file of its credentials; and is exactly @p hex: code, options, payload with its marker.
+ * What follows is about this request.
+ */
+void fake_client_expect(const char *target, const char *hex);
+
+/** None was sent but those that were expected. */
+void fake_client_expect_nothing(void);
+
+/** A response to the request: code, options, payload. One that is kept can have several. */
+void fake_client_answer(const char *hex);
+
+/** It ends without one. */
+void fake_client_fail(enum upstream_status status, bool was_sent, const char *why);
+
+/** Whether the engine has taken it back. */
+bool fake_client_is_cancelled(void);
+
+/** Requests that are not over. */
+size_t fake_client_count(void);
+
+#endif
