@@ -227,6 +227,39 @@ static void test_slow_origin_server(void **state)
     fake_peer_expect_nothing_within(replay.client, 10000);
 }
 
+/* OBS-2, CACHE-15: FETCH too; what is asked for in the payload is part of what is observed. */
+static void test_fetch_is_observed_by_its_payload(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, second;
+    fake_peer_send(replay.client, PROXY, words("41 05 0001 aa", "6: 12:3c " TARGET_X " /a1"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c /a1"),
+                     &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+    fake_peer_send(other, PROXY, words("41 05 0002 bb", "6: 12:3c " TARGET_X " /a1"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    fake_peer_expect_nothing(replay.origin);
+    fake_peer_send(other, PROXY, words("41 05 0003 cc", "6: 12:3c " TARGET_X " /a2"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c /a2"), &second);
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN 61 05 ff 39");
+    (void)expect_state(other, MESSAGE_ACK, 0xcc, "39", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 2);
+}
+
+/* Another Accept asks for another representation (OBS-5). */
+static void test_other_accept_is_another_registration(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, second;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: 17:3c " TARGET_X));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 17:3c"), &second);
+    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN 61 05 61 3c ff a0");
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "a0", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 2);
+}
+
 /* --- what the origin server sends --------------------------------------- */
 
 /* OBS-12, OBS-13: a late one is acknowledged and dropped. */
@@ -421,6 +454,8 @@ int main(void)
         OBSERVE_TEST(test_late_joiner_gets_the_state_with_its_age),
         OBSERVE_TEST(test_joiner_of_a_stale_state_has_it_renewed),
         OBSERVE_TEST(test_slow_origin_server),
+        OBSERVE_TEST(test_fetch_is_observed_by_its_payload),
+        OBSERVE_TEST(test_other_accept_is_another_registration),
         OBSERVE_TEST(test_reordered_notification_is_dropped),
         OBSERVE_TEST(test_repeated_notification_is_acknowledged_again_only),
         OBSERVE_TEST(test_another_content_format_ends_it),

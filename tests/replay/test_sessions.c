@@ -193,12 +193,35 @@ static void test_server_name_stands_for_uri_host(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* OBS-26: what is observed ends with the session that it was asked for in. */
+static void test_observations_end_with_their_session(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    fake_dtls_send(session, "41010001aa60d8d88320816168816178");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178", &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_dtls_expect(session, "61 45 0001 aa 63 ?????? ff 30");
+    fake_peer_reply(replay.origin, &registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    fake_dtls_expect(session, "41 45 ???? aa 63 ?????? ff 31");
+    struct dtls_session *newer = fake_dtls_replace(session);
+    fake_dtls_send(newer, "40000001");
+    fake_dtls_expect(newer, "70 00 0001");
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5178", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_net_run(5000);
+    fake_dtls_expect_nothing(newer);
+    assert_int_equal(replay_metric(&replay, observers), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_message_layer_over_a_session),
         TEST(test_separate_answer_over_a_session),
         TEST(test_clear_and_secure_do_not_mix),
+        TEST(test_observations_end_with_their_session),
         TEST(test_new_session_starts_anew),
         TEST(test_replaced_session_takes_nothing_along),
         TEST(test_port_of_a_request_over_a_session),
