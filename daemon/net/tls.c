@@ -131,6 +131,8 @@ static enum handshake protocol_failure(int reason)
         return HANDSHAKE_no_common_version;
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
         return HANDSHAKE_certificate_missing;
+    case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+        return HANDSHAKE_closed_in_handshake;
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_DIGEST_CHECK_FAILED:
         return HANDSHAKE_finished_not_verified;
@@ -141,15 +143,29 @@ static enum handshake protocol_failure(int reason)
     return reason > SSL_AD_REASON_OFFSET ? HANDSHAKE_peer_alert : HANDSHAKE_protocol_error;
 }
 
+/*
+ * The first error is the cause and the others follow from it; but what libssl says
+ * comes before the words of the cipher below it. Empties the queue.
+ */
+static unsigned long first_error(void)
+{
+    unsigned long first = ERR_get_error(), code = first;
+
+    while (code != 0 && ERR_GET_LIB(code) != ERR_LIB_SSL) {
+        code = ERR_get_error();
+    }
+    ERR_clear_error();
+    return code != 0 ? code : first;
+}
+
 enum handshake tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail)
 {
-    unsigned long code = ERR_peek_error(); /* the first is the cause, the others follow from it */
+    unsigned long code = first_error();
     const char *detail = code == 0 ? NULL : ERR_reason_error_string(code);
     long verified = SSL_get_verify_result(ssl);
     int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
     enum handshake why = code == 0 ? HANDSHAKE_finished_not_verified : protocol_failure(reason);
 
-    ERR_clear_error();
     *ret_detail = detail == NULL ? "" : detail;
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK) {
         *ret_detail = X509_verify_cert_error_string(verified);

@@ -274,16 +274,18 @@ static const struct {
     const char *name;        /* as which it gets in; NULL: not at all */
     int alert;
     const char *log;
+    enum handshake counted;
 } certificate_rows[] = {
-    {"sensor", "sensor.example", 0, NULL},
-    {"urn", "urn:dev:1", 0, NULL},
-    {"named", "a\\x22\\xc3\\xa9\\x5c", 0, NULL},
-    {"nobody", "", 0, NULL},
-    {"old", NULL, ALERT_CERTIFICATE_EXPIRED, "certificate_expired"},
-    {"early", NULL, 42, "certificate_not_yet_valid"},
-    {"stranger", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca"},
-    {"self", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca"},
-    {NULL, NULL, ALERT_HANDSHAKE_FAILURE, "certificate_missing"},
+    {"sensor", "sensor.example", 0, NULL, HANDSHAKE_COUNT},
+    {"urn", "urn:dev:1", 0, NULL, HANDSHAKE_COUNT},
+    {"named", "a\\x22\\xc3\\xa9\\x5c", 0, NULL, HANDSHAKE_COUNT},
+    {"nobody", "", 0, NULL, HANDSHAKE_COUNT},
+    {"old", NULL, ALERT_CERTIFICATE_EXPIRED, "certificate_expired", HANDSHAKE_certificate_expired},
+    {"early", NULL, 42, "certificate_not_yet_valid", HANDSHAKE_certificate_not_yet_valid},
+    {"stranger", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca",
+     HANDSHAKE_certificate_unknown_ca},
+    {"self", NULL, ALERT_UNKNOWN_CA, "certificate_unknown_ca", HANDSHAKE_certificate_unknown_ca},
+    {NULL, NULL, ALERT_HANDSHAKE_FAILURE, "certificate_missing", HANDSHAKE_certificate_missing},
 };
 
 static void test_client_certificates(void **state)
@@ -306,6 +308,10 @@ static void test_client_certificates(void **state)
             assert_false(client_shake(&client));
             assert_int_equal(client.alert, certificate_rows[i].alert);
             assert_non_null(strstr(logged(), certificate_rows[i].log));
+        }
+        for (unsigned why = 0; why < HANDSHAKE_COUNT; why++) {
+            assert_int_equal(dtls_counters(server.listener)->failed[why],
+                             why == certificate_rows[i].counted ? 1 : 0);
         }
         client_close(&client);
         server_stop();

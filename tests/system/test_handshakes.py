@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Handshakes that fail, by OpenSSL's s_client over DTLS and TLS: the reason in the log, a
+counter of its own, and the alert that the client is to see (SEC-10, SEC-13)."""
+
+import re
+import socket
+import subprocess
+
+import pytest
+
+from admin_wire import http, http_place, parse_metrics
+from coap_wire import PATIENCE_S
+from processes import Proxy
+
+IDENTITY, KEY = "sensor-1", b"sesame".hex()
+
+
+def openssl(*arguments, cwd):
+    subprocess.run(["openssl", *arguments], cwd=cwd, stdin=subprocess.DEVNULL,
+                   capture_output=True, timeout=PATIENCE_S, check=True)
+
+
+def make_ca(folder, name):
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-days", "2", "-subj", "/CN=" + name, "-addext", "keyUsage=keyCertSign",
+            "-out", name + ".pem", "-keyout", name + ".key", cwd=folder)
+
+
+def make_certificate(folder, name, issuer, *dates):
+    """Signed by @issuer; `openssl ca` is what can make one that has expired."""
+    openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-subj", "/CN=" + name, "-out", name + ".csr", "-keyout", name + ".key", cwd=folder)
+    (folder / "index.txt").write_text("")
+    (folder / "ca.cnf").write_text(
+        "[ca]\ndefault_ca=own\n[own]\ndatabase=index.txt\nnew_certs_dir=.\nrand_serial=yes\n"
+        "default_md=sha256\npolicy=any\nunique_subject=no\nx509_extensions=leaf\n"
+        "[any]\ncommonName=supplied\n"
+        "[leaf]\nbasicConstraints=CA:FALSE\nsubjectAltName=DNS:%s\n" % name)
+    openssl("ca", "-batch", "-config", "ca.cnf", "-cert", issuer + ".pem", "-keyfile",
+            issuer + ".key", "-in", name + ".csr", "-out", name + ".pem",
+            *(dates or ("-days", "2")), cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tls")
+    make_ca(path, "ca")
+    make_ca(path, "stranger-ca")
+    make_certificate(path, "proxy.example", "ca")
+    make_certificate(path, "good", "ca")
+    make_certificate(path, "old", "ca", "-startdate", "20200101000000Z", "-enddate",
+                     "20200201000000Z")
+    make_certificate(path, "early", "ca", "-startdate", "20900101000000Z", "-enddate",
+                     "20910101000000Z")
+    make_certificate(path, "stranger", "stranger-ca")
+    (path / "keys").write_text("%s:%s\n" % (IDENTITY, KEY))
+    return path
+
+
+@pytest.fixture(scope="module")
+def proxy(folder):
+    running = Proxy(
+        "--listen", "coaps://127.0.0.1:0", "--listen", "coaps+tcp://127.0.0.1:0",
+        "--set", "tls.certificate=%s" % (folder / "proxy.example.pem"),
+        "--set", "tls.key=%s" % (folder / "proxy.example.key"),
+        "--set", "tls.client-ca=%s" % (folder / "ca.pem"),
+        "--set", "tls.require-client-certificate=yes",
+        "--set", "tls.psk-file=%s" % (folder / "keys"),
+        "--set", "admin.listen=http://127.0.0.1:0", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def port_of(proxy, scheme):
+    line = proxy.wait_for_line(r"uri=%s://" % re.escape(scheme))
+    return int(re.search(r":(\d+)$", line)[1])
+
+
+def counters(proxy):
+    """How many handshakes have failed so far, by the reason."""
+    status, _, body = http(http_place(proxy), "/metrics")
+    assert status == 200
+    pattern = r"criproxyd_handshakes_failed_(\w+)_total$"
+    return {re.match(pattern, name)[1]: sum(samples.values())
+            for name, (_, samples) in parse_metrics(body).items() if re.match(pattern, name)}
+
+
+def shake(proxy, scheme, *arguments):
+    """What s_client says of one handshake, as version 1.2 of either protocol."""
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", "127.0.0.1:%d" % port_of(proxy, scheme),
+         *(("-dtls1_2",) if scheme == "coaps" else ("-tls1_2", "-alpn", "coap")), *arguments],
+        input="Q\n", capture_output=True, text=True, errors="replace", timeout=PATIENCE_S,
+        check=False)
+    return done.stdout + done.stderr
+
+
+def certificate(folder, name):
+    return "-cert", str(folder / (name + ".pem")), "-key", str(folder / (name + ".key"))
+
+
+SCHEMES = ("coaps", "coaps+tcp")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name, reason, alert", [
+    ("old", "certificate_expired", "certificate expired"),
+    ("early", "certificate_not_yet_valid", "bad certificate"),
+    ("stranger", "certificate_unknown_ca", "unknown ca"),
+    (None, "certificate_missing", "handshake failure"),
+])
+def test_clients_that_are_not_let_in(proxy, folder, scheme, name, reason, alert):
+    """SEC-10: each has its word in the log, its counter, and the alert of RFC 5246."""
+    before = counters(proxy)
+    seen = shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256",
+                 *(certificate(folder, name) if name else ()))
+    assert alert in seen.lower(), seen
+    proxy.wait_for_line(r"handshake_failed .*client=127\.0\.0\.1:\d+ reason=%s " % reason)
+    after = counters(proxy)
+    assert {key: after[key] - before[key] for key in after if after[key] != before[key]} == \
+        {reason: 1}
+
+
+@pytest.mark.parametrize("scheme, alert", [("coaps", "decrypt error"),
+                                           ("coaps+tcp", "bad record mac")])
+@pytest.mark.parametrize("identity, key, reason", [
+    (IDENTITY, "00", "psk_wrong_key"), ("sensor-2", KEY, "psk_unknown_identity")])
+def test_keys_that_are_not_good(proxy, scheme, alert, identity, key, reason):
+    """SEC-13: told apart in the log and the counters, and not by what the client sees."""
+    before = counters(proxy)
+    seen = shake(proxy, scheme, "-cipher", "PSK-AES128-GCM-SHA256", "-psk_identity", identity,
+                 "-psk", key)
+    assert alert in seen.lower(), seen
+    proxy.wait_for_line(r"handshake_failed .*reason=%s " % reason)
+    assert counters(proxy)[reason] == before[reason] + 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("trust, name", [("ca", "other.example"), ("stranger-ca", "proxy.example")])
+def test_clients_that_do_not_trust_us(proxy, folder, scheme, trust, name):
+    """A wrong name, and an unknown issuer, of ours: the client goes with an alert, counted."""
+    before = counters(proxy)
+    shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256", *certificate(folder, "good"),
+          "-CAfile", str(folder / (trust + ".pem")), "-verify_return_error", "-verify_hostname",
+          name)
+    proxy.wait_for_line(r"handshake_failed .*reason=peer_alert ")
+    assert counters(proxy)["peer_alert"] == before["peer_alert"] + 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_nothing_in_common(proxy, scheme):
+    """SEC-7: a suite without authenticated encryption."""
+    before = counters(proxy)
+    assert "handshake failure" in shake(proxy, scheme, "-cipher",
+                                        "ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0").lower()
+    assert counters(proxy)["no_common_suite"] == before["no_common_suite"] + 1
+
+
+def test_a_hello_without_its_end(proxy):
+    """TLS: who closes in the middle of a handshake is counted, and takes nothing along."""
+    before = counters(proxy)["closed_in_handshake"]
+    with socket.create_connection(("127.0.0.1", port_of(proxy, "coaps+tcp")), PATIENCE_S) as sock:
+        sock.sendall(bytes.fromhex("16030100c8010000c40303") + bytes(20))
+    proxy.wait_for_line(r"handshake_failed .*reason=closed_in_handshake ")
+    assert counters(proxy)["closed_in_handshake"] == before + 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_and_those_that_are(proxy, folder, scheme):
+    """The same client with what it should have; nothing is counted as failed."""
+    before = counters(proxy)
+    seen = shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256",
+                 *certificate(folder, "good"), "-CAfile", str(folder / "ca.pem"),
+                 "-verify_return_error", "-verify_hostname", "proxy.example")
+    assert "Verify return code: 0 (ok)" in seen
+    assert counters(proxy) == before
