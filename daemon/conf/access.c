@@ -17,7 +17,8 @@
 /* Where the values that are looked at stand, to say what is wrong with them. */
 struct origin_of_values {
     struct loader *loader;
-    const struct named_draft *draft; /* of an access section; NULL: the section policy */
+    enum config_named kind;
+    const struct named_draft *draft; /* of a section of that kind; NULL: the section policy */
     const char *key;
 };
 
@@ -31,9 +32,8 @@ __attribute__((format(printf, 2, 3))) static void report(const struct origin_of_
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     if (from->draft != NULL) {
-        named_error(from->loader, CONFIG_NAMED_ACCESS, from->draft,
-                    named_place(CONFIG_NAMED_ACCESS, from->draft, from->key), from->key, "%s",
-                    message);
+        named_error(from->loader, from->kind, from->draft,
+                    named_place(from->kind, from->draft, from->key), from->key, "%s", message);
     } else {
         const struct config_row *row = schema_find("policy", from->key);
         loader_error(from->loader,
@@ -254,7 +254,7 @@ static void compile_rule(struct loader *loader, const struct named_draft *draft,
 {
     const struct config_access *row = draft->row;
     struct access_rule rule = {.name = row->name, .is_allow = row->action == ACCESS_ALLOW};
-    struct origin_of_values from = {.loader = loader, .draft = draft};
+    struct origin_of_values from = {loader, CONFIG_NAMED_ACCESS, draft, NULL};
     size_t pattern_count = 0;
 
     from.key = "clients";
@@ -278,6 +278,31 @@ static void compile_rule(struct loader *loader, const struct named_draft *draft,
         }
     }
     *ret_rule = rule;
+}
+
+static void compile_limits(struct loader *loader, struct access *access)
+{
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_LIMIT];
+    struct origin_of_values from = {loader, CONFIG_NAMED_LIMIT, NULL, NULL};
+    struct client_limits *limits = take_memory(&from, drafts->count, sizeof(limits[0]));
+
+    for (size_t i = 0; i < drafts->count && limits != NULL; i++) {
+        const struct config_limit *row = drafts->items[i].row;
+        struct access_rule clients = {.name = row->name};
+        from.draft = &drafts->items[i];
+        from.key = "clients";
+        clients.client_count = (uint32_t)take_ranges(&from, &row->clients, &clients.clients);
+        from.key = "transport";
+        clients.transports = take_transports(&from, &row->transport);
+        clients.identities = row->identity.items;
+        clients.identity_count = (uint32_t)row->identity.count;
+        clients.certificates = row->certificate.items;
+        clients.certificate_count = (uint32_t)row->certificate.count;
+        limits[i] = (struct client_limits){clients, row->rate, row->burst, row->exchanges,
+                                           row->observations};
+    }
+    access->limits = limits;
+    access->limits_count = (uint32_t)drafts->count;
 }
 
 /* The client selectors of the rules that allow and have any, as rules of their own. */
@@ -457,6 +482,7 @@ void loader_check_access(struct loader *loader)
     compile_ports(&from, access);
     compile_nat64(&from, access);
     compile_rules(&from, access);
+    compile_limits(loader, access);
     if (!loader->no_memory) {
         make_indexes(loader, access);
     }

@@ -108,6 +108,14 @@ struct config_access {
 #undef ACCESS_OPTION
 };
 
+/* A [limit NAME] section: what some clients may take. */
+struct config_limit {
+    const char *name;
+#define LIMIT_OPTION(key, type, min, max, preset, reload, help) CONFIG_FIELD_##type(limit, key, key)
+#include "conf/limit_options.def"
+#undef LIMIT_OPTION
+};
+
 enum config_listener_kind {
     LISTENER_COAP,
     LISTENER_COAPS,
@@ -148,6 +156,8 @@ struct config {
     size_t upstream_count;
     const struct config_access *access_rules;
     size_t access_count;
+    const struct config_limit *limits;
+    size_t limit_count;
 
     struct keyring *keyring; /* origin/keyring.h: loaded later, the snapshot's; or NULL */
     const struct access *access; /* policy/access.h: these, and the section policy, compiled */

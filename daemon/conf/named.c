@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sections that name something: [scheme NAME], [route NAME], [upstream NAME] and
- * [access NAME]. Each is a draft until everything is read and checked; then the
+ * [access NAME], [limit NAME]. Each is a draft until everything is read and checked; then the
  * drafts of a kind become one table of the snapshot, in the order in which they were
  * met, because of routes and rules the first that matches decides.
  */

@@ -34,6 +34,9 @@
 #define ACCESS_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(access, key)
 #include "conf/access_options.def"
 #undef ACCESS_OPTION
+#define LIMIT_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(limit, key)
+#include "conf/limit_options.def"
+#undef LIMIT_OPTION
 
 #define ROW_WORDS_BOOL(section, key) NULL, 0
 #define ROW_WORDS_UINT(section, key) NULL, 0
@@ -103,6 +106,13 @@ const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT] = {
     NAMED_ROW(access, key, type, min, max, preset, reload, help)
 #include "conf/access_options.def"
 #undef ACCESS_OPTION
+};
+
+const struct config_row config_limit_rows[CONFIG_LIMIT_ROW_COUNT] = {
+#define LIMIT_OPTION(key, type, min, max, preset, reload, help)                                    \
+    NAMED_ROW(limit, key, type, min, max, preset, reload, help)
+#include "conf/limit_options.def"
+#undef LIMIT_OPTION
 };
 
 const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT] = {

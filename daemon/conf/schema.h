@@ -48,7 +48,8 @@ struct config_row {
     X(SCHEME, scheme, schemes, 32)                                                                 \
     X(ROUTE, route, routes, 256)                                                                   \
     X(UPSTREAM, upstream, upstreams, 256)                                                          \
-    X(ACCESS, access, access_rules, 16384)
+    X(ACCESS, access, access_rules, 16384)                                                         \
+    X(LIMIT, limit, limits, 1024)
 #define CONFIG_NAMED_MAX 16384
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
@@ -90,6 +91,11 @@ enum {
 #define ACCESS_OPTION(key, type, min, max, preset, reload, help) +1
 #include "conf/access_options.def"
 #undef ACCESS_OPTION
+    ,
+    CONFIG_LIMIT_ROW_COUNT = 0
+#define LIMIT_OPTION(key, type, min, max, preset, reload, help) +1
+#include "conf/limit_options.def"
+#undef LIMIT_OPTION
 };
 
 struct config_key {
@@ -101,6 +107,7 @@ extern const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT];
 extern const struct config_row config_route_rows[CONFIG_ROUTE_ROW_COUNT];
 extern const struct config_row config_upstream_rows[CONFIG_UPSTREAM_ROW_COUNT];
 extern const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT];
+extern const struct config_row config_limit_rows[CONFIG_LIMIT_ROW_COUNT];
 extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
 /** Whether any key of options.def has this section. */

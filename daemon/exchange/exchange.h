@@ -74,6 +74,7 @@ struct exchange {
         *previous_waiting; /* in one list: origin's, name's, observation's, delivering */
     bool is_confirmable;   /* towards the origin server */
     bool is_queued;
+    uint32_t queue_round;
     bool is_outstanding;                /* counted in the origin's window */
     bool is_renamed;                    /* its target was named to the parent in a second form */
     bool has_malformed;                 /* the origin server sent what could not be read */

@@ -45,6 +45,7 @@ enum reason admit_client(const struct engine *engine, struct leg *leg)
     const struct access_client client = client_of(leg);
     if (peer->standing_epoch != engine->policy_epoch) {
         peer->standing = (uint8_t)access_standing(engine->config->access, &client);
+        peer->limits = access_limits(engine->config->access, &client);
         peer->standing_epoch = engine->policy_epoch;
     }
     leg->standing = peer->standing;

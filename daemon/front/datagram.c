@@ -144,8 +144,7 @@ static bool may_reject(struct engine *engine)
     return true;
 }
 
-/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
-static void reject(const struct arrival *arrival, const struct message *message)
+static void send_reset(const struct arrival *arrival, const struct message *message)
 {
     const struct leg leg = {
         .kind = LEG_DATAGRAM,
@@ -153,8 +152,14 @@ static void reject(const struct arrival *arrival, const struct message *message)
         .session = arrival->session,
         .path = arrival->datagram->path,
     };
+    leg_send_empty(&leg, MESSAGE_RST, message->mid);
+}
+
+/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
+static void reject(const struct arrival *arrival, const struct message *message)
+{
     if (message->type == MESSAGE_CON && may_reject(arrival->listener->engine)) {
-        leg_send_empty(&leg, MESSAGE_RST, message->mid);
+        send_reset(arrival, message);
     }
 }
 
@@ -169,10 +174,11 @@ static void on_message(struct engine *engine, const struct arrival *arrival,
         /* A ping, a response nobody asked for, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
             metric_add(&engine->metrics.pings, 1);
+            send_reset(arrival, message); /* who asks whether we are there is told */
         } else {
             metric_add(&engine->metrics.messages_ignored, 1);
+            reject(arrival, message);
         }
-        reject(arrival, message);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "net/udp.h"
 
 struct client;
+struct client_limits;
 struct engine;
 struct dtls_session;
 struct exchange;
@@ -20,13 +21,18 @@ struct watcher;
 
 /* What all kinds of clients have in common: a client of datagrams, or a connection. */
 struct peer {
-    struct exchange *exchanges; /* list of those in flight */
-    uint32_t in_flight;         /* how many */
-    uint32_t spent;             /* of limits.client-burst, in thousandths of a request */
-    uint32_t spent_at_ms;       /* when that was so; wraps */
-    uint32_t standing_epoch;    /* of engine->policy_epoch, when standing was looked up */
-    uint8_t standing;           /* enum access_standing (policy/access.h) */
-    struct watcher *watcher;    /* what it observes; NULL: nothing */
+    struct exchange *exchanges;         /* list of those in flight */
+    uint32_t in_flight;                 /* how many */
+    uint32_t spent;                     /* of limits.client-burst, in thousandths of a request */
+    uint32_t spent_at_ms;               /* when that was so; wraps */
+    uint32_t standing_epoch;            /* of engine->policy_epoch, when standing was looked up */
+    const struct client_limits *limits; /* found with it; NULL: those of all (front/limit.h) */
+    uint32_t refused_s;                 /* the second in which refusals were counted, */
+    uint32_t refused;                   /* and how many */
+    uint32_t queue_origin;              /* where it queued last: slot and generation mixed, */
+    uint32_t queue_round;               /* and in which round (origin_queue_add()) */
+    uint8_t standing;                   /* enum access_standing (policy/access.h) */
+    struct watcher *watcher;            /* what it observes; NULL: nothing */
 };
 
 enum leg_kind {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who observes what: slots, caps, and the lists that observers are in. */
+#include "front/limit.h"
 #include "front/observer.h"
 
 #include "exchange/observation.h"
@@ -134,7 +135,7 @@ bool observer_has_room(const struct engine *engine, const struct leg *leg)
     const struct observer_table *table = &engine->observers;
     const struct watcher *watcher = leg->peer->watcher;
     bool has_room = table->count < table->capacity && leg->token.len <= OBSERVER_TOKEN_MAX &&
-                    (watcher == NULL || watcher->count < engine->config->observe_per_client);
+                    (watcher == NULL || watcher->count < limit_observations(engine, leg->peer));
     return has_room || observer_find(engine, leg) != NULL;
 }
 

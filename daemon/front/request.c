@@ -13,6 +13,7 @@
 #include "front/blocks.h"
 #include "front/echo.h"
 #include "front/hops.h"
+#include "front/limit.h"
 #include "front/local.h"
 #include "front/registration.h"
 #include "front/reply.h"
@@ -263,26 +264,6 @@ static void proxy_request(struct engine *engine, struct request *request)
     }
 }
 
-/*
- * A token bucket: limits.client-burst requests at once, limits.client-rate a second
- * after that. Time that wraps or stands still only ever costs the client.
- */
-static bool is_too_fast(const struct engine *engine, struct peer *peer)
-{
-    uint32_t rate = engine->config->limits_client_rate;
-    uint64_t burst = (uint64_t)engine->config->limits_client_burst * 1000;
-    if (rate == 0) {
-        return false;
-    }
-    uint32_t now_ms = (uint32_t)engine_now_ms(engine);
-    uint64_t regained = (uint64_t)(now_ms - peer->spent_at_ms) * rate;
-    uint64_t spent = regained < peer->spent ? peer->spent - regained : 0;
-    peer->spent_at_ms = now_ms;
-    bool is_over = spent + 1000 > burst;
-    peer->spent = (uint32_t)(is_over ? spent : spent + 1000);
-    return is_over;
-}
-
 /* Too much of something? The limits come before anything is looked at closely. */
 static enum reason admit(const struct engine *engine, struct leg *leg)
 {
@@ -293,13 +274,7 @@ static enum reason admit(const struct engine *engine, struct leg *leg)
     if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
-    if (leg->peer->in_flight >= engine->config->limits_exchanges_per_client) {
-        return REASON_client_busy;
-    }
-    if (is_too_fast(engine, leg->peer)) {
-        return REASON_client_busy; /* RFC 8516 */
-    }
-    return REASON_none;
+    return limit_take(engine, leg->peer);
 }
 
 /* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
@@ -356,6 +331,9 @@ static void handle(struct engine *engine, struct request *request, const struct 
     const struct message *message = request->message;
     struct problem problem = {.reason = admit(engine, request->leg)};
     metric_add(&engine->metrics.requests, 1);
+    if (problem.reason == REASON_client_busy && limit_is_silent(engine, request->leg)) {
+        return;
+    }
     if (problem.reason == REASON_none &&
         message->token.len > engine->config->proxy_max_token_bytes) {
         problem.reason = REASON_token_too_long;

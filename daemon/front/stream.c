@@ -17,6 +17,7 @@
 #include "coap/frame.h"
 #include "coap/option.h"
 #include "front/admit.h"
+#include "front/limit.h"
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
@@ -96,8 +97,8 @@ static size_t message_max(const struct stream *stream)
 /* Read on, or not: whichever of the two reasons to stop holds. */
 static void regulate(struct stream *stream)
 {
-    bool pause = stream->is_full ||
-                 stream->peer.in_flight >= stream->engine->config->limits_exchanges_per_client;
+    bool pause =
+        stream->is_full || stream->peer.in_flight >= limit_exchanges(stream->engine, &stream->peer);
     if (pause != stream->is_paused) {
         stream->is_paused = pause;
         conn_pause(stream->conn, pause);

@@ -87,6 +87,7 @@ static void send_queued(struct engine *engine, struct origin *origin)
             metric_add(&engine->metrics.message_ids_exhausted, 1);
             break; /* they wait, each until its own deadline */
         }
+        origin->queue_round = exchange->queue_round;
         origin_queue_remove(origin, exchange);
         send_first(engine, exchange, port, mid);
     }

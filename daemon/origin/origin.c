@@ -235,16 +235,46 @@ bool origin_take_mid_of(struct engine *engine, struct origin *origin, const stru
 
 /* --- queue -------------------------------------------------------------- */
 
+/*
+ * Rounds make the queue fair: in each round every client has one request, so that one that
+ * sends many waits for itself. A client begins in the round that is under way.
+ */
+static uint32_t round_of(const struct origin *origin, struct peer *peer)
+{
+    uint32_t round = origin->queue_round;
+    uint32_t here = origin->slot ^ origin->generation << 20;
+    if (peer == NULL) {
+        return round; /* the proxy itself */
+    }
+    bool is_ahead = peer->queue_origin == here && (int32_t)(peer->queue_round - round) >= 0;
+    peer->queue_origin = here;
+    peer->queue_round = is_ahead ? peer->queue_round + 1 : round;
+    return peer->queue_round;
+}
+
+/* Behind what is of the same round or an earlier one; most often that is all. */
+static struct exchange *last_before(const struct origin *origin, uint32_t round)
+{
+    struct exchange *last = origin->queue_tail;
+    if (last == NULL || (int32_t)(last->queue_round - round) <= 0) {
+        return last;
+    }
+    struct exchange *at = origin->queue_head;
+    for (last = NULL; (int32_t)(at->queue_round - round) <= 0; at = at->next_waiting) {
+        last = at;
+    }
+    return last;
+}
+
 void origin_queue_add(struct origin *origin, struct exchange *exchange)
 {
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = origin->queue_tail;
-    if (origin->queue_tail != NULL) {
-        origin->queue_tail->next_waiting = exchange;
-    } else {
-        origin->queue_head = exchange;
-    }
-    origin->queue_tail = exchange;
+    exchange->queue_round = round_of(origin, exchange->leg.peer);
+    struct exchange *previous = last_before(origin, exchange->queue_round);
+    struct exchange *next = previous != NULL ? previous->next_waiting : origin->queue_head;
+    exchange->previous_waiting = previous;
+    exchange->next_waiting = next;
+    *(previous != NULL ? &previous->next_waiting : &origin->queue_head) = exchange;
+    *(next != NULL ? &next->previous_waiting : &origin->queue_tail) = exchange;
     origin->queue_count++;
     exchange->is_queued = true;
 }

@@ -50,8 +50,9 @@ struct origin {
     struct window window;
     struct exchange *queue_head, *queue_tail;
     uint32_t queue_count;
-    uint32_t exchanges; /* that point here */
-    bool is_sending;    /* its queue is being worked off */
+    uint32_t queue_round; /* of the request that was sent last */
+    uint32_t exchanges;   /* that point here */
+    bool is_sending;      /* its queue is being worked off */
     uint32_t seen_s;
     uint32_t lifetime_ms;      /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
     uint16_t port_index;       /* source port in use now */
@@ -98,7 +99,7 @@ bool origin_take_mid(struct engine *engine, struct origin *origin, struct port *
 bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid);
 
-/** Queue handling: at the end, from anywhere. */
+/** Queue handling: in by turns of the clients, out from anywhere. */
 void origin_queue_add(struct origin *origin, struct exchange *exchange);
 void origin_queue_remove(struct origin *origin, struct exchange *exchange);
 

@@ -230,6 +230,17 @@ bool access_is_echo_exempt(const struct access *access, const struct address *ad
     return false;
 }
 
+const struct client_limits *access_limits(const struct access *access,
+                                          const struct access_client *client)
+{
+    for (uint32_t i = 0; i < access->limits_count; i++) {
+        if (rule_takes_client(&access->limits[i].clients, client)) {
+            return &access->limits[i];
+        }
+    }
+    return NULL;
+}
+
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request)
 {

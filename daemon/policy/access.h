@@ -34,6 +34,12 @@ struct port_range {
     uint16_t first, last;
 };
 
+/* What one client may take; 0: what holds for all. */
+struct client_limits {
+    struct access_rule clients; /* only its selectors of clients count */
+    uint32_t rate, burst, exchanges, observations;
+};
+
 /* What the configuration says, compiled. */
 struct access {
     const struct access_rule *rules; /* in file order */
@@ -49,6 +55,8 @@ struct access {
     bool selects_clients;   /* some rule names clients */
     const struct port_range *ports;
     uint32_t port_count;
+    const struct client_limits *limits; /* in file order */
+    uint32_t limits_count;
     const struct address_prefix *echo_exempt; /* clients whose address is believed */
     uint32_t echo_exempt_count;
     const struct address_prefix *nat64;
@@ -87,6 +95,10 @@ enum access_standing access_standing(const struct access *access,
 
 /** Whether the address of a client on UDP is believed without a challenge (front/echo.h). */
 bool access_is_echo_exempt(const struct access *access, const struct address *address);
+
+/** What is said about @p client in particular: the first that is for it, or NULL. */
+const struct client_limits *access_limits(const struct access *access,
+                                          const struct access_client *client);
 
 /** The answer to a client that is not served, where it gets one. */
 enum reason access_refusal(const struct access_client *client);

@@ -159,8 +159,8 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
     (void)state;
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
     assert_non_null(strstr(errors.text[0], "resolve, "));
-    assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME or "
-                                           "access NAME, got \"nope\""));
+    assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME, "
+                                           "access NAME or limit NAME, got \"nope\""));
 }
 
 static void test_number_of_sections_is_bounded(void **state)

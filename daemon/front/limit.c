@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "front/limit.h"
+
+#include "policy/access.h"
+#include "state.h"
+
+/* @p own where a section has a value for the client, else what holds for all. */
+static uint32_t either(uint32_t own, uint32_t common)
+{
+    return own != 0 ? own : common;
+}
+
+static const struct client_limits *limits_of(const struct engine *engine, const struct peer *peer)
+{
+    static const struct client_limits none;
+    /* Of another snapshot they are gone. */
+    bool is_there = peer->limits != NULL && peer->standing_epoch == engine->policy_epoch;
+    return is_there ? peer->limits : &none;
+}
+
+uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer)
+{
+    return either(limits_of(engine, peer)->exchanges, engine->config->limits_exchanges_per_client);
+}
+
+uint32_t limit_observations(const struct engine *engine, const struct peer *peer)
+{
+    return either(limits_of(engine, peer)->observations, engine->config->observe_per_client);
+}
+
+/*
+ * A token bucket: as many requests at once as burst says, rate a second after that. Time
+ * that wraps or stands still only ever costs the client.
+ */
+static bool is_too_fast(const struct engine *engine, struct peer *peer)
+{
+    const struct client_limits *limits = limits_of(engine, peer);
+    uint32_t rate = either(limits->rate, engine->config->limits_client_rate);
+    uint64_t burst = (uint64_t)either(limits->burst, engine->config->limits_client_burst) * 1000;
+    if (rate == 0) {
+        return false;
+    }
+    uint32_t now_ms = (uint32_t)engine_now_ms(engine);
+    uint64_t regained = (uint64_t)(now_ms - peer->spent_at_ms) * rate;
+    uint64_t spent = regained < peer->spent ? peer->spent - regained : 0;
+    peer->spent_at_ms = now_ms;
+    bool is_over = spent + 1000 > burst;
+    peer->spent = (uint32_t)(is_over ? spent : spent + 1000);
+    return is_over;
+}
+
+enum reason limit_take(const struct engine *engine, struct peer *peer)
+{
+    bool is_too_much =
+        peer->in_flight >= limit_exchanges(engine, peer) || is_too_fast(engine, peer);
+    return is_too_much ? REASON_client_busy : REASON_none;
+}
+
+bool limit_is_silent(struct engine *engine, const struct leg *leg)
+{
+    struct peer *peer = leg->peer;
+    uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
+    if (leg->kind != LEG_DATAGRAM) {
+        return false; /* its connection is not read from while it has too much */
+    }
+    if (peer->refused_s != now_s) {
+        peer->refused_s = now_s;
+        peer->refused = 0;
+    }
+    if (peer->refused < engine->config->limits_refusals) {
+        peer->refused++;
+        return false;
+    }
+    metric_add(&engine->metrics.ended[REASON_client_ignored], 1);
+    return true;
+}

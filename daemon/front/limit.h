@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one client may take of the proxy: the section limits, or the first [limit NAME]
+ * that is for it. Found once for each set of rules (admit_client()), kept in its peer.
+ */
+#ifndef CRIPROXY_LIMIT_H
+#define CRIPROXY_LIMIT_H
+
+#include "exchange/reason.h"
+#include "front/leg.h"
+
+struct engine;
+
+/** Requests that @p peer may have in flight. */
+uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
+
+/** Observations that @p peer may have. */
+uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
+
+/**
+ * One more request of @p peer.
+ *
+ * @return REASON_none, and it is counted; or REASON_client_busy (RFC 8516).
+ */
+enum reason limit_take(const struct engine *engine, struct peer *peer);
+
+/**
+ * Whether a request that limit_take() refused is met with silence: a client on datagrams
+ * that does not heed 4.29 is told so limits.refusals times a second (RATE-3).
+ */
+bool limit_is_silent(struct engine *engine, const struct leg *leg);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What one client may take, and that others do not wait for it (RATE-*). */
+#include "replay/replay.h"
+#include "replay/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CRI "235:8320816168816178" /* coap://h/x */
+#define H_X "3=h 11=x"
+
+static struct replay replay;
+
+static void stop(void)
+{
+    fake_net_run(0);
+    replay_stop(&replay);
+}
+
+static void ask(struct fake_peer *client, unsigned mid)
+{
+    char head[32];
+    snprintf(head, sizeof(head), "51 02 %04x %02x", mid, mid & 0xffu);
+    fake_peer_send(client, PROXY, words(head, CRI));
+}
+
+/* The next request at the origin server is answered at once; the client has its answer. */
+static void serve(struct fake_peer *client)
+{
+    struct fake_datagram request;
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(client, "51 44 ...", NULL);
+}
+
+static void expect_busy(struct fake_peer *client)
+{
+    fake_peer_expect(client, "51 9d ...", NULL);
+}
+
+/* The first section that is for a client decides; what it leaves out is as in limits. */
+static void test_limits_of_some_clients(void **state)
+{
+    struct fake_peer *meter, *guest;
+    (void)state;
+    replay_start(&replay, (const char *[]){
+                              "limits.client-rate=100",
+                              "limits.client-burst=4",
+                              "limit meters.clients=198.51.100.0/24",
+                              "limit meters.burst=2",
+                              "limit guests.clients=198.51.0.0/16 203.0.113.0/24",
+                              "limit guests.exchanges=1",
+                              NULL,
+                          });
+    meter = fake_peer_new("198.51.100.1:40001");
+    guest = fake_peer_new("203.0.113.1:40001");
+    for (unsigned i = 1; i <= 2; i++) {
+        ask(meter, i);
+        serve(meter);
+    }
+    ask(meter, 3);
+    expect_busy(meter);
+    for (unsigned i = 1; i <= 4; i++) { /* one after the other */
+        ask(guest, i);
+        serve(guest);
+    }
+    fake_net_run(1000);
+    ask(guest, 5);
+    ask(guest, 6); /* two at once */
+    expect_busy(guest);
+    serve(guest);
+    for (unsigned i = 1; i <= 4; i++) {
+        ask(replay.client, i);
+        serve(replay.client);
+    }
+    ask(replay.client, 5);
+    expect_busy(replay.client);
+    stop();
+}
+
+/* Observations are limited for some clients, too. */
+static void test_observations_of_some_clients(void **state)
+{
+    struct fake_datagram first, second;
+    (void)state;
+    replay_start(&replay, (const char *[]){"limit all.observations=1", NULL});
+    replay_ask(&replay, words("51 01 0001 a1", "6: " CRI));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &first);
+    fake_peer_reply(replay.origin, &first, words("6T 45 MID TOKEN", "6:01 /61"));
+    fake_peer_expect(replay.client, "51 45 MID a1 6? ...", NULL);
+    replay_ask(&replay, words("51 01 0002 a2", "6: 235:8320816168816179"));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=y"), &second);
+    fake_peer_reply(replay.origin, &second, words("6T 45 MID TOKEN", "/62"));
+    fake_peer_expect(replay.client, words("51 45 MID a2", "/62"), NULL);
+    fake_peer_reply(replay.origin, &first, "5T 84 0101 TOKEN"); /* it is gone: the end */
+    fake_peer_expect(replay.client, "41 84 MID a1 ...", &second);
+    fake_peer_reply(replay.client, &second, "60 00 MID");
+    fake_net_run(0);
+    assert_int_equal(engine_in_flight(replay.engine), 0);
+    stop();
+}
+
+/* RATE-3: who does not heed 4.29 gets no more of them. */
+static void test_refusals_end(void **state)
+{
+    struct fake_datagram answer;
+    unsigned answers = 0;
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.client-rate=1", "limits.client-burst=1",
+                                           "limits.refusals=3", NULL});
+    ask(replay.client, 1);
+    serve(replay.client);
+    for (unsigned i = 2; i < 20; i++) {
+        ask(replay.client, i);
+        fake_net_run(0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        fake_peer_expect(replay.client, "51 9d ...", &answer);
+        answers++;
+    }
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(answers, 3);
+    assert_int_equal(replay_ended(&replay, REASON_client_ignored), 15);
+    fake_net_run(1500);
+    ask(replay.client, 30);
+    serve(replay.client);
+    stop();
+}
+
+/*
+ * One client fills the queue of an origin server that takes its time; another one's request
+ * does not wait for all of that.
+ */
+static void test_queue_is_fair(void **state)
+{
+    struct fake_datagram request;
+    struct fake_peer *other;
+    unsigned before = 0;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"scheme coap.nstart=1", "scheme coap.nstart-max=1", NULL});
+    other = fake_peer_new("192.0.2.8:40001");
+    for (unsigned i = 1; i <= 200; i++) {
+        ask(replay.client, i);
+    }
+    fake_net_run(10);
+    ask(other, 1);
+    ask(other, 2);
+    fake_net_run(10);
+    for (unsigned served = 0; served < 2;) {
+        struct fake_datagram answer;
+        fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X), &request);
+        fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+        fake_net_run(1);
+        if (fake_peer_take(other, &answer)) {
+            served++;
+        } else {
+            fake_peer_expect(replay.client, "51 44 ...", NULL);
+            before++;
+        }
+    }
+    /* What was out already, and a turn each. */
+    assert_true(before <= 3);
+    for (unsigned i = before; i < 200; i++) {
+        serve(replay.client);
+    }
+    stop();
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_limits_of_some_clients),
+        TEST(test_observations_of_some_clients),
+        TEST(test_refusals_end),
+        TEST(test_queue_is_fair),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
