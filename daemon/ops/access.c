@@ -68,6 +68,9 @@ static void add_way(struct line *line, const struct access_record *record, enum 
         add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
     } else if (field == ACCESS_cache) {
         add(line, "cache=%s", cache_answer_name(record->cache));
+    } else if (field == ACCESS_route && exchange != NULL && exchange->hop.route.len > 0) {
+        add(line, "route=%.*s", (int)exchange->hop.route.len,
+            (const char *)exchange->hop.route.data);
     } else if (field == ACCESS_origin && was_sent) {
         add(line, "origin=%s", address_format(&exchange->candidates[exchange->candidate], address));
     } else if (field == ACCESS_sent && was_sent) {
@@ -116,6 +119,7 @@ static void add_field(struct line *line, const struct engine *engine,
     switch (field) {
     case ACCESS_form:
     case ACCESS_target:
+    case ACCESS_route:
     case ACCESS_origin:
     case ACCESS_sent:
     case ACCESS_cache:

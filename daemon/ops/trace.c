@@ -179,6 +179,12 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
         &block, "  options    %s",
         describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
     log_block_line(&block, "  rule       %s", rule_text(&exchange->leg));
+    if (exchange->hop.route.len > 0) {
+        log_block_line(&block, "  route      %.*s: %s", (int)exchange->hop.route.len,
+                       (const char *)exchange->hop.route.data,
+                       exchange->hop.is_parent ? next_hop_format(&exchange->hop, text, sizeof(text))
+                                               : "direct");
+    }
     if (exchange->ticket.answer == CACHE_ANSWER_FOLLOWS) {
         log_block_line(&block, "  cache      follows request %" PRIu64, exchange->ticket.leader_id);
     } else {

@@ -44,6 +44,7 @@ EXPECTED = [
     r"^\d{10}\n$",
     r"^a note\n$",
     r'Uri-Path "a/b", Uri-Query "q"(.|\n)*Uri-Host "h", Uri-Path "x"',
+    r'coap://192\.0\.2\.1 \(route rest\)(.|\n)*Proxy-Uri "coap://sensor\.example/temp"(.|\n)*forwarded',
 ]
 
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from conftest import needs_libcoap
+from conftest import needs_libcoap, needs_localhost
 from coap_wire import (HOP_LIMIT, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI,
                        URI_PATH, URI_QUERY, Origin)
 from processes import CoapServer
@@ -111,6 +111,19 @@ def test_the_first_route_that_matches_decides(start_proxy):
                 assert ask("near", "x").payload == b"origin"
                 assert ask("far").payload == b"parent"
                 assert ask("secret", "x").code_text == "5.05"
+
+
+@needs_localhost
+def test_trace_and_log_name_the_route(start_proxy):
+    """What a person reads: which section decided, and where it led."""
+    with Origin() as parent:
+        proxy = start_proxy("--trace", *via("coap://localhost:%d" % parent.port, name="lab"),
+                            "--set", "log.access=on", "--set", "log.access-format=route origin",
+                            "--set", "resolve.prefer=ipv4")
+        with proxy.client() as client:
+            assert client.ask(Target("sensor.invalid").options("cri")).payload == b"origin"
+        proxy.wait_for_line(r"^  route      lab: coap://localhost:%d$" % parent.port)
+        proxy.wait_for_line(r"^answered route=lab origin=127.0.0.1:%d$" % parent.port)
 
 
 def test_two_proxies_in_a_loop(start_proxy, tmp_path):
