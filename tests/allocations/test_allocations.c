@@ -6,6 +6,7 @@
  */
 #include "replay/replay.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,6 +244,68 @@ static void test_answers_of_the_proxy_allocate_nothing(void **state)
     }
 }
 
+/* --- notifications ------------------------------------------------------ */
+
+#define OBSERVERS 3
+
+/* One state, to all observers and acknowledged by them. @return the notifications seen. */
+static unsigned tell(const struct fake_datagram *registration, uint32_t number)
+{
+    char text[64];
+    struct fake_datagram datagram;
+    unsigned seen = 0;
+    snprintf(text, sizeof(text), "4T 45 %04x TOKEN 63 %06x ff %08x", number & 0xffff, number,
+             number);
+    fake_peer_reply(replay.origin, registration, text);
+    fake_net_run(1);
+    while (fake_peer_take(replay.client, &datagram)) {
+        fake_peer_reply(replay.client, &datagram, "60 00 MID");
+        seen++;
+    }
+    while (fake_peer_take(replay.origin, &datagram)) {
+        assert_int_equal(datagram.data[0], 0x60);
+    }
+    fake_net_run(1);
+    return seen;
+}
+
+static void leave_all(void)
+{
+    struct fake_datagram datagram;
+    engine_drain(replay.engine);
+    for (unsigned i = 0; i < 200; i++) {
+        while (fake_peer_take(replay.origin, &datagram)) {
+            if (datagram.data[0] == 0x48) {
+                fake_peer_reply(replay.origin, &datagram, "6T 45 MID TOKEN");
+            }
+        }
+        fake_net_run(1000);
+    }
+}
+
+static void test_notifications_allocate_nothing(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, answer;
+    fake_peer_send(replay.client, PROXY, "41 01 0001 a1 60 d8d8 8320816168816178");
+    fake_peer_expect(replay.origin, "48 01 ...", &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 01 ff 00000000");
+    fake_peer_send(replay.client, PROXY, "41 01 0002 a2 60 d8d8 8320816168816178");
+    fake_peer_send(replay.client, PROXY, "41 01 0003 a3 60 d8d8 8320816168816178");
+    for (unsigned i = 0; i < OBSERVERS; i++) {
+        fake_peer_expect(replay.client, "61 45 ...", &answer);
+    }
+    for (uint32_t i = 2; i < WARM_UP; i++) {
+        (void)tell(&registration, i);
+    }
+    uint64_t before = allocations;
+    for (uint32_t i = WARM_UP; i < WARM_UP + COUNTED; i++) {
+        assert_int_equal(tell(&registration, i), OBSERVERS);
+    }
+    assert_int_equal(allocations - before, 0);
+    leave_all();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -252,6 +315,7 @@ int main(void)
         TEST(test_proxied_requests_allocate_nothing),
         TEST(test_separate_answers_allocate_nothing),
         TEST(test_answers_of_the_proxy_allocate_nothing),
+        TEST(test_notifications_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
