@@ -127,7 +127,9 @@ def proxy(certificate):
     running = Proxy(*listen, "--set", "tls.certificate=" + certificate[0], "--set",
                     "tls.key=" + certificate[1], "--set", "tls.psk-file=" + certificate[2],
                     # libcoap's client does not say with ALPN that it speaks CoAP.
-                    "--set", "stream.require-alpn=no", listen=("127.0.0.1",))
+                    "--set", "stream.require-alpn=no",
+                    "--set", "upstream.psk-identity=" + IDENTITY,
+                    "--set", "upstream.psk-key=" + KEY.encode().hex(), listen=("127.0.0.1",))
     yield running
     running.stop_cleanly()
 
