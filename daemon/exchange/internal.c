@@ -33,6 +33,13 @@ enum reason internal_start(struct engine *engine, const struct exchange_recipe *
     return REASON_none;
 }
 
+bool internal_lost(struct engine *engine, struct exchange *exchange)
+{
+    const struct leg *leg = &exchange->leg;
+    return exchange->state == EXCHANGE_observing && leg->kind == LEG_INTERNAL &&
+           leg->handler->on_lost != NULL && leg->handler->on_lost(engine, leg->owner, exchange);
+}
+
 void internal_cancel(struct engine *engine, struct exchange *exchange)
 {
     exchange->leg.handler = NULL;

@@ -24,6 +24,13 @@ struct internal_handler {
      */
     bool (*on_answer)(struct engine *engine, void *owner, struct exchange *exchange,
                       enum reason reason, const struct reply *reply);
+    /*
+     * The session that further answers would have come over has ended; NULL: that ends the
+     * exchange.
+     *
+     * @return whether the exchange stays, as its owner will send it again.
+     */
+    bool (*on_lost)(struct engine *engine, void *owner, struct exchange *exchange);
 };
 
 /**
@@ -40,6 +47,13 @@ struct internal_handler {
 enum reason internal_start(struct engine *engine, const struct exchange_recipe *recipe,
                            const struct internal_handler *handler, void *owner,
                            struct exchange **ret_exchange);
+
+/**
+ * What @p exchange, in state observing, would get further answers over has gone.
+ *
+ * @return whether it stays all the same; if not, it is to be ended.
+ */
+bool internal_lost(struct engine *engine, struct exchange *exchange);
 
 /** It is not wanted any more: let go of it without a call. */
 void internal_cancel(struct engine *engine, struct exchange *exchange);

@@ -330,9 +330,22 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
     return stays;
 }
 
+/* The connection to the origin server has ended, and the registration with it (RFC 8323
+ * section 7.4): it is made anew after a while, as after silence. */
+static bool on_lost(struct engine *engine, void *owner, struct exchange *exchange)
+{
+    struct observation *observation = owner;
+    (void)exchange;
+    if (observation->state != OBSERVATION_OBSERVING) {
+        return false;
+    }
+    await_next(engine, observation, 0);
+    return true;
+}
+
 /* --- registering -------------------------------------------------------- */
 
-static const struct internal_handler handler = {on_answer};
+static const struct internal_handler handler = {on_answer, on_lost};
 
 /*
  * The registration is the first client's request without its ETags: the representation is

@@ -38,7 +38,7 @@ struct transfer {
 static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
                       enum reason reason, const struct reply *reply);
 
-static const struct internal_handler handler = {on_answer};
+static const struct internal_handler handler = {.on_answer = on_answer};
 
 /* --- steps -------------------------------------------------------------- */
 
