@@ -101,15 +101,15 @@ static bool take_psk(struct upstream_credentials *credentials,
         return true;
     }
     if (identity == NULL || options->psk_key_hex == NULL) {
-        return fail(words, "upstream", "a pre-shared key needs its identity, and the other way");
+        return fail(words, "psk-key", "a key and its identity are needed together");
     }
     size_t len = strlen(identity);
     if (len == 0 || len > UPSTREAM_PSK_IDENTITY_MAX) {
-        return fail(words, "upstream.psk-identity", "1 to 128 bytes are expected");
+        return fail(words, "psk-identity", "1 to 128 bytes are expected");
     }
     memcpy(credentials->identity, identity, len + 1);
     if (!parse_key(credentials, options->psk_key_hex)) {
-        return fail(words, "upstream.psk-key", "1 to 64 bytes in hexadecimal are expected");
+        return fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
     }
     return true;
 }
@@ -130,7 +130,7 @@ static bool take_files(SSL_CTX *holder, const struct upstream_credentials_option
                        const struct words *words)
 {
     if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
-        return fail(words, "upstream", "a certificate needs its key, and the other way");
+        return fail(words, "certificate", "a certificate and its key are needed together");
     }
     SSL_CTX_set_default_passwd_cb(holder, on_passphrase);
     if (options->certificate_file != NULL) {
@@ -146,7 +146,7 @@ static bool take_files(SSL_CTX *holder, const struct upstream_credentials_option
         return SSL_CTX_load_verify_file(holder, options->ca_file) == 1 ||
                fail_openssl(words, options->ca_file);
     }
-    return SSL_CTX_set_default_verify_paths(holder) == 1 || fail_openssl(words, "upstream");
+    return SSL_CTX_set_default_verify_paths(holder) == 1 || fail_openssl(words, "ca");
 }
 
 static void digest_text(EVP_MD_CTX *digest, const char *text)
@@ -359,14 +359,14 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
     ERR_clear_error();
     credentials->holder = SSL_CTX_new(TLS_client_method());
     if (credentials->holder == NULL || !make_digest(credentials, options)) {
-        (void)fail_openssl(&words, "upstream");
+        (void)fail_openssl(&words, "tls");
         destroy(credentials);
         return NULL;
     }
     credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
     if (!take_psk(credentials, options, &words) ||
         !take_files(credentials->holder, options, &words) ||
-        (!make_tls(credentials) && !fail_openssl(&words, "upstream"))) {
+        (!make_tls(credentials) && !fail_openssl(&words, "tls"))) {
         destroy(credentials);
         return NULL;
     }

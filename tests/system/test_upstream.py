@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clients on UDP, origin servers on DTLS, TCP and TLS: libcoap's coap-server.
+
+ERR-7, ERR-10, SEC-10, SEC-11, SEC-12, SEC-15, SEC-18, TCP-21, OBS-5, OBS-25.
+"""
+
+import select
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from coap_wire import ACK, CON, PATIENCE_S, PUT, Message
+from conftest import needs_libcoap
+from processes import Proxy, run_criproxyd
+from target import Target
+from test_matrix import free_ports
+
+KEY = "sesame"
+OBSERVE = 6
+KEYED = ("--set", "upstream.psk-identity=proxy", "--set",
+         "upstream.psk-key=" + KEY.encode().hex())
+SCHEMES = ("coaps", "coap+tcp", "coaps+tcp")
+
+pytestmark = needs_libcoap
+
+
+class Server:
+    """coap-server with OpenSSL: plain on `port`, secure on the next."""
+
+    def __init__(self, *arguments):
+        self.port = free_ports()
+        self.arguments = arguments
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["coap-server-openssl", "-A", "127.0.0.1", "-p", str(self.port), "-d", "10",
+             *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        for _ in range(int(PATIENCE_S / 0.02)):
+            try:
+                socket.create_connection(("127.0.0.1", self.port + 1), PATIENCE_S).close()
+                return
+            except ConnectionError:
+                assert self.process.poll() is None, "coap-server has ended"
+                select.select([], [], [], 0.02)
+        raise AssertionError("coap-server does not come up")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    def target(self, scheme, path=("time",), host="127.0.0.1"):
+        port = self.port + 1 if scheme.startswith("coaps") else self.port
+        return Target(host, port, path, scheme=scheme)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server("-k", KEY) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def keyed(server):
+    running = Proxy(*KEYED, "--set", "cache.max-bytes=0", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def ask(proxy, target, **more):
+    with proxy.client() as client:
+        return client.ask(target.options("cri"), **more)
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *arguments], check=True, stdin=subprocess.DEVNULL,
+                   capture_output=True, timeout=PATIENCE_S)
+
+
+def make_certificate(folder, name, alternative, days="2"):
+    """Self-signed: its own authority."""
+    paths = str(folder / (name + ".pem")), str(folder / (name + ".key"))
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-days", days, "-subj", "/CN=" + name, "-addext", "subjectAltName=" + alternative,
+            "-out", paths[0], "-keyout", paths[1])
+    return paths
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_there_and_back(keyed, server, scheme, method):
+    """SEC-1, TCP-17: with a body both ways."""
+    if method == "GET":
+        answer = ask(keyed, server.target(scheme))
+        assert answer.code_text == "2.05" and answer.payload
+        return
+    target = server.target(scheme, ("made-" + scheme,))
+    assert ask(keyed, target, method=PUT, payload=b"made").code_text in ("2.01", "2.04")
+    assert ask(keyed, target).payload == b"made"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_next_request_after_a_restart(keyed, scheme):
+    """TCP-21: whether the session has noticed or not, it is answered."""
+    with Server("-k", KEY) as origin:
+        assert ask(keyed, origin.target(scheme)).code_text == "2.05"
+        origin.kill()
+        origin.start()
+        assert ask(keyed, origin.target(scheme)).code_text == "2.05"
+        origin.kill()
+        answer = ask(keyed, origin.target(scheme))
+        assert answer.code_text == "5.02"
+        origin.start()
+        assert ask(keyed, origin.target(scheme)).code_text == "2.05"
+
+
+@pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))
+def test_certificates(tmp_path, start_proxy, scheme):
+    """ERR-10, SEC-10, SEC-11: good, for another host, of somebody else; each its own reason."""
+    good = make_certificate(tmp_path, "good", "IP:127.0.0.1")
+    other = make_certificate(tmp_path, "other", "DNS:elsewhere.example")
+    stranger = make_certificate(tmp_path, "stranger", "IP:127.0.0.1")
+    both = tmp_path / "both.pem"
+    both.write_text("".join(open(path[0], encoding="ascii").read() for path in (good, other)))
+    proxy = start_proxy("--set", "upstream.ca=%s" % both, "--set", "policy.require-secure-leg=no",
+                        listen=("127.0.0.1",))
+    for certificate, code, words in ((good, "2.05", b""), (other, "5.02", b"another host"),
+                                     (stranger, "5.02", b"not accepted")):
+        with Server("-c", certificate[0], "-j", certificate[1], "-n") as origin:
+            answer = ask(proxy, origin.target(scheme))
+            assert answer.code_text == code and words in answer.payload
+    assert any("certificate_name" in line for line in proxy.log)
+    assert any("certificate_refused" in line for line in proxy.log)
+
+
+@pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))
+def test_a_wrong_key(start_proxy, server, scheme):
+    """ERR-10"""
+    proxy = start_proxy("--set", "upstream.psk-identity=proxy", "--set", "upstream.psk-key=00",
+                        "--set", "upstream.handshake-timeout=2s", listen=("127.0.0.1",))
+    answer = ask(proxy, server.target(scheme))
+    assert answer.code_text == "5.02" and b"handshake" in answer.payload
+
+
+def test_nobody_there(keyed):
+    """ERR-7"""
+    for scheme in SCHEMES:
+        answer = ask(keyed, Target("127.0.0.1", free_ports(), ("x",), scheme=scheme))
+        assert answer.code_text == "5.02" and b"refused" in answer.payload
+
+
+def test_sections_by_target(tmp_path, start_proxy, server):
+    """Keys and certificates by pattern; SIGHUP gives new sessions the new ones."""
+    file = tmp_path / "criproxyd.conf"
+    text = ("[upstream]\npsk-identity = proxy\npsk-key = 00\nhandshake-timeout = 2s\n"
+            "[upstream lab]\ntarget = *://127.0.0.1\npsk-key = %s\n")
+    file.write_text(text % KEY.encode().hex())
+    proxy = start_proxy("-c", str(file), "--set", "cache.max-bytes=0", listen=("127.0.0.1",))
+    assert ask(proxy, server.target("coaps+tcp")).code_text == "2.05"
+    file.write_text(text % "01")
+    proxy.process.send_signal(signal.SIGHUP)
+    proxy.wait_for_line(r"^reloaded")
+    assert ask(proxy, server.target("coaps+tcp")).code_text == "5.02"
+    file.write_text(text % "zz")
+    proxy.process.send_signal(signal.SIGHUP)
+    assert "hexadecimal" in proxy.wait_for_line(r"^credentials_failed")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_observe(keyed, server, scheme):
+    """OBS-5, OBS-25: notifications come over every transport; the registration ends."""
+    target = server.target(scheme).options("cri")
+    with keyed.client() as client:
+        first = client.ask([(OBSERVE, b""), *target], token=b"ob")
+        assert first.code_text == "2.05" and first.values(OBSERVE)
+        later = client.receive()
+        assert later.code_text == "2.05" and later.token == b"ob"
+        assert later.values(OBSERVE) and later.payload != first.payload
+        if later.type == CON:
+            client.send(Message(type=ACK, code=0, mid=later.mid).encode())
+        last = client.make([(OBSERVE, b"\1"), *target], token=b"ob")
+        client.send(last.encode())
+        while client.receive().mid != last.mid:
+            pass  # a notification that was on its way
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (("--set", "upstream.psk-identity=a"), "psk"),
+    (("--set", "upstream.psk-identity=a", "--set", "upstream.psk-key=xy"), "hexadecimal"),
+    (("--set", "upstream.ca=/nonexistent"), "/nonexistent"),
+    (("--set", "upstream.certificate=/nonexistent"), "key"),
+    (("--set", "route w.target=*://*", "--set", "route w.via=coap+ws://192.0.2.1"),
+     "has no WebSockets"),
+])
+def test_what_cannot_be_used_is_said(arguments, words):
+    """Command line: exit status 2; a transport that is missing with the library's version."""
+    done = run_criproxyd("--listen", "coap://127.0.0.1:0", *arguments)
+    if words == "has no WebSockets" and done.returncode != 2:
+        pytest.skip("this libcoap has WebSockets")
+    assert done.returncode == 2
+    assert words in done.stderr
