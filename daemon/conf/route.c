@@ -95,11 +95,8 @@ static const char *parse_parent(struct loader *loader, const char *via,
     const char *authority = "";
     const struct config_scheme *scheme = scheme_of(loader->config, via, &authority);
 
-    if (scheme == NULL || scheme->transport == TRANSPORT_NONE) {
+    if (scheme == NULL || !config_is_reachable(scheme)) {
         return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";
-    }
-    if (!config_is_reachable(scheme)) {
-        return "there is no transport yet to a parent proxy of this scheme";
     }
     size_t len = strlen(authority);
     if (len > 0 && authority[len - 1] == '/') {

@@ -9,6 +9,7 @@
 #include "ops/trace.h"
 #include "origin/encode.h"
 #include "origin/forward.h"
+#include "origin/via_session.h"
 #include "state.h"
 
 #include <string.h>
@@ -52,6 +53,7 @@ static bool rename_request(struct engine *engine, struct exchange *exchange)
         memcpy(exchange->token, old_token, sizeof(old_token));
         return false;
     }
+    via_session_cancel(engine, exchange); /* a session may still look at what was sent */
     memcpy(exchange->datagram, engine->scratch, len);
     exchange->datagram_len = (uint32_t)len;
     exchange->memory_used = (uint32_t)(at + len);

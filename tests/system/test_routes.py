@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Routes to parent proxies: libcoap's coap-server as one, and other criproxyds."""
 
+import re
 import signal
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from conftest import needs_libcoap, needs_localhost
 from coap_wire import (HOP_LIMIT, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI,
                        URI_PATH, URI_QUERY, Origin)
-from processes import CoapServer
+from processes import CoapServer, Proxy
 from target import FORMS, Target
 
 ROUTE_FORMS = {"proxy-cri": "cri", "proxy-scheme-number": "number", "proxy-uri": "uri",
@@ -113,6 +114,39 @@ def test_the_first_route_that_matches_decides(start_proxy):
                 assert ask("secret", "x").code_text == "5.05"
 
 
+KEY = "00112233445566778899aabbccddeeff"
+
+
+@pytest.fixture(scope="module")
+def secure_parent(tmp_path_factory):
+    """A criproxyd that listens on every transport but WebSockets."""
+    keys = tmp_path_factory.mktemp("parent") / "keys"
+    keys.write_text("child:%s\n" % KEY)
+    listeners = [argument for scheme in ("coap+tcp", "coaps", "coaps+tcp")
+                 for argument in ("--listen", scheme + "://127.0.0.1:0")]
+    parent = Proxy(*listeners, "--set", "tls.psk-file=%s" % keys, "--set",
+                   "stream.require-alpn=no")
+    yield parent
+    parent.stop_cleanly()
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coap+tcp", "coaps", "coaps+tcp"])
+@pytest.mark.parametrize("route_form", ROUTE_FORMS)
+def test_parents_on_every_transport(start_proxy, secure_parent, scheme, route_form):
+    """TGT-17: the parent's transport is the route's, the target's what the parent makes of it."""
+    port = port_of(secure_parent, scheme)
+    with Origin() as origin:
+        proxy = start_proxy(*via("%s://127.0.0.1:%d" % (scheme, port), route_form),
+                            "--set", "upstream.psk-identity=child",
+                            "--set", "upstream.psk-key=" + KEY)
+        target = Target("127.0.0.1", origin.port, ("way", "to"), ("q",))
+        with proxy.client() as client:
+            for form in FORMS:
+                assert client.ask(target.options(form)).payload == b"origin"
+        assert [option for option in origin.requests[0].options
+                if option[0] != HOP_LIMIT] == target.at_origin
+
+
 @needs_localhost
 def test_trace_and_log_name_the_route(start_proxy):
     """What a person reads: which section decided, and where it led."""
@@ -142,17 +176,35 @@ def test_two_proxies_in_a_loop(start_proxy, tmp_path):
     assert (answer.code_text, answer.payload) == ("5.08", b"first second")
 
 
-def test_a_parent_that_is_the_proxy_itself(start_proxy, tmp_path):
-    """TGT-4: no datagram to itself."""
+def port_of(proxy, scheme):
+    line = proxy.wait_for_line(r"^listening\b.*uri=%s://127" % re.escape(scheme))
+    return int(re.search(r"127\.0\.0\.1:(\d+)", line)[1])
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coap+tcp"])
+def test_a_parent_that_is_the_proxy_itself(start_proxy, tmp_path, scheme):
+    """TGT-4: nothing goes to itself, on any transport."""
     file = tmp_path / "self.conf"
     file.write_text("")
-    proxy = start_proxy("-c", str(file))
-    file.write_text("[route loop]\ntarget = coap://*\nvia = %s\n" % uri_of(proxy.address()))
+    proxy = start_proxy("-c", str(file), "--listen", "coap+tcp://127.0.0.1:0")
+    file.write_text("[route loop]\ntarget = coap://*\nvia = %s://127.0.0.1:%d\n"
+                    % (scheme, port_of(proxy, scheme)))
     proxy.process.send_signal(signal.SIGHUP)
     proxy.wait_for_line(r"^reloaded\b")
     with proxy.client() as client:
         answer = client.ask(Target("sensor.invalid", None, ("x",)).options("cri"))
     assert (answer.code_text, answer.payload) == ("5.02", b"route leads back to this proxy")
+
+
+def test_own_listeners_are_told_apart_by_transport(start_proxy):
+    """TGT-3: the own address of one transport is local, the same port of another is not."""
+    proxy = start_proxy("--listen", "coap+tcp://127.0.0.1:0")
+    port = port_of(proxy, "coap+tcp")
+    core = "://127.0.0.1:%d/.well-known/core" % port
+    with proxy.client() as client:
+        ask = lambda uri: client.ask([(PROXY_URI, uri.encode())]).code_text
+        assert ask("coap+tcp" + core) == "2.05"
+        assert ask("coap" + core) == "5.02"
 
 
 @pytest.mark.parametrize("option", [PROXY_CRI, PROXY_URI, PROXY_SCHEME, PROXY_SCHEME_NUMBER])
