@@ -2,9 +2,12 @@
 /* What criproxyctl can ask for; one function a row of ops/commands.def. */
 #include "server_control.h"
 
+#include "conf/arena.h"
 #include "front/explain.h"
 #include "ops/log.h"
+#include "policy/pattern.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,8 +159,46 @@ static void put_explanation(struct json_writer *line, const char *text)
     (void)json_end(line);
 }
 
+/* The value of an argument "key=value" of that key; or NULL. */
+static const char *value_of(const char *argument, const char *key)
+{
+    size_t len = strlen(key);
+
+    return strncmp(argument, key, len) == 0 && argument[len] == '=' ? argument + len + 1 : NULL;
+}
+
+/* As the options of --explain; NULL, or what is wrong. */
+static const char *take_asking(const struct config *config, const struct control_request *request,
+                               struct explain_options *ret_asking)
+{
+    struct explain_options asking = {.client = NULL};
+
+    for (size_t i = 1; i < request->argument_count; i++) {
+        const char *argument = request->arguments[i];
+        const char *client = value_of(argument, "client");
+        const char *method = value_of(argument, "method");
+        const char *address = value_of(argument, "resolves-to");
+        if (client == NULL && method == NULL && address == NULL) {
+            return "expected client=CLIENT, method=METHOD or resolves-to=ADDRESS";
+        }
+        asking.client = client != NULL ? client : asking.client;
+        asking.method = method != NULL ? method : asking.method;
+        asking.address = address != NULL ? address : asking.address;
+    }
+    *ret_asking = asking;
+    return explain_check(config, &asking);
+}
+
 static void run_explain(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    struct explain_options asking;
+    const char *wrong = take_asking(config, request, &asking);
+
+    if (wrong != NULL) {
+        control_end(client, wrong);
+        return;
+    }
     char *text = NULL, *buffer = malloc(LINES_BYTES);
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
@@ -166,7 +207,7 @@ static void run_explain(struct control_client *client, const struct control_requ
     if (out == NULL || buffer == NULL) {
         control_end(client, "out of memory");
     } else {
-        (void)explain_target(server_config(control_server(client)), NULL, request->arguments[0], out);
+        (void)explain_target(config, &asking, request->arguments[0], out);
         (void)fflush(out);
         json_writer_init(&line, buffer, LINES_BYTES);
         put_explanation(&line, text == NULL ? "" : text);
@@ -248,24 +289,54 @@ static void run_observations(struct control_client *client, const struct control
     control_list(client, inspect_observations, "");
 }
 
+/* Whether it is one, by the schemes of the configuration; else the request is answered. */
+static bool is_pattern(struct control_client *client, const char *text)
+{
+    struct config_arena *arena = arena_new();
+    struct target_pattern pattern;
+    struct pattern_error error = {.what = "out of memory"};
+    char words[160];
+    int failed = arena == NULL
+                     ? -ENOMEM
+                     : target_pattern_parse(text, strlen(text),
+                                            &server_config(control_server(client))->scheme_table,
+                                            arena, &pattern, &error);
+
+    arena_free(arena);
+    if (failed != 0) {
+        (void)snprintf(words, sizeof(words), "pattern: byte %zu: %s", error.offset, error.what);
+        control_end(client, words);
+    }
+    return failed == 0;
+}
+
+static void run_cache(struct control_client *client, const struct control_request *request)
+{
+    bool is_flush = strcmp(request->arguments[0], "flush") == 0;
+
+    if (!is_flush && strcmp(request->arguments[0], "lookup") != 0) {
+        control_end(client, "expected lookup or flush");
+    } else if (is_pattern(client, request->arguments[1])) {
+        control_list(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1]);
+    }
+}
+
 /* ---- the live trace ---- */
 
 /* "client=..." and "target=...", in any order. */
 static void run_trace(struct control_client *client, const struct control_request *request)
 {
-    static const char client_key[] = "client=", target_key[] = "target=";
     const char *from = "", *target = "";
 
     for (size_t i = 0; i < request->argument_count; i++) {
-        const char *argument = request->arguments[i];
-        if (strncmp(argument, client_key, sizeof(client_key) - 1) == 0) {
-            from = argument + sizeof(client_key) - 1;
-        } else if (strncmp(argument, target_key, sizeof(target_key) - 1) == 0) {
-            target = argument + sizeof(target_key) - 1;
-        } else {
+        const char *client_value = value_of(request->arguments[i], "client");
+        const char *target_value = value_of(request->arguments[i], "target");
+        if (client_value == NULL && target_value == NULL) {
             control_end(client, "expected client=ADDRESS or target=TEXT");
             return;
         }
+        from = client_value != NULL ? client_value : from;
+        target = target_value != NULL ? target_value : target;
     }
     control_trace(client, from, target);
 }

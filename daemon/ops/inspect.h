@@ -31,4 +31,10 @@ bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cu
 bool inspect_observations(struct engine *engine, const char *argument, uint64_t *cursor,
                           struct json_writer *out);
 
+/* What is in the cache, and taking it out; @p argument is a pattern of targets. */
+bool inspect_cache(struct engine *engine, const char *argument, uint64_t *cursor,
+                   struct json_writer *out);
+bool inspect_cache_flush(struct engine *engine, const char *argument, uint64_t *cursor,
+                         struct json_writer *out);
+
 #endif

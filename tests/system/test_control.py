@@ -71,7 +71,7 @@ def test_help_is_the_table(start, path):
         manual = file.read()
     for name in commands:
         assert re.search(r"^  %s " % name, text, re.M)
-        assert re.search(r"^\.It Ic %s\b" % name, manual, re.M), name
+        assert re.search(r"^\.It (Xo )?Ic %s\b" % name, manual, re.M), name
 
 
 def test_stats_count(start, path):
@@ -375,3 +375,49 @@ def test_who_traces_and_does_not_read_costs_nobody(start, path):
             text += slow.recv(65536)
             client.ask([(11, b"x")])
     running.assert_alive()
+
+
+def test_the_cache_is_shown_and_flushed(start, path):
+    """Issue 8, criproxyctl: cache lookup and flush by pattern."""
+    running = start("--set", "cache.max-bytes=1MiB", "--set", "proxy.workers=1")
+    answer = Message(code=code(2, 5), options=[(14, b"\x3c")], payload=b"twelve bytes")
+    with Origin(handler=lambda request: answer) as origin, running.client() as client:
+        for name in ("a", "b", "b/c"):
+            target = Target("127.0.0.1", origin.port, tuple(name.split("/")))
+            for _ in range(2):
+                assert client.ask(target.options("cri")).code_text == "2.05"
+        assert len(origin.requests) == 3
+        base = "coap://127.0.0.1:%d" % origin.port
+        found = items(path, "cache", "lookup", "*://*")
+        assert {item["target"] for item in found} == {base + "/a", base + "/b", base + "/b/c"}
+        assert {(item["state"], item["bytes"], item["max_age_s"], item["etag"]) for item in found} \
+            == {("fresh", 12, 60, False)}
+        assert len(items(path, "cache", "lookup", base + "/b")) == 2
+        assert items(path, "cache", "flush", base + "/b") == [{"flushed": 2}]
+        assert [item["target"] for item in items(path, "cache", "lookup", "*://*")] == [base + "/a"]
+        client.ask(Target("127.0.0.1", origin.port, ("b",)).options("cri"))
+        assert len(origin.requests) == 4
+    assert "pattern: byte" in ctl(path, "cache", "flush", "nonsense", status=1)
+    assert "expected lookup or flush" in ctl(path, "cache", "drop", "*://*", status=1)
+
+
+def test_observations_are_shown(start, path):
+    """Issue 8, criproxyctl: observations, with how many observe."""
+    running = start("--set", "proxy.workers=1")
+    answer = Message(code=code(2, 5), options=[(6, b"\x05")], payload=b"state")
+    with Origin(handler=lambda request: answer) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("o",))
+        assert client.ask(target.options("cri") + [(6, b"")]).code_text == "2.05"
+        [item] = items(path, "observations")
+        assert item["target"] == "coap://127.0.0.1:%d/o" % origin.port
+        assert (item["state"], item["observers"], item["bytes"]) == ("observing", 1, 5)
+
+
+def test_explain_takes_who_asks(start, path):
+    """Explain, over the control socket: another client, another method."""
+    start()
+    [item] = items(path, "explain", "coap://h.example/", "client=10.1.2.3,transport=coap+tcp",
+                   "method=PUT", "resolves-to=192.0.2.1")
+    assert item["client"].startswith("10.1.2.3 over coap+tcp")
+    assert "expected client=CLIENT" in ctl(path, "explain", "coap://192.0.2.1/", "from=x", status=1)
+    assert ctl(path, "explain", "coap://192.0.2.1/", "client=nobody", status=1)
