@@ -108,8 +108,6 @@ static void log_stopped(const struct server *server)
 
 static void close_loop(struct server *server)
 {
-    server_http_close(server);
-    server_control_close(server);
     watch_free(server->signal_watch);
     watch_free(server->event_watch);
     loop_free(server->loop);
@@ -123,6 +121,9 @@ static void close_loop(struct server *server)
 
 static void stop(struct server *server)
 {
+    /* Who is at the control socket may be watching workers: first these, then those. */
+    server_http_close(server);
+    server_control_close(server);
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_stop(server->workers[i]);
     }
