@@ -148,7 +148,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
             observations_turn(engine);
         } while (engine->observers.ready != NULL);
         session_ms = via_session_turn(engine, now_ms); /* which may end something, too */
-    } while (engine->observers.ready != NULL);
+    } while (engine->observers.ready != NULL || engine->observations.idle != NULL);
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
     totals_update(engine);

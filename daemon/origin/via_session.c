@@ -5,6 +5,7 @@
  */
 #include "origin/via_session.h"
 
+#include "exchange/internal.h"
 #include "origin/forward.h"
 #include "origin/keyring.h"
 #include "origin/receive.h"
@@ -124,6 +125,9 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
     char text[PROBLEM_TEXT_MAX] = "";
 
     exchange->upstream = NULL;
+    if (internal_lost(engine, exchange)) {
+        return; /* it is registered again (RFC 8323 section 7.4) */
+    }
     if (!failure->was_sent && is_elsewhere_better(failure->status) &&
         exchange->candidate + 1 < exchange->candidate_count) {
         forward_failed(engine, exchange, reason);

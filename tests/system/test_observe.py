@@ -231,9 +231,10 @@ def test_coap_clients_on_udp_and_tcp_share_one_registration(proxy, sensor):
 
 
 @needs_libcoap
-def test_time_of_coap_server_is_observed(proxy, coap_server):
+@pytest.mark.parametrize("scheme", ["coap", "coap+tcp"])
+def test_time_of_coap_server_is_observed(proxy, coap_server, scheme):
     """Issue 6, OBS-5: libcoap on both sides: the clock of coap-server changes each second."""
-    uri = "coap://127.0.0.1:%d/time" % coap_server().port
+    uri = "%s://127.0.0.1:%d/time" % (scheme, coap_server().port)
     clients = [watch(uri, "coap://%s:%d" % proxy.address(), 3) for _ in range(2)]
     for process in clients:
         output, _ = process.communicate(timeout=PATIENCE_S)
