@@ -68,8 +68,8 @@ static void add_block1(const struct transfer *transfer, struct message *message,
 
 static void add_block2(const struct transfer *transfer, struct additions *additions)
 {
-    struct block block = {.num = (uint32_t)(transfer->body.len >> (4 + transfer->szx)),
-                          .szx = transfer->szx};
+    struct block block = {.szx = transfer->szx};
+    block.num = (uint32_t)(transfer->body.len / block_size(&block));
     additions->block1 = (struct own_option){true, false, 0};
     additions->block2 = (struct own_option){true, true, block_value(&block)};
     additions->is_later_block = true;
@@ -182,9 +182,14 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
     body_free(&engine->bodies, &options);
 }
 
-static bool client_does_blocks(const struct exchange *client)
+/* Whether the client can go on from @p block by itself. */
+static bool client_takes(const struct exchange *client, const struct block *block)
 {
-    return client->leg.kind != LEG_STREAM || stream_takes_blocks(&client->leg);
+    const struct leg *leg = &client->leg;
+    if (block->szx == BLOCK_SZX_BERT) {
+        return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+    }
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
 }
 
 /* The first block of a longer answer. */
@@ -193,7 +198,7 @@ static void begin_gathering(struct engine *engine, struct transfer *transfer,
 {
     transfer->phase = GATHERING;
     transfer->code = reply->code;
-    transfer->szx = block->szx > BLOCK_SZX_MAX ? BLOCK_SZX_MAX : block->szx;
+    transfer->szx = block->szx;
     transfer->body.len = 0;
     take_etag(transfer, reply);
     if (!keep_options(engine, transfer, reply->options, true) ||
@@ -213,7 +218,7 @@ static void take_answer(struct engine *engine, struct transfer *transfer, const 
         code = transfer->code; /* the first block has made it (RFC 7959 section 2.10) */
     }
     if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
-        !client_does_blocks(transfer->client)) {
+        !client_takes(transfer->client, &block)) {
         begin_gathering(engine, transfer, reply, &block);
     } else if (keep_options(engine, transfer, reply->options, false)) {
         answer(engine, transfer, code, reply->payload);
@@ -382,9 +387,9 @@ void transfer_send(struct engine *engine, struct exchange *exchange, struct byte
 bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply)
 {
     struct block block;
-    if (client_does_blocks(exchange) || exchange->transfer != NULL ||
-        CODE_CLASS(reply->code) != 2 || !find_block(reply, OPTION_block2, &block) ||
-        block.num > 0 || !block.more || exchange->leg.has_block2) {
+    if (exchange->transfer != NULL || exchange->leg.has_block2 || CODE_CLASS(reply->code) != 2 ||
+        !find_block(reply, OPTION_block2, &block) || block.num > 0 || !block.more ||
+        client_takes(exchange, &block)) {
         return false;
     }
     forward_release(engine, exchange);
