@@ -135,11 +135,7 @@ static int open_new(struct server *server, const struct config_listener *wanted,
 {
     const struct server_listener listener = {.kind = wanted->kind, .wanted = wanted->bind};
     struct opened_listener *opened = &change->opened[change->opened_count];
-    size_t kept_count = 0;
 
-    for (size_t i = 0; i < server->listener_count; i++) {
-        kept_count += change->is_kept[i];
-    }
     server_opened_init(opened, &listener);
     int error = server->listener_count + change->opened_count == SERVER_LISTENERS_MAX
                     ? -ENOSPC

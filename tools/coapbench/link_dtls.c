@@ -355,10 +355,10 @@ static const struct link_ops dtls_ops = {
 int link_open_dtls(const struct link_options *options, struct link **ret_link)
 {
     struct dtls_link *dtls = calloc(1, sizeof(*dtls));
-    int err = dtls == NULL ? -ENOMEM : 0;
+    int err;
 
-    if (err != 0) {
-        return err;
+    if (dtls == NULL) {
+        return -ENOMEM;
     }
     dtls->base.ops = &dtls_ops;
     dtls->client = (struct tls_client){options->identity, options->key, options->suites};

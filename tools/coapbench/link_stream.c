@@ -162,7 +162,7 @@ static void end_conn(struct stream_link *streams, struct conn *conn)
 {
     bool was_coming = conn->state != CONN_NONE && conn->state != CONN_UP;
 
-    if (was_coming) {
+    if (was_coming && streams->result != NULL) {
         streams->coming_up--;
         streams->result->failed++;
     }
