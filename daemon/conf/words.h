@@ -10,6 +10,10 @@
     X(SCHEME_PORT_LITERAL, "literal")                                                              \
     X(SCHEME_PORT_TARGET_DEFAULT, "target-default")
 
+#define CONFIG_WORDS_proxy_no_response(X)                                                          \
+    X(NO_RESPONSE_PROXY, "proxy")                                                                  \
+    X(NO_RESPONSE_FORWARD, "forward")
+
 #define CONFIG_WORDS_resolve_prefer(X)                                                             \
     X(RESOLVE_PREFER_SYSTEM, "system")                                                             \
     X(RESOLVE_PREFER_IPV4, "ipv4")                                                                 \
@@ -71,6 +75,7 @@
 #define CONFIG_WORD_ENUMERATOR(name, word) name,
 
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
+enum config_proxy_no_response { CONFIG_WORDS_proxy_no_response(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
 enum config_observe_notifications { CONFIG_WORDS_observe_notifications(CONFIG_WORD_ENUMERATOR) };
 enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };

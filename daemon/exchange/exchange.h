@@ -55,20 +55,21 @@ struct exchange {
     uint64_t sent_ms; /* first transmission of the datagram that is out */
     uint32_t retransmit_ms;
     uint8_t retransmit_count;
-    uint16_t not_local; /* as in struct request_options */
+    bool may_stay_unanswered; /* as in struct exchange_recipe */
+    uint16_t not_local;       /* as in struct request_options */
 
     struct target target; /* its segments are in memory */
     struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
     struct cache_ticket ticket;
 
-    struct origin *origin;           /* NULL before it is known, and again when delivering */
-    struct port *port;               /* source port the request left from, or */
+    struct origin *origin;             /* NULL before it is known, and again when delivering */
+    struct port *port;                 /* source port the request left from, or */
     struct upstream_request *upstream; /* what of it is on a session; NULL: nothing */
-    bool is_group;                   /* the client expects the answers of a group, */
-    uint32_t group_timeout_s;        /* for so long */
-    struct transfer *transfer;       /* that moves its bodies in blocks, or NULL */
-    struct name *name;               /* whose addresses it waits for, or NULL */
-    struct observation *observation; /* whose answer it waits for, or NULL */
+    bool is_group;                     /* the client expects the answers of a group, */
+    uint32_t group_timeout_s;          /* for so long */
+    struct transfer *transfer;         /* that moves its bodies in blocks, or NULL */
+    struct name *name;                 /* whose addresses it waits for, or NULL */
+    struct observation *observation;   /* whose answer it waits for, or NULL */
     struct exchange *next_of_peer, **link_of_peer; /* in the client's list */
     struct exchange *next_waiting,
         *previous_waiting; /* in one list: origin's, name's, observation's, delivering */

@@ -97,6 +97,7 @@ static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe
     exchange->target.path.packed = path;
     exchange->target.query.packed = query;
     exchange->not_local = recipe->not_local;
+    exchange->may_stay_unanswered = recipe->may_stay_unanswered;
     exchange->is_group = recipe->is_group;
     exchange->group_timeout_s = recipe->group_timeout_s;
     return true;

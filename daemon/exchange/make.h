@@ -15,7 +15,8 @@ struct exchange_recipe {
     struct additions additions;
     bool is_group; /* with Multicast-Timeout, which was */
     uint32_t group_timeout_s;
-    uint16_t not_local; /* as in struct request_options */
+    bool may_stay_unanswered;           /* No-Response goes along (RFC 7967) */
+    uint16_t not_local;                 /* as in struct request_options */
     const struct cached_lookup *lookup; /* what the cache said; NULL: it was not asked */
 };
 

@@ -202,6 +202,13 @@ static bool may_go(struct engine *engine, struct request *request)
     return false;
 }
 
+/* Whether the origin server is told what the client does not want to hear (NOR-4). */
+static bool forwards_no_response(const struct engine *engine, const struct request *request)
+{
+    return engine->config->proxy_no_response == NO_RESPONSE_FORWARD && !request->leg->is_safe &&
+           request->leg->unwanted != 0;
+}
+
 static void proxy_request(struct engine *engine, struct request *request)
 {
     struct cached_lookup lookup;
@@ -233,11 +240,14 @@ static void proxy_request(struct engine *engine, struct request *request)
                       .etags = lookup.etags,
                       .etag_count = lookup.etag_count,
                       .drops_echo = request->drops_echo},
+        .may_stay_unanswered = forwards_no_response(engine, request),
         .is_group = request->options.multicast_timeout.data != NULL,
         .group_timeout_s = option_uint(request->options.multicast_timeout),
         .not_local = request->options.not_local,
         .lookup = &lookup,
     };
+    recipe.additions.no_response =
+        (struct own_option){true, recipe.may_stay_unanswered, request->leg->unwanted};
     struct bytes body;
     struct reply reply;
     enum reason reason;

@@ -127,6 +127,11 @@ static void write_size1(struct merge *merge)
     write_one(merge, OPTION_size1, &merge->additions->size1);
 }
 
+static void write_no_response(struct merge *merge)
+{
+    write_one(merge, OPTION_no_response, &merge->additions->no_response);
+}
+
 static void write_request_tag(struct merge *merge)
 {
     uint64_t tag = merge->additions->request_tag;
@@ -159,6 +164,7 @@ static const struct {
     {OPTION_size1, write_size1},
     {OPTION_proxy_cri, write_proxy_cri},
     {OPTION_proxy_scheme_number, write_proxy_scheme_number},
+    {OPTION_no_response, write_no_response},
     {OPTION_request_tag, write_request_tag},
 };
 

@@ -127,6 +127,10 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
     }
     bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||
                    exchange->retransmit_count >= exchange->hop.scheme->max_retransmit;
+    if (is_over && exchange->state == EXCHANGE_acknowledged && exchange->may_stay_unanswered) {
+        exchange_drop(engine, exchange, REASON_unanswered);
+        return;
+    }
     if (is_over) {
         /* Something came, but nothing that could be read (ERR-11). */
         exchange_end(engine, exchange,

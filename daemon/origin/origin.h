@@ -76,7 +76,8 @@ int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t po
 /** Closes the source ports. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);
 
-/** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when the table is full. */
+/** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when
+ * the table is full. */
 struct origin *origin_get(struct engine *engine, const struct address *address,
                           const struct config_scheme *scheme);
 

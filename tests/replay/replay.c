@@ -28,8 +28,7 @@ static bool has_setting(const char *const *settings, const char *prefix)
 static struct config *load(const char *const *settings)
 {
     const char *sets[SETTINGS_MAX] = {"proxy.hop-limit=no", "log.access=off", "cache.max-bytes=0",
-                                      "cache.coalesce=no",
-                                      "policy.require-secure-leg=no"};
+                                      "cache.coalesce=no", "policy.require-secure-leg=no"};
     struct config_source source = {.sets = sets, .set_count = 5};
     if (!has_setting(settings, "policy.echo")) {
         sets[source.set_count++] = "policy.echo-exempt=any";

@@ -702,6 +702,7 @@ static bool is_out_of_reach(const char *name)
         "block_range",
         "block_served",
         "block_taken",    /* of bodies in blocks: test_blocks.c */
+        "unanswered",     /* test_options.c */
         "echo_required",  /* test_echo.c */
         "client_ignored", /* test_fairness.c */
         "group_done",

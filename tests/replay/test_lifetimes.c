@@ -118,8 +118,7 @@ static void test_requests_outlive_their_scheme(void **state)
 static void test_window_limit_is_reloaded(void **state)
 {
     static const char *const sets[] = {"scheme coap.nstart=1", "scheme coap.nstart-max=1",
-                                       "log.access=off", "proxy.hop-limit=no",
-                                       "cache.coalesce=no"};
+                                       "log.access=off", "proxy.hop-limit=no", "cache.coalesce=no"};
     struct replay replay;
     struct fake_datagram request;
     char head[32];

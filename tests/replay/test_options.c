@@ -437,6 +437,31 @@ static void test_no_response_to_a_late_answer(void **state)
     replay_stop(&replay);
 }
 
+/* NOR-4: the origin server is told, where that is configured, and may stay silent. */
+static void test_no_response_is_forwarded(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, (const char *[]){"proxy.no-response=forward", NULL});
+    replay_ask(&replay, words("41 03 0001 aa", CRI " 258:02"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " 258:02"), &request);
+    fake_peer_reply(replay.origin, &request, "60 00 MID");
+    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
+    fake_peer_expect_nothing_within(replay.client, 100000);
+    assert_int_equal(replay_ended(&replay, REASON_unanswered), 1);
+    /* An error comes back; a GET is never sent with it. */
+    replay_ask(&replay, words("41 03 0002 ab", CRI " 258:02"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " 258:02"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 84 MID TOKEN");
+    fake_peer_expect(replay.client, "61 84 0002 ab", NULL);
+    replay_ask(&replay, words("41 01 0003 ac", CRI " 258:02"));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", H_X), &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "60 00 0003", NULL);
+    replay_stop(&replay);
+}
+
 /* NOR-5: what the proxy itself has to say obeys the bits too. */
 static void test_no_response_for_errors_of_the_proxy(void **state)
 {
@@ -476,6 +501,7 @@ int main(void)
         TEST(test_hop_limit_reached_names_the_proxy),
         TEST(test_no_response),
         TEST(test_no_response_to_a_late_answer),
+        TEST(test_no_response_is_forwarded),
         TEST(test_no_response_for_errors_of_the_proxy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
