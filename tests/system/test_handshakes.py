@@ -138,7 +138,7 @@ def test_keys_that_are_not_good(proxy, scheme, alert, identity, key, reason):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("trust, name", [("ca", "other.example"), ("stranger-ca", "proxy.example")])
 def test_clients_that_do_not_trust_us(proxy, folder, scheme, trust, name):
-    """A wrong name, and an unknown issuer, of ours: the client goes with an alert, counted."""
+    """SEC-10: a wrong name, and an unknown issuer, of ours: the client goes with an alert, counted."""
     before = counters(proxy)
     shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256", *certificate(folder, "good"),
           "-CAfile", str(folder / (trust + ".pem")), "-verify_return_error", "-verify_hostname",
@@ -157,7 +157,7 @@ def test_nothing_in_common(proxy, scheme):
 
 
 def test_a_hello_without_its_end(proxy):
-    """TLS: who closes in the middle of a handshake is counted, and takes nothing along."""
+    """SEC-13: who closes in the middle of a handshake is counted, and takes nothing along."""
     before = counters(proxy)["closed_in_handshake"]
     with socket.create_connection(("127.0.0.1", port_of(proxy, "coaps+tcp")), PATIENCE_S) as sock:
         sock.sendall(bytes.fromhex("16030100c8010000c40303") + bytes(20))
@@ -167,7 +167,7 @@ def test_a_hello_without_its_end(proxy):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_and_those_that_are(proxy, folder, scheme):
-    """The same client with what it should have; nothing is counted as failed."""
+    """SEC-10: the same client with what it should have; nothing is counted as failed."""
     before = counters(proxy)
     seen = shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256",
                  *certificate(folder, "good"), "-CAfile", str(folder / "ca.pem"),
