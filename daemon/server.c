@@ -23,6 +23,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -44,7 +45,7 @@ void server_log_failure(const char *event, int error)
 void server_drain(struct server *server, const char *why)
 {
     log_event(LOG_INFO, "stopping", "why=%s", why);
-    notify_stopping();
+    notify_stopping("Draining");
     server->is_draining = true;
     server->deadline_ms = loop_now_ms(server->loop) + server_config(server)->proxy_drain_timeout;
     for (unsigned i = 0; i < server->worker_count; i++) {
@@ -67,6 +68,16 @@ void server_sum_metrics(const struct server *server, struct metrics *sum)
     for (unsigned i = 0; i < server->worker_count; i++) {
         metrics_add(sum, worker_metrics(server->workers[i]));
     }
+}
+
+void server_notify_ready(const struct server *server)
+{
+    char status[128];
+
+    (void)snprintf(status, sizeof(status), "%s%u listeners, %u workers",
+                   server->was_reload_good ? "" : "Last reload refused; ",
+                   (unsigned)server->listener_count, server->worker_count);
+    notify_ready(status);
 }
 
 double server_wall_clock_s(void)
@@ -424,7 +435,7 @@ static int start(struct server *server)
     server->is_ready = true;
     log_event(LOG_INFO, "ready", "workers=%u", server->worker_count);
     server->watchdog_ms = notify_watchdog_ms();
-    notify_ready();
+    server_notify_ready(server);
     return 0;
 }
 

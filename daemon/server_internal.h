@@ -76,6 +76,9 @@ void server_sum_metrics(const struct server *server, struct metrics *sum);
 /** What is known without asking the system. */
 struct process_status server_status(const struct server *server);
 
+/** Tell the service manager that clients are served. */
+void server_notify_ready(const struct server *server);
+
 /** Seconds of Unix time. */
 double server_wall_clock_s(void);
 

@@ -8,10 +8,10 @@
 #include "server_internal.h"
 
 #include "net/credentials.h"
-#include "origin/keyring.h"
 #include "ops/escape.h"
 #include "ops/log.h"
 #include "ops/notify.h"
+#include "origin/keyring.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -246,6 +246,6 @@ bool server_reload(struct server *server)
     } else {
         config_free(config);
     }
-    notify_ready();
+    server_notify_ready(server);
     return is_taken;
 }

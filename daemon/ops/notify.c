@@ -37,9 +37,17 @@ static void send_state(const char *state)
     (void)close(fd);
 }
 
-void notify_ready(void)
+static void send_with_status(const char *state, const char *status)
 {
-    send_state("READY=1");
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "%s\nSTATUS=%s", state, status);
+    send_state(text);
+}
+
+void notify_ready(const char *status)
+{
+    send_with_status("READY=1", status);
 }
 
 void notify_reloading(void)
@@ -84,7 +92,7 @@ void notify_watchdog(void)
     send_state("WATCHDOG=1");
 }
 
-void notify_stopping(void)
+void notify_stopping(const char *status)
 {
-    send_state("STOPPING=1");
+    send_with_status("STOPPING=1", status);
 }

@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/** Every socket is bound; also after a reload. */
-void notify_ready(void);
+/** Every socket is bound; also after a reload. @p status is for people. */
+void notify_ready(const char *status);
 
 /** A reload begins; notify_ready() ends it. */
 void notify_reloading(void);
@@ -23,6 +23,6 @@ uint64_t notify_watchdog_ms(void);
 void notify_watchdog(void);
 
 /** No newcomers from now on. */
-void notify_stopping(void);
+void notify_stopping(const char *status);
 
 #endif

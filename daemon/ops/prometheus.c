@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -135,17 +136,19 @@ void prometheus_write(FILE *out, const struct metrics *sum, const struct process
 
 /* ---- what the system says ---- */
 
+/* The second number of the file is resident pages (proc_pid_statm(5)). */
 static uint64_t resident_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");
-    uint64_t whole = 0, resident = 0;
+    char line[128] = "", *end = line;
 
     if (file == NULL) {
         return 0;
     }
-    int count = fscanf(file, "%" SCNu64 " %" SCNu64, &whole, &resident);
+    bool is_read = fgets(line, sizeof(line), file) != NULL;
     (void)fclose(file);
-    return count == 2 ? resident * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    (void)strtoull(line, &end, 10);
+    return is_read ? strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static uint64_t count_descriptors(void)

@@ -211,13 +211,40 @@ def test_the_service_manager_is_told(start_proxy, tmp_path, monkeypatch, is_abst
         manager.settimeout(30)
         monkeypatch.setenv("NOTIFY_SOCKET", "@" + name if is_abstract else name)
         running = start_proxy(listen=("127.0.0.1",))
-        assert manager.recv(4096) == b"READY=1"
+        ready = br"READY=1\nSTATUS=1 listeners, \d+ workers"
+        assert re.fullmatch(ready, manager.recv(4096))
         reload(running, r"^reloaded")
         first = manager.recv(4096).decode().splitlines()
         assert first[0] == "RELOADING=1" and first[1].startswith("MONOTONIC_USEC=")
-        assert manager.recv(4096) == b"READY=1"
+        assert re.fullmatch(ready, manager.recv(4096))
         running.stop_cleanly()
-        assert manager.recv(4096) == b"STOPPING=1"
+        assert manager.recv(4096) == b"STOPPING=1\nSTATUS=Draining"
         manager.setblocking(False)
         with pytest.raises(BlockingIOError):
             manager.recv(4096)
+
+
+def test_the_watchdog_is_fed_while_workers_answer(start_proxy, tmp_path, monkeypatch):
+    """Issue 8, systemd: WATCHDOG=1 again and again, each time all workers have answered; not to a
+    watchdog of another process."""
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name)
+        manager.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        monkeypatch.setenv("WATCHDOG_USEC", "40000")
+        running = start_proxy("--set", "proxy.workers=3", listen=("127.0.0.1",))
+        assert manager.recv(4096).startswith(b"READY=1")
+        for _ in range(10):
+            assert manager.recv(4096) == b"WATCHDOG=1"
+        running.stop_cleanly()
+        while not manager.recv(4096).startswith(b"STOPPING=1"):
+            pass
+        monkeypatch.setenv("WATCHDOG_USEC", "1000")
+        monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+        other = start_proxy(listen=("127.0.0.1",))
+        for _ in range(50):
+            other.assert_alive()  # far more than a millisecond
+        other.stop_cleanly()
+        assert manager.recv(4096).startswith(b"READY=1")
+        assert manager.recv(4096).startswith(b"STOPPING=1")
