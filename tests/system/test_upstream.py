@@ -159,7 +159,7 @@ def test_nobody_there(keyed):
 
 
 def test_sections_by_target(tmp_path, start_proxy, server):
-    """Keys and certificates by pattern; SIGHUP gives new sessions the new ones."""
+    """TCP-27: keys and certificates by pattern; SIGHUP gives new sessions the new ones."""
     file = tmp_path / "criproxyd.conf"
     text = ("[upstream]\npsk-identity = proxy\npsk-key = 00\nhandshake-timeout = 2s\n"
             "[upstream lab]\ntarget = *://127.0.0.1\npsk-key = %s\n")

@@ -31,6 +31,7 @@ static struct loop *loop;
 static struct upstream *upstream;
 static struct upstream_credentials *credentials;
 static struct upstream_request *kept;
+static struct asked *kept_asked;
 static struct upstream_options options = {
     .sessions_max = 8,
     .requests_max = 1024,
@@ -45,6 +46,7 @@ static unsigned many_left, many_count, many_good;
 
 /* A request's bytes live until it is over. */
 struct asked {
+    struct asked *next, **link;
     bool is_one_of_many;
     bool is_kept;
     uint8_t token[8];
@@ -52,8 +54,14 @@ struct asked {
     uint8_t *payload;
 };
 
+static struct asked *all;
+
 static void over(struct asked *asked)
 {
+    *asked->link = asked->next;
+    if (asked->next != NULL) {
+        asked->next->link = asked->link;
+    }
     free(asked->payload);
     free(asked);
 }
@@ -155,6 +163,12 @@ static struct upstream_request *ask(char **words, size_t payload_len, bool is_on
 {
     static uint64_t counter;
     struct asked *asked = calloc(1, sizeof *asked);
+    asked->link = &all;
+    asked->next = all;
+    if (all != NULL) {
+        all->link = &asked->next;
+    }
+    all = asked;
     struct upstream_target target = {.credentials = credentials,
                                      .ack_timeout_ms = 300,
                                      .ack_random_factor = 150,
@@ -170,6 +184,7 @@ static struct upstream_request *ask(char **words, size_t payload_len, bool is_on
     target.host = strcmp(words[2], "-") != 0 ? words[2] : NULL;
     asked->is_one_of_many = is_one_of_many;
     asked->is_kept = is_kept;
+    kept_asked = is_kept ? asked : kept_asked;
     counter++;
     memcpy(asked->token, &counter, sizeof asked->token);
     if (is_kept) {
@@ -248,11 +263,12 @@ static void handle(char *line)
         }
     } else if (count == 5 && strcmp(words[0], "keep") == 0) {
         char get[] = "1";
-        char *all[] = {words[1], words[2], words[3], get, words[4], NULL};
-        kept = ask(all, 0, false, true);
+        char *request[] = {words[1], words[2], words[3], get, words[4], NULL};
+        kept = ask(request, 0, false, true);
     } else if (count == 1 && strcmp(words[0], "drop") == 0) {
         if (kept != NULL) {
             upstream_cancel(upstream, kept, true);
+            over(kept_asked);
         }
         kept = NULL;
         printf("dropped\n");
@@ -320,6 +336,9 @@ int main(int argc, char **argv)
     int error = loop_run(loop);
     watch_free(input);
     upstream_free(upstream);
+    while (all != NULL) {
+        over(all);
+    }
     upstream_credentials_release(credentials);
     loop_free(loop);
     return error == 0 ? 0 : 1;
