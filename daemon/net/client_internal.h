@@ -94,10 +94,10 @@ struct session {
     struct session *next, *previous, *next_due;
     enum session_state state;
     bool is_due;
-    bool is_dead;      /* it has ended: told, not acted on yet */
-    bool is_leaving;   /* the other side wants no more requests on it */
-    bool is_up;        /* the handshake is over: told, not acted on yet */
-    bool has_answered; /* to anything */
+    bool is_dead;     /* it has ended: told, not acted on yet */
+    bool is_leaving;  /* the other side wants no more requests on it */
+    bool is_up;       /* the handshake is over: told, not acted on yet */
+    bool has_carried; /* a request */
     bool is_wrong_name;
     bool has_pong;
     enum upstream_status cause;

@@ -140,7 +140,7 @@ static void session_failed(struct session *session, enum upstream_status status,
 static void session_lost(struct session *session, enum upstream_status status, const char *why)
 {
     struct place *place = session->place;
-    bool was_of_no_use = !session->has_answered && session->state != SESSION_RETIRED;
+    bool was_of_no_use = !session->has_carried;
 
     atomic_fetch_add_explicit(&session->upstream->counters.sessions_lost, 1, memory_order_relaxed);
     session_give_back(session, false, status, why);
@@ -350,6 +350,7 @@ static bool send_next(struct session *session)
     request->sent_ms = upstream->now_ms;
     request->attempts++;
     request->was_sent = true;
+    session->has_carried = true;
     hash_map_add(&upstream->requests, &request->node,
                  request_key(upstream, request->message.token));
     session->has_pong = false;

@@ -152,7 +152,6 @@ void client_on_response(struct session *session, struct upstream_request *reques
     struct upstream *upstream = session->upstream;
     void *user = request->user;
 
-    session->has_answered = true;
     session->place->failures = 0;
     request->was_answered = true;
     if (!request->is_kept) {

@@ -384,13 +384,14 @@ static void flush(const struct stream_end *end)
     struct evbuffer *output = bufferevent_get_output(end->bev);
     size_t len = evbuffer_get_length(output);
 
-    if (end->ssl == NULL) {
-        (void)evbuffer_write(output, bufferevent_getfd(end->bev));
-        return;
-    }
     const uint8_t *data = len > 0 ? evbuffer_pullup(output, -1) : NULL;
-    if (data != NULL && len <= INT32_MAX) {
+    if (data != NULL && end->ssl == NULL) {
+        (void)send(bufferevent_getfd(end->bev), data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } else if (data != NULL && len <= INT32_MAX) {
         (void)SSL_write(end->ssl, data, (int)len);
+    }
+    if (end->ssl == NULL) {
+        return;
     }
     (void)SSL_shutdown(end->ssl);
     ERR_clear_error();
