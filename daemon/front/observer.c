@@ -150,10 +150,13 @@ static bool is_con(const struct engine *engine, const struct observer *observer,
 {
     const struct config *config = engine->config;
     uint32_t every = config->observe_con_every;
+    if (is_last_word(observer)) {
+        return true; /* and removed when that is acknowledged, or given up */
+    }
     if (observer->is_first) {
         return observer->leg.confirmable;
     }
-    if (observer->wants_con || is_last_word(observer) || now_ms >= observer->con_ms + CON_GAP_MS ||
+    if (observer->wants_con || now_ms >= observer->con_ms + CON_GAP_MS ||
         (every > 0 && observer->non_count + 1u >= every)) {
         return true;
     }

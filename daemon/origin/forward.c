@@ -313,6 +313,7 @@ void forward_acknowledged(struct engine *engine, struct exchange *exchange)
 
 void forward_keep(struct engine *engine, struct exchange *exchange)
 {
+    origin_queue_remove(exchange->origin, exchange); /* what it says makes asking again needless */
     exchange->state = EXCHANGE_observing;
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);
