@@ -169,12 +169,10 @@ void reload(const char *const *sets, size_t count)
 {
     struct config_source source = {.sets = sets, .set_count = count};
     struct config_errors errors;
-    struct config *fresh, *old = replay.config;
+    struct config *fresh;
     if (config_load(&source, &errors, &fresh) != 0) {
         config_errors_print(&errors, stderr);
         fail();
     }
-    engine_set_config(replay.engine, fresh);
-    replay.config = fresh;
-    config_free(old);
+    replay_take_config(&replay, fresh);
 }

@@ -50,6 +50,29 @@ static struct config *load(const char *const *settings)
     return config;
 }
 
+static void load_keys(struct config *config)
+{
+    char why[128];
+    config->keyring = keyring_load(config, why, sizeof(why));
+    assert_non_null(config->keyring);
+}
+
+/* As the server does it: the new snapshot is in use, then the last one is freed. */
+void replay_take_config(struct replay *replay, struct config *config)
+{
+    struct config *last = replay->config;
+    load_keys(config);
+    replay->config = config;
+    engine_set_config(replay->engine, config);
+    keyring_free(last->keyring);
+    config_free(last);
+}
+
+void replay_reload(struct replay *replay, const char *const *settings)
+{
+    replay_take_config(replay, load(settings));
+}
+
 void replay_start(struct replay *replay, const char *const *settings)
 {
     *replay = (struct replay){0};
@@ -57,9 +80,7 @@ void replay_start(struct replay *replay, const char *const *settings)
     replay->config = load(settings);
     assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
     assert_int_equal(resolver_new(1, 16, &replay->resolver), 0);
-    char why[128];
-    replay->config->keyring = keyring_load(replay->config, why, sizeof(why));
-    assert_non_null(replay->config->keyring);
+    load_keys(replay->config);
     struct engine_options options = {
         .config = replay->config,
         .loop = replay->loop,

@@ -33,6 +33,12 @@ struct replay {
  */
 void replay_start(struct replay *replay, const char *const *settings);
 
+/** As by a reload: @p config, which the replay then owns, instead of what it has. */
+void replay_take_config(struct replay *replay, struct config *config);
+
+/** As by a reload, with settings as for replay_start(). */
+void replay_reload(struct replay *replay, const char *const *settings);
+
 /** Checks that nothing is left in flight, in any table, list or timer, and nothing leaks. */
 void replay_stop(struct replay *replay);
 

@@ -36,10 +36,9 @@ static void reload(struct replay *replay, const char *const *sets, size_t count)
 {
     const struct config_source source = {.sets = sets, .set_count = count};
     struct config_errors errors;
-    struct config *last = replay->config;
-    assert_int_equal(config_load(&source, &errors, &replay->config), 0);
-    engine_set_config(replay->engine, replay->config);
-    config_free(last);
+    struct config *fresh;
+    assert_int_equal(config_load(&source, &errors, &fresh), 0);
+    replay_take_config(replay, fresh);
 }
 
 /* --- UDP ---------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What outlives what: snapshots, sockets, source ports, clients, message ids. */
 #include "replay/replay.h"
+
+#include "origin/keyring.h"
 #include "replay/words.h"
 
 #include <errno.h>
@@ -24,13 +26,9 @@ static struct config *load(const char *const *sets, size_t count)
     return config;
 }
 
-/* As the server does it: the new snapshot is in use, then the last one is freed. */
 static void reload(struct replay *replay, const char *const *sets, size_t count)
 {
-    struct config *last = replay->config;
-    replay->config = load(sets, count);
-    engine_set_config(replay->engine, replay->config);
-    config_free(last);
+    replay_take_config(replay, load(sets, count));
 }
 
 /* --- reload ------------------------------------------------------------- */
@@ -441,6 +439,7 @@ static void test_engine_freed_with_requests_in_flight(void **state)
     replay.engine = NULL;
     fake_net_run(10000);
     loop_free(replay.loop);
+    keyring_free(replay.config->keyring);
     config_free(replay.config);
     fake_net_stop();
 }

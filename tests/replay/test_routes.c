@@ -279,10 +279,6 @@ static void test_reload_while_the_name_is_asked_for(void **state)
 {
     struct replay replay;
     struct fake_datagram request;
-    struct config_errors errors;
-    struct config *fresh = NULL;
-    const char *sets[] = {"log.access=off", "policy.clients=any"};
-    const struct config_source source = {.sets = sets, .set_count = 2};
     (void)state;
     replay_start(&replay, (const char *[]){"route lab.target=*://*",
                                            "route lab.via=coap://parent.example", NULL});
@@ -290,15 +286,12 @@ static void test_reload_while_the_name_is_asked_for(void **state)
     struct fake_peer *parent = fake_peer_new(PARENT);
     replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
     fake_net_run(10);
-    assert_int_equal(config_load(&source, &errors, &fresh), 0);
-    engine_set_config(replay.engine, fresh);
-    config_free(replay.config);
-    replay.config = fresh;
+    replay_reload(&replay, NULL);
     fake_peer_expect_within(parent, 50, words("48 01 MID TOKEN", "235:8320816168816178"), &request);
     fake_peer_reply(parent, &request, "6T 45 MID TOKEN");
     fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
     replay_ask(&replay, words("41 01 0002 aa", "35=coap://h/x"));
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31 68 81 78 51 10", &request);
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x"), &request);
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
     fake_peer_expect(replay.client, "61 45 0002 aa", NULL);
     replay_stop(&replay);

@@ -156,19 +156,11 @@ static void test_reload_changes_zones_at_once(void **state)
 {
     struct replay replay;
     struct fake_datagram request;
-    struct config_errors errors;
-    struct config *fresh = NULL;
-    const char *sets[] = {"log.access=off", "proxy.hop-limit=no", "policy.clients=any",
-                          "proxy.zones=wpan0"};
-    const struct config_source source = {.sets = sets, .set_count = 4};
     (void)state;
     replay_start(&replay, (const char *[]){"proxy.zones=eth0", NULL});
     replay_ask(&replay, words("41 01 0001 aa", ZONED(WPAN0)));
     replay_expect_words(&replay, "61 a5 0001 aa", "not served");
-    assert_int_equal(config_load(&source, &errors, &fresh), 0);
-    engine_set_config(replay.engine, fresh);
-    config_free(replay.config);
-    replay.config = fresh;
+    replay_reload(&replay, (const char *[]){"proxy.zones=wpan0", NULL});
     struct fake_peer *near = fake_peer_new(NEIGHBOUR);
     replay_ask(&replay, words("41 01 0002 aa", ZONED(WPAN0)));
     fake_peer_expect(near, words("48 01 MID TOKEN", "11=x"), &request);

@@ -149,7 +149,7 @@ def test_parents_on_every_transport(start_proxy, secure_parent, scheme, route_fo
 
 @needs_localhost
 def test_trace_and_log_name_the_route(start_proxy):
-    """What a person reads: which section decided, and where it led."""
+    """TGT-17: which section decided, and where it led."""
     with Origin() as parent:
         proxy = start_proxy("--trace", *via("coap://localhost:%d" % parent.port, name="lab"),
                             "--set", "log.access=on", "--set", "log.access-format=route origin",

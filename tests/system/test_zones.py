@@ -58,6 +58,6 @@ def test_zones_that_are_not_listed(scene):
 
 
 def test_the_log_names_the_zone(scene):
-    """What a person reads is the interface's name, also where the client gave its number."""
+    """PXO-12: what a person reads is the interface's name, also where the client gave its number."""
     assert [line.split("target=")[1].split()[0] for line in scene["log"]] == [
         "coap://[fe80::1:1%%%s]:5683/x" % zone for zone in ("wpan0", "wpan1", "wpan1")]
