@@ -213,11 +213,18 @@ static void check_caps(void)
     }
 }
 
-static void start(const char *notifications)
+static void start(const char *notifications, bool is_cached)
 {
-    const char *settings[] = {
-        "observe.max=20",   "observe.per-client=2",      "observe.targets=5", "observe.bytes=64KiB",
-        "observe.retry=3s", "proxy.request-timeout=20s", notifications,       NULL};
+    const char *settings[] = {"observe.max=20",
+                              "observe.per-client=2",
+                              "observe.targets=5",
+                              "observe.bytes=64KiB",
+                              "observe.retry=3s",
+                              "proxy.request-timeout=20s",
+                              notifications,
+                              is_cached ? "cache.max-bytes=1MiB" : "cache.max-bytes=0",
+                              is_cached ? "cache.coalesce=yes" : "cache.coalesce=no",
+                              NULL};
     observe_start(settings);
     fake_peer_on_datagram(replay.origin, on_origin_datagram, NULL);
     memset(has_asked, 0, sizeof(has_asked));
@@ -231,7 +238,7 @@ static void start(const char *notifications)
     }
 }
 
-static void run_with(const char *notifications)
+static void run_with(const char *notifications, bool is_cached)
 {
     static const struct fake_link bad = {.delay_min_ms = 1,
                                          .delay_max_ms = 60,
@@ -239,7 +246,7 @@ static void run_with(const char *notifications)
                                          .duplicate_percent = 4,
                                          .reorder_percent = 5};
     static const struct fake_link good = {0};
-    start(notifications);
+    start(notifications, is_cached);
     fake_net_set_link(&bad);
     notified = 0;
     for (unsigned step = 0; step < STEPS; step++) {
@@ -277,9 +284,10 @@ static void test_churn(void **state)
 {
     (void)state;
     chance = test_seed();
-    run_with("observe.notifications=con");
-    run_with("observe.notifications=non");
-    run_with("observe.notifications=mirror");
+    run_with("observe.notifications=con", false);
+    run_with("observe.notifications=non", false);
+    run_with("observe.notifications=mirror", true);
+    run_with("observe.notifications=con", true);
 }
 
 int main(void)
