@@ -112,6 +112,9 @@ static const char *parse_parent(struct loader *loader, const char *via,
     if (ret_parent->address.port == 0) {
         return "needs a port";
     }
+    if (address_is_ipv6_link_local(&ret_parent->address) && ret_parent->address.scope == 0) {
+        return "a link-local address needs its interface, as in coap://[fe80::1%eth0]";
+    }
     if (address_is_multicast(&ret_parent->address) ||
         address_is_unspecified(&ret_parent->address)) {
         return "a parent proxy cannot have this address";

@@ -7,10 +7,12 @@ import signal
 import pytest
 
 from conftest import needs_libcoap, needs_localhost
-from coap_wire import (HOP_LIMIT, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER, PROXY_URI,
-                       URI_PATH, URI_QUERY, Origin)
+from coap_wire import (HOP_LIMIT, NON, PROXY_CRI, PROXY_SCHEME, PROXY_SCHEME_NUMBER,
+                       PROXY_URI, URI_PATH, URI_QUERY, Message, Origin, code)
 from processes import CoapServer, Proxy
 from target import FORMS, Target
+
+OBSERVE = 6
 
 ROUTE_FORMS = {"proxy-cri": "cri", "proxy-scheme-number": "number", "proxy-uri": "uri",
                "proxy-scheme": "scheme"}
@@ -158,6 +160,23 @@ def test_trace_and_log_name_the_route(start_proxy):
             assert client.ask(Target("sensor.invalid").options("cri")).payload == b"origin"
         proxy.wait_for_line(r"^  route      lab: coap://localhost:%d$" % parent.port)
         proxy.wait_for_line(r"^answered route=lab origin=127.0.0.1:%d$" % parent.port)
+
+
+def test_notifications_through_a_parent(start_proxy):
+    """TGT-17: an observation takes the route, and what comes later comes back."""
+    with Origin() as origin:
+        origin.handler = lambda request: Message(
+            code=code(2, 5), options=[(OBSERVE, b"\x01")], payload=b"one")
+        parent = start_proxy()
+        proxy = start_proxy(*via(uri_of(parent.address())))
+        target = Target("127.0.0.1", origin.port, ("x",))
+        with proxy.client() as client:
+            answer = client.ask(in_order([(OBSERVE, b"")] + target.options("cri")))
+            assert answer.payload == b"one" and OBSERVE in dict(answer.options)
+            (request,) = origin.requests
+            origin.send_to(0, Message(type=NON, code=code(2, 5), mid=0x7001, token=request.token,
+                                      options=[(OBSERVE, b"\x02")], payload=b"two").encode())
+            assert client.receive().payload == b"two"
 
 
 def test_two_proxies_in_a_loop(start_proxy, tmp_path):
