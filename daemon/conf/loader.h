@@ -52,10 +52,14 @@ struct section {
 struct named_draft {
     void *row;            /* the struct of the kind */
     struct place *set_at; /* for each key of the kind */
+    uint32_t next;        /* in its bucket: index of another, plus one; 0: none */
 };
+
+#define NAMED_BUCKETS 1024u /* a power of two */
 
 struct named_drafts {
     struct named_draft items[CONFIG_NAMED_MAX]; /* in the order in which they were met */
+    uint32_t buckets[NAMED_BUCKETS];            /* by name: index plus one; 0: none */
     size_t count;
 };
 

@@ -7,6 +7,7 @@
  */
 #include "conf/loader.h"
 
+#include "coap/hash.h"
 #include "conf/value.h"
 #include "policy/pattern.h"
 
@@ -79,6 +80,14 @@ static void know_scheme(struct config_scheme *scheme)
     }
 }
 
+/* Ten thousand rules are found by name at once, as every line of them asks for its own. */
+static uint32_t *bucket_of(struct named_drafts *drafts, const char *name)
+{
+    uint64_t hash = hash_bytes((const uint8_t *)name, strlen(name), 0);
+
+    return &drafts->buckets[hash & (NAMED_BUCKETS - 1)];
+}
+
 struct named_draft *named_add(struct loader *loader, enum config_named kind, const char *name)
 {
     const struct config_named_kind *named = &config_named_kinds[kind];
@@ -101,17 +110,19 @@ struct named_draft *named_add(struct loader *loader, enum config_named kind, con
     if (kind == CONFIG_NAMED_SCHEME) {
         know_scheme(draft.row);
     }
+    uint32_t *bucket = bucket_of(drafts, copy);
+    draft.next = *bucket;
     drafts->items[drafts->count] = draft;
     drafts->count++;
+    *bucket = (uint32_t)drafts->count;
     return &drafts->items[drafts->count - 1];
 }
 
 static struct named_draft *find_draft(struct named_drafts *drafts, const char *name)
 {
-    /* Most keys belong to the section that was met last. */
-    for (size_t i = drafts->count; i > 0; i--) {
-        if (strcmp(named_name(&drafts->items[i - 1]), name) == 0) {
-            return &drafts->items[i - 1];
+    for (uint32_t at = *bucket_of(drafts, name); at != 0; at = drafts->items[at - 1].next) {
+        if (strcmp(named_name(&drafts->items[at - 1]), name) == 0) {
+            return &drafts->items[at - 1];
         }
     }
     return NULL;

@@ -102,10 +102,31 @@ static const struct {
 #undef RESERVED
 };
 
+#define RESERVED_COUNT (sizeof(reserved) / sizeof(reserved[0]))
+
+/* Most addresses are told apart by their first byte. */
+static bool may_be_reserved(const struct address *address)
+{
+    switch (address->ip[0]) {
+    case 0:
+    case 100:
+    case 127:
+    case 168:
+    case 169:
+    case 192:
+        return true;
+    default:
+        return address->ip[0] >= (address->family == ADDRESS_IPV4 ? 224 : 0xfc);
+    }
+}
+
 static size_t find_reserved(const struct address *address)
 {
     size_t at = 0;
-    for (; at < sizeof(reserved) / sizeof(reserved[0]); at++) {
+    if (!may_be_reserved(address)) {
+        return RESERVED_COUNT;
+    }
+    for (; at < RESERVED_COUNT; at++) {
         for (size_t i = 0; i < reserved[at].count; i++) {
             if (address_prefix_covers(&reserved[at].ranges[i], address)) {
                 return at;
@@ -118,11 +139,11 @@ static size_t find_reserved(const struct address *address)
 const char *ranges_reserved(const struct address *address)
 {
     size_t at = find_reserved(address);
-    return at < sizeof(reserved) / sizeof(reserved[0]) ? reserved[at].word : NULL;
+    return at < RESERVED_COUNT ? reserved[at].word : NULL;
 }
 
 bool ranges_is_never(const struct address *address)
 {
     size_t at = find_reserved(address);
-    return at < sizeof(reserved) / sizeof(reserved[0]) && reserved[at].is_never;
+    return at < RESERVED_COUNT && reserved[at].is_never;
 }
