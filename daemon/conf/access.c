@@ -476,6 +476,7 @@ void loader_check_access(struct loader *loader)
     if (access == NULL) {
         return;
     }
+    access->needs_secure_leg = loader->config->policy_require_secure_leg;
     access->is_open = loader->config->policy_targets == POLICY_TARGETS_ALLOW;
     compile_clients(&from, access);
     compile_echo(&from, access);

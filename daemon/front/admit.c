@@ -67,24 +67,6 @@ static struct access_request request_of(const struct engine *engine, const struc
     return request;
 }
 
-static bool is_secure(const struct config_scheme *scheme)
-{
-    return scheme != NULL &&
-           (scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
-            scheme->transport == TRANSPORT_WSS);
-}
-
-/* RFC 7252 section 5.7 (SEC-18): a client in the clear would be shown what is to be secret.
- * One on this host shows it to nobody; one without an address is the proxy itself. */
-static bool is_leg_too_weak(const struct engine *engine, const struct leg *leg,
-                            const struct target *target)
-{
-    const struct address *remote = &leg->path.remote;
-    return engine->config->policy_require_secure_leg && is_secure(target->scheme) &&
-           !is_secure(config_scheme_by_number(engine->config, leg->scheme)) &&
-           remote->family != ADDRESS_NONE && !address_is_loopback(remote);
-}
-
 /*
  * A way back to one of our own listeners through a translator or a tunnel. Straight to
  * them is no matter of policy: that is the proxy itself (TGT-3).
@@ -112,9 +94,6 @@ static enum reason conclude(struct engine *engine, struct leg *leg, const struct
         verdict = (struct access_verdict){REASON_target_refused, ACCESS_BUILTIN "own"};
     }
     leg->rule = verdict.rule;
-    if (verdict.reason == REASON_none && is_leg_too_weak(engine, leg, target)) {
-        return REASON_leg_insecure;
-    }
     return verdict.reason;
 }
 

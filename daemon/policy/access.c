@@ -9,6 +9,7 @@
 
 static const char by_default[] = ACCESS_BUILTIN "default";
 static const char by_port[] = ACCESS_BUILTIN "port";
+static const char by_leg[] = ACCESS_BUILTIN "secure-leg";
 
 /* --- clients ------------------------------------------------------------ */
 
@@ -204,6 +205,31 @@ static bool is_port_allowed(const struct judgement *judgement)
            is_open_port(judgement->access, target->port);
 }
 
+static bool is_secure_target(const struct config_scheme *scheme)
+{
+    return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
+           scheme->transport == TRANSPORT_WSS;
+}
+
+static bool is_secure_client(uint32_t scheme)
+{
+    return scheme == CRI_SCHEME_COAPS || scheme == CRI_SCHEME_COAPS_TCP ||
+           scheme == CRI_SCHEME_COAPS_WS;
+}
+
+/*
+ * RFC 7252 section 5.7 (SEC-18): a client in the clear would be shown what is to be secret.
+ * One on this host shows it to nobody; one without an address is the proxy itself.
+ */
+static bool is_leg_too_weak(const struct judgement *judgement)
+{
+    const struct access_request *request = judgement->request;
+    const struct access_client *client = &request->client;
+    return judgement->access->needs_secure_leg && is_secure_target(request->target->scheme) &&
+           !is_secure_client(client->scheme) && client->address.family != ADDRESS_NONE &&
+           !address_is_loopback(&client->address);
+}
+
 static struct access_verdict judge(struct judgement *judgement)
 {
     find_match(judgement);
@@ -215,6 +241,9 @@ static struct access_verdict judge(struct judgement *judgement)
     const char *kind = judgement->address != NULL ? why_reserved(judgement) : NULL;
     if (kind != NULL) {
         return refused_by(kind);
+    }
+    if (is_leg_too_weak(judgement)) {
+        return (struct access_verdict){REASON_leg_insecure, by_leg};
     }
     return is_port_allowed(judgement) ? verdict : refused_by(by_port);
 }

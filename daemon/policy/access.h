@@ -52,6 +52,7 @@ struct access {
     const struct rule_index *clients_index;
     bool is_open;           /* what no rule is about is allowed to policy.clients */
     bool has_address_allow; /* some rule allows with a range */
+    bool needs_secure_leg;  /* secure targets are for secure clients */
     bool selects_clients;   /* some rule names clients */
     const struct port_range *ports;
     uint32_t port_count;

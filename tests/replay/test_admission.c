@@ -236,15 +236,45 @@ static void test_loopback_is_for_loopback(void **state)
     replay_stop(&replay);
 }
 
+/* What one client may have is kept for all of them, and given to none that may not. */
+static void test_what_is_kept_is_for_those_who_may_have_it(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, (const char *[]){AS_INSTALLED, "cache.max-bytes=1MiB", NULL});
+    struct fake_peer *local = fake_peer_new("127.0.0.1:40001");
+    struct fake_peer *insider = fake_peer_new(INSIDER);
+    struct fake_peer *service = fake_peer_new("127.0.0.1:5683");
+    fake_net_name("localhost", 0, RESOLVE_OK, "127.0.0.1");
+    fake_peer_send(local, PROXY, words("41 01 0001 aa", "35=coap://localhost/x"));
+    fake_peer_expect(service, words("48 01 MID TOKEN", "3=localhost 11=x"), &request);
+    /* The same from elsewhere, while it is out, and when the answer is kept. */
+    fake_peer_send(insider, PROXY, words("41 01 0002 aa", "35=coap://localhost/x"));
+    fake_peer_reply(service, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(local, "61 45 0001 aa ff 31", NULL);
+    fake_peer_expect(insider, "61 a5 0002 aa ...", NULL);
+    fake_peer_send(insider, PROXY, words("41 01 0003 aa", "35=coap://localhost/x"));
+    fake_peer_expect(insider, "61 a5 0003 aa ...", NULL);
+    fake_peer_send(local, PROXY, words("41 01 0004 aa", "35=coap://localhost/x"));
+    fake_peer_expect(local, "61 45 0004 aa ...", NULL);
+    fake_peer_expect_nothing(service);
+    replay_stop(&replay);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_outsider_gets_nothing_over_udp), TEST(test_insider_is_served),
-        TEST(test_outsider_named_by_a_rule),       TEST(test_outsider_in_a_session_is_told),
-        TEST(test_outsider_is_not_connected),      TEST(test_reload_takes_rights_away),
+        TEST(test_outsider_gets_nothing_over_udp),
+        TEST(test_insider_is_served),
+        TEST(test_outsider_named_by_a_rule),
+        TEST(test_outsider_in_a_session_is_told),
+        TEST(test_outsider_is_not_connected),
+        TEST(test_reload_takes_rights_away),
         TEST(test_loopback_is_for_loopback),
+        TEST(test_what_is_kept_is_for_those_who_may_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

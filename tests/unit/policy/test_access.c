@@ -302,13 +302,14 @@ static const struct target_row target_rows[] = {
      ALLOW, "builtin:default"},
 };
 
-static void check_row(const struct target_row *row)
+static void check_row(const struct target_row *row, enum config_scheme_transport transport)
 {
     struct config *config = place_config(row->config);
     struct identity *identity = identity_of(row->who.identity);
     struct address address = place_address(row->who.address);
     struct place place;
     place_set(&place, CRI_SCHEME_COAP, row->host, row->port, row->path, NULL);
+    place.scheme.transport = transport;
     struct access_request request = {
         .client = access_client_of(&address, row->who.scheme, identity),
         .target = &place.target,
@@ -337,8 +338,34 @@ static void test_access_decides_by_the_first_match(void **state)
         const struct target_row *row = &target_rows[i];
         print_message("%zu: %s to %s:%u at %s\n%s", i, row->who.address, row->host, row->port,
                       row->at != NULL ? row->at : "-", row->config);
-        check_row(row);
+        check_row(row, TRANSPORT_UDP);
     }
+}
+
+/* SEC-18: a target on a secure transport, for who does not come over one. */
+static void test_access_secure_targets_want_secure_legs(void **state)
+{
+    static const struct target_row rows[] = {
+        {"", LAN, "h", 5684, "x", 1, NULL, REASON_leg_insecure, "builtin:secure-leg"},
+        {"", LAN, "192.0.2.5", 5684, "x", 1, NULL, REASON_leg_insecure, "builtin:secure-leg"},
+        {ALLOW_ALL, LAN, "h", 5684, "x", 1, NULL, REASON_leg_insecure, "builtin:secure-leg"},
+        {"", ALICE, "h", 5684, "x", 1, NULL, ALLOW, "builtin:default"},
+        {"", LOCAL, "h", 5684, "x", 1, NULL, ALLOW, "builtin:default"},
+        {"[policy]\nrequire-secure-leg = no\n", LAN, "h", 5684, "x", 1, NULL, ALLOW,
+         "builtin:default"},
+    };
+    static const struct target_row in_the_clear = {
+        "", LAN, "h", 5683, "x", 1, NULL, ALLOW, "builtin:default"};
+    static const enum config_scheme_transport secure[] = {TRANSPORT_DTLS, TRANSPORT_TLS,
+                                                          TRANSPORT_WSS};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t k = 0; k < sizeof(secure) / sizeof(secure[0]); k++) {
+            check_row(&rows[i], secure[k]);
+        }
+    }
+    check_row(&in_the_clear, TRANSPORT_TCP);
+    check_row(&in_the_clear, TRANSPORT_WS);
 }
 
 static void test_access_names_of_rules_that_are_gone(void **state)
@@ -476,6 +503,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_access_standing_of_clients),
         cmocka_unit_test(test_access_decides_by_the_first_match),
+        cmocka_unit_test(test_access_secure_targets_want_secure_legs),
         cmocka_unit_test(test_access_names_of_rules_that_are_gone),
         cmocka_unit_test(test_access_aif_grants),
         cmocka_unit_test(test_access_bad_configurations_are_refused),
