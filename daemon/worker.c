@@ -120,6 +120,7 @@ static int listen_stream(struct worker *worker, enum config_listener_kind kind,
         .idle_ms = config->stream_idle_timeout,
         .output_max = (uint32_t)config->stream_output_bytes,
         .write_ms = config->stream_write_timeout,
+        .message_ms = config->stream_message_timeout,
         .needs_alpn = config->stream_require_alpn,
         .allow_origins = config->stream_web_pages,
     };

@@ -285,6 +285,9 @@ void conn_pause(struct conn *conn, bool paused)
         return;
     }
     conn->is_paused = paused;
+    if (!paused && conn->partial_ms != 0) {
+        conn->partial_ms = loop_now_ms(conn->listener->loop); /* it was we who did not read */
+    }
     if (paused) {
         bufferevent_disable(conn->bev, EV_READ);
         return;

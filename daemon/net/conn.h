@@ -63,6 +63,7 @@ struct conn_options {
     bool needs_alpn;     /* refuse TLS clients without ALPN, unless on CoAP's own port */
     bool allow_origins;  /* WebSockets of web pages: requests that have an Origin field */
     uint32_t write_ms;   /* output that does not move for so long closes the connection */
+    uint32_t message_ms; /* for a message from its first byte to its last; 0: any time */
 };
 
 struct conn_counters {

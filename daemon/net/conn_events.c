@@ -171,6 +171,57 @@ size_t conn_give(struct conn *conn, const uint8_t *data, size_t len)
     return used;
 }
 
+static void wait_for_input(struct conn *conn, uint32_t wait_ms)
+{
+    const struct conn_options *options = &conn->listener->options;
+    const struct timeval wait = conn_timeval(wait_ms);
+    const struct timeval write = conn_timeval(options->write_ms);
+
+    bufferevent_set_timeouts(conn->bev, &wait, options->write_ms > 0 ? &write : NULL);
+    bufferevent_enable(conn->bev, EV_READ);
+}
+
+static bool is_late(const struct conn *conn)
+{
+    uint32_t limit_ms = conn->listener->options.message_ms;
+
+    return conn->partial_ms != 0 && !conn->is_paused &&
+           loop_now_ms(conn->listener->loop) - conn->partial_ms >= limit_ms;
+}
+
+static void close_late(struct conn *conn)
+{
+    conn->listener->counters.timeouts++;
+    conn_close_later(conn, "message took too long");
+}
+
+/*
+ * A peer that sends a byte now and then would hold a buffer, and its place, as long as
+ * it likes: each byte begins the wait anew. The start of the message does not move.
+ */
+void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved)
+{
+    const struct conn_options *options = &conn->listener->options;
+    bool was_partial = conn->partial_ms != 0;
+
+    if (options->message_ms == 0 || conn->why != NULL) {
+        return;
+    }
+    if (!is_partial) {
+        conn->partial_ms = 0;
+    } else if (!was_partial || has_moved) {
+        conn->partial_ms = loop_now_ms(conn->listener->loop);
+    }
+    if (was_partial != is_partial) {
+        uint32_t wait_ms = options->idle_ms;
+        wait_for_input(conn,
+                       is_partial && options->message_ms < wait_ms ? options->message_ms : wait_ms);
+    }
+    if (is_late(conn)) {
+        close_late(conn);
+    }
+}
+
 static void give_stream(struct conn *conn)
 {
     struct evbuffer *input = bufferevent_get_input(conn->bev);
@@ -188,7 +239,9 @@ static void give_stream(struct conn *conn)
         conn->listener->counters.bytes_in += used;
         if (used == 0 && len >= conn->listener->options.input_max && !conn->is_paused) {
             conn_close_later(conn, "message too long");
+            return;
         }
+        conn_note_partial(conn, used<len, used> 0);
     }
 }
 
@@ -239,22 +292,16 @@ static void on_written(struct bufferevent *bev, void *context)
     }
 }
 
-static void wait_for_input(struct conn *conn, uint32_t wait_ms)
-{
-    const struct conn_options *options = &conn->listener->options;
-    const struct timeval wait = conn_timeval(wait_ms);
-    const struct timeval write = conn_timeval(options->write_ms);
-
-    bufferevent_set_timeouts(conn->bev, &wait, options->write_ms > 0 ? &write : NULL);
-    bufferevent_enable(conn->bev, EV_READ);
-}
-
 /* The bufferevent sees no input for a time; output counts too. */
 static void on_idle(struct conn *conn)
 {
     uint32_t limit_ms = conn->listener->options.idle_ms;
     uint64_t idle_ms = loop_now_ms(conn->listener->loop) - conn->active_ms;
 
+    if (is_late(conn)) {
+        close_late(conn);
+        return;
+    }
     if (!conn->is_ending && (idle_ms < limit_ms || pending_output(conn) > 0)) {
         wait_for_input(conn, idle_ms < limit_ms ? limit_ms - (uint32_t)idle_ms : limit_ms);
         return;

@@ -48,6 +48,7 @@ struct conn {
     void *context;
     const char *why; /* of the close that is under way; NULL: none is */
     uint64_t active_ms;
+    uint64_t partial_ms; /* when the message began that has not come whole; 0: there is none */
     enum conn_stage stage;
     bool is_open;   /* on_open has been called, and on_close has not */
     bool is_full;   /* conn_send() said that it is too much */
@@ -99,6 +100,12 @@ void conn_cut_later(struct conn *conn, const char *why);
 
 /** @return false where the connection now closes: no memory, or far too much is queued. */
 bool conn_queue(struct conn *conn, const void *data, size_t len);
+
+/**
+ * Whether a message has begun and not ended, and whether another one has come whole
+ * since the last call: one that takes too long ends the connection.
+ */
+void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved);
 
 /** The owner takes @p data: what was used, or SIZE_MAX and the connection closes. */
 size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);

@@ -14,7 +14,9 @@
 
 struct conn_ws {
     wslay_event_context_ptr wslay;
-    char host[]; /* NUL-terminated */
+    bool is_in_message; /* its first frame has begun, and its last not ended */
+    bool has_moved;     /* one has come whole in this turn */
+    char host[];        /* NUL-terminated */
 };
 
 /* --- wslay's callbacks; the context is the connection ------------------- */
@@ -52,7 +54,11 @@ static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_
 static void on_frame(wslay_event_context_ptr wslay,
                      const struct wslay_event_on_frame_recv_start_arg *frame, void *context)
 {
-    (void)context;
+    struct conn *conn = context;
+
+    if (frame->opcode == WSLAY_BINARY_FRAME || frame->opcode == WSLAY_CONTINUATION_FRAME) {
+        conn->ws->is_in_message = true;
+    }
     if (frame->opcode == WSLAY_TEXT_FRAME) {
         (void)wslay_event_queue_close(wslay, WSLAY_CODE_UNSUPPORTED_DATA, NULL, 0);
         wslay_event_shutdown_read(wslay);
@@ -66,6 +72,8 @@ static void on_message(wslay_event_context_ptr wslay,
 
     (void)wslay;
     if (message->opcode == WSLAY_BINARY_FRAME && conn->why == NULL) {
+        conn->ws->is_in_message = false;
+        conn->ws->has_moved = true;
         (void)conn_give(conn, message->msg, message->msg_length);
     }
 }
@@ -89,6 +97,8 @@ void conn_ws_input(struct conn *conn)
         conn_cut_later(conn, "out of memory");
         return;
     }
+    conn_note_partial(conn, conn->ws->is_in_message, conn->ws->has_moved);
+    conn->ws->has_moved = false;
     /* Pongs, and wslay's Close frames, to which nothing is added by conn_ws_goodbye(). */
     if (flush(conn) &&
         (!wslay_event_get_read_enabled(wslay) || wslay_event_get_close_sent(wslay))) {
@@ -132,7 +142,7 @@ static struct conn_ws *ws_new(struct conn *conn, const struct ws_request *reques
         .on_msg_recv_callback = on_message,
     };
     size_t host_len = strlen(request->host) + 1;
-    struct conn_ws *ws = malloc(sizeof *ws + host_len);
+    struct conn_ws *ws = calloc(1, sizeof *ws + host_len);
 
     if (ws == NULL || wslay_event_context_server_init(&ws->wslay, &callbacks, conn) != 0) {
         free(ws);

@@ -298,6 +298,36 @@ static void test_message_that_does_not_fit_closes(void **state)
     close(client);
 }
 
+/* TCP-28: bytes that trickle keep no message open, and silence in the middle of one neither. */
+static void test_message_that_takes_too_long(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_TCP);
+    options.message_ms = 100;
+    owner.unit = 4;
+    owner_open(&owner, &options);
+    int slow = client_connect(&owner);
+    int silent = client_connect(&owner);
+    owner_wait_opened(&owner, 2);
+    client_send(&owner, silent, "abcde", 5);
+    for (unsigned i = 0; i < 3; i++) {
+        client_send(&owner, slow, "a", 1);
+        owner_run_for(&owner, 60);
+    }
+    owner_wait_closed(&owner, 2);
+    assert_string_equal(owner.ends[0]->why, "message took too long");
+    assert_string_equal(owner.ends[1]->why, "message took too long");
+    assert_int_equal(conn_counters(owner.listener)->timeouts, 2);
+    int whole = client_connect(&owner); /* who is between two messages is only idle */
+    client_send(&owner, whole, "abcd", 4);
+    owner_wait_received(&owner, 2, 4);
+    owner_run_for(&owner, 200);
+    assert_int_equal(owner.closed, 2);
+    close(slow);
+    close(silent);
+    close(whole);
+}
+
 static void test_idle_connection_is_closed(void **state)
 {
     (void)state;
@@ -510,6 +540,7 @@ int main(void)
         TEST(test_output_is_bounded),
         TEST(test_drained_comes_once_output_has_gone),
         TEST(test_message_that_does_not_fit_closes),
+        TEST(test_message_that_takes_too_long),
         TEST(test_idle_connection_is_closed),
         TEST(test_last_word_of_an_idle_connection),
         TEST(test_output_counts_against_idleness),

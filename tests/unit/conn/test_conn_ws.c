@@ -159,6 +159,27 @@ static void test_declared_length_of_4_gib(void **state)
     expect_closed(client, "88 02 03f1", "WebSocket error");
 }
 
+/* TCP-28: a message in fragments has to end, whatever comes between them. */
+static void test_fragments_that_do_not_end(void **state)
+{
+    (void)state;
+    struct conn_options options = owner_options(CONN_WS);
+    options.message_ms = 100;
+    owner_open(&owner, &options);
+    int client = upgraded();
+    send_hex(client, "82 81 00000000 61");
+    owner_run_for(&owner, 150);
+    assert_int_equal(owner.closed, 0); /* that one is whole */
+    send_hex(client, "02 81 00000000 61");
+    for (unsigned i = 0; i < 3; i++) {
+        owner_run_for(&owner, 60);
+        send_hex(client, "89 81 00000000 70");
+    }
+    owner_wait_closed(&owner, 1);
+    assert_string_equal(owner.ends[0]->why, "message took too long");
+    close(client);
+}
+
 /* TCP-23: CoAP is binary. */
 static void test_text_is_refused(void **state)
 {
@@ -341,6 +362,7 @@ int main(void)
         TEST(test_one_byte_at_a_time),
         TEST(test_frame_behind_the_request),
         TEST(test_fragments_are_joined),
+        TEST(test_fragments_that_do_not_end),
         TEST(test_fragments_past_the_limit),
         TEST(test_declared_length_of_4_gib),
         TEST(test_text_is_refused),
