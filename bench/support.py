@@ -14,6 +14,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+# Every request is to reach the origin: what is measured is forwarding.
+WITHOUT_CACHE = ("--set", "cache.max-bytes=0", "--set", "cache.coalesce=no")
+
 
 class BenchError(Exception):
     """Something that the person at the command line can put right."""

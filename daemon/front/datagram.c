@@ -19,7 +19,9 @@
 static bool is_duplicate(struct engine *engine, const struct leg *leg)
 {
     uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    /* Who has nothing in flight costs no look into a table that is larger than any cache. */
+    struct hash_node *node =
+        leg->peer->in_flight > 0 ? hash_map_find(&engine->exchanges.map, key) : NULL;
     struct bytes answer;
     if (node != NULL) {
         struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
