@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/serve.h"
 
+#include "cache/freshness.h"
 #include "cache/key.h"
 #include "coap/option.h"
 #include "front/stream.h"
@@ -189,7 +190,7 @@ static uint32_t max_age_of(const struct reply *reply)
             return option_uint(option.value);
         }
     }
-    return 60; /* RFC 7252 section 5.10.5 */
+    return MAX_AGE_DEFAULT_S;
 }
 
 static struct kept_body *keep(struct engine *engine, const struct leg *leg,
@@ -233,7 +234,8 @@ static enum reason piece_of(struct engine *engine, const struct leg *leg,
     }
     reply.block2 = block_value(&given);
     reply.size2 = given.num == 0 && whole.len <= UINT32_MAX ? (uint32_t)whole.len : 0; /* BLK-15 */
-    if (age_s > 0) {
+    /* An answer from the cache has its Max-Age beside its options (CACHE-8). */
+    if (age_s > 0 || kept->max_age_s != MAX_AGE_DEFAULT_S) {
         reply.is_aged = true;
         reply.max_age_s = kept->max_age_s > age_s ? kept->max_age_s - age_s : 0;
     }

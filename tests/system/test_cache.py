@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cache and requests that are sent together, from outside (section 17 of the
+conformance list). What the rules are is shown in virtual time: tests/replay/test_cache.c."""
+
+import re
+
+import pytest
+
+from conftest import needs_libcoap
+from coap_wire import GET, PUT, Client, Message, Origin, code, uint
+from processes import coap_client
+from stream_wire import Stream
+from target import FORMS, Target
+from test_libcoap import arguments
+
+ETAG, MAX_AGE = 4, 14
+ONE_WORKER = ("--set", "proxy.workers=1", "--set", "cache.max-bytes=1MiB")
+
+
+@pytest.fixture
+def caching(start_proxy):
+    """One worker: each has a cache of its own."""
+    return start_proxy(*ONE_WORKER, "--set", "log.access=on")
+
+
+class Resource:
+    """A state with an ETag; what it says about its age is the test's."""
+
+    def __init__(self, max_age=3600):
+        self.state, self.version, self.max_age = b"one", 1, max_age
+
+    def __call__(self, request):
+        etag = bytes([self.version])
+        if request.code == PUT:
+            self.state, self.version = request.payload, self.version + 1
+            return Message(code=code(2, 4))
+        if etag in request.values(ETAG):
+            return Message(code=code(2, 3), options=[(ETAG, etag)])
+        return Message(code=code(2, 5), options=[(ETAG, etag), (MAX_AGE, uint(self.max_age))],
+                       payload=self.state)
+
+
+def test_forms_and_transports_share_an_entry(start_proxy):
+    """CACHE-1, PXO-21: Proxy-Cri, Proxy-Uri and the others; UDP and TCP; asked once."""
+    running = start_proxy(*ONE_WORKER, "--listen", "coap+tcp://127.0.0.1:0")
+    place = re.search(r'listening\b.*\buri="?coap\+tcp://([^:/]+):(\d+)', running.text)
+    with Origin(handler=Resource()) as origin, running.client() as client, \
+            Stream((place[1], int(place[2]))) as tcp:
+        target = Target("127.0.0.1", origin.port, ("a",), ("q",))
+        tcp.open()
+        for form in FORMS:
+            assert client.ask(target.options(form)).payload == b"one"
+            assert tcp.ask(GET, b"\7", target.options(form)).payload == b"one"
+        assert len(origin.requests) == 1
+
+
+def test_an_aged_answer_says_so(caching):
+    """CACHE-8: Max-Age never more than is left."""
+    with Origin(handler=Resource(max_age=100)) as origin, caching.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        for _ in range(2):
+            answer = client.ask(target.options("cri"))
+            assert int.from_bytes(answer.values(MAX_AGE)[0], "big") <= 100
+        assert len(origin.requests) == 1
+
+
+def test_stale_answers_are_validated(caching):
+    """CACHE-11, CACHE-12: Max-Age 0 and an ETag: asked each time, sent once."""
+    resource = Resource(max_age=0)
+    with Origin(handler=resource) as origin, caching.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        assert client.ask(target.options("cri")).payload == b"one"
+        assert client.ask(target.options("cri")).payload == b"one"
+        assert origin.wait_for(2)[1].values(ETAG) == [b"\1"]
+        # The client's own ETag, fresh by the 2.03: answered here.
+        answer = client.ask([(ETAG, b"\1"), *target.options("uri")])
+        assert (answer.code_text, answer.payload) == ("2.03", b"")
+        assert len(origin.requests) == 2
+
+
+def test_a_change_is_seen_at_once(caching):
+    """CACHE-17: PUT through the proxy, and the next GET has it."""
+    with Origin(handler=Resource()) as origin, caching.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        assert client.ask(target.options("cri")).payload == b"one"
+        assert client.ask(target.options("uri"), method=PUT, payload=b"two").code_text == "2.04"
+        assert client.ask(target.options("scheme")).payload == b"two"
+        assert client.ask(target.options("cri")).payload == b"two"
+        assert [request.code for request in origin.requests] == [GET, PUT, GET]
+
+
+def test_equal_requests_are_sent_once(caching):
+    """CACHE-30: twenty clients wait for one answer; one is told of what it has already."""
+    with Origin(handler=lambda request: None) as origin:
+        target = Target("127.0.0.1", origin.port, ("slow",))
+        clients = [caching.client() for _ in range(20)]
+        requests = []
+        for number, client in enumerate(clients):
+            options = [(ETAG, b"\1")] if number == 7 else []
+            requests.append(client.make(options + target.options(FORMS[number % len(FORMS)])))
+            client.send(requests[-1].encode())
+            if number == 0:
+                origin.wait_for(1)
+        # Each is acknowledged by itself: all have arrived.
+        for client in clients:
+            assert client.receive().code == 0
+        origin.reply(origin.requests[0], Resource()(origin.requests[0]), origin.peers[0])
+        for number, (client, request) in enumerate(zip(clients, requests)):
+            answer = client.response_to(request)
+            assert answer.code_text == ("2.03" if number == 7 else "2.05"), str(answer)
+            client.close()
+        # Retransmissions of the one request there may be, on a slow machine.
+        assert len({request.mid for request in origin.requests}) == 1
+
+
+def test_a_failure_is_for_all(caching):
+    """CACHE-30: nobody listens there; all who wait are told."""
+    with Origin() as origin:
+        port = origin.port
+    target = Target("127.0.0.1", port, ("x",))
+    clients = [caching.client() for _ in range(5)]
+    requests = [client.make(target.options("cri")) for client in clients]
+    for client, request in zip(clients, requests):
+        client.send(request.encode())
+    for client, request in zip(clients, requests):
+        assert client.response_to(request).code_text == "5.02"
+        client.close()
+
+
+def test_stale_if_error(start_proxy):
+    """The origin server is gone: what was kept is given, with Max-Age 0."""
+    running = start_proxy(*ONE_WORKER, "--set", "cache.stale-if-error=1h",
+                          "--set", "log.access=on")
+    with Origin(handler=Resource(max_age=0)) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        assert client.ask(target.options("cri")).payload == b"one"
+    with running.client() as client:
+        answer = client.ask(target.options("cri"))
+        assert (answer.payload, answer.values(MAX_AGE)) == (b"one", [b""])
+    running.wait_for_line(r"^stale\b.*cache=stale")
+
+
+def test_access_log_says_what_the_cache_said(caching):
+    """Issue 6: miss, then hit."""
+    with Origin(handler=Resource()) as origin, caching.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",), ("secret",))
+        client.ask(target.options("cri"))
+        client.ask(target.options("cri"))
+    caching.wait_for_line(r"^answered\b.*cache=miss")
+    line = caching.wait_for_line(r"^cached\b.*cache=hit code=2\.05")
+    assert "target=coap://127.0.0.1:%d/a" % origin.port in line
+    assert "secret" not in caching.text
+
+
+def test_trace_of_a_hit(start_proxy):
+    """--trace shows the cache's answer."""
+    running = start_proxy(*ONE_WORKER, "--trace")
+    with Origin(handler=Resource()) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        client.ask(target.options("cri"))
+        client.ask(target.options("cri"))
+    running.wait_for_line(r"cache +miss")
+    running.wait_for_line(r"cache +hit")
+    running.wait_for_line(r"outcome +cached 2\.05")
+
+
+@needs_libcoap
+@pytest.mark.parametrize("form", FORMS)
+def test_libcoap_on_both_sides(caching, coap_server, form):
+    """coap-client twice for coap-server's index: the second time it is not asked."""
+    target = Target("127.0.0.1", coap_server().port, (), ("for", form))
+    first = coap_client("-m", "get", *arguments(caching, target, form))
+    second = coap_client("-m", "get", *arguments(caching, target, form))
+    assert first.code == second.code == "2.05"
+    assert first.payload == second.payload != b""
+    caching.wait_for_line(r"^cached\b.*cache=hit")
+
+
+def test_reload_keeps_the_cache_and_takes_what_can_change(start_proxy, tmp_path):
+    """Settings of the cache that a reload takes over; what is kept stays."""
+    path = tmp_path / "criproxyd.conf"
+    path.write_text("[proxy]\nworkers = 1\n[cache]\nmax-bytes = 1MiB\n")
+    running = start_proxy("-c", str(path), "--set", "cache.followers=100")
+    with Origin(handler=Resource(max_age=0)) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        assert client.ask(target.options("cri")).payload == b"one"
+        path.write_text("[proxy]\nworkers = 1\n[cache]\nmax-bytes = 1MiB\nstale-if-error = 1h\n")
+        running.process.send_signal(1)
+        running.wait_for_line(r"^reloaded\b")
+    with Client(running.address()) as client:
+        assert client.ask(target.options("cri")).payload == b"one"
