@@ -233,6 +233,9 @@ static void await_next(struct engine *engine, struct observation *observation, u
 {
     uint64_t spread_ms = entropy_u64(&engine->entropy) % (AGAIN_SPREAD_MS + 1);
     observation->state = OBSERVATION_OBSERVING;
+    if (observation->is_private) {
+        return; /* its client registers again */
+    }
     timer_set(&engine->wheel, &observation->timer,
               engine_now_ms(engine) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms,
               on_silence);
@@ -244,7 +247,8 @@ static bool take_state(struct engine *engine, struct observation *observation,
 {
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
     bool is_first = observation->latest.code == CODE_EMPTY;
-    if (!is_first && reply->code != CODE(2, 3) && format != observation->content_format) {
+    if (!is_first && !observation->is_private && reply->code != CODE(2, 3) &&
+        format != observation->content_format) {
         end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
         return false;
     }
@@ -286,7 +290,9 @@ static bool on_notification(struct engine *engine, struct observation *observati
         return false;
     }
     if (!has_observe && is_asked) {
-        observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+        if (!observation->is_private) {
+            observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+        }
         cached_note(engine, observation->exchange, reply);
         end(engine, observation, REASON_answered, reply);
         return false;
@@ -336,7 +342,7 @@ static bool on_lost(struct engine *engine, void *owner, struct exchange *exchang
 {
     struct observation *observation = owner;
     (void)exchange;
-    if (observation->state != OBSERVATION_OBSERVING) {
+    if (observation->state != OBSERVATION_OBSERVING || observation->is_private) {
         return false;
     }
     await_next(engine, observation, 0);
@@ -441,6 +447,12 @@ static bool begin(struct engine *engine, struct exchange *exchange,
     return true;
 }
 
+bool observation_join_alone(struct engine *engine, struct exchange *exchange,
+                            const struct exchange_recipe *recipe)
+{
+    return begin(engine, exchange, recipe, NULL);
+}
+
 bool observation_join(struct engine *engine, struct exchange *exchange,
                       const struct exchange_recipe *recipe, const struct cache_key *key)
 {
@@ -475,7 +487,7 @@ static void cancel(struct engine *engine, struct observation *observation)
     if (observation->state != OBSERVATION_ENDED) {
         observation->state = OBSERVATION_CANCELLING;
     }
-    if (!forward_deregister(engine, exchange)) {
+    if (observation->is_private || !forward_deregister(engine, exchange)) {
         observation->exchange = NULL;
         internal_cancel(engine, exchange); /* its notifications will be rejected */
     }

@@ -51,6 +51,7 @@ struct observation {
     struct hash_node node; /* by key; in no map when it takes no more observers */
     struct cache_key key;
     uint8_t *key_bytes; /* allocated */
+    bool is_private;    /* for one client only, without a key: OSCORE */
     enum observation_state state;
     struct exchange *exchange; /* the registration; NULL: none any more */
     /* Exchanges of clients that wait for the answer, by next_waiting. */
@@ -94,6 +95,14 @@ void observation_table_clear(struct observation_table *table);
  */
 bool observation_join(struct engine *engine, struct exchange *exchange,
                       const struct exchange_recipe *recipe, const struct cache_key *key);
+
+/**
+ * The same for a request whose answers are for its sender only (OSC-6): a registration of
+ * its own, which is not renewed, as the server would take that for a replay (OSC-7), and
+ * cancelled by rejecting the next notification.
+ */
+bool observation_join_alone(struct engine *engine, struct exchange *exchange,
+                            const struct exchange_recipe *recipe);
 
 /** @p exchange, of a client, waits no more. Takes one that does not. */
 void observation_unfollow(struct engine *engine, struct exchange *exchange);

@@ -5,7 +5,8 @@
 
 #include "exchange/observation.h"
 
-/** A new one in state registering, found by @p key from now on; NULL past the caps. */
+/** A new one in state registering, found by @p key from now on (NULL: by nobody); NULL past the
+ * caps. */
 struct observation *observation_new(struct engine *engine, const struct cache_key *key);
 
 /** It has no exchange, follower or observer any more. */

@@ -83,13 +83,16 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
         metric_add(&engine->metrics.observations_refused, 1);
         return NULL;
     }
-    if (!take_bytes(engine, key->len)) {
-        return NULL;
-    }
-    uint8_t *key_bytes = malloc(key->len);
-    if (key_bytes == NULL) {
-        table->bytes -= key->len;
-        return NULL;
+    uint8_t *key_bytes = NULL;
+    if (key != NULL) {
+        if (!take_bytes(engine, key->len)) {
+            return NULL;
+        }
+        key_bytes = malloc(key->len);
+        if (key_bytes == NULL) {
+            table->bytes -= key->len;
+            return NULL;
+        }
     }
     struct observation *observation = table->free;
     if (observation != NULL) {
@@ -99,10 +102,13 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
     }
     *observation = (struct observation){
         .state = OBSERVATION_REGISTERING,
-        .key = cache_key_copy(key, key_bytes),
+        .is_private = key == NULL,
         .key_bytes = key_bytes,
     };
-    hash_map_add(&table->map, &observation->node, key->hash);
+    if (key != NULL) {
+        observation->key = cache_key_copy(key, key_bytes);
+        hash_map_add(&table->map, &observation->node, key->hash);
+    }
     metric_set(&engine->metrics.observations, ++table->count);
     return observation;
 }

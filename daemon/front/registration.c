@@ -35,8 +35,10 @@ void registration_on_request(struct engine *engine, const struct leg *leg,
 static void leave_other(struct engine *engine, const struct leg *leg, const struct cache_key *key)
 {
     struct observer *observer = observer_find(engine, leg);
-    if (observer != NULL && (key == NULL || observer->observation->state == OBSERVATION_ENDED ||
-                             !cache_key_equal(&observer->observation->key, key))) {
+    const struct observation *observation = observer != NULL ? observer->observation : NULL;
+    if (observation != NULL &&
+        (key == NULL || observation->is_private || observation->state == OBSERVATION_ENDED ||
+         !cache_key_equal(&observation->key, key))) {
         observer_remove(engine, observer);
     }
 }
@@ -48,16 +50,18 @@ bool registration_take(struct engine *engine, struct exchange *exchange,
     if (!registration_is_one(engine, options)) {
         return false;
     }
-    if (!exchange->ticket.has_key) {
-        leave_other(engine, &exchange->leg, NULL);
+    bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
+    leave_other(engine, &exchange->leg, exchange->ticket.has_key ? &key : NULL);
+    if (!exchange->ticket.has_key && !is_alone) {
         return false;
     }
-    leave_other(engine, &exchange->leg, &key);
     if (!observer_has_room(engine, &exchange->leg)) {
         metric_add(&engine->metrics.observers_refused, 1); /* OBS-29 */
         return false;
     }
-    if (!observation_join(engine, exchange, recipe, &key)) {
+    bool is_joined = is_alone ? observation_join_alone(engine, exchange, recipe)
+                              : observation_join(engine, exchange, recipe, &key);
+    if (!is_joined) {
         leave_other(engine, &exchange->leg, NULL);
         return false;
     }

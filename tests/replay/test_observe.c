@@ -260,6 +260,37 @@ static void test_other_accept_is_another_registration(void **state)
     assert_int_equal(replay_metric(&replay, observations), 2);
 }
 
+/*
+ * OSC-6, OSC-7: OSCORE: nobody else has the same request, so each has a registration of its
+ * own; it is not repeated by us, and it ends with a Reset.
+ */
+static void test_oscore_is_observed_for_each_client_alone(void **state)
+{
+    (void)state;
+    struct fake_datagram first, second, notification;
+    fake_peer_send(replay.client, PROXY, words("41 05 0001 aa", "6: 9:0914 " TARGET_X " /c0"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x /c0"), &first);
+    fake_peer_reply(replay.origin, &first, words("6T 45 MID TOKEN", "6:05 9: 14:05 /30"));
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+    fake_peer_send(other, PROXY, words("41 05 0002 bb", "6: 9:0914 " TARGET_X " /c0"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x /c0"), &second);
+    fake_peer_reply(replay.origin, &second, words("6T 45 MID TOKEN", "6:05 9: 14:05 /39"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "39", NULL);
+    notify(&first, words("5T 45 0101 TOKEN", "6:06 9:01 /31"));
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
+    acknowledge(replay.client, &notification);
+    fake_peer_expect_nothing(other);
+    /* Max-Age passes: the client's to renew. */
+    fake_peer_expect_nothing_within(replay.origin, 100000);
+    fake_peer_send(replay.client, PROXY, words("41 05 0003 aa", "6: 9:0915 " TARGET_X " /c1"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0915 11=x /c1"), &second);
+    fake_peer_reply(replay.origin, &second, words("6T 45 MID TOKEN", "6:07 9: /32"));
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "32", NULL);
+    notify(&first, words("4T 45 0102 TOKEN", "6:08 9:01 /33"));
+    fake_peer_expect(replay.origin, "70 00 0102", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 2);
+}
+
 /* --- what the origin server sends --------------------------------------- */
 
 /* OBS-12, OBS-13: a late one is acknowledged and dropped. */
@@ -456,6 +487,7 @@ int main(void)
         OBSERVE_TEST(test_slow_origin_server),
         OBSERVE_TEST(test_fetch_is_observed_by_its_payload),
         OBSERVE_TEST(test_other_accept_is_another_registration),
+        OBSERVE_TEST(test_oscore_is_observed_for_each_client_alone),
         OBSERVE_TEST(test_reordered_notification_is_dropped),
         OBSERVE_TEST(test_repeated_notification_is_acknowledged_again_only),
         OBSERVE_TEST(test_another_content_format_ends_it),

@@ -159,8 +159,8 @@ static void ask_on_datagram(void)
     has_asked[who][token] = true;
     snprintf(head, sizeof(head), "%c1 01 %04x %02x", happens(80) ? '4' : '5', ++mid & 0xffffu,
              token);
-    snprintf(options, sizeof(options), "%s35=coap://h/%c", observe[below(5)],
-             (char)('a' + below(RESOURCES)));
+    snprintf(options, sizeof(options), "%s%s35=coap://h/%c", observe[below(5)],
+             happens(15) ? "9:09 " : "", (char)('a' + below(RESOURCES)));
     fake_peer_send(peers[who], PROXY, words(head, options));
 }
 
