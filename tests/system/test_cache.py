@@ -128,7 +128,7 @@ def test_a_failure_is_for_all(caching):
 
 
 def test_stale_if_error(start_proxy):
-    """The origin server is gone: what was kept is given, with Max-Age 0."""
+    """Issue 6, cache: the origin server is gone; what was kept is given, with Max-Age 0."""
     running = start_proxy(*ONE_WORKER, "--set", "cache.stale-if-error=1h",
                           "--set", "log.access=on")
     with Origin(handler=Resource(max_age=0)) as origin, running.client() as client:
@@ -153,7 +153,7 @@ def test_access_log_says_what_the_cache_said(caching):
 
 
 def test_trace_of_a_hit(start_proxy):
-    """--trace shows the cache's answer."""
+    """Issue 6, cache: --trace shows the cache's answer."""
     running = start_proxy(*ONE_WORKER, "--trace")
     with Origin(handler=Resource()) as origin, running.client() as client:
         target = Target("127.0.0.1", origin.port, ("a",))
@@ -167,7 +167,7 @@ def test_trace_of_a_hit(start_proxy):
 @needs_libcoap
 @pytest.mark.parametrize("form", FORMS)
 def test_libcoap_on_both_sides(caching, coap_server, form):
-    """coap-client twice for coap-server's index: the second time it is not asked."""
+    """Issue 6, CACHE-1: coap-client twice for coap-server's index: the second time it is not asked."""
     target = Target("127.0.0.1", coap_server().port, (), ("for", form))
     first = coap_client("-m", "get", *arguments(caching, target, form))
     second = coap_client("-m", "get", *arguments(caching, target, form))
@@ -177,7 +177,7 @@ def test_libcoap_on_both_sides(caching, coap_server, form):
 
 
 def test_reload_keeps_the_cache_and_takes_what_can_change(start_proxy, tmp_path):
-    """Settings of the cache that a reload takes over; what is kept stays."""
+    """Issue 6, cache: settings that a reload takes over; what is kept stays."""
     path = tmp_path / "criproxyd.conf"
     path.write_text("[proxy]\nworkers = 1\n[cache]\nmax-bytes = 1MiB\n")
     running = start_proxy("-c", str(path), "--set", "cache.followers=100")
