@@ -56,9 +56,6 @@ static int init_tables(struct engine *engine)
         error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
     }
     if (error == 0) {
-        error = cookies_new(loop_now_ms(engine->loop), &engine->cookies);
-    }
-    if (error == 0) {
         error = body_store_init(&engine->bodies, config->block_bodies_bytes,
                                 config->block_body_bytes, config->block_bodies, seed);
     }

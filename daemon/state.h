@@ -60,7 +60,7 @@ struct engine {
     struct observer_table observers;
     struct dedup dedup;
     struct body_store bodies;
-    struct cookies *cookies; /* for Echo */
+    struct cookies *cookies; /* for Echo; made when the first one is needed */
     uint64_t rejections_s;   /* the second that rejections have been counted in, */
     uint32_t rejections;     /* and how many there were */
     struct cache_store cache;

@@ -37,7 +37,7 @@ bool echo_take(struct engine *engine, struct leg *leg, struct bytes echo)
 {
     bool is_challenged =
         leg->kind == LEG_DATAGRAM && leg->session == NULL && !is_exempt(engine, leg->client);
-    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN ||
+    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || engine->cookies == NULL ||
         !cookie_is_good(engine->cookies, engine_now_ms(engine), &leg->path, echo.data, echo.len)) {
         return false; /* the origin server's, if anybody's (AMP-7, AMP-10) */
     }
@@ -57,7 +57,9 @@ struct reply echo_challenge(struct engine *engine, const struct leg *leg,
 {
     uint8_t cookie[COOKIE_LEN];
     struct message_writer writer = {.buffer = buffer, .capacity = ECHO_OPTIONS_MAX};
-    if (cookie_make(engine->cookies, engine_now_ms(engine), &leg->path, cookie)) {
+    bool is_ready =
+        engine->cookies != NULL || cookies_new(engine_now_ms(engine), &engine->cookies) == 0;
+    if (is_ready && cookie_make(engine->cookies, engine_now_ms(engine), &leg->path, cookie)) {
         message_writer_option(&writer, OPTION_echo, (struct bytes){cookie, ECHO_LEN});
     }
     metric_add(&engine->metrics.echo_challenges, 1);

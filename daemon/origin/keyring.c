@@ -6,11 +6,19 @@
 #include "origin/via_session.h"
 #include "policy/pattern.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct keyring {
+    /*
+     * Where [upstream] says nothing of its own, what it stands for (the system's trust
+     * anchors) is loaded when the first session needs it: most proxies have none, and
+     * OpenSSL's tables are larger than the rest of an idle one.
+     */
+    pthread_mutex_t lock;
+    bool is_plain_late;
     size_t count;
     struct upstream_credentials *items[]; /* of [upstream]; then as config->upstreams */
 };
@@ -40,6 +48,13 @@ static struct upstream_credentials_options named_options(const struct config_ups
         .psk_identity = or_null(upstream->psk_identity),
         .psk_key_hex = or_null(upstream->psk_key),
     };
+}
+
+static bool is_empty(const struct upstream_credentials_options *options)
+{
+    return options->ca_file == NULL && options->certificate_file == NULL &&
+           options->key_file == NULL && options->psk_identity == NULL &&
+           options->psk_key_hex == NULL;
 }
 
 /* Patterns of targets and schemes say nothing about what is built in: this does. */
@@ -76,11 +91,16 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
         (void)snprintf(ret_error, error_capacity, "upstream: out of memory");
         return NULL;
     }
+    (void)pthread_mutex_init(&keyring->lock, NULL);
+    keyring->count = count;
     for (size_t i = 0; i < count; i++) {
         struct upstream_credentials_options options =
             i == 0 ? plain_options(config) : named_options(&config->upstreams[i - 1]);
+        if (i == 0 && is_empty(&options)) {
+            keyring->is_plain_late = true;
+            continue;
+        }
         keyring->items[i] = upstream_credentials_load(&options, why, sizeof why);
-        keyring->count = i + 1;
         if (keyring->items[i] == NULL) {
             (void)snprintf(ret_error, error_capacity, "upstream%s%s: %s", i > 0 ? " " : "",
                            i > 0 ? config->upstreams[i - 1].name : "", why);
@@ -99,7 +119,25 @@ void keyring_free(struct keyring *keyring)
     for (size_t i = 0; i < keyring->count; i++) {
         upstream_credentials_release(keyring->items[i]);
     }
+    (void)pthread_mutex_destroy(&keyring->lock);
     free(keyring);
+}
+
+/* The credentials of [upstream]; workers may ask at the same time. */
+static struct upstream_credentials *plain_of(struct keyring *keyring)
+{
+    static const struct upstream_credentials_options empty;
+    char why[256];
+    if (!keyring->is_plain_late) {
+        return keyring->items[0];
+    }
+    (void)pthread_mutex_lock(&keyring->lock);
+    if (keyring->items[0] == NULL) {
+        keyring->items[0] = upstream_credentials_load(&empty, why, sizeof why);
+    }
+    struct upstream_credentials *plain = keyring->items[0];
+    (void)pthread_mutex_unlock(&keyring->lock);
+    return plain;
 }
 
 /* A parent proxy as if it were the target. */
@@ -149,5 +187,5 @@ struct upstream_credentials *keyring_find(const struct config *config,
             return keyring->items[i + 1];
         }
     }
-    return keyring->items[0];
+    return plain_of(config->keyring);
 }
