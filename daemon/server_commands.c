@@ -26,11 +26,6 @@ struct command {
 
 /* ---- what the main thread knows ---- */
 
-static const char *stage_of(const struct server *server)
-{
-    return server->is_draining ? "draining" : server->is_ready ? "ready" : "starting";
-}
-
 static void run_status(struct control_client *client, const struct control_request *request)
 {
     struct server *server = control_server(client);
@@ -49,7 +44,7 @@ static void run_status(struct control_client *client, const struct control_reque
     json_writer_init(&line, buffer, sizeof(buffer));
     json_begin(&line);
     json_text(&line, "version", status.version);
-    json_text(&line, "state", stage_of(server));
+    json_text(&line, "state", server->is_draining ? "draining" : "ready");
     json_uint(&line, "uptime_s", (uint64_t)(server_wall_clock_s() - status.started_s));
     json_uint(&line, "workers", status.workers);
     json_uint(&line, "listeners", status.listeners);

@@ -85,9 +85,9 @@ static unsigned answer(const struct server *server, const struct http_request *r
     if (is_health) {
         return copy_text("ok\n", ret_body) ? 200 : 500;
     }
-    bool serves = server->is_ready && !server->is_draining;
-    const char *word = serves ? "ready\n" : server->is_draining ? "draining\n" : "starting\n";
-    return !copy_text(word, ret_body) ? 500 : serves ? 200 : 503;
+    /* The loop that answers runs when everything has been started: there is no third case. */
+    bool serves = !server->is_draining;
+    return !copy_text(serves ? "ready\n" : "draining\n", ret_body) ? 500 : serves ? 200 : 503;
 }
 
 /* ---- connections ---- */

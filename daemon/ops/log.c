@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/log.h"
 
+#include "ops/escape.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -453,13 +455,47 @@ void log_block_line(struct log_block *block, const char *format, ...)
     block->len += len + 1;
 }
 
+/* A line of the block as an object of its own; the block's are written together all the same. */
+static size_t block_line_to_json(const char *text, size_t len, char *out, size_t capacity)
+{
+    struct line line = {.len = 0};
+    char fields[LOG_LINE_MAX], shown[LOG_LINE_MAX - 16];
+
+    (void)snprintf(fields, sizeof(fields), "text=%s",
+                   escape_value(shown, sizeof(shown), text, len));
+    put_json(&line, LOG_INFO, "trace", fields);
+    line_end(&line, "\n");
+    if (line.len > capacity) {
+        return 0;
+    }
+    memcpy(out, line.text, line.len);
+    return line.len;
+}
+
+static bool send_block_as_json(const struct log_block *block)
+{
+    char out[4 * sizeof(block->text)];
+    size_t used = 0;
+
+    for (size_t at = 0; at < block->len;) {
+        const char *text = block->text + at;
+        const char *end = memchr(text, '\n', block->len - at);
+        size_t len = end == NULL ? block->len - at : (size_t)(end - text);
+        used += block_line_to_json(text, len, out + used, sizeof(out) - used);
+        at += len + 1;
+    }
+    return send_line(out, used);
+}
+
 void log_block_write(struct log_block *block)
 {
     if (block->cut) {
         memcpy(block->text + block->len, "...\n", 4);
         block->len += 4;
     }
-    if (block->len > 0 && !send_line(block->text, block->len)) {
+    bool is_json = atomic_load_explicit(&log_json, memory_order_relaxed);
+    if (block->len > 0 &&
+        !(is_json ? send_block_as_json(block) : send_line(block->text, block->len))) {
         count_lost(1);
         atomic_fetch_add_explicit(&unwritten_lines, 1, memory_order_relaxed);
     }

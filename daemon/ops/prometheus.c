@@ -89,7 +89,7 @@ static void write_status(FILE *out, const struct process_status *status)
 {
     write_help(out, "build_info", "", "gauge", "1; the version is a label.");
     (void)fprintf(out, "criproxyd_build_info{version=\"%s\"} 1\n", status->version);
-    write_gauge(out, "ready", "1 while clients are served, 0 while starting and draining.",
+    write_gauge(out, "ready", "1 while clients are served, 0 while draining.",
                 status->is_ready ? 1 : 0);
     write_gauge(out, "workers", "Worker threads.", status->workers);
     write_gauge(out, "listeners", "Places that are listened on.", status->listeners);

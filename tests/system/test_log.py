@@ -83,10 +83,11 @@ def test_a_bad_format_is_refused(value):
 
 
 def test_an_access_line_in_json():
-    """Issue 8, log: the same fields as members."""
+    """Issue 8, log: the same fields as members; traces are objects too."""
     process = subprocess.Popen(
         [program("criproxyd"), "--listen", "coap://127.0.0.1:0", "--set", "log.format=json",
-         "--set", "log.access=on"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+         "--set", "log.access=on", "--trace"],
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         port = None
         for text in process.stderr:
@@ -105,6 +106,8 @@ def test_an_access_line_in_json():
         process.stderr.close()
     [line] = [line for line in lines if line["event"] == "cri_malformed"]
     assert line["level"] == "info" and line["client"].startswith("127.0.0.1:")
+    trace = [line["text"] for line in lines if line["event"] == "trace"]
+    assert trace[0].startswith("request from 127.0.0.1:") and trace[-1].startswith("  outcome")
 
 
 def test_a_file_is_opened_anew(tmp_path):
