@@ -21,7 +21,8 @@ struct block_request {
     const struct message *message;
     const struct request_options *options;
     const struct target *target;
-    bool is_datagram_hop; /* client on a reliable transport, next hop reached with datagrams */
+    bool is_datagram_hop; /* client on a reliable transport, next hop reached with datagrams,
+                             or as if it were: what the client has sent is too long */
 };
 
 enum block_plan {

@@ -31,6 +31,9 @@
 
 #define METHOD_DETAIL_MAX 7u /* 0.07 iPATCH: the last that is defined (RFC 8132) */
 
+/* What the request to the next hop may have more than the client's: header, token, options. */
+#define EXCHANGE_OVERHEAD 512u
+
 /* What has been found out about a request so far. */
 struct request {
     const struct message *message;
@@ -130,16 +133,21 @@ static bool is_served(struct engine *engine, struct request *request)
 
 /*
  * Whether the next hop is reached with datagrams, which hold less than what a client on a
- * reliable transport can send at once.
+ * reliable transport can send at once; or is to be treated as if it were, as what the client
+ * has sent is longer than an exchange holds.
  */
-static bool is_datagram_hop(const struct engine *engine, const struct target *target)
+static bool is_datagram_hop(const struct engine *engine, const struct target *target,
+                            const struct message *message)
 {
     struct next_hop hop;
     const struct config_route *route;
     if (route_find(engine->config, target, &hop, &route) != REASON_none) {
         return false; /* it will be refused */
     }
-    return hop.scheme->transport == TRANSPORT_UDP || hop.scheme->transport == TRANSPORT_DTLS;
+    bool is_long = message->options.len + message->payload.len + EXCHANGE_OVERHEAD >
+                   engine->config->limits_datagram_bytes;
+    return hop.scheme->transport == TRANSPORT_UDP || hop.scheme->transport == TRANSPORT_DTLS ||
+           is_long;
 }
 
 /*
@@ -228,8 +236,8 @@ static void proxy_request(struct engine *engine, struct request *request)
         .message = request->message,
         .options = &request->options,
         .target = &request->target,
-        .is_datagram_hop =
-            request->leg->kind == LEG_STREAM && is_datagram_hop(engine, &request->target),
+        .is_datagram_hop = request->leg->kind == LEG_STREAM &&
+                           is_datagram_hop(engine, &request->target, request->message),
     };
     struct message message = *request->message;
     struct exchange_recipe recipe = {

@@ -242,9 +242,9 @@ struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
 /*
  * The two suites with tags of 8 bytes, which OpenSSL counts as 64 bits of strength, are
  * mandatory for CoAP (SEC-6); all that are not AEAD, which libcoap's list for pre-shared
- * keys has, are left out. OpenSSL's own seven parameters.
- * NOLINTNEXTLINE(readability-function-size)
+ * keys has, are left out.
  */
+/* OpenSSL's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
 static int choose_suites(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
                          void *other, void *extra)
 {

@@ -12,6 +12,11 @@
  */
 #include "net/client_internal.h"
 
+#include "ops/escape.h"
+#include "ops/log.h"
+
+#include <string.h>
+
 /* A session on which nothing was heard for this long is asked whether it is there, before a
  * request goes out on it that must not be repeated. A connection's end is told; a session's
  * on DTLS is not. */
@@ -112,6 +117,46 @@ static void session_give_back(struct session *session, bool keep_others,
     }
 }
 
+static const char *word_of(enum upstream_status status)
+{
+    switch (status) {
+    case UPSTREAM_REFUSED:
+        return "refused";
+    case UPSTREAM_CONNECT_TIMEOUT:
+        return "timeout";
+    case UPSTREAM_BAD_CERTIFICATE:
+        return "certificate";
+    case UPSTREAM_NAME_MISMATCH:
+        return "name";
+    case UPSTREAM_CLOSED:
+        return "closed";
+    case UPSTREAM_UNSUPPORTED:
+        return "unsupported";
+    case UPSTREAM_NO_MEMORY:
+        return "memory";
+    case UPSTREAM_HANDSHAKE_FAILED:
+    case UPSTREAM_TIMEOUT:
+    case UPSTREAM_RESET:
+    case UPSTREAM_FULL:
+    case UPSTREAM_BACKING_OFF:
+    case UPSTREAM_MESSAGE_TOO_LARGE:
+        break;
+    }
+    return "handshake";
+}
+
+/* One line a session, whatever waited for it. */
+static void log_session(enum log_level level, const char *event, const struct place *place,
+                        enum upstream_status status, const char *why)
+{
+    char address[ADDRESS_TEXT_MAX], host[64];
+
+    escape_value(host, sizeof host, place->host, strlen(place->host));
+    log_event(level, event, "remote=%s host=%s cause=%s why=\"%s\"",
+              address_format(&place->target.address, address), host, word_of(status),
+              why != NULL ? why : "");
+}
+
 /* The handshake failed. */
 static void session_failed(struct session *session, enum upstream_status status, const char *why)
 {
@@ -120,6 +165,7 @@ static void session_failed(struct session *session, enum upstream_status status,
 
     atomic_fetch_add_explicit(&session->upstream->counters.handshake_failures, 1,
                               memory_order_relaxed);
+    log_session(LOG_WARNING, "upstream_failed", place, status, why);
     session_close(session);
     if (!is_replacement) {
         place_back_off(place);
@@ -143,6 +189,7 @@ static void session_lost(struct session *session, enum upstream_status status, c
     bool was_of_no_use = !session->has_carried;
 
     atomic_fetch_add_explicit(&session->upstream->counters.sessions_lost, 1, memory_order_relaxed);
+    log_session(LOG_DEBUG, "upstream_lost", place, status, why);
     session_give_back(session, false, status, why);
     session_close(session);
     if (was_of_no_use) {
@@ -191,12 +238,20 @@ static void session_up(struct session *session)
     }
 }
 
-/* Sent when nothing has been heard since, and not even acknowledged. */
-static bool is_silent(const struct session *session)
+/* What an answer is due for; those that are kept have had theirs. */
+static const struct upstream_request *oldest_of(const struct session *session)
 {
-    const struct upstream_request *oldest = session->out.first;
-    return session->place->target.transport == UPSTREAM_DTLS && oldest != NULL &&
-           session->heard_ms <= oldest->sent_ms && !session->kind->is_acknowledged(session);
+    const struct upstream_request *request = session->out.first;
+    while (request != NULL && request->was_answered) {
+        request = request->next;
+    }
+    return request;
+}
+
+/* Nothing has been heard since it was sent, and it is not even acknowledged. */
+static bool is_silent(const struct session *session, const struct upstream_request *oldest)
+{
+    return session->heard_ms <= oldest->sent_ms && !session->kind->is_acknowledged(session);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -239,21 +294,24 @@ static void work_probing(struct session *session)
 
 static void work_out(struct session *session)
 {
-    uint64_t suspect_ms =
-        later(session->out.first->sent_ms + first_timeout_ms(session), session->trusted_until_ms);
+    const struct upstream_request *oldest = oldest_of(session);
     struct place *place = session->place;
+    uint64_t now_ms = session->upstream->now_ms;
     enum upstream_status status;
 
-    if (place->target.transport != UPSTREAM_DTLS || place->replacement != NULL) {
+    if (place->target.transport != UPSTREAM_DTLS || place->replacement != NULL || oldest == NULL) {
         timer_cancel(&session->upstream->wheel, &session->timer);
-    } else if (session->upstream->now_ms < suspect_ms) {
+        return;
+    }
+    uint64_t suspect_ms =
+        later(oldest->sent_ms + first_timeout_ms(session), session->trusted_until_ms);
+    if (now_ms < suspect_ms) {
         wake_at(session, suspect_ms);
-    } else if (!is_silent(session)) {
-        wake_at(session, session->upstream->now_ms + first_timeout_ms(session));
+    } else if (!is_silent(session, oldest)) {
+        wake_at(session, now_ms + first_timeout_ms(session));
     } else {
         place->replacement = session_start(place, &status);
-        session->trusted_until_ms =
-            session->upstream->now_ms + session->upstream->options.handshake_ms;
+        session->trusted_until_ms = now_ms + session->upstream->options.handshake_ms;
         wake_at(session, session->trusted_until_ms);
     }
 }
@@ -385,6 +443,7 @@ void place_work(struct place *place)
     if (place->session == NULL && may_connect(place)) {
         place->session = session_start(place, &status);
         if (place->session == NULL) {
+            log_session(LOG_WARNING, "upstream_failed", place, status, NULL);
             if (status == UPSTREAM_REFUSED) {
                 place_back_off(place);
             }

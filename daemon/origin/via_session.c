@@ -220,11 +220,15 @@ static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
 /* The host that the certificate has to be for: as it was asked for (SEC-12), or the parent's. */
 static const char *host_of(const struct next_hop *hop, char *buffer, size_t capacity)
 {
-    if (!hop->is_name || hop->name.len >= capacity) {
+    size_t len = hop->name.len;
+    if (!hop->is_name || len >= capacity) {
         return NULL;
     }
-    memcpy(buffer, hop->name.data, hop->name.len);
-    buffer[hop->name.len] = '\0';
+    if (len > 1 && hop->name.data[len - 1] == '.') {
+        len--; /* a fully qualified name: SNI and certificates have it without (RFC 6066) */
+    }
+    memcpy(buffer, hop->name.data, len);
+    buffer[len] = '\0';
     return buffer;
 }
 

@@ -36,7 +36,7 @@ class Server:
 
     def start(self):
         self.process = subprocess.Popen(
-            ["coap-server-openssl", "-A", "127.0.0.1", "-p", str(self.port), "-d", "10",
+            ["coap-server-openssl", "-A", "127.0.0.1", "-p", str(self.port), "-d", "100",
              *self.arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         for _ in range(int(PATIENCE_S / 0.02)):
@@ -121,6 +121,30 @@ def test_the_next_request_after_a_restart(keyed, scheme):
         assert answer.code_text == "5.02"
         origin.start()
         assert ask(keyed, origin.target(scheme)).code_text == "2.05"
+
+
+def libcoap_client(proxy_uri, method, uri, *more):
+    done = subprocess.run(
+        ["coap-client-notls", "-B", str(PATIENCE_S), "-m", method, *more, "-P", proxy_uri, uri],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S, check=False)
+    return done.stdout.rstrip(b"\n")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("front", ["coap", "coap+tcp"])
+def test_long_bodies(tmp_path, start_proxy, server, front, scheme):
+    """BLK-2, TCP-4: there and back, in blocks or in one message as each side can."""
+    proxy = start_proxy(*KEYED, "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    line = proxy.wait_for_line(r"uri=%s://" % front.replace("+", r"\+"))
+    via = "%s://127.0.0.1:%s" % (front, line.rsplit(":", 1)[1])
+    for size in (5000, 20000):
+        body = b"".join(b"%08d" % number for number in range(size // 8))
+        file = tmp_path / "body"
+        file.write_bytes(body)
+        target = server.target(scheme, ())
+        uri = "%s://127.0.0.1:%d/long-%s-%s-%d" % (scheme, target.port, front, scheme, size)
+        libcoap_client(via, "put", uri, "-f", str(file))
+        assert libcoap_client(via, "get", uri) == body
 
 
 @pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))

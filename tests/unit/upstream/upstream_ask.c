@@ -18,6 +18,7 @@
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/watch.h"
+#include "ops/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -325,6 +326,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    log_set(LOG_ERROR, false); /* what is tested is on standard output */
     if (loop_new(on_turn, NULL, &loop) != 0 ||
         upstream_new(loop, &options, &handler, NULL, &upstream) != 0) {
         return 1;
