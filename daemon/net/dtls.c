@@ -136,7 +136,11 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
         dtls_count(&listener->counters.records_dropped);
         return;
     }
-    struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
+    /* Mostly nobody shakes hands, and then there is no need to look. */
+    struct dtls_session *pending =
+        listener->handshaking_count > 0
+            ? session_find(listener, &datagram->path, SESSION_HANDSHAKING)
+            : NULL;
     struct dtls_session *current = session_find(listener, &datagram->path, SESSION_ESTABLISHED);
     if (is_client_hello(data, len) && !is_of(pending, datagram) && !is_of(current, datagram)) {
         on_newcomer(listener, datagram);
