@@ -71,6 +71,11 @@ static struct config *load(const char *nstart)
         "log.access=off",
         "policy.clients=any", /* the peers have addresses for documentation */
         "policy.ports=any",
+        "route parent.target=coap://h/p", /* the stranger */
+        "route parent.via=coap://192.0.2.6",
+        "route never.target=coap://h/n",
+        "route never.via=refuse",
+        "proxy.zones=wpan0",
         nstart,
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};
@@ -139,11 +144,14 @@ static void to_origin(void *context, struct fake_peer *peer, const struct fake_d
     }
     assert(message_is_request(&message) && message.type == MESSAGE_CON);
     assert(message.token.len == EXCHANGE_TOKEN_LEN);
+    unsigned forms = 0;
     option_iter_init(&iter, message.options);
     while (option_iter_next(&iter, &option)) {
         const struct option_row *row = option_row(option.number);
-        assert(row == NULL || row->in_request != OPTION_USE_PROXY);
+        forms += row != NULL && row->in_request == OPTION_USE_PROXY;
     }
+    /* The parent proxy is told its targets in one form (PXO-16), but may be an origin too. */
+    assert(forms == 0 || (forms == 1 && party == &world.stranger));
     party->last = *datagram;
     party->has_last = true;
 }
@@ -253,7 +261,9 @@ static void act(enum actor actor, const uint8_t *data, size_t len)
         send_answer(&world.origin, data, len);
         break;
     case ACTOR_STRANGER:
-        if (world.origin.has_last) {
+        if (world.stranger.has_last) { /* as the parent proxy that it is too */
+            send_answer(&world.stranger, data, len);
+        } else if (world.origin.has_last) {
             fake_peer_send_bytes(world.stranger.peer, &world.origin.last.from, data, len);
         }
         break;
