@@ -168,6 +168,8 @@ def test_ping_and_pong(stream):
     pytest.param(bytes.fromhex("f0ffffffff01"), id="4 GiB"),
     pytest.param(bytes.fromhex("00e1" "1001ff"), id="no payload behind its marker"),
     pytest.param(bytes.fromhex("00e1" "0f01"), id="reserved token length"),
+    pytest.param(bytes.fromhex("00e1" "10e210"), id="critical option of a ping"),
+    pytest.param(bytes.fromhex("00e1" "10e410"), id="critical option of a release"),
 ])
 def test_what_is_aborted(proxy, data):
     """TCP-3, TCP-6, TCP-14: Abort, with the reason in words, and the end."""
