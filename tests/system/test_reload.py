@@ -3,12 +3,15 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 
 import pytest
 
-from coap_wire import GET, Client, Message, Origin, code
+from coap_wire import CON, GET, NON, Client, Message, Origin, code
+from processes import PATIENCE_S, Proxy
 from stream_wire import RELEASE, Closed, Stream
 from target import Target
 
@@ -170,3 +173,68 @@ def test_a_listener_comes_and_goes_many_times(listening):
 
 def count_descriptors(running):
     return len(os.listdir("/proc/%d/fd" % running.process.pid))
+
+
+def test_connections_and_observations_outlive_reloads(start_proxy, tmp_path):
+    """Issue 8, reload: a connection serves on, and an observation goes on, over ten reloads."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = no\n")
+    running = start_proxy("-c", str(file), "--listen", "coap+tcp://127.0.0.1:0",
+                          "--set", "proxy.workers=2", listen=("127.0.0.1",))
+    line = running.wait_for_line(r"uri=coap\+tcp://")
+    tcp = ("127.0.0.1", int(re.search(r":(\d+)$", line)[1]))
+
+    def handler(request):
+        options = [(6, b"\x02")] if request.values(6) else []
+        return Message(code=code(2, 5), options=options, payload=b"first")
+
+    with Origin(handler=handler) as origin, running.client() as client, Stream(tcp) as stream:
+        stream.open()
+        target = Target("127.0.0.1", origin.port, ("o",)).options("cri")
+        registration = client.ask(target + [(6, b"")])
+        assert registration.values(6) and registration.payload == b"first"
+        [observing] = [i for i, request in enumerate(origin.requests) if request.values(6)]
+        for turn in range(10):
+            file.write_text("[proxy]\nstrict = %s\n[log]\nlevel = info\n" % ("yes", "no")[turn % 2])
+            reload(running)
+            plain = Target("127.0.0.1", origin.port, ("t%d" % turn,)).options("cri")
+            assert stream.ask(GET, b"t%d" % turn, plain).payload == b"first"
+            token = origin.requests[observing].token
+            origin.send_to(observing, Message(
+                type=NON, code=code(2, 5), mid=1000 + turn, token=token,
+                options=[(6, bytes([10 + turn]))], payload=b"state %d" % turn).encode())
+            while True:
+                notification = client.receive()
+                if notification.type == CON:
+                    client.send(bytes([0x60, 0]) + notification.mid.to_bytes(2, "big"))
+                if notification.payload == b"state %d" % turn:
+                    break
+            assert notification.values(6)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_sessions_hear_close_notify_at_the_stop(tmp_path):
+    """Issue 8, stop: a DTLS client is told (RFC 6347 section 4.2.8): s_client ends by itself."""
+    psk = tmp_path / "keys"
+    psk.write_text("me:0badcafe\n")
+    running = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk,
+                    listen=("127.0.0.1",))
+    port = re.search(r":(\d+)$", running.wait_for_line(r"uri=coaps://"))[1]
+    client = subprocess.Popen(
+        ["openssl", "s_client", "-dtls1_2", "-connect", "127.0.0.1:" + port, "-psk_identity", "me",
+         "-psk", "0badcafe", "-cipher", "PSK-AES128-GCM-SHA256:PSK-AES128-CCM8"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        seen = b""
+        while b"Verify return code" not in seen:
+            line = client.stdout.readline()
+            assert line, seen
+            seen += line
+        running.stop_cleanly()
+        assert b"closed" in client.stdout.read()
+        client.wait(PATIENCE_S)
+    finally:
+        client.kill()
+        client.wait()
+        client.stdin.close()
+        client.stdout.close()
