@@ -61,6 +61,14 @@ struct upstream_credentials *
 upstream_credentials_load(const struct upstream_credentials_options *options, char *ret_error,
                           size_t error_capacity);
 
+/**
+ * Those without options of their own (the system's trust anchors), loaded at the first call
+ * into @p slot, which is NULL before. Several threads may call for one slot.
+ *
+ * @return *slot; NULL where they cannot be loaded, and the next call tries again.
+ */
+struct upstream_credentials *upstream_credentials_late(struct upstream_credentials **slot);
+
 /** Thread-safe. */
 struct upstream_credentials *upstream_credentials_acquire(struct upstream_credentials *credentials);
 

@@ -6,7 +6,6 @@
 #include "origin/via_session.h"
 #include "policy/pattern.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,6 @@ struct keyring {
      * anchors) is loaded when the first session needs it: most proxies have none, and
      * OpenSSL's tables are larger than the rest of an idle one.
      */
-    pthread_mutex_t lock;
     bool is_plain_late;
     size_t count;
     struct upstream_credentials *items[]; /* of [upstream]; then as config->upstreams */
@@ -91,7 +89,6 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
         (void)snprintf(ret_error, error_capacity, "upstream: out of memory");
         return NULL;
     }
-    (void)pthread_mutex_init(&keyring->lock, NULL);
     keyring->count = count;
     for (size_t i = 0; i < count; i++) {
         struct upstream_credentials_options options =
@@ -119,25 +116,13 @@ void keyring_free(struct keyring *keyring)
     for (size_t i = 0; i < keyring->count; i++) {
         upstream_credentials_release(keyring->items[i]);
     }
-    (void)pthread_mutex_destroy(&keyring->lock);
     free(keyring);
 }
 
-/* The credentials of [upstream]; workers may ask at the same time. */
 static struct upstream_credentials *plain_of(struct keyring *keyring)
 {
-    static const struct upstream_credentials_options empty;
-    char why[256];
-    if (!keyring->is_plain_late) {
-        return keyring->items[0];
-    }
-    (void)pthread_mutex_lock(&keyring->lock);
-    if (keyring->items[0] == NULL) {
-        keyring->items[0] = upstream_credentials_load(&empty, why, sizeof why);
-    }
-    struct upstream_credentials *plain = keyring->items[0];
-    (void)pthread_mutex_unlock(&keyring->lock);
-    return plain;
+    return keyring->is_plain_late ? upstream_credentials_late(&keyring->items[0])
+                                  : keyring->items[0];
 }
 
 /* A parent proxy as if it were the target. */

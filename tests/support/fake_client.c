@@ -68,6 +68,15 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
     return credentials;
 }
 
+struct upstream_credentials *upstream_credentials_late(struct upstream_credentials **slot)
+{
+    static const struct upstream_credentials_options none;
+    if (*slot == NULL) {
+        *slot = upstream_credentials_load(&none, NULL, 0);
+    }
+    return *slot;
+}
+
 struct upstream_credentials *upstream_credentials_acquire(struct upstream_credentials *credentials)
 {
     credentials->count++;
