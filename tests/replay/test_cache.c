@@ -82,22 +82,61 @@ static void hit(struct talk *talk, unsigned answer_code, const char *answer)
 
 /* --- keys --------------------------------------------------------------- */
 
+/* TGT-13, PXO-13, PXO-23, CMP-7: what names the target does not matter, nor what is overridden. */
 static void test_forms_share_an_entry(void **state)
 {
     static const char *const forms[] = {
-        "35=coap://h/x", "35=coap://H:5683/x",   "3=h 11=x 39=coap",
-        "3=h 11=x 239:", "235:8320816168816178",
+        "35=coap://h/x",
+        "35=coap://H:5683/%78",
+        "3=h 11=x 39=coap",
+        "3=H 11=x 239:",
+        "235:8320816168816178",
+        "3=other 11=z 235:8320816168816178",
+        "35=coap://other/z 235:8320816168816178",
     };
+    const unsigned count = sizeof(forms) / sizeof(forms[0]);
     struct talk talk;
     (void)state;
     start(&talk);
     fetch(&talk, 0x45, "/31");
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    for (unsigned i = 0; i < count; i++) {
         ask(&talk, 0x01, forms[i]);
         expect(&talk, 0x45, "/31");
     }
-    assert_int_equal(replay_metric(&talk.replay, cache_hits), 5);
-    assert_int_equal(replay_ended(&talk.replay, REASON_cached), 5);
+    assert_int_equal(replay_metric(&talk.replay, cache_hits), count);
+    assert_int_equal(replay_ended(&talk.replay, REASON_cached), count);
+    stop(&talk);
+}
+
+static void test_an_empty_path_is_a_slash(void **state) /* O2C-9, AMB-38 */
+{
+    static const char *const spellings[] = {
+        "35=coap://h", "35=coap://h/", "235:8220816168", "235:83208161688160", "3=h 11= 239:",
+    };
+    struct talk talk;
+    (void)state;
+    start(&talk);
+    ask(&talk, 0x01, "3=h 239:");
+    serve(&talk, 0x01, "3=h", 0x45, "/31");
+    expect(&talk, 0x45, "/31");
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
+        ask(&talk, 0x01, spellings[i]);
+        expect(&talk, 0x45, "/31");
+    }
+    stop(&talk);
+}
+
+/* CMP-9: the same authority under another scheme is another target. */
+static void test_schemes_do_not_share(void **state)
+{
+    struct talk talk;
+    (void)state;
+    start_with(&talk, "scheme lab.number=60000", "scheme lab.transport=udp");
+    fetch(&talk, 0x45, "/31");
+    ask(&talk, 0x01, "3=h 7:1633 11=x 39=lab");
+    serve(&talk, 0x01, H_X, 0x45, "/32");
+    expect(&talk, 0x45, "/32");
+    hit(&talk, 0x45, "/31");
     stop(&talk);
 }
 
@@ -922,6 +961,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_forms_share_an_entry),
+        TEST(test_an_empty_path_is_a_slash),
+        TEST(test_schemes_do_not_share),
         TEST(test_matrix_of_keys),
         TEST(test_fetch_by_body),
         TEST(test_what_is_stored),

@@ -41,7 +41,7 @@ class Resource:
 
 
 def test_forms_and_transports_share_an_entry(start_proxy):
-    """CACHE-1, PXO-21: Proxy-Cri, Proxy-Uri and the others; UDP and TCP; asked once."""
+    """CACHE-1, TGT-13: Proxy-Cri, Proxy-Uri and the others; UDP and TCP; asked once."""
     running = start_proxy(*ONE_WORKER, "--listen", "coap+tcp://127.0.0.1:0")
     place = re.search(r'listening\b.*\buri="?coap\+tcp://([^:/]+):(\d+)', running.text)
     with Origin(handler=Resource()) as origin, running.client() as client, \

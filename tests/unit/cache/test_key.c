@@ -62,7 +62,7 @@ struct pair {
 
 static const struct pair equal[] = {
     {"nothing", GET, "", GET, ""},
-    {"PXO-21 the forms share a key", GET, "235:8320816168816178", GET, "3=h 11=x 239:"},
+    {"TGT-13 the forms share a key", GET, "235:8320816168816178", GET, "3=h 11=x 239:"},
     {"CACHE-2 ETag", GET, "4:01", GET, "4:02 4:03"},
     {"CACHE-28 Observe", GET, "6:", GET, ""},
     {"HOP-8 Hop-Limit", GET, "16:10", GET, "16:03"},
