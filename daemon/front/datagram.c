@@ -11,6 +11,7 @@
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
+#include "policy/access.h"
 #include "state.h"
 
 #include <string.h>
@@ -130,9 +131,12 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
     reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message), is_reset);
 }
 
-/* Who it is from is not known: there is an end to what is sent (AMP-13). */
-static bool may_reject(struct engine *engine)
+/* Where it is not known who it is from there is an end to what is sent (AMP-13). */
+static bool may_reject(struct engine *engine, const struct address *remote)
 {
+    if (access_is_echo_exempt(engine->config->access, remote)) {
+        return true;
+    }
     uint64_t now_s = engine_now_ms(engine) / 1000;
     if (engine->rejections_s != now_s) {
         engine->rejections_s = now_s;
@@ -160,7 +164,8 @@ static void send_reset(const struct arrival *arrival, const struct message *mess
 /* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
 static void reject(const struct arrival *arrival, const struct message *message)
 {
-    if (message->type == MESSAGE_CON && may_reject(arrival->listener->engine)) {
+    if (message->type == MESSAGE_CON &&
+        may_reject(arrival->listener->engine, &arrival->datagram->path.remote)) {
         send_reset(arrival, message);
     }
 }
