@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/CONFORMANCE.md cites rows and tests; they have to exist. document.py ROOT"""
+"""docs/CONFORMANCE.md and docs/SECURITY.md cite tests; they have to exist. document.py ROOT"""
 import glob
 import os
 import re
@@ -60,8 +60,20 @@ def problems_of(root):
                 yield f"{row}: shown by {other}, which is not in the document"
 
 
+def problems_of_security(root):
+    """Attacks and the tests that show the defence: docs/SECURITY.md."""
+    with open(os.path.join(root, "docs/SECURITY.md"), encoding="utf-8") as file:
+        _, _, table = file.read().partition("\n## Attacks")
+    names = test_names(root)
+    rows = re.findall(r"^\| (.*?) \| .* \| (.*) \|$", table, re.M)[2:]
+    if len(rows) < 10:
+        yield "SECURITY.md: no attacks"
+    for attack, tests in rows:
+        yield from check_tests("SECURITY.md: " + attack, tests, names)
+
+
 def main():
-    problems = list(problems_of(sys.argv[1]))
+    problems = list(problems_of(sys.argv[1])) + list(problems_of_security(sys.argv[1]))
     for problem in problems:
         print(problem)
     return 1 if problems else 0
