@@ -390,6 +390,11 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
     if (stream->state != STREAM_OPEN) {
         return 0;
     }
+    if (stream->peer.watcher != NULL) {
+        /* It waits for notifications. Whether it is there shows when this is not taken. */
+        send_signal(stream, CODE_PING, (struct bytes){0}, 0, NULL, "");
+        return CONN_NOT_IDLE;
+    }
     send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
     stream->state = STREAM_LEAVING; /* TCP-12 */
     return RELEASE_MS;
@@ -480,7 +485,7 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
 
 bool stream_is_full(const struct leg *leg)
 {
-    return leg->stream->is_full;
+    return leg->stream->is_full || conn_is_behind(leg->stream->conn);
 }
 
 void stream_settle(struct peer *peer)

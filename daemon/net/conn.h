@@ -35,7 +35,8 @@ struct conn_handler {
      * used up. Return SIZE_MAX to have the connection closed.
      */
     size_t (*on_input)(void *conn_context, struct conn *conn, const uint8_t *data, size_t len);
-    /* What was queued has been sent, after conn_send() had said that it is too much. */
+    /* What was queued has been sent, after conn_send() had said that it is too much, or
+     * conn_is_behind() that it has not been. */
     void (*on_drained)(void *conn_context, struct conn *conn);
     /*
      * Nothing has come or gone for idle_ms: how long to wait, in ms, before the
@@ -91,6 +92,12 @@ void conn_set_credentials(struct conn_listener *listener, struct credentials *cr
  * @return whether more may be queued; after false wait for on_drained.
  */
 bool conn_send(struct conn *conn, const uint8_t *data, size_t len);
+
+/**
+ * Whether so much waits to be sent that what can wait should: some dozens of messages, far
+ * below what conn_send() calls too much. If so, on_drained follows.
+ */
+bool conn_is_behind(struct conn *conn);
 
 /**
  * Stop or go on reading: back-pressure on a peer that asks faster than we answer.

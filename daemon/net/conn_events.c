@@ -159,6 +159,12 @@ bool conn_queue(struct conn *conn, const void *data, size_t len)
     return true;
 }
 
+bool conn_is_behind(struct conn *conn)
+{
+    conn->is_behind = conn->why == NULL && pending_output(conn) > OUTPUT_BEHIND_BYTES;
+    return conn->is_behind;
+}
+
 size_t conn_give(struct conn *conn, const uint8_t *data, size_t len)
 {
     size_t used = conn->listener->handler->on_input(conn->context, conn, data, len);
@@ -286,8 +292,9 @@ static void on_written(struct bufferevent *bev, void *context)
         }
         return;
     }
-    if (conn->is_full) {
+    if (conn->is_full || (conn->is_behind && pending_output(conn) <= OUTPUT_BEHIND_BYTES)) {
         conn->is_full = false;
+        conn->is_behind = false;
         conn->listener->handler->on_drained(conn->context, conn);
     }
 }

@@ -27,6 +27,9 @@ struct conn_ws;
  */
 #define OUTPUT_HARD_FACTOR 4u
 
+/* Output that conn_is_behind() lets wait. */
+#define OUTPUT_BEHIND_BYTES 4096u
+
 /* Connections that have said good-bye and wait for the peer to hear it. */
 #define LINGER_COUNT_MAX 256u
 
@@ -52,6 +55,7 @@ struct conn {
     enum conn_stage stage;
     bool is_open;   /* on_open has been called, and on_close has not */
     bool is_full;   /* conn_send() said that it is too much */
+    bool is_behind; /* conn_is_behind() said so */
     bool is_paused; /* by conn_pause() */
     bool is_ending; /* idle, and the owner has been told */
     bool is_cut;    /* closes without sending what is queued */

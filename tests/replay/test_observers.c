@@ -264,6 +264,25 @@ static void test_slow_connection_gets_the_newest_state(void **state)
     assert_int_equal(fake_stream_waiting(stream), 0);
 }
 
+/* A connection on which nothing happens stays for what is observed, and is asked for a Pong. */
+static void test_quiet_connection_stays_while_it_observes(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    expect_stream_state(stream, 0xbb, 0x30);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(fake_stream_idle(stream), CONN_NOT_IDLE);
+        fake_stream_expect(stream, "00 e2");
+        fake_stream_send(stream, "00 e3");
+    }
+    assert_false(fake_stream_is_closed(stream));
+    assert_int_equal(replay_metric(&replay, observers), 1);
+}
+
 /* OBS-29: caps in all, of one client, of registrations; and none at all. */
 static void test_past_the_caps_it_is_a_plain_get(void **state)
 {
@@ -488,6 +507,7 @@ int main(void)
         OBSERVE_TEST(test_non_notifications_keep_their_distance),
         OBSERVE_TEST(test_client_is_asked_once_a_day),
         OBSERVE_TEST(test_slow_connection_gets_the_newest_state),
+        OBSERVE_TEST(test_quiet_connection_stays_while_it_observes),
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_observing_can_be_switched_off),

@@ -105,6 +105,11 @@ bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
     return !conn->is_stopped;
 }
 
+bool conn_is_behind(struct conn *conn)
+{
+    return conn->is_stopped && conn->output_len > conn->seen;
+}
+
 void conn_pause(struct conn *conn, bool paused)
 {
     conn->is_paused = paused;

@@ -4,6 +4,7 @@
 import asyncio
 import re
 import signal
+import socket
 import subprocess
 import threading
 
@@ -12,7 +13,7 @@ import pytest
 from coap_wire import ACK, CON, GET, NON, PATIENCE_S, Message, Origin, code, uint
 from conftest import needs_libcoap
 from processes import libcoap_tool
-from stream_wire import Stream, WebSocket
+from stream_wire import CSM, Stream, WebSocket
 from target import Target
 
 OBSERVE, MAX_AGE = 6, 14
@@ -150,6 +151,24 @@ def test_reset_of_a_notification(start_proxy, sensor):
         assert message.type == NON
         client.send(Message(type=RST, code=0, mid=message.mid).encode())
         sensor.wait_until_left()
+
+
+def test_slow_connection_misses_states_and_gets_the_last(proxy, sensor):
+    """OBS-22: what a client on TCP does not take is not queued for it, but for a little."""
+    count = 3000
+    with Stream(place(proxy, "coap+tcp")) as tcp, proxy.client() as other:
+        tcp.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        tcp.send_message(CSM, options=[(2, uint(65536))])  # Max-Message-Size
+        tcp.expect(CSM)
+        tcp.ask(GET, b"\7", sensor.target().options("uri") + [(OBSERVE, b"")])
+        for i in range(1, count + 1):
+            sensor.change(b"%06d" % i + bytes(4000))
+            other.ping()  # one a turn of the proxy's loop
+        seen = [0]
+        while seen[-1] < count:
+            seen.append(int(tcp.receive().payload[:6]))
+        assert seen == sorted(set(seen))
+        assert len(seen) < count * 5 / 6, "all states were queued: %d" % len(seen)
 
 
 def test_restarted_origin_server_is_registered_with_again(proxy):
