@@ -272,6 +272,12 @@ static void run_origins(struct control_client *client, const struct control_requ
     control_list(client, inspect_origins, "");
 }
 
+static void run_upstreams(struct control_client *client, const struct control_request *request)
+{
+    (void)request;
+    control_list(client, inspect_upstreams, "");
+}
+
 static void run_exchanges(struct control_client *client, const struct control_request *request)
 {
     (void)request;

@@ -184,4 +184,17 @@ struct upstream_counters {
 
 const struct upstream_counters *upstream_counters(const struct upstream *upstream);
 
+/* A host that sessions lead to, or that failed lately; for lists. Borrowed. */
+struct upstream_view {
+    enum upstream_transport transport;
+    const struct address *address;
+    const char *host;  /* NULL where it is an address */
+    const char *state; /* of the session in use; "none" */
+    uint32_t out, waiting, failures;
+};
+
+/** At most @p max of them after the first @p skip, the last used first. @return how many */
+size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstream_view *ret_views,
+                     size_t max);
+
 #endif

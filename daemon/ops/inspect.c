@@ -2,8 +2,12 @@
 #include "ops/inspect.h"
 
 #include "front/describe.h"
+#include "net/client.h"
 #include "net/dtls.h"
+#include "ops/escape.h"
 #include "state.h"
+
+#include <string.h>
 
 /* Slots that are looked at in one piece; most may be free. */
 #define PIECE_SLOTS 4096u
@@ -120,6 +124,47 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
         }
     }
     return true;
+}
+
+/* --- sessions towards origin servers ------------------------------------ */
+
+static bool add_upstream(const struct upstream_view *view, struct json_writer *out)
+{
+    static const char *const schemes[] = {
+        [UPSTREAM_DTLS] = "coaps", [UPSTREAM_TCP] = "coap+tcp", [UPSTREAM_TLS] = "coaps+tcp",
+        [UPSTREAM_WS] = "coap+ws", [UPSTREAM_WSS] = "coaps+ws",
+    };
+    char text[ADDRESS_TEXT_MAX], host[160];
+    json_begin(out);
+    json_text(out, "scheme", schemes[view->transport]);
+    json_text(out, "origin", address_format(view->address, text));
+    if (view->host != NULL) {
+        json_text(out, "host", escape_text(host, sizeof(host), view->host, strlen(view->host)));
+    }
+    json_text(out, "state", view->state);
+    json_uint(out, "in_flight", view->out);
+    json_uint(out, "waiting", view->waiting);
+    json_uint(out, "failures", view->failures);
+    return json_end(out);
+}
+
+bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out)
+{
+    struct upstream_view views[64];
+    const size_t most = sizeof(views) / sizeof(views[0]);
+    (void)argument;
+    if (engine->upstream == NULL) {
+        return true;
+    }
+    size_t count = upstream_list(engine->upstream, (size_t)*cursor, views, most);
+    for (size_t i = 0; i < count; i++) {
+        if (!add_upstream(&views[i], out)) {
+            return false;
+        }
+        (*cursor)++;
+    }
+    return count < most;
 }
 
 /* --- exchanges ---------------------------------------------------------- */

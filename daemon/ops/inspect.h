@@ -25,6 +25,8 @@ bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cur
                       struct json_writer *out);
 bool inspect_origins(struct engine *engine, const char *argument, uint64_t *cursor,
                      struct json_writer *out);
+bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out);
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out);
 

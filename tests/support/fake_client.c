@@ -127,6 +127,16 @@ void upstream_set_options(struct upstream *upstream, const struct upstream_optio
     (void)options;
 }
 
+size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstream_view *ret_views,
+                     size_t max)
+{
+    (void)upstream;
+    (void)skip;
+    (void)ret_views;
+    (void)max;
+    return 0;
+}
+
 const struct upstream_counters *upstream_counters(const struct upstream *upstream)
 {
     return &upstream->counters;

@@ -421,3 +421,20 @@ def test_explain_takes_who_asks(start, path):
     assert item["client"].startswith("10.1.2.3 over coap+tcp")
     assert "expected client=CLIENT" in ctl(path, "explain", "coap://192.0.2.1/", "from=x", status=1)
     assert ctl(path, "explain", "coap://192.0.2.1/", "client=nobody", status=1)
+
+
+def test_upstream_sessions_are_shown(start, path):
+    """Issue 8, criproxyctl: upstreams, for a target on coap+tcp that is another proxy here."""
+    running = start("--listen", "coap+tcp://127.0.0.1:0", "--set", "proxy.workers=1")
+    line = running.wait_for_line(r"uri=coap\+tcp://")
+    port = int(re.search(r":(\d+)$", line)[1])
+    front = Proxy("--set", "admin.socket=%s2" % path, "--set", "proxy.workers=1",
+                  listen=("127.0.0.1",))
+    assert items(path + "2", "upstreams") == []
+    with front.client() as client:
+        uri = b"coap+tcp://127.0.0.1:%d/" % port
+        client.ask([(35, uri)])
+    [item] = items(path + "2", "upstreams")
+    assert (item["scheme"], item["origin"]) == ("coap+tcp", "127.0.0.1:%d" % port)
+    assert (item["state"], item["in_flight"], item["failures"]) == ("ready", 0, 0)
+    front.stop_cleanly()
