@@ -24,6 +24,9 @@ bool address_prefix_covers(const struct address_prefix *prefix, const struct add
         return false;
     }
     size_t whole = prefix->bits / 8u;
+    if (whole > 0 && address->ip[0] != prefix->base.ip[0]) {
+        return false; /* nearly always, and without a call */
+    }
     if (memcmp(address->ip, prefix->base.ip, whole) != 0) {
         return false;
     }
