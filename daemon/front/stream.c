@@ -59,6 +59,7 @@ struct stream {
     bool peer_takes_blocks;
     bool is_paused, is_full;
     bool has_crossed; /* a request has come while leaving */
+    bool is_pinged;   /* nothing has come since our Ping */
 };
 
 static bool is_ws(const struct stream *stream)
@@ -267,6 +268,7 @@ static void on_request(struct stream *stream, const struct message *message)
 
 static void on_message(struct stream *stream, const struct message *message)
 {
+    stream->is_pinged = false;
     if (CODE_CLASS(message->code) == 7) {
         bool is_first = stream->state == STREAM_OPENING;
         if (is_first && message->code != CODE_CSM && message->code != CODE_ABORT) {
@@ -390,9 +392,10 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
     if (stream->state != STREAM_OPEN) {
         return 0;
     }
-    if (stream->peer.watcher != NULL) {
-        /* It waits for notifications. Whether it is there shows when this is not taken. */
+    if (stream->peer.watcher != NULL && !stream->is_pinged) {
+        /* It waits for notifications, if it is still there (RFC 8323 section 5.4). */
         send_signal(stream, CODE_PING, (struct bytes){0}, 0, NULL, "");
+        stream->is_pinged = true;
         return CONN_NOT_IDLE;
     }
     send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");

@@ -439,6 +439,41 @@ static void test_idle_stream_is_released(void **state)
     assert_true(fake_stream_is_closed(stream));
 }
 
+static void skip_rest(struct fake_stream *stream)
+{
+    while (fake_stream_waiting(stream) > 0) {
+        fake_stream_expect(stream, "??");
+    }
+}
+
+/* Who observes is waiting for something: asked whether it is there, and kept as long as it is. */
+static void test_idle_observer_is_pinged(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "d1 00 01 aa 60 da10 636f61703a2f2f682f78"); /* Proxy-Uri */
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN 61 01 ff 30");
+    fake_stream_expect(stream, "?? 45 aa");
+    skip_rest(stream);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(fake_stream_idle(stream) == CONN_NOT_IDLE);
+        fake_stream_expect(stream, "00 e2");
+        fake_stream_send(stream, "00 e3");
+    }
+    assert_true(fake_stream_idle(stream) == CONN_NOT_IDLE);
+    fake_stream_expect(stream, "00 e2");
+    assert_int_equal(fake_stream_idle(stream), 2000); /* no Pong: it is not, or does not say so */
+    fake_stream_expect(stream, "00 e4");
+    assert_int_equal(fake_stream_idle(stream), 0);
+    assert_true(fake_stream_is_closed(stream));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 3101 5178",
+                     &request); /* nobody is left */
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    fake_net_run(0);
+}
+
 /* TCP-13: after the peer's Abort nothing it has asked for is answered or asked further. */
 static void test_abort_of_the_peer(void **state)
 {
@@ -482,6 +517,7 @@ int main(void)
         TEST(test_unknown_options_of_signals),
         TEST(test_max_message_size_again),
         TEST(test_idle_stream_is_released),
+        TEST(test_idle_observer_is_pinged),
         TEST(test_abort_of_the_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
