@@ -306,6 +306,71 @@ static void test_notifications_allocate_nothing(void **state)
     leave_all();
 }
 
+/* --- the cache ---------------------------------------------------------- */
+
+static int setup_cache(void **state)
+{
+    (void)state;
+    replay_start(&replay, (const char *[]){"cache.max-bytes=64KiB", "cache.coalesce=yes", NULL});
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &proxy));
+    return 0;
+}
+
+/* GET coap://h/NNNN as Proxy-Cri, from the client. */
+static void ask_for(unsigned number)
+{
+    char text[96];
+    uint16_t mid = ++next_mid;
+    snprintf(text, sizeof(text), "44 01 %04x 0000%04x dbde 8320816168 8164 %02x%02x%02x%02x", mid,
+             mid, '0' + number / 1000 % 10, '0' + number / 100 % 10, '0' + number / 10 % 10,
+             '0' + number % 10);
+    fake_peer_send(replay.client, PROXY, text);
+    fake_net_run(0);
+}
+
+/*
+ * Three ask for a resource at once, one later; another day it is asked about with its ETag:
+ * kept (and another one evicted), given out, followed, validated.
+ */
+static void ask_and_ask_again(unsigned number)
+{
+    struct fake_datagram request;
+    for (unsigned i = 0; i < 3; i++) {
+        ask_for(number);
+    }
+    fake_peer_expect(replay.origin, "48 01 ...", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN 41 01 a1 01 ff 3132333435363738");
+    fake_net_run(0);
+    ask_for(number);
+    fake_net_run(2000);
+    ask_for(number);
+    fake_peer_expect(replay.origin, "48 01 ...", &request);
+    fake_peer_reply(replay.origin, &request, "6T 43 MID TOKEN 41 01");
+    fake_net_run(0);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_peer_expect(replay.client, "64 45 ...", NULL);
+    }
+    fake_peer_expect_nothing(replay.origin);
+}
+
+static void test_the_cache_allocates_nothing(void **state)
+{
+    unsigned number = 0;
+    (void)state;
+    for (; number < WARM_UP; number++) {
+        ask_and_ask_again(number);
+    }
+    uint64_t before = allocations;
+    for (; number < WARM_UP + COUNTED; number++) {
+        ask_and_ask_again(number);
+    }
+    assert_int_equal(allocations - before, 0);
+    assert_true(replay_metric(&replay, cache_evicted) > 0);
+    assert_int_equal(replay_metric(&replay, cache_hits), number);
+    assert_int_equal(replay_metric(&replay, requests_coalesced), 2 * number);
+    assert_int_equal(replay_metric(&replay, cache_validated), number);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -316,6 +381,7 @@ int main(void)
         TEST(test_separate_answers_allocate_nothing),
         TEST(test_answers_of_the_proxy_allocate_nothing),
         TEST(test_notifications_allocate_nothing),
+        cmocka_unit_test_setup_teardown(test_the_cache_allocates_nothing, setup_cache, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
