@@ -36,7 +36,7 @@ RUN --mount=type=bind,from=packages,source=/packages,target=/packages \
         criproxy \
     && apt-get update --quiet=2 \
     && apt-get install --yes --quiet=2 --no-install-recommends systemd-standalone-sysusers \
-        /packages/libcri0_*.deb /packages/criproxyd_*.deb /packages/criproxy-tools_*.deb \
+        /packages/libcri0_*.deb /packages/criproxyd_*.deb \
     && install -d -o criproxy -g criproxy -m 0750 /run/criproxy \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /usr/lib/systemd/system/criproxyd*
 USER 5683:5683
@@ -44,11 +44,11 @@ EXPOSE 5683/udp 5684/udp 5683/tcp 5684/tcp
 LABEL org.opencontainers.image.title="criproxyd" \
       org.opencontainers.image.description="CoAP forward proxy that speaks Constrained Resource Identifiers" \
       org.opencontainers.image.licenses="BSD-2-Clause"
-# A request to the proxy itself, over the loopback of the container: a worker answers.
+# Writable where the root is not; a volume of its own, or a tmpfs, will do.
+VOLUME /run/criproxy
 HEALTHCHECK --interval=30s --timeout=5s --start-period=5s --retries=3 \
-    CMD ["coapbench", "load", "--proxy", "127.0.0.1:5683", "--target", "127.0.0.1:5683", \
-         "--form", "direct", "--no-check", "--clients", "1", "--count", "1", "--warmup", "0s", \
-         "--time", "1s", "--timeout", "3s", "--ack-timeout", "1s", "--max-retransmit", "1"]
+    CMD ["criproxyctl", "status"]
 ENTRYPOINT ["/usr/sbin/criproxyd"]
 # All addresses of the container: who may reach them is for the network it is put into.
-CMD ["-c", "/etc/criproxy/criproxyd.conf", "--listen", "coap://0.0.0.0:5683"]
+CMD ["-c", "/etc/criproxy/criproxyd.conf", "--set", "admin.socket=/run/criproxy/control", \
+     "--listen", "coap://0.0.0.0:5683"]

@@ -99,5 +99,18 @@ def test_the_service_checks_first_and_runs_as_nobody_else():
     assert service["Type"] in ("notify", "notify-reload")
     assert service["ExecStartPre"] == service["ExecStart"] + " --check-config"
     assert service["User"] == "criproxy"
+    assert service["WatchdogSec"]
     with open(os.path.join(STAGE, "lib/sysusers.d/criproxyd.conf"), encoding="utf-8") as file:
         assert re.search(r"^u criproxy ", file.read(), re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("apparmor_parser") is None, reason="no apparmor_parser here")
+def test_apparmor_profile_parses():
+    """Issue 8: the profile, with what it includes; and without a brace it does not."""
+    with open(os.path.join(STAGE, "etc/apparmor.d/usr.sbin.criproxyd"), encoding="utf-8") as file:
+        profile = file.read()
+    command = ["apparmor_parser", "--skip-kernel-load", "--skip-cache"]
+    for text, wanted in ((profile, 0), (profile.rstrip().rstrip("}"), 1)):
+        done = subprocess.run(command, input=text, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False)
+        assert (done.returncode != 0) == (wanted != 0), done.stdout
