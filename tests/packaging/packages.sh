@@ -123,6 +123,12 @@ test_install() {
     on systemctl --quiet is-enabled criproxyd || die "installed, not enabled"
     [[ $(owner) == criproxy ]] || die "runs as $(owner)"
     quietly ask
+    quietly on criproxyctl status
+    # So may who is of the group, and nobody else.
+    quietly on runuser --user nobody --group criproxy -- criproxyctl status
+    if on runuser --user nobody -- criproxyctl status >/dev/null 2>&1; then
+        die "anybody may use the control socket"
+    fi
 }
 
 owner() {
@@ -165,6 +171,45 @@ test_upgrade() {
     quietly on systemctl enable --now criproxyd
 }
 
+restarts() {
+    on systemctl show --property NRestarts --value criproxyd
+}
+
+# A process that is stopped feeds no watchdog: it is ended, and started again.
+test_watchdog() {
+    local before
+    on mkdir -p /run/systemd/system/criproxyd.service.d
+    on sh -c 'printf "[Service]\nWatchdogSec=1s\nLimitCORE=0\n" \
+        >/run/systemd/system/criproxyd.service.d/watchdog.conf'
+    on systemctl daemon-reload
+    quietly on systemctl restart criproxyd
+    before=$(restarts)
+    on sh -c "kill -STOP $(main_pid)"
+    await "the watchdog does not bite" eval '[[ $(restarts) -gt '"$before"' ]]'
+    await "no restart after the watchdog" on systemctl --quiet is-active criproxyd
+    quietly ask
+    on rm -r /run/systemd/system/criproxyd.service.d
+    on systemctl daemon-reload
+}
+
+# With its sockets from systemd the service starts as soon as somebody asks, and a request
+# that comes while it is restarted waits for it.
+test_socket_activation() {
+    quietly on systemctl stop criproxyd
+    quietly on systemctl start criproxyd.socket criproxyd-tcp.socket
+    quietly ask
+    on systemctl --quiet is-active criproxyd || die "answered, but the service is not active"
+    on journalctl --unit criproxyd --boot >"$work/journal"
+    grep 'listening.*inherited' "$work/journal" >/dev/null || {
+        tail "$work/journal" >&2
+        die "the sockets were not inherited"
+    }
+    quietly on systemctl restart criproxyd
+    quietly ask
+    quietly on systemctl stop criproxyd.socket criproxyd-tcp.socket criproxyd
+    quietly on systemctl start criproxyd
+}
+
 test_purge() {
     apt remove criproxyd
     if on systemctl --quiet is-active criproxyd; then
@@ -197,6 +242,10 @@ test_packages() {
     test_reload
     say "upgrading"
     test_upgrade
+    say "stopping it, for the watchdog"
+    test_watchdog
+    say "starting it by its sockets"
+    test_socket_activation
     say "removing and purging"
     test_purge
     kill -KILL "$init"
