@@ -6,6 +6,7 @@ ERR-10, SEC-4, SEC-10, SEC-11, SEC-12, SEC-15, TCP-21, TCP-27.
 """
 
 import os
+import random
 import select
 import shutil
 import socket
@@ -86,7 +87,8 @@ class Asker:
     def __init__(self, *arguments):
         self.process = subprocess.Popen(
             [os.environ["UPSTREAM_ASK"], *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            bufsize=1)
 
     def tell(self, line):
         self.process.stdin.write(line + "\n")
@@ -294,6 +296,24 @@ def test_our_certificate(asker, authority, transport):
         assert asker.ask(transport, server.secure).startswith("failure handshake-failed unsent")
 
 
+def wait_for_session(asker, port):
+    """With a server on DTLS that cannot answer CoAP: that there is a session is the proof."""
+    question = "ask dtls 127.0.0.1:%d - 1 time" % port
+    asker.tell(question)
+    opened = 0
+    deadline = time.monotonic() + PATIENCE_S
+    while opened == 0 and time.monotonic() < deadline:
+        asker.tell("counters")
+        line = asker.hear()
+        if line.startswith("failure"):
+            assert "refused" in line or "backing-off" in line, line
+            asker.tell(question)  # it has not come up yet
+            line = asker.hear()
+        opened = int(line.split()[2])
+        select.select([], [], [], 0.05)
+    assert opened == 1
+
+
 @pytest.mark.parametrize("suite", ["PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256"])
 def test_suites_with_a_key(asker, suite):
     """SEC-4, SEC-6: also where the origin server has nothing but the mandatory one."""
@@ -304,21 +324,7 @@ def test_suites_with_a_key(asker, suite):
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         asker.use_key()
-        question = "ask dtls 127.0.0.1:%d - 1 time" % port
-        asker.tell(question)
-        opened = 0
-        deadline = time.monotonic() + PATIENCE_S
-        # It cannot answer CoAP: that there is a session is the proof.
-        while opened == 0 and time.monotonic() < deadline:
-            asker.tell("counters")
-            line = asker.hear()
-            if line.startswith("failure"):
-                assert "refused" in line or "backing-off" in line, line
-                asker.tell(question)  # it has not come up yet
-                line = asker.hear()
-            opened = int(line.split()[2])
-            select.select([], [], [], 0.05)
-        assert opened == 1
+        wait_for_session(asker, port)
     finally:
         server.kill()
         server.wait()
@@ -701,3 +707,33 @@ def test_no_alpn(asker, authority):
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_garbage_over_dtls(asker, seed):
+    """SEC-24: whatever the origin server sends, libcoap drops it or we do; nothing ends of it."""
+    port = free_ports()
+    chance = random.Random(seed)
+    server = subprocess.Popen(
+        [OPENSSL, "s_server", "-dtls1_2", "-accept", "127.0.0.1:%d" % port, "-nocert", "-psk",
+         KEY.hex(), "-psk_identity", "me", "-quiet"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        asker.use_key()
+        wait_for_session(asker, port)
+        os.set_blocking(server.stdout.fileno(), False)
+        for _ in range(300):
+            size = chance.choice((1, 3, 4, 5, 12, 13, 30, 300, 1400, 2000))
+            data = bytes(chance.randrange(256) for _ in range(size))
+            if chance.randrange(3) > 0:  # at least the version, often a response
+                data = bytes([0x40 | chance.randrange(64), chance.choice((0, 1, 69, 132, 225))]) \
+                    + data[2:]
+            server.stdin.write(data)
+            server.stdin.flush()
+            select.select([], [], [], 0.002)
+        assert asker.run("counters").startswith("counters")
+    finally:
+        server.kill()
+        server.wait()
+        server.stdin.close()
+        server.stdout.close()
