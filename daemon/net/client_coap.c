@@ -151,7 +151,7 @@ static struct session *session_of(const coap_session_t *coap)
 /* A handshake went wrong: whose fault was it? */
 static void on_tls_error(struct session *session)
 {
-    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS; /* clang:     coap_tls_library_t library;    coap_tls_library_t library; may leave it */
+    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS;
     const SSL *ssl = coap_session_get_tls(session->coap->session, &library);
     long verdict =
         ssl != NULL && library == COAP_TLS_LIBRARY_OPENSSL ? SSL_get_verify_result(ssl) : X509_V_OK;
@@ -655,7 +655,7 @@ static bool coap_is_acknowledged(const struct session *session)
 
 static bool coap_is_almost_up(const struct session *session)
 {
-    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS; /* clang:     coap_tls_library_t library;    coap_tls_library_t library; may leave it */
+    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS;
     const SSL *ssl = session->coap->session != NULL
                          ? coap_session_get_tls(session->coap->session, &library)
                          : NULL;

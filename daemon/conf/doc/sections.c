@@ -62,8 +62,9 @@ static const struct doc_section named_sections[] = {
     {"access", "Who may do what with some targets. The first section that matches decides, in the "
                "order in which the files name them. Keys select clients, targets and methods; one "
                "that is not given selects nothing away."},
-    {"limit", "What each of some clients may take, for each worker. The first section that is for a "
-              "client decides."},
+    {"limit",
+     "What each of some clients may take, for each worker. The first section that is for a "
+     "client decides."},
     {NULL, NULL},
 };
 
