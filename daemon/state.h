@@ -21,6 +21,7 @@
 #include "ops/trace.h"
 #include "origin/names.h"
 #include "origin/origin.h"
+#include "origin/rename.h"
 #include "origin/via_session.h"
 
 #define LISTENERS_MAX 64
@@ -83,6 +84,7 @@ struct engine {
     size_t own_count;
     uint64_t own_until_ms;
     struct zone_table zones; /* looked up when needed */
+    struct parent_memory parents;
     uint64_t zones_until_ms;
 };
 

@@ -77,6 +77,7 @@ struct exchange {
     bool is_queued;
     uint32_t queue_round;
     bool is_outstanding;                /* counted in the origin's window */
+    uint32_t route_epoch;               /* of the configuration that hop came from */
     bool is_renamed;                    /* its target was named to the parent in a second form */
     bool has_malformed;                 /* the origin server sent what could not be read */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */

@@ -3,6 +3,7 @@
 
 #include "origin/forward.h"
 #include "origin/naming.h"
+#include "origin/rename.h"
 #include "state.h"
 
 #include <string.h>
@@ -21,8 +22,8 @@ static enum reason find_way(const struct engine *engine, const struct target *ta
     const struct config_route *route;
     enum reason reason = route_find(engine->config, target, &ret_way->hop, &route);
     if (reason == REASON_none && ret_way->hop.is_parent) {
-        return naming_for_parent(target, route->form, &ret_way->hop, &ret_way->room,
-                                 &ret_way->naming);
+        enum config_route_form form = rename_form(engine, &ret_way->hop, route->form);
+        return naming_for_parent(target, form, &ret_way->hop, &ret_way->room, &ret_way->naming);
     }
     ret_way->naming = naming_for_origin(target);
     return reason;
@@ -60,9 +61,10 @@ static bool keep_bytes(struct exchange *exchange, struct bytes *bytes)
 }
 
 /* The way outlives the configuration that it was found in. */
-static bool keep_hop(struct exchange *exchange, const struct next_hop *hop)
+static bool keep_hop(struct exchange *exchange, const struct next_hop *hop, uint32_t epoch)
 {
     exchange->hop = *hop;
+    exchange->route_epoch = epoch;
     if (!hop->is_parent && hop->is_name) {
         exchange->hop.name.data = exchange->target.name;
     }
@@ -134,7 +136,7 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         return REASON_proxy_busy;
     }
     exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, recipe) || !keep_hop(exchange, &way.hop) ||
+    if (!keep(exchange, recipe) || !keep_hop(exchange, &way.hop, engine->policy_epoch) ||
         !cached_begin(engine, exchange, recipe->lookup, recipe->message) ||
         !forward_encode(engine, exchange, recipe->message, &way.naming, &recipe->additions)) {
         cached_release(engine, exchange);

@@ -6,6 +6,7 @@
 #include "origin/rename.h"
 
 #include "coap/option.h"
+#include "ops/log.h"
 #include "ops/trace.h"
 #include "origin/encode.h"
 #include "origin/forward.h"
@@ -13,6 +14,40 @@
 #include "state.h"
 
 #include <string.h>
+
+/* Somebody may replace the parent by one that knows CRIs. */
+#define REMEMBERED_MS 600000u
+
+enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
+                                   enum config_route_form form)
+{
+    const struct parent_memory *memory = &engine->parents;
+    bool is_known = memory->epoch == engine->policy_epoch &&
+                    engine_now_ms(engine) < memory->knows_uris_only_until_ms[hop->route_index];
+    if (is_known && form == ROUTE_FORM_PROXY_CRI) {
+        return ROUTE_FORM_PROXY_URI;
+    }
+    return is_known && form == ROUTE_FORM_PROXY_SCHEME_NUMBER ? ROUTE_FORM_PROXY_SCHEME : form;
+}
+
+/* The other form has helped. An exchange from before a reload says nothing: its index is old. */
+static void learn(struct engine *engine, const struct exchange *exchange)
+{
+    struct parent_memory *memory = &engine->parents;
+    if (exchange->route_epoch != engine->policy_epoch) {
+        return;
+    }
+    if (memory->epoch != engine->policy_epoch) {
+        *memory = (struct parent_memory){.epoch = engine->policy_epoch};
+    }
+    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t *until_ms = &memory->knows_uris_only_until_ms[exchange->hop.route_index];
+    if (now_ms >= *until_ms) {
+        log_event(LOG_WARNING, "parent_knows_no_cris", "route=%.*s",
+                  (int)exchange->hop.route.len, (const char *)exchange->hop.route.data);
+    }
+    *until_ms = now_ms + REMEMBERED_MS;
+}
 
 /* The form of RFC 7252 that stands for the one that was used; false where that was one. */
 static bool find_form(const struct message *sent, enum config_route_form *ret_form)
@@ -62,6 +97,9 @@ static bool rename_request(struct engine *engine, struct exchange *exchange)
 
 bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code)
 {
+    if (exchange->is_renamed && code != CODE(4, 2)) {
+        learn(engine, exchange);
+    }
     bool may_help = exchange->hop.is_parent && code == CODE(4, 2) && !exchange->is_renamed;
     if (!may_help || !rename_request(engine, exchange)) {
         return false;

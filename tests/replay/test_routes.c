@@ -345,6 +345,48 @@ static void test_parent_that_knows_no_cris(void **state)
     }
 }
 
+/* PXO-26: what has helped is used at once, for 10 minutes or until a reload, on that route only. */
+static void test_what_has_helped_is_remembered(void **state)
+{
+    const char *const settings[] = {"route near.target=coap://other",
+                                    "route near.via=coap://192.0.2.77", ALL_TO_PARENT, NULL};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, settings);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    for (unsigned round = 0; round < 3; round++) {
+        replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
+        fake_peer_expect(parent, words("48 01 MID TOKEN", "235:8320816168816178"), &request);
+        fake_peer_reply(parent, &request, "6T 82 MID TOKEN");
+        fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://h/x"), &request);
+        fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 6f6b");
+        fake_peer_expect(replay.client, "61 45 0001 aa ff 6f6b", NULL);
+        /* From now on at once. */
+        replay_ask(&replay, words("41 02 0002 ab", "35=coap://h/y"));
+        fake_peer_expect(parent, words("48 02 MID TOKEN", "35=coap://h/y"), &request);
+        fake_peer_reply(parent, &request, "6T 44 MID TOKEN");
+        fake_peer_expect(replay.client, "61 44 0002 ab", NULL);
+        /* Another route has to find out for itself. */
+        replay_ask(&replay, words("41 02 0003 ac", "35=coap://other/x"));
+        fake_peer_expect(parent,
+                         words("48 02 MID TOKEN", "235:83208165"
+                                                  "6f74686572"
+                                                  "816178"),
+                         &request);
+        fake_peer_reply(parent, &request, "6T 44 MID TOKEN");
+        fake_peer_expect(replay.client, "61 44 0003 ac", NULL);
+        if (round == 0) {
+            replay_reload(&replay, settings);
+            fake_net_run(300000);
+        } else {
+            fake_net_run(600001);
+        }
+    }
+    assert_int_equal(replay_metric(&replay, upstream_renamed), 3);
+    replay_stop(&replay);
+}
+
 /* PXO-26: only once, only for 4.02, and not where no other form is left. */
 static void test_what_is_not_asked_again(void **state)
 {
@@ -412,6 +454,7 @@ int main(void)
         TEST(test_parent_that_is_ourselves),
         TEST(test_reload_while_the_name_is_asked_for),
         TEST(test_parent_that_knows_no_cris),
+        TEST(test_what_has_helped_is_remembered),
         TEST(test_what_is_not_asked_again),
         TEST(test_bad_option_of_an_origin_server),
     };
