@@ -6,6 +6,7 @@
 
 lab=criproxy-$$
 lab_pids=()
+root_criproxyd= root_lab=
 
 end_lab() {
     local pid name
@@ -42,19 +43,21 @@ make_network() {
     add_host client 4
 }
 
+# mount_image IMAGE: its tree, which nobody writes to, as root_IMAGE.
 mount_image() {
     local container
     container=$(images from "localhost/$1")
     images inspect --type image "localhost/$1" >"$work/$1.json"
-    images mount "$container"
+    printf -v "root_$1" '%s' "$(images mount "$container")"
 }
 
-# in_container HOST ROOT COMMAND...
+# in_container HOST ROOT COMMAND...: /run/criproxy is a volume of the host's.
 in_container() {
+    install -d -o 5683 -g 5683 -m 0750 "$work/volume-$1"
     ip netns exec "$lab-$1" unshare --mount --pid --fork --kill-child --ipc --uts \
         sh -euc '
-            hosts=$1 root=$2
-            shift 2
+            hosts=$1 volume=$2 root=$3
+            shift 3
             mount --make-rprivate /
             mount --bind "$root" "$root"
             mount -o remount,ro,bind "$root"
@@ -63,12 +66,27 @@ in_container() {
             mount -t tmpfs -o mode=755 tmpfs "$root/dev"
             : >"$root/dev/null"
             mount --bind /dev/null "$root/dev/null"
-            mount -t tmpfs -o uid=5683,gid=5683,mode=0750 tmpfs "$root/run"
-            mkdir -m 0777 "$root/run/criproxy"
+            mount -t tmpfs -o mode=755 tmpfs "$root/run"
+            mkdir "$root/run/criproxy"
+            mount --bind "$volume" "$root/run/criproxy"
             exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
                 chroot "$root" setpriv --reuid 5683 --regid 5683 --clear-groups \
                 --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
-        ' sh "$work/hosts" "${@:2}"
+        ' sh "$work/hosts" "$work/volume-$1" "${@:2}"
+}
+
+# in_service PID COMMAND...: in the namespaces of a service that runs, as an engine's exec.
+in_service() {
+    local first=$1 depth
+    # Below the shell of the job: unshare, and its child, which is process 1 there.
+    for depth in unshare first; do
+        first=$(tr -d ' ' <"/proc/$first/task/$first/children")
+        [[ -n $first ]] || die "no process $depth"
+    done
+    nsenter --target "$first" --mount --pid --net --ipc --uts --root --wd \
+        env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        setpriv --reuid 5683 --regid 5683 --clear-groups --inh-caps=-all --bounding-set=-all \
+        --no-new-privs "${@:2}"
 }
 
 # command_of SERVICE IMAGE: into the array `words`.
@@ -78,37 +96,36 @@ command_of() {
 }
 
 start_service() {
-    local root
-    root=$(mount_image "$2")
+    local root=root_$2
     command_of "$1" "$2"
-    in_container "$1" "$root" "${words[@]}" >"$work/$1.log" 2>&1 </dev/null &
+    in_container "$1" "${!root}" "${words[@]}" >"$work/$1.log" 2>&1 </dev/null &
     lab_pids+=($!)
     disown
 }
 
 test_image() {
-    local proxy_root client_root healthy
+    local healthy
     say "the lab of compose.yaml"
     make_network
+    mount_image criproxyd
+    mount_image lab
     start_service proxy criproxyd
     start_service origin lab
     "$here/compose.py" check compose.yaml "$work/criproxyd.json" || die "see above"
     await "the proxy does not start" grep -q '^ready' "$work/proxy.log"
 
-    proxy_root=$(mount_image criproxyd)
     mapfile -d '' -t healthy < <("$here/compose.py" health "$work/criproxyd.json")
-    quietly in_container proxy "$proxy_root" "${healthy[@]}"
-    # The same where no proxy listens has to fail.
-    if in_container client "$proxy_root" "${healthy[@]}" >/dev/null 2>&1; then
+    quietly in_service "${lab_pids[0]}" "${healthy[@]}"
+    # The same where no proxy runs has to fail.
+    if in_container client "$root_criproxyd" "${healthy[@]}" >/dev/null 2>&1; then
         die "the healthcheck is green without a proxy"
     fi
-    if in_container proxy "$proxy_root" touch /etc/criproxy/new 2>/dev/null; then
+    if in_container proxy "$root_criproxyd" touch /etc/criproxy/new 2>/dev/null; then
         die "the root can be written"
     fi
 
-    client_root=$(mount_image lab)
     command_of client lab
-    quietly in_container client "$client_root" "${words[@]}"
+    quietly in_container client "$root_lab" "${words[@]}"
     grep -q '^\[-1, \["origin"\]' <(sed -n 's/^by Proxy-Cri: //p' "$work/output") ||
         die "client: $(cat "$work/output")"
     [[ $(grep -c -E '^[0-9]+$' "$work/output") -eq 2 ]] || die "client: $(cat "$work/output")"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/guides: each configuration that they show is one that criproxyd takes, and each
+file and command that they name is there."""
+
+import glob
+import os
+import re
+import subprocess
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STAGE = os.environ["CRI_STAGE"]
+CRIPROXYD = os.path.join(STAGE, "sbin/criproxyd")
+GUIDES = sorted(glob.glob(os.path.join(ROOT, "docs/guides/*.md")))
+TIMEOUT_S = 30
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def configurations():
+    for path in GUIDES:
+        for number, text in enumerate(re.findall(r"^```ini\n(.*?)^```", read(path), re.S | re.M)):
+            yield pytest.param(text, id="%s-%d" % (os.path.basename(path), number))
+
+
+def check(tmp_path, text):
+    file = tmp_path / "criproxyd.conf"
+    file.write_text(text)
+    return subprocess.run([CRIPROXYD, "-c", str(file), "--check-config"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def test_the_four_guides():
+    assert [os.path.basename(path) for path in GUIDES] == [
+        "gateway.md", "lab.md", "router.md", "scaling.md"]
+
+
+@pytest.mark.parametrize("text", configurations())
+def test_configurations_are_taken(text, tmp_path):
+    """Issue 8: what a guide says to write is a configuration."""
+    done = check(tmp_path, text)
+    assert done.returncode == 0, done.stdout
+    key = re.search(r"^([a-z-]+) = ", text, re.M)
+    assert check(tmp_path, text.replace(key[0], "x" + key[0], 1)).returncode == 2
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=os.path.basename)
+def test_links_lead_somewhere(path):
+    """Issue 8: files of this tree that a guide links to."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path))
+    assert links
+    for link in links:
+        assert os.path.exists(os.path.join(os.path.dirname(path), link)), link
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=os.path.basename)
+def test_commands_exist(path):
+    """Issue 8: units, and options of our own programs."""
+    text = read(path)
+    for unit in re.findall(r"\bcriproxyd[a-z-]*\.(?:service|socket)\b", text):
+        assert os.path.exists(os.path.join(STAGE, "lib/systemd/system", unit)), unit
+    helps = {}
+    for program, words in re.findall(r"\b(criproxyd|criproxyctl|coapbench)((?: +[a-z-]+)+)", text):
+        folder = "sbin" if program == "criproxyd" else "bin"
+        command = words.split()[0]
+        if command.startswith("-") or program == "criproxyctl":
+            if program not in helps:
+                helps[program] = subprocess.run(
+                    [os.path.join(STAGE, folder, program), "--help"], stdout=subprocess.PIPE,
+                    text=True, timeout=TIMEOUT_S, check=True).stdout
+            assert re.search(r"(^|[ ,])%s\b" % re.escape(command), helps[program], re.M), words
