@@ -76,6 +76,9 @@ static struct config *load(const char *nstart)
         "route never.target=coap://h/n",
         "route never.via=refuse",
         "proxy.zones=wpan0",
+        "cache.max-bytes=64KiB",
+        "cache.stale-if-error=1h",
+        "cache.followers=2",
         nstart,
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};
