@@ -120,6 +120,8 @@ static void answer_owner(struct engine *engine, struct exchange *exchange, enum 
     bool stays = leg->handler->on_answer(engine, leg->owner, exchange, reason, reply);
     if (stays && reason == REASON_answered) {
         forward_keep(engine, exchange);
+    } else if (stays) {
+        forward_park(engine, exchange);
     } else {
         internal_cancel(engine, exchange);
     }

@@ -18,9 +18,9 @@ struct internal_handler {
      * The answer has come (REASON_answered), or the request has failed; @p reply is then
      * what a client would be told. Borrowed during the call.
      *
-     * @return true to have the exchange stay for further answers under its token, in state
-     *         observing; only after an answer. Else it is over when the call returns:
-     *         forget it.
+     * @return true to have the exchange stay, in state observing: after an answer for
+     *         further ones under its token, after a failure to be sent again later with
+     *         forward_again(). Else it is over when the call returns: forget it.
      */
     bool (*on_answer)(struct engine *engine, void *owner, struct exchange *exchange,
                       enum reason reason, const struct reply *reply);

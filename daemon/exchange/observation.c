@@ -25,6 +25,9 @@
 
 #define NO_CONTENT_FORMAT UINT32_MAX
 
+/* Who restarts is away for a while: registrations in vain before clients are told. */
+#define FAILURES_MAX 4u
+
 /* --- representations ---------------------------------------------------- */
 
 /* Value of an option of at most 4 bytes, or @p absent. */
@@ -187,6 +190,17 @@ static void answer_followers(struct engine *engine, struct observation *observat
     }
 }
 
+/* Those who wait for it are told that a registration has failed. */
+static void answer_followers_for(struct engine *engine, struct observation *observation,
+                                 enum reason reason)
+{
+    while (observation->followers != NULL) {
+        struct exchange *exchange = observation->followers;
+        observation_unfollow(engine, exchange);
+        exchange_end(engine, exchange, reason, NULL);
+    }
+}
+
 /* It is over: @p reply is the last word. */
 static void end(struct engine *engine, struct observation *observation, enum reason reason,
                 const struct reply *reply)
@@ -241,6 +255,38 @@ static void await_next(struct engine *engine, struct observation *observation, u
               on_silence);
 }
 
+/* End it for those who may not have it, under rules or from an address that are new. */
+static void recheck(struct engine *engine, struct observation *observation)
+{
+    const struct exchange *exchange = observation->exchange;
+    struct observer *next, *observer = observation->observers;
+    for (; observer != NULL; observer = next) {
+        struct leg *leg = &observer->leg;
+        next = observer->next;
+        enum reason against = admit_client(engine, leg);
+        if (against == REASON_none && exchange != NULL) {
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
+        }
+        if (against == REASON_none) {
+            against = observation_reason_against(engine, observation, leg);
+        }
+        leg->rule = NULL; /* the snapshot's, which goes some day */
+        if (against != REASON_none) {
+            observer_end(engine, observer, against);
+        }
+    }
+}
+
+/* A name may lead elsewhere by the time it is registered with again. */
+static void note_source(struct engine *engine, struct observation *observation)
+{
+    const struct address *source = &observation->exchange->origin->address;
+    if (!address_equal(source, &observation->source)) {
+        observation->source = *source;
+        recheck(engine, observation);
+    }
+}
+
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
 static bool take_state(struct engine *engine, struct observation *observation,
                        const struct reply *reply, bool is_registered)
@@ -259,6 +305,8 @@ static bool take_state(struct engine *engine, struct observation *observation,
     if (is_first) {
         observation->content_format = format;
     }
+    observation->failures = 0;
+    note_source(engine, observation);
     await_next(engine, observation, is_registered ? observation->latest.max_age_s : 0);
     tell_observers(engine, observation);
     answer_followers(engine, observation, REASON_answered, reply);
@@ -316,6 +364,19 @@ static bool on_notification(struct engine *engine, struct observation *observati
     return take_state(engine, observation, reply, has_observe);
 }
 
+/*
+ * Whether the origin server may only be away for a moment, as when it starts anew: what was
+ * found out at once is tried again, silence has been tried for long enough already.
+ */
+static bool may_come_back(const struct observation *observation, enum reason reason)
+{
+    bool is_away = reason == REASON_origin_refused || reason == REASON_no_route ||
+                   reason == REASON_origin_closed || reason == REASON_origin_backing_off ||
+                   reason == REASON_connect_timeout || reason == REASON_name_timeout;
+    return is_away && observation->observers != NULL && !observation->is_private &&
+           observation->failures + 1u < FAILURES_MAX;
+}
+
 static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
                       enum reason reason, const struct reply *reply)
 {
@@ -326,6 +387,11 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
         /* Whatever it is: what comes under the token after this is rejected. */
     } else if (reason == REASON_answered) {
         stays = on_notification(engine, observation, reply);
+    } else if (may_come_back(observation, reason)) {
+        stays = true;
+        observation->failures++;
+        answer_followers_for(engine, observation, reason);
+        await_next(engine, observation, 0);
     } else {
         end(engine, observation, reason, reply); /* OBS-19 */
     }
@@ -462,7 +528,8 @@ bool observation_join(struct engine *engine, struct exchange *exchange,
     }
     if (observation->state != OBSERVATION_OBSERVING) {
         follow(engine, observation, exchange);
-    } else if (is_fresh(observation, engine_now_ms(engine))) {
+    } else if (is_fresh(observation, engine_now_ms(engine)) &&
+               observation->exchange->origin != NULL) {
         enum reason against = observation_reason_against(engine, observation, &exchange->leg);
         if (against != REASON_none) {
             exchange_end(engine, exchange, against, NULL);
@@ -487,7 +554,8 @@ static void cancel(struct engine *engine, struct observation *observation)
     if (observation->state != OBSERVATION_ENDED) {
         observation->state = OBSERVATION_CANCELLING;
     }
-    if (observation->is_private || !forward_deregister(engine, exchange)) {
+    bool is_known_there = !observation->is_private && exchange->origin != NULL;
+    if (!is_known_there || !forward_deregister(engine, exchange)) {
         observation->exchange = NULL;
         internal_cancel(engine, exchange); /* its notifications will be rejected */
     }
@@ -521,34 +589,9 @@ void observations_drain(struct engine *engine)
     }
 }
 
-/* The target of a registration under the new rules. */
-static enum reason reason_against_now(struct engine *engine, const struct observation *observation,
-                                      struct leg *leg)
-{
-    const struct exchange *exchange = observation->exchange;
-    if (exchange == NULL) {
-        return REASON_none; /* it has ended already */
-    }
-    enum reason against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
-    return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
-}
-
 void observations_recheck(struct engine *engine)
 {
-    struct observation_table *table = &engine->observations;
-    for (uint32_t i = 0; i < table->used; i++) {
-        struct observer *next, *observer = table->slots[i].observers;
-        for (; observer != NULL; observer = next) {
-            struct leg *leg = &observer->leg;
-            next = observer->next;
-            enum reason against = admit_client(engine, leg);
-            if (against == REASON_none) {
-                against = reason_against_now(engine, observer->observation, leg);
-            }
-            leg->rule = NULL; /* the snapshot's, which goes some day */
-            if (against != REASON_none) {
-                observer_end(engine, observer, against);
-            }
-        }
+    for (uint32_t i = 0; i < engine->observations.used; i++) {
+        recheck(engine, &engine->observations.slots[i]);
     }
 }

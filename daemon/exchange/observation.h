@@ -21,6 +21,7 @@
 #include "coap/observe.h"
 #include "coap/timer.h"
 #include "exchange/reason.h"
+#include "net/address.h"
 
 struct config;
 struct engine;
@@ -60,6 +61,8 @@ struct observation {
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */
+    struct address source;    /* where it came from */
+    uint8_t failures;         /* registrations in a row that have failed */
     uint32_t content_format;  /* of the first one; UINT32_MAX: it had none (OBS-15) */
     struct observed_state latest;
     struct observation *next_idle, **link_idle; /* of those that nobody observes, or free ones */

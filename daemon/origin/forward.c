@@ -319,11 +319,21 @@ void forward_keep(struct engine *engine, struct exchange *exchange)
     hash_map_remove(&exchange->by_message);
 }
 
+void forward_park(struct engine *engine, struct exchange *exchange)
+{
+    forward_release(engine, exchange);
+    exchange->state = EXCHANGE_observing;
+}
+
 void forward_again(struct engine *engine, struct exchange *exchange)
 {
     exchange->has_malformed = false;
     exchange->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
-    enqueue(engine, exchange);
+    if (exchange->origin == NULL) {
+        forward_start(engine, exchange);
+    } else {
+        enqueue(engine, exchange);
+    }
 }
 
 void forward_renamed(struct engine *engine, struct exchange *exchange)

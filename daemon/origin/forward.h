@@ -34,9 +34,12 @@ void forward_settle(struct engine *engine, struct exchange *exchange, bool is_su
 /** The exchange stays for further answers: nothing is out, no time runs (state observing). */
 void forward_keep(struct engine *engine, struct exchange *exchange);
 
+/** It has failed and stays, to be sent again: nothing is held, not even its origin server. */
+void forward_park(struct engine *engine, struct exchange *exchange);
+
 /**
  * Send the request of an exchange in state observing once more, with the same token and
- * from the same source port. May end it at once.
+ * from the same source port; where it was parked, from the beginning. May end it at once.
  */
 void forward_again(struct engine *engine, struct exchange *exchange);
 

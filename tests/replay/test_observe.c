@@ -432,6 +432,41 @@ static void test_origin_server_that_dies_ends_it_with_504(void **state)
     fake_net_run(100000);
 }
 
+/* Away for a while, and back: clients hear of it by the state only; who asks meanwhile is told. */
+static void test_origin_server_that_is_away_is_tried_again(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification, again;
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 50 81 0a ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_peer_expect_within(replay.origin, 25001, UPSTREAM_REGISTER, &again);
+        fake_peer_reject(replay.origin, &again, ECONNREFUSED);
+        fake_peer_expect_nothing(replay.client);
+    }
+    fake_net_run(1000);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &again);
+    fake_peer_reject(replay.origin, &again, ECONNREFUSED);
+    fake_peer_expect(other, "61 a2 0002 bb ...", NULL);
+    fake_peer_expect_within(replay.origin, 15001, UPSTREAM_REGISTER, &again);
+    fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 61 01 81 0a ff 31");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
+    acknowledge(replay.client, &notification);
+    /* It counts anew from here: four in a row. */
+    for (unsigned i = 0; i < 4; i++) {
+        fake_peer_expect_nothing(replay.client);
+        fake_peer_expect_within(replay.origin, 25001, UPSTREAM_REGISTER, &again);
+        fake_peer_reject(replay.origin, &again, ECONNREFUSED);
+    }
+    fake_peer_expect(replay.client, "41 a2 MID aa ...", &notification);
+    acknowledge(replay.client, &notification);
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+}
+
 /* A registration that nobody answers fails for all who wait for it. */
 static void test_failed_registration_fails_for_all(void **state)
 {
@@ -496,6 +531,7 @@ int main(void)
         OBSERVE_TEST(test_silent_origin_server_is_registered_with_again),
         OBSERVE_TEST(test_etags_are_left_out_of_the_registration),
         OBSERVE_TEST(test_origin_server_that_dies_ends_it_with_504),
+        OBSERVE_TEST(test_origin_server_that_is_away_is_tried_again),
         OBSERVE_TEST(test_failed_registration_fails_for_all),
         OBSERVE_TEST(test_registration_with_a_name_that_is_not),
         OBSERVE_TEST(test_notification_under_an_unknown_token_is_reset),

@@ -9,6 +9,7 @@
 
 #include "coap/option.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,9 +108,10 @@ static void on_origin_datagram(void *context, struct fake_peer *peer,
 {
     struct message message;
     (void)context;
-    (void)peer;
     assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
-    if (message_is_request(&message)) {
+    if (message_is_request(&message) && happens(6)) {
+        fake_peer_reject(peer, datagram, ECONNREFUSED);
+    } else if (message_is_request(&message)) {
         on_request(&message, datagram);
     }
 }
