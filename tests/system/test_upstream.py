@@ -194,9 +194,9 @@ def test_sections_by_target(tmp_path, start_proxy, server):
     proxy.process.send_signal(signal.SIGHUP)
     proxy.wait_for_line(r"^reloaded")
     assert ask(proxy, server.target("coaps+tcp")).code_text == "5.02"
-    file.write_text(text % "zz")
+    file.write_text(text % "01" + "ca = /nonexistent\n")
     proxy.process.send_signal(signal.SIGHUP)
-    assert "hexadecimal" in proxy.wait_for_line(r"^credentials_failed")
+    assert "/nonexistent" in proxy.wait_for_line(r"^credentials_failed")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
