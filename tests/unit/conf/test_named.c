@@ -144,7 +144,7 @@ static const struct bad bad_files[] = {
     {"[upstream]\npsk-identity = a\npsk-key = 00\n[upstream x]\ntarget = *://*\npsk-key =\n",
      "a.conf:5: [upstream x] psk-identity: needs upstream.psk-key"},
     {"[upstream x]\nca = a\n", "a.conf:2: [upstream x] target: needed"},
-    {"[upstream x]\ntarget = coap:/h\n", "a.conf:2: [upstream x] target: byte 4"},
+    {"[upstream x]\ntarget = coap:/h\n", "a.conf:2: [upstream x] target: byte 0"},
     {"[route]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a\"b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
