@@ -82,7 +82,7 @@ static uint64_t age_s(const struct observed_state *latest, uint64_t at_ms)
     return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
 }
 
-static bool is_fresh(const struct observation *observation, uint64_t now_ms)
+bool observation_is_fresh(const struct observation *observation, uint64_t now_ms)
 {
     const struct observed_state *latest = &observation->latest;
     return latest->code != CODE_EMPTY && age_s(latest, now_ms) < latest->max_age_s;
@@ -131,8 +131,8 @@ enum reason observation_reason_against(struct engine *engine, const struct obser
 }
 
 /* Give the latest state to a client that has asked, and have it observe if it can. */
-static void admit(struct engine *engine, struct observation *observation, struct exchange *exchange,
-                  enum reason reason)
+void observation_admit(struct engine *engine, struct observation *observation,
+                       struct exchange *exchange, enum reason reason)
 {
     struct leg leg = exchange->leg;
     struct reply reply = observation_reply(observation, engine_now_ms(engine));
@@ -183,7 +183,7 @@ static void answer_followers(struct engine *engine, struct observation *observat
         } else if (against != REASON_none) {
             exchange_end(engine, exchange, against, NULL);
         } else if (observation->state != OBSERVATION_ENDED) {
-            admit(engine, observation, exchange, reason);
+            observation_admit(engine, observation, exchange, reason);
         } else {
             exchange_answer(engine, exchange, reason, reply);
         }
@@ -227,7 +227,7 @@ static void end_for_reason(struct engine *engine, struct observation *observatio
 
 /* --- what the origin server says ---------------------------------------- */
 
-static void register_again(struct engine *engine, struct observation *observation)
+void observation_register_again(struct engine *engine, struct observation *observation)
 {
     metric_add(&engine->metrics.reregistrations, 1);
     timer_cancel(&engine->wheel, &observation->timer);
@@ -239,7 +239,7 @@ static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     (void)now_ms;
-    register_again(engine, HASH_ENTRY(timer, struct observation, timer));
+    observation_register_again(engine, HASH_ENTRY(timer, struct observation, timer));
 }
 
 /* The next notification is due within @p max_age_s. */
@@ -415,133 +415,7 @@ static bool on_lost(struct engine *engine, void *owner, struct exchange *exchang
     return true;
 }
 
-/* --- registering -------------------------------------------------------- */
-
-static const struct internal_handler handler = {on_answer, on_lost};
-
-/*
- * The registration is the first client's request without its ETags: the representation is
- * for all of them (OBS-18). False where its options are too long.
- */
-static bool make_request(struct engine *engine, const struct message *from,
-                         struct message *ret_message)
-{
-    struct option_iter iter;
-    struct option option;
-    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    option_iter_init(&iter, from->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number != OPTION_etag) {
-            message_writer_option(&writer, option.number, option.value);
-        }
-    }
-    *ret_message = *from;
-    ret_message->options = (struct bytes){engine->scratch, writer.len};
-    return !writer.overflow;
-}
-
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
-}
-
-static void follow(struct engine *engine, struct observation *observation,
-                   struct exchange *exchange)
-{
-    exchange->state = EXCHANGE_registering;
-    exchange->observation = observation;
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = observation->followers_last;
-    if (observation->followers_last != NULL) {
-        observation->followers_last->next_waiting = exchange;
-    } else {
-        observation->followers = exchange;
-    }
-    observation->followers_last = exchange;
-    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
-}
-
-void observation_unfollow(struct engine *engine, struct exchange *exchange)
-{
-    struct observation *observation = exchange->observation;
-    if (observation == NULL) {
-        return;
-    }
-    if (exchange->previous_waiting != NULL) {
-        exchange->previous_waiting->next_waiting = exchange->next_waiting;
-    } else {
-        observation->followers = exchange->next_waiting;
-    }
-    if (exchange->next_waiting != NULL) {
-        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
-    } else {
-        observation->followers_last = exchange->previous_waiting;
-    }
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = NULL;
-    exchange->observation = NULL;
-    timer_cancel(&engine->wheel, &exchange->timer);
-    observation_check(engine, observation);
-}
-
-static bool begin(struct engine *engine, struct exchange *exchange,
-                  const struct exchange_recipe *recipe, const struct cache_key *key)
-{
-    struct message request;
-    struct exchange_recipe own = *recipe;
-    struct observation *observation = observation_new(engine, key);
-    if (observation == NULL) {
-        return false;
-    }
-    struct cached_lookup lookup = *recipe->lookup;
-    lookup.candidates.count = 0;
-    own.lookup = &lookup;
-    own.message = &request;
-    own.additions.has_observe = true;
-    own.additions.observe = OBSERVE_REGISTER;
-    own.additions.etags = NULL;
-    own.additions.etag_count = 0;
-    follow(engine, observation, exchange);
-    if (!make_request(engine, recipe->message, &request) ||
-        internal_start(engine, &own, &handler, observation, &observation->exchange) !=
-            REASON_none) {
-        observation_unfollow(engine, exchange);
-        observation_free(engine, observation);
-        return false;
-    }
-    return true;
-}
-
-bool observation_join_alone(struct engine *engine, struct exchange *exchange,
-                            const struct exchange_recipe *recipe)
-{
-    return begin(engine, exchange, recipe, NULL);
-}
-
-bool observation_join(struct engine *engine, struct exchange *exchange,
-                      const struct exchange_recipe *recipe, const struct cache_key *key)
-{
-    struct observation *observation = observation_find(engine, key);
-    if (observation == NULL) {
-        return !observation_is_unobservable(engine, key) && begin(engine, exchange, recipe, key);
-    }
-    if (observation->state != OBSERVATION_OBSERVING) {
-        follow(engine, observation, exchange);
-    } else if (is_fresh(observation, engine_now_ms(engine)) &&
-               observation->exchange->origin != NULL) {
-        enum reason against = observation_reason_against(engine, observation, &exchange->leg);
-        if (against != REASON_none) {
-            exchange_end(engine, exchange, against, NULL);
-        } else {
-            admit(engine, observation, exchange, REASON_observed); /* OBS-9 */
-        }
-    } else {
-        follow(engine, observation, exchange);
-        register_again(engine, observation);
-    }
-    return true;
-}
+const struct internal_handler observation_handler = {on_answer, on_lost};
 
 /* --- ending ------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_OBSERVATION_INTERNAL_H
 #define CRIPROXY_OBSERVATION_INTERNAL_H
 
+#include "exchange/internal.h"
 #include "exchange/observation.h"
 
 /** A new one in state registering, found by @p key from now on (NULL: by nobody); NULL past the
@@ -27,5 +28,18 @@ void observation_check(struct engine *engine, struct observation *observation);
 
 /** That look: cancel, free, or leave it. */
 void observation_settle(struct engine *engine, struct observation *observation);
+
+/** The origin server's side of the registration: its owner is the observation. */
+extern const struct internal_handler observation_handler;
+
+/** Whether the latest state may be given to who asks now. */
+bool observation_is_fresh(const struct observation *observation, uint64_t now_ms);
+
+/** Register again, with the same token. May end it at once. */
+void observation_register_again(struct engine *engine, struct observation *observation);
+
+/** Give the latest state to a client that has asked, and have it observe if it can. */
+void observation_admit(struct engine *engine, struct observation *observation,
+                       struct exchange *exchange, enum reason reason);
 
 #endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registrations of clients: a new observation for them, or one that is there. */
+#include "coap/option.h"
+#include "exchange/cached.h"
+#include "exchange/internal.h"
+#include "exchange/observation_internal.h"
+#include "origin/forward.h"
+#include "state.h"
+
+/*
+ * The registration is the first client's request without its ETags: the representation is
+ * for all of them (OBS-18). False where its options are too long.
+ */
+static bool make_request(struct engine *engine, const struct message *from,
+                         struct message *ret_message)
+{
+    struct option_iter iter;
+    struct option option;
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    option_iter_init(&iter, from->options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number != OPTION_etag) {
+            message_writer_option(&writer, option.number, option.value);
+        }
+    }
+    *ret_message = *from;
+    ret_message->options = (struct bytes){engine->scratch, writer.len};
+    return !writer.overflow;
+}
+
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
+}
+
+static void follow(struct engine *engine, struct observation *observation,
+                   struct exchange *exchange)
+{
+    exchange->state = EXCHANGE_registering;
+    exchange->observation = observation;
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = observation->followers_last;
+    if (observation->followers_last != NULL) {
+        observation->followers_last->next_waiting = exchange;
+    } else {
+        observation->followers = exchange;
+    }
+    observation->followers_last = exchange;
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+}
+
+void observation_unfollow(struct engine *engine, struct exchange *exchange)
+{
+    struct observation *observation = exchange->observation;
+    if (observation == NULL) {
+        return;
+    }
+    if (exchange->previous_waiting != NULL) {
+        exchange->previous_waiting->next_waiting = exchange->next_waiting;
+    } else {
+        observation->followers = exchange->next_waiting;
+    }
+    if (exchange->next_waiting != NULL) {
+        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
+    } else {
+        observation->followers_last = exchange->previous_waiting;
+    }
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = NULL;
+    exchange->observation = NULL;
+    timer_cancel(&engine->wheel, &exchange->timer);
+    observation_check(engine, observation);
+}
+
+static bool begin(struct engine *engine, struct exchange *exchange,
+                  const struct exchange_recipe *recipe, const struct cache_key *key)
+{
+    struct message request;
+    struct exchange_recipe own = *recipe;
+    struct observation *observation = observation_new(engine, key);
+    if (observation == NULL) {
+        return false;
+    }
+    struct cached_lookup lookup = *recipe->lookup;
+    lookup.candidates.count = 0;
+    own.lookup = &lookup;
+    own.message = &request;
+    own.additions.has_observe = true;
+    own.additions.observe = OBSERVE_REGISTER;
+    own.additions.etags = NULL;
+    own.additions.etag_count = 0;
+    follow(engine, observation, exchange);
+    if (!make_request(engine, recipe->message, &request) ||
+        internal_start(engine, &own, &observation_handler, observation, &observation->exchange) !=
+            REASON_none) {
+        observation_unfollow(engine, exchange);
+        observation_free(engine, observation);
+        return false;
+    }
+    return true;
+}
+
+bool observation_join_alone(struct engine *engine, struct exchange *exchange,
+                            const struct exchange_recipe *recipe)
+{
+    return begin(engine, exchange, recipe, NULL);
+}
+
+bool observation_join(struct engine *engine, struct exchange *exchange,
+                      const struct exchange_recipe *recipe, const struct cache_key *key)
+{
+    struct observation *observation = observation_find(engine, key);
+    if (observation == NULL) {
+        return !observation_is_unobservable(engine, key) && begin(engine, exchange, recipe, key);
+    }
+    if (observation->state != OBSERVATION_OBSERVING) {
+        follow(engine, observation, exchange);
+    } else if (observation_is_fresh(observation, engine_now_ms(engine)) &&
+               observation->exchange->origin != NULL) {
+        enum reason against = observation_reason_against(engine, observation, &exchange->leg);
+        if (against != REASON_none) {
+            exchange_end(engine, exchange, against, NULL);
+        } else {
+            observation_admit(engine, observation, exchange, REASON_observed); /* OBS-9 */
+        }
+    } else {
+        follow(engine, observation, exchange);
+        observation_register_again(engine, observation);
+    }
+    return true;
+}
