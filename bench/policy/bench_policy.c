@@ -2,12 +2,14 @@
 /*
  * What deciding about a request costs, over sets of access rules of one kind each.
  *
- * bench_policy KIND RULES COUNT [linear]    COUNT decisions and nothing else, for callgrind
+ * bench_policy KIND RULES COUNT [linear|standing]    COUNT decisions and nothing else, for
+ * callgrind
  *
  * A decision is what a request for a name takes: the target as it is named, and one
  * address that the name led to; for kinds of addresses the target alone. Every second
  * decision is one that a rule in the last quarter makes, the others match no rule.
- * "linear" goes through the rules one by one instead of using the index, for comparison.
+ * "standing" is only the question whether the client is served. "linear" goes through the rules one
+ * by one instead of using the index, for comparison.
  */
 #include "front/target.h"
 #include "policy/access.h"
@@ -198,7 +200,7 @@ int main(int argc, char **argv)
     enum kind kind = HOSTS;
     static struct asked asked[TARGETS];
     if (argc < 4) {
-        fprintf(stderr, "usage: bench_policy KIND RULES COUNT [linear]\n");
+        fprintf(stderr, "usage: bench_policy KIND RULES COUNT [linear|standing]\n");
         return 2;
     }
     while (kind < KINDS && strcmp(names[kind], argv[1]) != 0) {
@@ -206,7 +208,8 @@ int main(int argc, char **argv)
     }
     unsigned rules = (unsigned)strtoul(argv[2], NULL, 10);
     unsigned count = (unsigned)strtoul(argv[3], NULL, 10);
-    bool is_linear = argc > 4;
+    bool is_linear = argc > 4 && strcmp(argv[4], "linear") == 0;
+    bool is_standing = argc > 4 && strcmp(argv[4], "standing") == 0;
     struct config *config = make_config(kind, rules);
     for (unsigned i = 0; i < TARGETS; i++) {
         unsigned hit = rules > 0 ? rules - 1 - i % (rules / 4 + 1) : 0;
@@ -216,7 +219,9 @@ int main(int argc, char **argv)
     unsigned sum = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct asked *one = &asked[i % TARGETS];
-        sum += is_linear ? find_linear(config->access, one) : decide(config->access, one);
+        sum += is_standing ? access_standing(config->access, &one->client)
+               : is_linear ? find_linear(config->access, one)
+                           : decide(config->access, one);
     }
     printf("%u\n", sum); /* so that none of it is left out */
     for (unsigned i = 0; i < TARGETS; i++) {

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define FEW_RANGES 16u
+
 static const char by_default[] = ACCESS_BUILTIN "default";
 static const char by_port[] = ACCESS_BUILTIN "port";
 static const char by_leg[] = ACCESS_BUILTIN "secure-leg";
@@ -23,11 +25,21 @@ struct access_client access_client_of(const struct address *address, uint32_t sc
     return client;
 }
 
+/* Few ranges, as installed, are compared in less time than they are hashed in. */
+static bool is_listed(const struct access *access, const struct rule_query *query)
+{
+    const struct access_rule *clients = access->clients;
+    if (clients->client_count > 0 && clients->client_count <= FEW_RANGES) {
+        return rule_takes_client(clients, query->client);
+    }
+    return rule_index_find(access->clients_index, query).rule != RULE_NONE;
+}
+
 enum access_standing access_standing(const struct access *access,
                                      const struct access_client *client)
 {
     const struct rule_query query = {.client = client};
-    if (rule_index_find(access->clients_index, &query).rule != RULE_NONE) {
+    if (is_listed(access, &query)) {
         return STANDING_CLIENT;
     }
     return rule_index_find(access->admission, &query).rule != RULE_NONE ? STANDING_BY_RULE

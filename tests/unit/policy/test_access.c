@@ -61,6 +61,16 @@ static const struct {
     {"[policy]\nclients = 192.0.2.0/24\nclients = 2001:db8::/32\n",
      {"[2001:db8::7]", NULL, CRI_SCHEME_COAP},
      STANDING_CLIENT},
+    {"[policy]\nclients = any private loopback link-local unique-local 1.2.3.4 1.2.3.5 1.2.3.6 "
+     "1.2.3.7 1.2.3.8\nclients = 1.2.3.9 1.2.3.10 1.2.3.11 1.2.3.12 1.2.3.13\n",
+     {"[2001:db8::7]", NULL, CRI_SCHEME_COAP},
+     STANDING_CLIENT},
+    {"[policy]\nclients = private private private private private private 192.0.2.7\n",
+     {"192.0.2.7", NULL, CRI_SCHEME_COAP},
+     STANDING_CLIENT},
+    {"[policy]\nclients = private private private private private private 192.0.2.7\n",
+     {"192.0.2.8", NULL, CRI_SCHEME_COAP},
+     STANDING_NONE},
     {"[policy]\nclients = 192.0.2.0/24\n", {"127.0.0.1", NULL, CRI_SCHEME_COAP}, STANDING_NONE},
     /* A rule that allows and names clients admits them; one that denies, or names none, does not.
      */
