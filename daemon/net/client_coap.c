@@ -18,6 +18,7 @@
  */
 #include "net/client_internal.h"
 
+#include "coap/option.h"
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"
 
@@ -414,6 +415,10 @@ static bool open_context(struct session *session)
     coap_register_nack_handler(context, on_nack);
     coap_register_pong_handler(context, on_signal_pong);
     coap_register_response_handler(context, on_response);
+    /* A parent proxy that does not know these has them in its 4.02 (PXO-26). libcoap would
+     * drop that as an answer with a critical option that it does not know itself. */
+    coap_register_option(context, OPTION_proxy_cri);
+    coap_register_option(context, OPTION_proxy_scheme_number);
     coap_resource_t *resource = coap_resource_proxy_uri_init(on_request, 1, nobody);
     if (resource == NULL) {
         return false;

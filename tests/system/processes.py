@@ -146,21 +146,33 @@ def run_criproxyd(*arguments, patience_s=PATIENCE_S):
 class CoapServer:
     """libcoap's coap-server on a free port of one address."""
 
-    def __init__(self, host="127.0.0.1", *arguments):
+    def __init__(self, host="127.0.0.1", *arguments, tool=None):
         self.host = host
         for _ in range(20):
-            with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
-                sock.bind((host, 0))
-                self.port = sock.getsockname()[1]
+            self.port = self._free_port(host)
             # It gives up or binds at once; in the rare race for the port, once more.
             self.process = subprocess.Popen(
-                [libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100",
+                [tool or libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100",
                  *arguments],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             if self._answers():
                 return
             self.stop()
         raise AssertionError("coap-server does not come up")
+
+    @staticmethod
+    def _free_port(host):
+        """One that is free, and so is the next, which coap-server takes for coaps."""
+        while True:
+            with socket.socket(family_of(host), socket.SOCK_DGRAM) as first, \
+                    socket.socket(family_of(host), socket.SOCK_DGRAM) as second:
+                first.bind((host, 0))
+                port = first.getsockname()[1]
+                try:
+                    second.bind((host, port + 1))
+                    return port
+                except (OSError, OverflowError):
+                    pass
 
     def _answers(self):
         deadline = time.monotonic() + PATIENCE_S

@@ -2,6 +2,7 @@
 """Routes to parent proxies: libcoap's coap-server as one, and other criproxyds."""
 
 import re
+import shutil
 import signal
 
 import pytest
@@ -83,6 +84,35 @@ def test_a_parent_that_knows_no_cris(start_proxy, route_form):
             assert (answer.code_text, answer.payload) == ("2.05", b"origin")
     finally:
         parent.stop()
+
+
+SECURE_SERVER = shutil.which("coap-server-openssl")
+
+
+@pytest.fixture(scope="module")
+def secure_libcoap():
+    server = CoapServer("127.0.0.1", "-k", "a-secret", "-P", ",nobody.invalid", tool=SECURE_SERVER)
+    yield server
+    server.stop()
+
+
+@pytest.mark.skipif(not SECURE_SERVER, reason="libcoap's tools with TLS are not installed")
+@pytest.mark.parametrize("scheme", ["coaps", "coap+tcp", "coaps+tcp"])
+@pytest.mark.parametrize("route_form", ROUTE_FORMS)
+def test_libcoap_as_parent_on_sessions(start_proxy, secure_libcoap, scheme, route_form):
+    """TGT-17, PXO-26: libcoap's proxy over DTLS, TCP and TLS; its 4.02 has the option in it."""
+    port = secure_libcoap.port + (1 if scheme.startswith("coaps") else 0)
+    with Origin() as origin:
+        proxy = start_proxy(*via("%s://127.0.0.1:%d" % (scheme, port), route_form),
+                            "--set", "upstream.psk-identity=CoAP",
+                            "--set", "upstream.psk-key=" + b"a-secret".hex())
+        target = Target("127.0.0.1", origin.port, ("way", "to"), ("q=1",))
+        with proxy.client() as client:
+            answer = client.ask(target.options("cri"))
+        assert (answer.code_text, answer.payload) == ("2.05", b"origin")
+        arrived = [option for option in origin.requests[0].options
+                   if option[0] in (URI_PATH, URI_QUERY)]
+        assert arrived == target.path_options
 
 
 @pytest.mark.parametrize("route_form", ROUTE_FORMS)
