@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine.h"
 
+#include "cache/changes.h"
 #include "exchange/coalesce.h"
 #include "front/listen.h"
 #include "net/cookie.h"
@@ -63,6 +64,10 @@ static int init_tables(struct engine *engine)
         error = cache_store_init(&engine->cache, config->cache_max_bytes,
                                  config->cache_max_entry_bytes, seed);
     }
+    if (error == 0 && engine->changes == NULL) {
+        error = changes_new(seed, &engine->own_changes);
+        engine->changes = engine->own_changes;
+    }
     if (error == 0) {
         error = coalesce_init(&engine->leaders, config->limits_exchanges, seed);
     }
@@ -77,6 +82,8 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     }
     engine->loop = options->loop;
     engine->resolver = options->resolver;
+    engine->changes = options->changes;
+    engine->has_siblings = options->changes != NULL;
     engine_set_config(engine, options->config);
     entropy_init(&engine->entropy);
     timer_wheel_init(&engine->wheel, loop_now_ms(engine->loop), engine);
@@ -119,6 +126,7 @@ void engine_free(struct engine *engine)
     trace_clear(&engine->tracer);
     cache_store_clear(&engine->cache);
     hash_map_clear(&engine->leaders);
+    free(engine->own_changes);
     free(engine->target_memory);
     free(engine->scratch);
     free(engine);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct config;
+struct changes;
 struct conn_options;
 struct credentials;
 struct dtls_options;
@@ -29,6 +30,7 @@ struct engine_options {
     struct resolver *resolver;   /* borrowed; shared by all workers */
     unsigned worker_index;       /* so that exchange ids of several workers differ; */
     unsigned worker_count;       /* 0 is taken as 1 */
+    struct changes *changes;     /* borrowed; shared by all workers; NULL: there are no others */
     bool trace;                  /* a block of text a request, on standard error */
 };
 

@@ -12,6 +12,8 @@
  */
 #include "server.h"
 
+#include "cache/changes.h"
+#include "net/entropy.h"
 #include "net/loop.h"
 #include "net/resolve.h"
 #include "net/watch.h"
@@ -149,6 +151,7 @@ static void stop(struct server *server)
         worker_free(server->workers[i]);
     }
     resolver_free(server->resolver);
+    free(server->changes);
     close_loop(server);
     server_free_snapshots(server);
 }
@@ -372,12 +375,21 @@ static int open_descriptors(struct server *server)
 static int make_workers(struct server *server)
 {
     unsigned count = count_workers(server_config(server));
+    struct entropy entropy;
 
+    entropy_init(&entropy);
+    if (count > 1) {
+        int error = changes_new(entropy_u64(&entropy), &server->changes);
+        if (error != 0) {
+            return error;
+        }
+    }
     for (unsigned i = 0; i < count; i++) {
         const struct worker_options options = {.index = i,
                                                .count = count,
                                                .config = server_config(server),
                                                .resolver = server->resolver,
+                                               .changes = server->changes,
                                                .credentials = server->newest->credentials,
                                                .trace = server->trace,
                                                .event_fd = server->event_fd};

@@ -45,6 +45,7 @@ struct server {
     bool trace;
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct resolver *resolver;
+    struct changes *changes; /* for the workers' caches; NULL: there is one worker */
     struct loop *loop; /* of the main thread */
     struct worker *workers[WORKERS_MAX];
     unsigned worker_count;

@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_STATE_H
 #define CRIPROXY_STATE_H
 
+#include "cache/changes.h"
 #include "coap/dedup.h"
 #include "conf/config.h"
 #include "engine.h"
@@ -65,7 +66,9 @@ struct engine {
     uint64_t rejections_s;   /* the second that rejections have been counted in, */
     uint32_t rejections;     /* and how many there were */
     struct cache_store cache;
-    struct target_changes changes;
+    struct changes *changes;     /* shared, or */
+    struct changes *own_changes; /* of this engine alone */
+    bool has_siblings;
     struct hash_map leaders; /* exchanges that equal requests can follow */
     uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;

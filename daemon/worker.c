@@ -59,6 +59,7 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
                                                   .worker_count = options->count,
                                                   .loop = worker->loop,
                                                   .resolver = options->resolver,
+                                                  .changes = options->changes,
                                                   .trace = options->trace};
     error = engine_new(&engine_options, &worker->engine);
     if (error != 0) {

@@ -178,7 +178,7 @@ struct cache_entry *cache_store_find_next(const struct cache_store *store,
 
 static void free_slot(struct cache_store *store, struct cache_entry *entry)
 {
-    *entry = (struct cache_entry){.generation = entry->generation + 1};
+    *entry = (struct cache_entry){.is_used = false};
     store->free[store->free_count++] = slot_of(store, entry);
 }
 
@@ -488,6 +488,7 @@ static void fill(struct cache_store *store, struct cache_entry *entry,
     entry->received_ms = from->received_ms;
     entry->origin = item->origin != NULL ? *item->origin : (struct address){0};
     entry->hop_limit = item->hop_limit;
+    entry->changes = item->changes;
     enter(store, entry, key);
     store->counts.stored++;
 }
@@ -499,9 +500,7 @@ static struct cache_entry *add_entry(struct cache_store *store, const struct cac
     if (entry == NULL) {
         return NULL;
     }
-    uint64_t generation = entry->generation;
-    *entry = (struct cache_entry){.generation = generation, .ring = (uint8_t)ring};
-    entry->is_used = true;
+    *entry = (struct cache_entry){.ring = (uint8_t)ring, .is_used = true};
     if (!add_record(store, ring, slot_of(store, entry), len, &entry->record)) {
         free_slot(store, entry);
         return NULL;

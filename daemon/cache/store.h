@@ -31,7 +31,7 @@ struct cache_entry {
     uint32_t key_len, key_target_len, key_base_len, options_len, payload_len;
     uint32_t max_age_s;
     uint64_t received_ms;
-    uint64_t generation;   /* of the slot: counts up when another entry moves in */
+    uint64_t changes;      /* of targets, counted when it was asked for (cache/changes.h) */
     struct address origin; /* whom it came from; not set where nobody asked */
     uint16_t pins;         /* exchanges that wait for its validation */
     uint8_t ring;          /* enum cache_ring */
@@ -82,6 +82,7 @@ struct cache_item {
     struct representation representation; /* options as they came: they are filtered */
     const struct address *origin;         /* or NULL */
     uint8_t hop_limit;
+    uint64_t changes;
 };
 
 /**

@@ -85,7 +85,7 @@ static bool make_key(struct engine *engine, const struct cached_request *request
     uint64_t serial;
     return set_audience(engine, request->leg, &serial, &source) &&
            cache_key_make(&source, engine->key_memory, sizeof(engine->key_memory),
-                          engine->exchanges.tokens.seed, ret_key);
+                          engine->changes->seed, ret_key);
 }
 
 static uint32_t max_age_cap_s(const struct engine *engine)
@@ -93,13 +93,24 @@ static uint32_t max_age_cap_s(const struct engine *engine)
     return engine->config->cache_max_age / 1000;
 }
 
+/*
+ * Whether an unsafe request that went through another worker has changed the target. Those
+ * through our own have marked the entry itself, and never hit another target's.
+ */
+static bool is_changed(const struct engine *engine, const struct cache_entry *entry)
+{
+    return entry->is_invalid ||
+           (engine->has_siblings &&
+            changes_happened(engine->changes, entry->by_target.key, entry->changes));
+}
+
 /* Whether the entry's answer would be the one to this request, were it fresh. */
-static bool is_for(const struct cache_entry *entry, uint8_t hop_limit)
+static bool is_for(const struct engine *engine, const struct cache_entry *entry, uint8_t hop_limit)
 {
     /* A loop that was that long is one for who may go no further (RFC 8768 section 3). */
     bool is_far_enough = entry->code != CODE_HOP_LIMIT_REACHED ||
                          (hop_limit > 0 ? hop_limit <= entry->hop_limit : entry->hop_limit == 0);
-    return !entry->is_superseded && !entry->is_invalid && is_far_enough;
+    return !entry->is_superseded && !is_changed(engine, entry) && is_far_enough;
 }
 
 struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms)
@@ -222,7 +233,7 @@ static enum look look_at(struct engine *engine, const struct cache_key *key,
         if (needs_whole && (kept.code != CODE_CONTENT || freshness_is_partial(kept.options))) {
             continue;
         }
-        if (is_for(entry, request->hop_limit) &&
+        if (is_for(engine, entry, request->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(engine), engine_now_ms(engine))) {
             return serve(engine, entry, request) ? LOOK_ANSWERED : LOOK_UNFIT;
         }
@@ -336,7 +347,7 @@ bool cached_begin(struct engine *engine, struct exchange *exchange,
     ticket->answer = lookup->answer;
     ticket->hop_limit = lookup->hop_limit;
     ticket->is_alone = lookup->is_unfit;
-    ticket->changes = engine->changes.count;
+    ticket->changes = changes_count(engine->changes);
     for (uint32_t i = 0; i < lookup->candidates.count; i++) {
         if (cache_entry_pin(lookup->candidates.entries[i])) {
             ticket->candidates.entries[ticket->candidates.count++] = lookup->candidates.entries[i];
@@ -360,25 +371,20 @@ void cached_release(struct engine *engine, struct exchange *exchange)
 
 /* --- changes ------------------------------------------------------------ */
 
-static uint64_t *change_of(struct target_changes *changes, uint64_t target_hash)
-{
-    return &changes->last[target_hash % CHANGES_SLOTS];
-}
-
 bool cached_has_changed(const struct engine *engine, const struct exchange *exchange)
 {
     const struct cache_ticket *ticket = &exchange->ticket;
-    return engine->changes.last[ticket->key.target_hash % CHANGES_SLOTS] > ticket->changes;
+    return changes_happened(engine->changes, ticket->key.target_hash, ticket->changes);
 }
 
 static void change(struct engine *engine, const struct target *target)
 {
     struct cache_key key;
     if (!cache_key_of_target(target, engine->key_memory, sizeof(engine->key_memory),
-                             engine->exchanges.tokens.seed, &key)) {
+                             engine->changes->seed, &key)) {
         return; /* nor has any entry a key that long */
     }
-    *change_of(&engine->changes, key.target_hash) = ++engine->changes.count;
+    changes_note(engine->changes, key.target_hash);
     cache_store_invalidate(&engine->cache, &key);
 }
 
@@ -472,6 +478,7 @@ static void keep(struct engine *engine, const struct exchange *exchange, const s
                            .received_ms = engine_now_ms(engine)},
         .origin = from,
         .hop_limit = ticket->hop_limit,
+        .changes = ticket->changes,
     };
     (void)cache_store_put(&engine->cache, &item);
 }
@@ -508,6 +515,7 @@ static void answer_validated(struct engine *engine, struct exchange *exchange,
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
         return;
     }
+    entry->changes = exchange->ticket.changes;
     if (cached_has_changed(engine, exchange)) {
         entry->is_invalid = true; /* what it was asked about may be gone by now */
     }
@@ -541,7 +549,8 @@ void cached_note(struct engine *engine, struct exchange *exchange, const struct 
     if (!ticket->has_key) {
         return;
     }
-    ticket->changes = engine->changes.count; /* newer than whatever has changed the target */
+    ticket->changes =
+        changes_count(engine->changes); /* newer than whatever has changed the target */
     if (reply->code != CODE_VALID) {
         if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
             keep(engine, exchange, reply);
@@ -553,9 +562,10 @@ void cached_note(struct engine *engine, struct exchange *exchange, const struct 
     while (entry != NULL && !has_etag(engine, entry, etag)) {
         entry = cache_store_find_next(&engine->cache, entry);
     }
-    if (entry != NULL) {
-        (void)cache_store_refresh(&engine->cache, entry, reply->options, engine_now_ms(engine),
-                                  engine->scratch, engine->scratch_bytes);
+    if (entry != NULL &&
+        cache_store_refresh(&engine->cache, entry, reply->options, engine_now_ms(engine),
+                            engine->scratch, engine->scratch_bytes)) {
+        entry->changes = ticket->changes;
     }
 }
 
@@ -606,7 +616,7 @@ static bool is_origins(enum reason reason)
 static bool is_usable_stale(const struct engine *engine, const struct cache_entry *entry)
 {
     struct representation kept = cache_entry_get(&engine->cache, entry);
-    return entry->code == CODE_CONTENT && !entry->is_superseded && !entry->is_invalid &&
+    return entry->code == CODE_CONTENT && !entry->is_superseded && !is_changed(engine, entry) &&
            freshness_is_usable_stale(&kept, engine->config->cache_stale_if_error,
                                      engine_now_ms(engine));
 }
@@ -615,15 +625,19 @@ static bool is_usable_stale(const struct engine *engine, const struct cache_entr
 static bool may_have_changed(enum reason reason)
 {
     return reason == REASON_origin_timeout || reason == REASON_origin_invalid ||
-           reason == REASON_response_too_large;
+           reason == REASON_response_too_large || reason == REASON_unanswered;
+}
+
+void cached_note_failure(struct engine *engine, const struct exchange *exchange, enum reason reason)
+{
+    if (!exchange->leg.is_safe && may_have_changed(reason)) {
+        change(engine, &exchange->target);
+    }
 }
 
 bool cached_help(struct engine *engine, struct exchange *exchange, enum reason reason)
 {
     struct cache_ticket *ticket = &exchange->ticket;
-    if (!exchange->leg.is_safe && may_have_changed(reason)) {
-        change(engine, &exchange->target);
-    }
     if (!ticket->has_key || engine->config->cache_stale_if_error == 0 || !is_origins(reason)) {
         return false;
     }

@@ -15,18 +15,6 @@ struct reply;
 /* Longest key; a FETCH with a longer body is neither cached nor shared. */
 #define CACHED_KEY_MAX 4096u
 
-/*
- * Unsafe requests that have succeeded, counted, and which of them was the last one for the
- * targets of one hash: an answer that was asked for before is not kept (CACHE-17). Targets
- * that share a slot only ever cost an answer that is not kept.
- */
-#define CHANGES_SLOTS 1024u
-
-struct target_changes {
-    uint64_t count;
-    uint64_t last[CHANGES_SLOTS];
-};
-
 /* What is looked up. */
 struct cached_request {
     struct leg *leg;
@@ -94,6 +82,10 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
  * that has a key: kept for others. For the request's owner, who knows that it is the newest.
  */
 void cached_note(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
+/** It ends without the origin server's answer: an unsafe request may have been acted on. */
+void cached_note_failure(struct engine *engine, const struct exchange *exchange,
+                         enum reason reason);
 
 /**
  * It is to fail for @p reason: answer it with what was kept, where that may be done

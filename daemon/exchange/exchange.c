@@ -131,6 +131,7 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
                   const char *text)
 {
     uint8_t code = reason_row(reason)->code;
+    cached_note_failure(engine, exchange, reason);
     if (code == 0) {
         exchange_drop(engine, exchange, reason);
         return;

@@ -89,6 +89,23 @@ def test_a_change_is_seen_at_once(caching):
         assert [request.code for request in origin.requests] == [GET, PUT, GET]
 
 
+def test_a_change_is_seen_by_every_worker(start_proxy):
+    """CACHE-17: each worker has a cache of its own, but no old state after a PUT through another."""
+    running = start_proxy("--set", "proxy.workers=2", "--set", "cache.max-bytes=1MiB")
+    with Origin(handler=Resource()) as origin:
+        target = Target("127.0.0.1", origin.port, ("a",))
+        clients = [running.client() for _ in range(16)]  # the kernel deals them out
+        for client in clients:
+            assert client.ask(target.options("cri")).payload == b"one"
+        assert len(origin.requests) <= 2
+        put = clients[0].ask(target.options("cri"), method=PUT, payload=b"two")
+        assert put.code_text == "2.04"
+        for client in clients:
+            assert client.ask(target.options("cri")).payload == b"two"
+            client.close()
+        assert len(origin.requests) <= 5
+
+
 def test_equal_requests_are_sent_once(caching):
     """CACHE-30: twenty clients wait for one answer; one is told of what it has already."""
     with Origin(handler=lambda request: None) as origin:
