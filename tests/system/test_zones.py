@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from coap_wire import PATIENCE_S, URI_PATH
+from coap_wire import PATIENCE_S, PROXY_URI, URI_PATH
 
 SCENE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zone_scene.py")
 
@@ -55,6 +55,12 @@ def test_zones_that_are_not_listed(scene):
     assert scene["lo"] == ["5.05", 'zone-id "lo" not served']
     assert scene["none"] == ["5.05", "link-local target needs a zone-id"]
     assert scene["uri-host"] == ["5.05", "link-local target needs a zone-id"]
+
+
+def test_a_parent_on_a_link(scene):
+    """TGT-17, C2O-17: the operator's own zone needs no listing for clients."""
+    assert scene["parent"] == ["2.05", "far1"]
+    assert scene["told"] == [[PROXY_URI, "coap://sensor.example/x"]]
 
 
 def test_the_log_names_the_zone(scene):

@@ -78,6 +78,14 @@ def main():
     results["options"] = [[number, value.decode()] for number, value in near[0].requests[0].options]
     proxy.stop_cleanly()
     results["log"] = [line for line in proxy.log if line.startswith("answered")]
+    child = Proxy("--set", "route all.target=*://*", "--set", "route all.form=proxy-uri",
+                  "--set", "route all.via=coap://[%s%%wpan1]" % NEIGHBOUR,
+                  "--set", "proxy.hop-limit=no", listen=("127.0.0.1",))
+    with child.client() as client:
+        answer = client.ask([(PROXY_CRI, cbor([-1, ["sensor", "example"], ["x"]]))])
+    results["parent"] = [answer.code_text, answer.payload.decode()]
+    results["told"] = [[number, value.decode()] for number, value in near[1].requests[-1].options]
+    child.stop_cleanly()
     json.dump(results, sys.stdout)
 
 
