@@ -288,7 +288,7 @@ static void note_source(struct engine *engine, struct observation *observation)
 }
 
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
-static bool take_state(struct engine *engine, struct observation *observation,
+static void take_state(struct engine *engine, struct observation *observation,
                        const struct reply *reply, bool is_registered)
 {
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
@@ -296,11 +296,11 @@ static bool take_state(struct engine *engine, struct observation *observation,
     if (!is_first && !observation->is_private && reply->code != CODE(2, 3) &&
         format != observation->content_format) {
         end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
-        return false;
+        return;
     }
     if (!keep_latest(engine, observation, reply)) {
-        end_for_reason(engine, observation, REASON_proxy_busy);
-        return false;
+        end(engine, observation, REASON_answered, reply); /* plain, to those who wait */
+        return;
     }
     if (is_first) {
         observation->content_format = format;
@@ -314,7 +314,6 @@ static bool take_state(struct engine *engine, struct observation *observation,
         end_for_reason(engine, observation, REASON_shutting_down);
     }
     observation_check(engine, observation);
-    return true;
 }
 
 /* Whether messages of the origin server may overtake each other (OBS-14). */
@@ -361,7 +360,8 @@ static bool on_notification(struct engine *engine, struct observation *observati
         observation->mark = (struct observe_mark){number, now_ms};
     }
     cached_note(engine, observation->exchange, reply); /* OBS-28, CACHE-28 */
-    return take_state(engine, observation, reply, has_observe);
+    take_state(engine, observation, reply, has_observe);
+    return true; /* where it has ended, to be cancelled at the end of the turn */
 }
 
 /*

@@ -118,6 +118,16 @@ int observe_setup(void **state)
     return 0;
 }
 
+static void acknowledge_all(struct fake_peer *peer)
+{
+    struct fake_datagram datagram;
+    while (fake_peer_take(peer, &datagram)) {
+        if ((datagram.data[0] & 0x30) == 0) {
+            fake_peer_reply(peer, &datagram, "60 00 MID");
+        }
+    }
+}
+
 static void end_all(void)
 {
     struct fake_datagram datagram;
@@ -128,6 +138,8 @@ static void end_all(void)
                 fake_peer_reply(replay.origin, &datagram, "6T 45 MID TOKEN");
             }
         }
+        acknowledge_all(replay.client);
+        acknowledge_all(other);
         fake_net_run(1000);
     }
 }

@@ -334,6 +334,8 @@ static void test_another_content_format_ends_it(void **state)
     fake_peer_expect(replay.origin, "60 00 0102", NULL);
     fake_peer_expect(replay.client, "41 86 MID aa ff ...", &notification);
     acknowledge(replay.client, &notification);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &notification);
+    fake_peer_reply(replay.origin, &notification, "6T 45 MID TOKEN ff 32");
     fake_net_run(0);
     assert_int_equal(replay_metric(&replay, observers), 0);
     notify(&registration, "4T 45 0103 TOKEN 61 08 61 32 ff 32");

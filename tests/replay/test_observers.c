@@ -322,6 +322,36 @@ static void test_past_the_registrations_it_is_a_plain_get(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
 }
 
+/* Nor is there room for the state: it is given once, and the origin server is told. */
+static void test_past_the_bytes_it_is_a_plain_answer(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.bytes=64KiB", "block.size=1024", NULL};
+    struct fake_datagram request;
+    char head[32], options[64], upstream[64];
+    observe_teardown(state);
+    observe_start(settings);
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
+        snprintf(options, sizeof(options), "6: 35=coap://h/%u", i);
+        snprintf(upstream, sizeof(upstream), "3=h 6: 11=%u", i);
+        fake_peer_send(replay.client, PROXY, words(head, options));
+        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", upstream), &request);
+        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "6:05 /#7000"));
+        /* Nine states of 7,000 bytes and their keys fit. */
+        bool fits = i < 9;
+        fake_peer_expect(replay.client,
+                         fits ? "61 45 ???? ?? 48 ???????????????? 23 ..."
+                              : "61 45 ???? ?? 48 ???????????????? d1 06 0e ...",
+                         NULL);
+    }
+    snprintf(upstream, sizeof(upstream), "3=h 6:01 11=9");
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", upstream), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/#7000"));
+    assert_int_equal(replay_metric(&replay, observers), 9);
+    assert_int_equal(replay_metric(&replay, observations_refused), 1);
+}
+
 static void test_observing_can_be_switched_off(void **state)
 {
     (void)state;
@@ -510,6 +540,7 @@ int main(void)
         OBSERVE_TEST(test_quiet_connection_stays_while_it_observes),
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
+        OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
         OBSERVE_TEST(test_long_state_is_cut_for_the_client),
