@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Metrics and health over HTTP, on the main thread's loop. Reads the workers'
- * counters, which any thread may; never waits for a worker. Connections are bounded
- * in number, in idle time and in what waits for a slow reader.
+ * counters, which any thread may; never waits for a worker.
  */
 #include "server_internal.h"
 
 #include "conf/place.h"
-#include "net/conn.h"
-#include "net/loop.h"
-#include "ops/http.h"
+#include "net/http.h"
 #include "ops/log.h"
 #include "ops/prometheus.h"
 
@@ -19,30 +16,20 @@
 #include <unistd.h>
 
 #define CONNECTIONS_MAX 64u
-#define IDLE_MS 60000u
-#define REQUEST_MS 10000u /* the first request of a connection has to be whole by then */
-#define WRITE_MS 10000u
-#define OUTPUT_MAX (256u * 1024u)
+#define IDLE_S 10u
 #define SOCKET_MODE 0660u
 
-struct http_server {
-    struct server *server;
-    struct conn_listener *listener;
+struct admin_http {
+    struct http_server *http;
     char *path; /* of a Unix socket, to be removed; or NULL */
-};
-
-/* A body, made by open_memstream(). */
-struct body {
-    char *text;
-    size_t len;
 };
 
 /* ---- what is told ---- */
 
-static bool write_metrics(const struct server *server, struct body *ret_body)
+static bool write_metrics(const struct server *server, struct http_answer *answer)
 {
     struct metrics *sum = calloc(1, sizeof(struct metrics));
-    FILE *out = sum == NULL ? NULL : open_memstream(&ret_body->text, &ret_body->len);
+    FILE *out = sum == NULL ? NULL : open_memstream(&answer->body, &answer->body_len);
 
     if (out == NULL) {
         free(sum);
@@ -57,134 +44,61 @@ static bool write_metrics(const struct server *server, struct body *ret_body)
     return fclose(out) == 0 && is_whole;
 }
 
-static bool copy_text(const char *text, struct body *ret_body)
+static void say(struct http_answer *answer, unsigned status, const char *text)
 {
-    ret_body->text = strdup(text);
-    ret_body->len = strlen(text);
-    return ret_body->text != NULL;
+    answer->status = status;
+    answer->body = strdup(text); /* without memory it is a 500 */
+    answer->body_len = strlen(text);
 }
 
-/* The status; @p ret_body is to be freed. */
-static unsigned answer(const struct server *server, const struct http_request *request,
-                       struct body *ret_body, const char **ret_type)
+static void on_request(void *context, const struct http_request *request,
+                       struct http_answer *ret_answer)
 {
+    const struct server *server = context;
     bool is_metrics = strcmp(request->path, "/metrics") == 0;
     bool is_health = strcmp(request->path, "/healthz") == 0;
     bool is_readiness = strcmp(request->path, "/readyz") == 0;
 
-    *ret_type = is_metrics ? PROMETHEUS_TYPE : "text/plain; charset=utf-8";
     if (!is_metrics && !is_health && !is_readiness) {
-        return copy_text("not found: /metrics, /healthz, /readyz\n", ret_body) ? 404 : 500;
+        say(ret_answer, 404, "not found: /metrics, /healthz, /readyz\n");
+    } else if (request->method == HTTP_OTHER) {
+        say(ret_answer, 405, "GET or HEAD\n");
+    } else if (is_metrics) {
+        ret_answer->type = PROMETHEUS_TYPE;
+        ret_answer->status = write_metrics(server, ret_answer) ? 200 : 500;
+    } else if (is_readiness && server->is_draining) {
+        say(ret_answer, 503, "draining\n");
+    } else {
+        /* The loop that answers runs when everything has been started. */
+        say(ret_answer, 200, is_readiness ? "ready\n" : "ok\n");
     }
-    if (request->method == HTTP_OTHER) {
-        return copy_text("GET or HEAD\n", ret_body) ? 405 : 500;
-    }
-    if (is_metrics) {
-        return write_metrics(server, ret_body) ? 200 : 500;
-    }
-    if (is_health) {
-        return copy_text("ok\n", ret_body) ? 200 : 500;
-    }
-    /* The loop that answers runs when everything has been started: there is no third case. */
-    bool serves = !server->is_draining;
-    return !copy_text(serves ? "ready\n" : "draining\n", ret_body) ? 500 : serves ? 200 : 503;
-}
-
-/* ---- connections ---- */
-
-static bool send_response(const struct http_server *http, struct conn *conn,
-                          const struct http_request *request)
-{
-    struct body body = {.text = NULL};
-    const char *type;
-    char head[HTTP_HEAD_MAX];
-    unsigned status = answer(http->server, request, &body, &type);
-    size_t body_len = body.text == NULL ? 0 : body.len;
-    bool keep_alive = request->keep_alive && status != 500;
-    size_t head_len = http_format_head(head, status, type, body_len, keep_alive);
-    bool goes_on = conn_send(conn, (const uint8_t *)head, head_len);
-
-    if (request->method != HTTP_HEAD && body_len > 0) {
-        goes_on = conn_send(conn, (const uint8_t *)body.text, body_len) && goes_on;
-    }
-    free(body.text);
-    /* Who does not take what it has asked for is not answered more. */
-    return keep_alive && goes_on;
-}
-
-static void *on_open(void *listener_context, struct conn *conn)
-{
-    (void)conn;
-    return listener_context;
-}
-
-static size_t on_input(void *context, struct conn *conn, const uint8_t *data, size_t len)
-{
-    const struct http_server *http = context;
-    struct http_request request;
-    size_t used = 0, request_len = 0;
-
-    while (used < len) {
-        char head[HTTP_HEAD_MAX];
-        switch (http_parse(data + used, len - used, &request_len, &request)) {
-        case HTTP_MORE:
-            return used;
-        case HTTP_BAD:
-            request_len = http_format_head(head, 400, "text/plain; charset=utf-8", 0, false);
-            (void)conn_send(conn, (const uint8_t *)head, request_len);
-            conn_close(conn);
-            return len;
-        case HTTP_OK:
-            used += request_len;
-            if (!send_response(http, conn, &request)) {
-                conn_close(conn);
-                return len;
-            }
-            break;
-        }
-    }
-    return used;
-}
-
-static void on_drained(void *context, struct conn *conn)
-{
-    (void)context;
-    (void)conn;
-}
-
-static void on_close(void *context, struct conn *conn, const char *why)
-{
-    (void)context;
-    (void)conn;
-    (void)why;
 }
 
 /* ---- the listener ---- */
 
-static int open_socket(struct http_server *http, const struct config_place *place)
+static int open_socket(struct admin_http *admin, const struct config_place *place)
 {
     if (place->path == NULL) {
         return bind_stream(&place->address, false);
     }
-    http->path = strdup(place->path);
-    if (http->path == NULL) {
+    admin->path = strdup(place->path);
+    if (admin->path == NULL) {
         return -ENOMEM;
     }
     int fd = bind_unix(place->path, SOCKET_MODE);
     if (fd < 0) {
-        free(http->path);
-        http->path = NULL; /* what is there is not ours */
+        free(admin->path);
+        admin->path = NULL; /* what is there is not ours */
     }
     return fd;
 }
 
-static void log_place(const struct http_server *http)
+static void log_place(const struct admin_http *admin, const struct address *address)
 {
-    const struct address *address = conn_listener_local(http->listener);
     char text[ADDRESS_TEXT_MAX];
 
-    if (http->path != NULL) {
-        log_event(LOG_INFO, "admin_listening", "path=%s", http->path);
+    if (admin->path != NULL) {
+        log_event(LOG_INFO, "admin_listening", "path=%s", admin->path);
         return;
     }
     (void)address_format(address, text);
@@ -196,52 +110,47 @@ static void log_place(const struct http_server *http)
 
 int server_http_open(struct server *server)
 {
-    static const struct conn_handler handler = {
-        .on_open = on_open, .on_input = on_input, .on_drained = on_drained, .on_close = on_close};
     const char *where = server_config(server)->admin_listen;
     struct config_place place = {.path = NULL};
 
     if (where[0] == '\0' || !config_place_parse(where, &place)) {
         return 0;
     }
-    struct http_server *http = calloc(1, sizeof(struct http_server));
-    if (http == NULL) {
+    struct admin_http *admin = calloc(1, sizeof(struct admin_http));
+    if (admin == NULL) {
         return -ENOMEM;
     }
-    http->server = server;
-    server->http = http;
-    int fd = open_socket(http, &place);
-    const struct conn_options options = {
-        .kind = CONN_TCP,
-        .fd = fd,
-        .connections_max = CONNECTIONS_MAX,
-        .handshake_ms = REQUEST_MS,
-        .idle_ms = IDLE_MS,
-        .input_max = HTTP_REQUEST_MAX,
-        .output_max = OUTPUT_MAX,
-        .write_ms = WRITE_MS,
-    };
-    int error = fd < 0 ? fd : conn_listen(server->loop, &options, &handler, http, &http->listener);
+    server->http = admin;
+    struct address address = place.address;
+    struct http_options options = {.connections_max = CONNECTIONS_MAX, .idle_s = IDLE_S};
+    options.fd = open_socket(admin, &place);
+    int error = options.fd < 0 ? options.fd : 0;
+    if (error == 0 && admin->path == NULL) {
+        (void)bind_address_of(options.fd, &address);
+    }
+    if (error == 0) {
+        error = http_serve(server->loop, &options, on_request, server, &admin->http);
+    }
     if (error != 0) {
         log_event(LOG_ERROR, "admin_failed", "key=admin.listen error=\"%s\"", strerror(-error));
         return error;
     }
-    log_place(http);
+    log_place(admin, &address);
     return 0;
 }
 
 void server_http_close(struct server *server)
 {
-    struct http_server *http = server->http;
+    struct admin_http *admin = server->http;
 
-    if (http == NULL) {
+    if (admin == NULL) {
         return;
     }
-    conn_close_listener(http->listener);
-    if (http->path != NULL) {
-        (void)unlink(http->path);
+    http_close(admin->http);
+    if (admin->path != NULL) {
+        (void)unlink(admin->path);
     }
-    free(http->path);
-    free(http);
+    free(admin->path);
+    free(admin);
     server->http = NULL;
 }

@@ -54,7 +54,7 @@ struct server {
     int signal_fd;
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
-    struct http_server *http; /* NULL: not configured */
+    struct admin_http *http; /* NULL: not configured */
     struct control *control;  /* likewise */
     char reload_error[512];   /* why the last reload was refused */
     bool is_ready;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes to the admin sockets: an HTTP request, a line of JSON. */
-#include "ops/http.h"
+/* What comes to the control socket: a line of JSON. */
 #include "ops/json.h"
 
 #include <assert.h>
@@ -8,21 +7,6 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void try_http(const uint8_t *data, size_t size)
-{
-    struct http_request request;
-    size_t used = 0;
-
-    if (http_parse(data, size, &used, &request) == HTTP_OK) {
-        assert(used > 0 && used <= size && used <= HTTP_REQUEST_MAX + 4);
-        assert(request.path[0] == '/' && strlen(request.path) < HTTP_PATH_MAX);
-        /* What comes behind changes nothing. */
-        struct http_request again;
-        size_t used_again = 0;
-        assert(http_parse(data, used, &used_again, &again) == HTTP_OK && used_again == used);
-    }
-}
 
 /* What was read, written and read again is the same. */
 static void try_json(const char *line, size_t len)
@@ -65,7 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     assert(copy != NULL);
     memcpy(copy, data, size);
-    try_http(copy, size);
     try_json((const char *)copy, size);
     free(copy);
     return 0;

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How connections are counted. libevent 2.1's evhttp has no limit to them, and tells of
+ * a connection's end only when it has asked something. So their bufferevents are made
+ * here and held: one whose callbacks have been taken away has been freed by evhttp. While
+ * there are as many as may be, nobody is accepted, and a timer looks for ended ones.
+ */
+#include "net/http.h"
+
+#include "net/loop_internal.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HEAD_MAX_BYTES 8192
+
+/* How long to wait with accepting when there are no descriptors left, or no room. */
+#define RETRY_MS 50
+
+#define ALL_METHODS                                                                                \
+    (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |     \
+     EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH)
+
+struct http_server {
+    struct loop *loop;
+    struct evhttp *http;
+    struct evconnlistener *listener;
+    struct event *retry; /* accept again */
+    http_answer_fn answer;
+    void *context;
+    struct bufferevent **open; /* connections; each held once */
+    unsigned open_count, open_max;
+};
+
+/* ---- connections ---- */
+
+static bool has_ended(struct bufferevent *connection)
+{
+    bufferevent_event_cb on_event = NULL;
+
+    bufferevent_getcb(connection, NULL, NULL, &on_event, NULL);
+    return on_event == NULL;
+}
+
+/* Let go of those that have ended; what is left stands at the start. */
+static void sweep(struct http_server *server)
+{
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < server->open_count; i++) {
+        struct bufferevent *connection = server->open[i];
+        if (has_ended(connection)) {
+            (void)bufferevent_decref(connection);
+        } else {
+            server->open[left++] = connection;
+        }
+    }
+    server->open_count = left;
+}
+
+/* Accept again in a while, if there is room then. */
+static void pause_accepting(struct http_server *server)
+{
+    const struct timeval wait = {.tv_usec = RETRY_MS * 1000};
+
+    if (event_add(server->retry, &wait) == 0) {
+        (void)evconnlistener_disable(server->listener);
+    }
+}
+
+/* For a connection that has been accepted; evhttp gives it its descriptor and callbacks. */
+static struct bufferevent *make_bufferevent(struct event_base *base, void *context)
+{
+    struct http_server *server = context;
+    struct bufferevent *connection = bufferevent_socket_new(base, -1, 0);
+
+    loop_turn_begin(server->loop);
+    sweep(server);
+    if (connection == NULL || server->open_count == server->open_max) {
+        return connection; /* evhttp goes on with one of its own where it is NULL */
+    }
+    bufferevent_incref(connection);
+    server->open[server->open_count++] = connection;
+    if (server->open_count == server->open_max) {
+        pause_accepting(server);
+    }
+    return connection;
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *context)
+{
+    struct http_server *server = context;
+
+    (void)fd;
+    (void)what;
+    loop_turn_begin(server->loop);
+    sweep(server);
+    if (server->open_count < server->open_max) {
+        (void)evconnlistener_enable(server->listener);
+    } else {
+        pause_accepting(server);
+    }
+}
+
+/* No descriptors, or no memory: the connection waits in the kernel, and the loop must not spin. */
+static void on_accept_error(struct evconnlistener *listener, void *context)
+{
+    struct http_server *server = context;
+
+    (void)listener;
+    loop_turn_begin(server->loop);
+    pause_accepting(server);
+}
+
+/* ---- requests ---- */
+
+static enum http_method method_of(struct evhttp_request *request)
+{
+    enum evhttp_cmd_type command = evhttp_request_get_command(request);
+
+    return command == EVHTTP_REQ_GET    ? HTTP_GET
+           : command == EVHTTP_REQ_HEAD ? HTTP_HEAD
+                                        : HTTP_OTHER;
+}
+
+static const char *status_text(unsigned status)
+{
+    switch (status) {
+    case 200:
+        return "OK";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 503:
+        return "Service Unavailable";
+    default:
+        return "Internal Server Error";
+    }
+}
+
+static void add_fields(struct evhttp_request *request, const struct http_answer *answer)
+{
+    struct evkeyvalq *fields = evhttp_request_get_output_headers(request);
+
+    (void)evhttp_add_header(fields, "Content-Type", answer->type);
+    (void)evhttp_add_header(fields, "Cache-Control", "no-store");
+    (void)evhttp_add_header(fields, "X-Content-Type-Options", "nosniff");
+    if (answer->status == 405) {
+        (void)evhttp_add_header(fields, "Allow", "GET, HEAD");
+    }
+}
+
+/* Of HEAD the length alone: evhttp would send the body. */
+static void reply(struct evhttp_request *request, enum http_method method,
+                  const struct http_answer *answer, struct evbuffer *body)
+{
+    char length[24];
+
+    add_fields(request, answer);
+    if (method == HTTP_HEAD) {
+        (void)snprintf(length, sizeof(length), "%zu", evbuffer_get_length(body));
+        (void)evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Length",
+                                length);
+        (void)evbuffer_drain(body, evbuffer_get_length(body));
+    }
+    evhttp_send_reply(request, (int)answer->status, status_text(answer->status), body);
+}
+
+static void on_request(struct evhttp_request *request, void *context)
+{
+    struct http_server *server = context;
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+    const char *path = uri == NULL ? NULL : evhttp_uri_get_path(uri);
+    const struct http_request asked = {.method = method_of(request),
+                                       .path = path == NULL ? "" : path};
+    struct http_answer answer = {.status = 500, .type = "text/plain; charset=utf-8"};
+    struct evbuffer *body = evbuffer_new();
+
+    loop_turn_begin(server->loop);
+    server->answer(server->context, &asked, &answer);
+    if (body == NULL) {
+        evhttp_send_error(request, 500, NULL);
+    } else {
+        if (answer.body == NULL || evbuffer_add(body, answer.body, answer.body_len) != 0) {
+            answer.status = 500;
+        }
+        reply(request, asked.method, &answer, body);
+        evbuffer_free(body);
+    }
+    free(answer.body);
+}
+
+/* ---- the server ---- */
+
+/* @p fd is taken over. */
+static int start(struct http_server *server, int fd, unsigned idle_s)
+{
+    struct event_base *base = loop_event_base(server->loop);
+
+    server->http = evhttp_new(base);
+    server->retry = evtimer_new(base, on_retry, server);
+    struct evhttp_bound_socket *bound = NULL;
+    if (server->http != NULL && evutil_make_socket_nonblocking(fd) == 0) {
+        bound = evhttp_accept_socket_with_handle(server->http, fd);
+    }
+    if (bound == NULL) {
+        (void)close(fd);
+    }
+    if (bound == NULL || server->retry == NULL || server->open == NULL) {
+        return -ENOMEM;
+    }
+    server->listener = evhttp_bound_socket_get_listener(bound);
+    evconnlistener_set_error_cb(server->listener, on_accept_error);
+    evhttp_set_bevcb(server->http, make_bufferevent, server);
+    evhttp_set_gencb(server->http, on_request, server);
+    evhttp_set_max_headers_size(server->http, HEAD_MAX_BYTES);
+    evhttp_set_max_body_size(server->http, 0);
+    evhttp_set_timeout(server->http, (int)idle_s);
+    evhttp_set_allowed_methods(server->http, ALL_METHODS);
+    return 0;
+}
+
+int http_serve(struct loop *loop, const struct http_options *options, http_answer_fn answer,
+               void *context, struct http_server **ret_server)
+{
+    struct http_server *server = calloc(1, sizeof *server);
+
+    if (server == NULL) {
+        (void)close(options->fd);
+        return -ENOMEM;
+    }
+    server->loop = loop;
+    server->answer = answer;
+    server->context = context;
+    server->open_max = options->connections_max;
+    server->open = calloc(options->connections_max, sizeof(struct bufferevent *));
+    int error = start(server, options->fd, options->idle_s);
+    if (error != 0) {
+        http_close(server);
+        return error;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+void http_close(struct http_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    if (server->retry != NULL) {
+        event_free(server->retry);
+    }
+    if (server->http != NULL) {
+        evhttp_free(server->http);
+    }
+    for (unsigned i = 0; i < server->open_count; i++) {
+        (void)bufferevent_decref(server->open[i]);
+    }
+    free(server->open);
+    free(server);
+}
