@@ -20,6 +20,13 @@ foreach(component ${components})
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/${component}" COMPONENT ${component})
 endforeach()
 
+if(CRI_BUILD_DAEMON)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/guides"
+    DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/monitoring"
+    DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd/examples" COMPONENT criproxyd)
+endif()
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME criproxy)
 set(CPACK_PACKAGE_VENDOR "criproxy authors")
