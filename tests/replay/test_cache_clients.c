@@ -162,6 +162,32 @@ static void test_secure_answers_are_shared_or_not_kept(void **state)
     }
 }
 
+/* CACHE-21: what came over DTLS for a client on DTLS is not for one in the clear. */
+static void test_weaker_transport_has_no_hit(void **state)
+{
+    struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+    (void)state;
+    replay_start(&replay, (const char *[]){"cache.max-bytes=1MiB", "cache.secure-targets=shared",
+                                           "policy.require-secure-leg=yes", "policy.clients=any",
+                                           "policy.ports=any", NULL});
+    assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &options.udp.bind));
+    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    struct dtls_session *ann = session_of("192.0.2.21:1", "ann");
+    struct dtls_session *bob = session_of("192.0.2.22:1", "bob");
+    fake_dtls_send(ann, words("41 01 0001 aa", SECURE_URI));
+    serve_secure("31");
+    fake_dtls_expect(ann, "61 45 0001 aa ff 31");
+    get(replay.client, "41 01 0001 aa", SECURE_URI);
+    fake_peer_expect(replay.client, "61 ?? 0001 aa ...", NULL);
+    assert_int_equal(replay_metric(&replay, cache_hits), 0);
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+    fake_dtls_send(bob, words("41 01 0001 aa", SECURE_URI));
+    fake_net_run(0);
+    fake_dtls_expect(bob, "61 45 0001 aa ff 31");
+    fake_client_expect_nothing();
+    stop();
+}
+
 /* --- rules --------------------------------------------------------------- */
 
 /* 192.0.2.8 may not have what is at 192.0.2.5, whatever its name is. */
@@ -383,6 +409,7 @@ int main(void)
         TEST(test_identities_have_their_own),
         TEST(test_secure_requests_do_not_follow_another_client),
         TEST(test_secure_answers_are_shared_or_not_kept),
+        TEST(test_weaker_transport_has_no_hit),
         TEST(test_hits_are_for_those_who_may),
         TEST(test_followers_are_asked_too),
         TEST(test_leader_is_refused),
