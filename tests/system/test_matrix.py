@@ -2,8 +2,8 @@
 """Every front transport with every upstream transport, by software of others.
 
 Clients: libcoap's coap-client as it is built with OpenSSL and GnuTLS and without TLS,
-the npm packages coap and node-coap-client, and Python's websockets under this suite's
-own CoAP. Origin servers: libcoap's coap-server, likewise. What is not installed is
+the npm packages coap and node-coap-client, aiocoap, and Python's websockets under this
+suite's own CoAP. Origin servers: libcoap's coap-server, likewise. What is not installed is
 skipped; a transport upstream that is not built in yet is, too.
 """
 
@@ -190,6 +190,23 @@ def node_coap_client(case):
     return bytes.fromhex(answer["payload"])
 
 
+def aiocoap_client(case):
+    aiocoap = pytest.importorskip("aiocoap", reason="aiocoap is not installed")
+    from test_peers import aiocoap_message
+
+    async def ask():
+        context = await aiocoap.Context.create_client_context()
+        try:
+            return await context.request(aiocoap_message(
+                ("127.0.0.1", case.port), case.form, case.target, GET, b"")).response
+        finally:
+            await context.shutdown()
+
+    answer = asyncio.run(asyncio.wait_for(ask(), 2 * PATIENCE_S))
+    assert int(answer.code) == code(2, 5)
+    return answer.payload
+
+
 async def ask_websocket(case):
     import websockets
 
@@ -211,7 +228,7 @@ def websockets_client(case):
 
 
 CLIENTS = {
-    "coap": {"libcoap": libcoap("notls"), "node": node_coap},
+    "coap": {"libcoap": libcoap("notls"), "node": node_coap, "aiocoap": aiocoap_client},
     "coaps": {"openssl": libcoap("openssl"), "gnutls": libcoap("gnutls"),
               "node": node_coap_client},
     "coap+tcp": {"libcoap": libcoap("notls")},
