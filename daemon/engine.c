@@ -51,6 +51,8 @@ static int init_tables(struct engine *engine)
     }
     if (error == 0) {
         uint32_t targets = config->observe_max > 0 ? config->observe_targets : 0;
+        /* Requests are to be served beside them. */
+        targets = targets < config->limits_exchanges / 2 ? targets : config->limits_exchanges / 2;
         error = observation_table_init(&engine->observations, targets, seed);
     }
     if (error == 0) {

@@ -322,6 +322,28 @@ static void test_past_the_registrations_it_is_a_plain_get(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
 }
 
+/* Registrations take half of the slots for requests at most: others are served all the same. */
+static void test_registrations_leave_room_for_requests(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.exchanges=16", NULL};
+    struct fake_datagram request;
+    char head[32], options[64];
+    observe_teardown(state);
+    observe_start(settings);
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
+        snprintf(options, sizeof(options), "6: 35=coap://h/%u", i);
+        fake_peer_send(replay.client, PROXY, words(head, options));
+        fake_peer_expect(replay.origin, "48 01 ...", &request);
+        fake_peer_reply(replay.origin, &request,
+                        i < 8 ? "6T 45 MID TOKEN 61 05 ff 30" : "6T 45 MID TOKEN ff 30");
+        fake_peer_expect(replay.client, "61 45 ...", NULL);
+    }
+    assert_int_equal(replay_metric(&replay, observations), 8);
+    assert_int_equal(replay_metric(&replay, observations_refused), 2);
+}
+
 /* Nor is there room for the state: it is given once, and the origin server is told. */
 static void test_past_the_bytes_it_is_a_plain_answer(void **state)
 {
@@ -540,6 +562,7 @@ int main(void)
         OBSERVE_TEST(test_quiet_connection_stays_while_it_observes),
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
+        OBSERVE_TEST(test_registrations_leave_room_for_requests),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
