@@ -296,9 +296,9 @@ def test_our_certificate(asker, authority, transport):
         assert asker.ask(transport, server.secure).startswith("failure handshake-failed unsent")
 
 
-def wait_for_session(asker, port):
+def wait_for_session(asker, port, host="-"):
     """With a server on DTLS that cannot answer CoAP: that there is a session is the proof."""
-    question = "ask dtls 127.0.0.1:%d - 1 time" % port
+    question = "ask dtls 127.0.0.1:%d %s 1 time" % (port, host)
     asker.tell(question)
     opened = 0
     deadline = time.monotonic() + PATIENCE_S
@@ -737,3 +737,33 @@ def test_garbage_over_dtls(asker, seed):
         server.wait()
         server.stdin.close()
         server.stdout.close()
+
+
+@pytest.mark.parametrize("transport", SECURE)
+@pytest.mark.parametrize("suite", ["ECDHE-ECDSA-AES128-CCM8", "ECDHE-ECDSA-AES128-GCM-SHA256"])
+def test_suites_with_a_certificate(asker, authority, transport, suite):
+    """SEC-5, SEC-6, SEC-8: the mandatory one; and a server that insists on the name in SNI."""
+    port = free_ports()
+    path = authority.make("suite-%s-%s" % (transport, suite), "DNS:origin.example")
+    version = "-dtls1_2" if transport == "dtls" else "-tls1_2"
+    server = subprocess.Popen(
+        [OPENSSL, "s_server", version, "-accept", "127.0.0.1:%d" % port, "-cert", path + ".pem",
+         "-key", path + ".key", "-servername", "origin.example", "-servername_fatal", "-cert2",
+         path + ".pem", "-key2", path + ".key", "-cipher", suite + ":@SECLEVEL=0", "-quiet"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        asker.use_certificates(authority.pem)
+        if transport == "dtls":
+            wait_for_session(asker, port, host="origin.example")
+            return
+        for _ in range(100):
+            answer = asker.ask("tls", port, host="origin.example")
+            if "refused" not in answer and "backing-off" not in answer:
+                break  # it has come up
+            select.select([], [], [], 0.05)
+        # The handshake is over: s_server has no ALPN for the second name.
+        assert answer == "failure handshake-failed unsent no ALPN"
+    finally:
+        server.kill()
+        server.wait()
+        server.stdin.close()

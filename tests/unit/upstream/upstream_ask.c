@@ -21,6 +21,7 @@
 #include "ops/log.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,7 +327,8 @@ int main(int argc, char **argv)
             }
         }
     }
-    log_set(LOG_ERROR, false); /* what is tested is on standard output */
+    (void)signal(SIGPIPE, SIG_IGN); /* as the daemon does: a peer may close at any time */
+    log_set(LOG_ERROR, false);      /* what is tested is on standard output */
     if (loop_new(on_turn, NULL, &loop) != 0 ||
         upstream_new(loop, &options, &handler, NULL, &upstream) != 0) {
         return 1;
