@@ -2,8 +2,10 @@
 /*
  * How connections are counted. libevent 2.1's evhttp has no limit to them, and tells of
  * a connection's end only when it has asked something. So their bufferevents are made
- * here and held: one whose callbacks have been taken away has been freed by evhttp. While
- * there are as many as may be, nobody is accepted, and a timer looks for ended ones.
+ * here and held: one whose callbacks have been taken away has been freed by evhttp, and
+ * its descriptor, which evhttp has shut down, is closed as we let go. A timer looks for
+ * these as long as there are connections; while there are as many as may be, nobody is
+ * accepted.
  */
 #include "net/http.h"
 
@@ -34,6 +36,7 @@ struct http_server {
     struct evhttp *http;
     struct evconnlistener *listener;
     struct event *retry; /* accept again */
+    struct event *tidy;  /* look for connections that have ended */
     http_answer_fn answer;
     void *context;
     struct bufferevent **open; /* connections; each held once */
@@ -76,11 +79,31 @@ static void pause_accepting(struct http_server *server)
     }
 }
 
+static void tidy_later(struct http_server *server)
+{
+    const struct timeval wait = {.tv_sec = 1};
+
+    if (server->open_count > 0 && !evtimer_pending(server->tidy, NULL)) {
+        (void)event_add(server->tidy, &wait);
+    }
+}
+
+static void on_tidy(evutil_socket_t fd, short what, void *context)
+{
+    struct http_server *server = context;
+
+    (void)fd;
+    (void)what;
+    loop_turn_begin(server->loop);
+    sweep(server);
+    tidy_later(server);
+}
+
 /* For a connection that has been accepted; evhttp gives it its descriptor and callbacks. */
 static struct bufferevent *make_bufferevent(struct event_base *base, void *context)
 {
     struct http_server *server = context;
-    struct bufferevent *connection = bufferevent_socket_new(base, -1, 0);
+    struct bufferevent *connection = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 
     loop_turn_begin(server->loop);
     sweep(server);
@@ -89,6 +112,7 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *conte
     }
     bufferevent_incref(connection);
     server->open[server->open_count++] = connection;
+    tidy_later(server);
     if (server->open_count == server->open_max) {
         pause_accepting(server);
     }
@@ -208,6 +232,7 @@ static int start(struct http_server *server, int fd, unsigned idle_s)
 
     server->http = evhttp_new(base);
     server->retry = evtimer_new(base, on_retry, server);
+    server->tidy = evtimer_new(base, on_tidy, server);
     struct evhttp_bound_socket *bound = NULL;
     if (server->http != NULL && evutil_make_socket_nonblocking(fd) == 0) {
         bound = evhttp_accept_socket_with_handle(server->http, fd);
@@ -215,7 +240,7 @@ static int start(struct http_server *server, int fd, unsigned idle_s)
     if (bound == NULL) {
         (void)close(fd);
     }
-    if (bound == NULL || server->retry == NULL || server->open == NULL) {
+    if (bound == NULL || server->retry == NULL || server->tidy == NULL || server->open == NULL) {
         return -ENOMEM;
     }
     server->listener = evhttp_bound_socket_get_listener(bound);
@@ -259,6 +284,9 @@ void http_close(struct http_server *server)
     }
     if (server->retry != NULL) {
         event_free(server->retry);
+    }
+    if (server->tidy != NULL) {
+        event_free(server->tidy);
     }
     if (server->http != NULL) {
         evhttp_free(server->http);
