@@ -411,6 +411,44 @@ static void test_max_message_size_again(void **state)
     fake_stream_expect(stream, "d1 12 45 aa ff 30313233343536373839");
 }
 
+static void skip_rest(struct fake_stream *stream)
+{
+    while (fake_stream_waiting(stream) > 0) {
+        fake_stream_expect(stream, "??");
+    }
+}
+
+/* TCP-4: a peer that takes blocks gets a larger answer in blocks that fit. */
+static void test_larger_answer_comes_in_blocks(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "30 e1 21 c8 20"); /* Max-Message-Size 200, Block-Wise-Transfer */
+    fake_stream_send(stream, GET_X);
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(
+        replay.origin, &request,
+        "6T 45 MID TOKEN ff"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030"
+        "30303030303030303030303030303030303030303030303030303030303030303030303030303030");
+    fake_net_run(0);
+    assert_in_range(fake_stream_waiting(stream), 128, 200);
+    /* An ETag of ours, Block2 0/1/128, Size2 240, and 128 bytes. */
+    fake_stream_expect(stream, "d? ?? 45 aa 48 ???????????????? d1060b 51f0 ff 3030");
+    skip_rest(stream);
+    /* Block 1, by the same client: from what is kept. */
+    fake_stream_send(stream, "d1 00 01 bb d10a13 d8c7 8320816168816178");
+    fake_stream_expect(stream, "d? ?? 45 bb 48 ???????????????? d10613 ff 3030");
+    skip_rest(stream);
+    fake_peer_expect_nothing(replay.origin);
+}
+
 /* TCP-12: an idle peer is told to go; what has crossed that is answered. */
 static void test_idle_stream_is_released(void **state)
 {
@@ -437,13 +475,6 @@ static void test_idle_stream_is_released(void **state)
     fake_stream_expect(stream, "00 e4");
     assert_int_equal(fake_stream_idle(stream), 0);
     assert_true(fake_stream_is_closed(stream));
-}
-
-static void skip_rest(struct fake_stream *stream)
-{
-    while (fake_stream_waiting(stream) > 0) {
-        fake_stream_expect(stream, "??");
-    }
 }
 
 /* Who observes is waiting for something: asked whether it is there, and kept as long as it is. */
@@ -516,6 +547,7 @@ int main(void)
         TEST(test_host_field_stands_for_uri_host),
         TEST(test_unknown_options_of_signals),
         TEST(test_max_message_size_again),
+        TEST(test_larger_answer_comes_in_blocks),
         TEST(test_idle_stream_is_released),
         TEST(test_idle_observer_is_pinged),
         TEST(test_abort_of_the_peer),
