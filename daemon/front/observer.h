@@ -76,7 +76,7 @@ struct observer_table {
     uint32_t used, watchers_used;
     struct observer *free;         /* by next */
     struct watcher *free_watchers; /* by next_ready */
-    uint32_t count;
+    uint32_t count, watcher_count;
     struct watcher *ready;    /* list */
     struct hash_map tokens;   /* by_token */
     struct hash_map messages; /* by_message, exact keys */

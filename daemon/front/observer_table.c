@@ -81,6 +81,7 @@ static struct watcher *watcher_of(struct observer_table *table, struct peer *pee
         watcher = &table->watchers[table->watchers_used++]; /* as many as observers */
     }
     *watcher = (struct watcher){.peer = peer};
+    table->watcher_count++;
     peer->watcher = watcher;
     return watcher;
 }
@@ -130,12 +131,20 @@ static void keep_leg(struct observer *observer, const struct leg *leg)
     observer->leg.token = (struct bytes){observer->token, leg->token.len};
 }
 
+/* Clients that observe are not forgotten: half of them at most, so that others come in. */
+static bool may_stay(const struct engine *engine, const struct leg *leg)
+{
+    return leg->peer->watcher != NULL || leg->kind != LEG_DATAGRAM ||
+           engine->observers.watcher_count < engine->clients.capacity / 2;
+}
+
 bool observer_has_room(const struct engine *engine, const struct leg *leg)
 {
     const struct observer_table *table = &engine->observers;
     const struct watcher *watcher = leg->peer->watcher;
     bool has_room = table->count < table->capacity && leg->token.len <= OBSERVER_TOKEN_MAX &&
-                    (watcher == NULL || watcher->count < limit_observations(engine, leg->peer));
+                    (watcher == NULL || watcher->count < limit_observations(engine, leg->peer)) &&
+                    may_stay(engine, leg);
     return has_room || observer_find(engine, leg) != NULL;
 }
 
@@ -183,6 +192,7 @@ static void leave_watcher(struct observer_table *table, struct observer *observe
     }
     watcher_leave_ready(watcher);
     watcher->peer->watcher = NULL;
+    table->watcher_count--;
     watcher->next_ready = table->free_watchers;
     table->free_watchers = watcher;
 }

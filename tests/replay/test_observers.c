@@ -344,6 +344,33 @@ static void test_registrations_leave_room_for_requests(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 2);
 }
 
+/* Clients that observe are kept, half of limits.clients at most: others are served all the same. */
+static void test_observers_leave_room_for_clients(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.clients=16", NULL};
+    struct fake_datagram registration;
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    for (unsigned i = 1; i < 40; i++) {
+        char address[32];
+        snprintf(address, sizeof(address), "192.0.2.%u:40000", 30 + i);
+        struct fake_peer *peer = fake_peer_new(address);
+        fake_peer_send(peer, PROXY, REGISTER("0001", "aa"));
+        if (i < 8) {
+            (void)expect_state(peer, MESSAGE_ACK, 0xaa, "30", NULL);
+        } else {
+            fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &registration);
+            fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN ff 30");
+            fake_peer_expect(peer, "61 45 0001 aa ff 30", NULL);
+        }
+        fake_peer_close(peer);
+        fake_net_run(1000);
+    }
+    assert_int_equal(replay_metric(&replay, observers), 8);
+}
+
 /* Nor is there room for the state: it is given once, and the origin server is told. */
 static void test_past_the_bytes_it_is_a_plain_answer(void **state)
 {
@@ -563,6 +590,7 @@ int main(void)
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_registrations_leave_room_for_requests),
+        OBSERVE_TEST(test_observers_leave_room_for_clients),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
