@@ -99,9 +99,10 @@ static bool is_hop_limit_reached(const struct message *message)
  * passed on: the request has come around, and the 5.08 that says so is our own (HOP-6).
  */
 static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange,
-                                struct reply *reply)
+                                const struct reply *reply)
 {
     char trail[HOPS_TRAIL_MAX + 1];
+    struct reply named = *reply;
     size_t len = 0;
     switch (hops_pass_back(engine->config, reply->payload, trail, &len)) {
     case HOPS_LOOP:
@@ -109,12 +110,12 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
         exchange_end(engine, exchange, REASON_hop_loop, trail);
         return;
     case HOPS_NAMED:
-        reply->payload = (struct bytes){(const uint8_t *)trail, len};
+        named.payload = (struct bytes){(const uint8_t *)trail, len};
         break;
     case HOPS_UNCHANGED:
         break;
     }
-    cached_answer(engine, exchange, reply);
+    cached_answer(engine, exchange, &named);
 }
 
 bool receive_is_usable(const struct message *message)
