@@ -328,6 +328,12 @@ static uint64_t count_connections(const struct config *config)
     return count;
 }
 
+/* libcoap has two descriptors of its own for each on DTLS. */
+static uint64_t count_sessions(const struct config *config)
+{
+    return 3 * (uint64_t)config->upstream_sessions;
+}
+
 /*
  * Sockets towards origin servers, and clients' connections, can be more than the usual soft limit
  * of 1024. With a hard limit that is too low the proxy serves with fewer, and says so.
@@ -337,7 +343,7 @@ static void raise_file_limit(const struct config *config)
     const uint64_t others = 64; /* loops, timers, the resolver's, standard streams: with room */
     uint64_t wanted = others + (uint64_t)count_workers(config) *
                                    (config->limits_origin_ports + config->listener_count +
-                                    count_connections(config));
+                                    count_connections(config) + count_sessions(config));
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
