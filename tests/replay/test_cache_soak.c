@@ -213,9 +213,7 @@ static void receive(struct reader *reader)
         if (message.type == MESSAGE_CON) {
             fake_peer_reply(reader->peer, &datagram, "60 00 MID");
         }
-        uint16_t token = message.token.len == 2
-                             ? (uint16_t)(message.token.data[0] << 8 | message.token.data[1])
-                             : 0;
+        uint32_t token = option_uint(message.token); /* two bytes, as the message id is */
         if (message.code == CODE_EMPTY && message.mid == reader->mid) {
             reader->again_ms = UINT64_MAX; /* promised */
         } else if (reader->is_asking && token == reader->mid) {
