@@ -5,6 +5,7 @@
 #include "coap/message.h"
 #include "conf/value.h"
 #include "exchange/reason.h"
+#include "net/handshake.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,7 @@ void doc_write_man_rows(FILE *out)
     }
 }
 
-void doc_write_man_reasons(FILE *out)
+static void write_reasons(FILE *out)
 {
     (void)fputs(".Bl -tag -width Ds\n", out);
     for (unsigned i = 0; i < REASON_COUNT; i++) {
@@ -132,4 +133,30 @@ void doc_write_man_reasons(FILE *out)
         }
     }
     (void)fputs(".El\n", out);
+}
+
+static void write_handshakes(FILE *out)
+{
+    static const char *const helps[] = {
+#define HANDSHAKE(name, help) help,
+#include "net/handshakes.def"
+#undef HANDSHAKE
+    };
+    (void)fputs(".Pp\n"
+                "A handshake of a client that fails has a word in the log lines\n"
+                ".Li dtls_handshake_failed\nand\n.Li stream_handshake_failed ,\n"
+                "and a counter\n.Li criproxyd_handshakes_failed_ Ns Ar WORD Ns Li _total :\n"
+                ".Bl -tag -width Ds\n",
+                out);
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        (void)fprintf(out, ".It Li %s\n", handshake_name((enum handshake)i));
+        write_text(out, helps[i]);
+    }
+    (void)fputs(".El\n", out);
+}
+
+void doc_write_man_reasons(FILE *out)
+{
+    write_reasons(out);
+    write_handshakes(out);
 }
