@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The running proxy watched over HTTP: metrics and health."""
 
-import json
 import os
 import re
 import shutil
@@ -240,41 +239,3 @@ def test_a_bad_place_is_refused(value):
     done = run_criproxyd("--set", "admin.listen=" + value, "--check-config")
     assert done.returncode == 2
     assert "[admin] listen: expected http://ADDRESS:PORT or unix:/PATH" in done.stderr
-
-
-def example(name):
-    with open(os.path.join(ROOT, "docs", "examples", name), encoding="utf-8") as file:
-        return file.read()
-
-
-@pytest.mark.parametrize("name", ["alerts.yml", "grafana-dashboard.json"])
-def test_examples_ask_for_what_is_exported(place, name):
-    """Issue 8, metrics: every series and reason that the alerts and the dashboard ask for exists."""
-    metrics = scrape(place)
-    series = set(metrics)
-    for family, (kind, samples) in metrics.items():
-        if kind == "histogram":
-            series |= {sample for sample, _ in samples}
-    asked = set(re.findall(r"\b((?:criproxyd|process)_[a-z_]+)\b", example(name)))
-    assert len(asked) >= 10
-    assert asked <= series, asked - series
-    reasons = {row for row in rows("exchange/reasons.def", "REASON")}
-    for words in re.findall(r'reason=~?\\?"([a-z_|]+)', example(name)):
-        assert set(words.split("|")) <= reasons
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_alerts_and_the_queries(tmp_path):
-    """Issue 8, metrics: promtool check rules, for the alerts and the dashboard's queries."""
-    dashboard = json.loads(example("grafana-dashboard.json"))
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    assert len(queries) >= 10
-    rules = tmp_path / "queries.yml"
-    rules.write_text("groups:\n  - name: dashboard\n    rules:\n" + "".join(
-        "      - record: query:%d\n        expr: %s\n" % (
-            i, json.dumps(query.replace("$__rate_interval", "5m").replace("$instance", ".*")))
-        for i, query in enumerate(queries)))
-    for path in (rules, os.path.join(ROOT, "docs", "examples", "alerts.yml")):
-        done = subprocess.run(["promtool", "check", "rules", str(path)], capture_output=True,
-                              text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
