@@ -23,6 +23,27 @@ bool config_is_reachable(const struct config_scheme *scheme)
     return scheme->transport != TRANSPORT_NONE;
 }
 
+static const char *transport_word(enum config_scheme_transport transport)
+{
+    switch (transport) {
+    case TRANSPORT_NONE:
+        break;
+    case TRANSPORT_UDP:
+        return "udp";
+    case TRANSPORT_DTLS:
+        return "dtls";
+    case TRANSPORT_TCP:
+        return "tcp";
+    case TRANSPORT_TLS:
+        return "tls";
+    case TRANSPORT_WS:
+        return "ws";
+    case TRANSPORT_WSS:
+        return "wss";
+    }
+    return "";
+}
+
 void config_print_summary(const struct config *config, FILE *out)
 {
     if (config->proxy_workers == 0) {
@@ -37,9 +58,10 @@ void config_print_summary(const struct config *config, FILE *out)
     }
     for (size_t i = 0; i < config->scheme_count; i++) {
         const struct config_scheme *scheme = &config->schemes[i];
-        (void)fprintf(out, "scheme: %s number=%u default-port=%u %s\n", scheme->name,
+        (void)fprintf(out, "scheme: %s number=%u default-port=%u %s%s\n", scheme->name,
                       scheme->number, scheme->default_port,
-                      config_is_reachable(scheme) ? "forwarded over udp" : "not forwarded");
+                      config_is_reachable(scheme) ? "forwarded over " : "not forwarded",
+                      transport_word(scheme->transport));
     }
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];

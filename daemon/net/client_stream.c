@@ -32,6 +32,10 @@
 /* Requests that may wait for the other side to take them; then they wait in the pool. */
 #define OUTPUT_MAX 262144u
 
+/* What was written and is not acknowledged for as long as so many handshakes may take ends a
+ * connection (RFC 5482). */
+#define SILENCE_HANDSHAKES 2u
+
 /* Options of signalling messages (RFC 8323 section 5). */
 #define CSM_MAX_MESSAGE_SIZE 2u
 #define CSM_BLOCK_WISE_TRANSFER 4u
@@ -324,7 +328,11 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     loop_turn_begin(session->upstream->loop);
     if ((what & BEV_EVENT_CONNECTED) != 0) {
         int on = 1;
+        /* A host that is gone without a word: found out while the request may be repeated. */
+        unsigned silence_ms = SILENCE_HANDSHAKES * session->upstream->options.handshake_ms;
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms,
+                         sizeof silence_ms);
         if (lacks_alpn(session)) {
             session_die(session, UPSTREAM_HANDSHAKE_FAILED, "no ALPN");
             return;
