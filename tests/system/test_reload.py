@@ -212,6 +212,50 @@ def test_connections_and_observations_outlive_reloads(start_proxy, tmp_path):
             assert notification.values(6)
 
 
+def dtls_client(port, key):
+    """openssl s_client as PSK client "me", once its handshake is over, and what it has said."""
+    client = subprocess.Popen(
+        ["openssl", "s_client", "-dtls1_2", "-connect", "127.0.0.1:%d" % port, "-psk_identity",
+         "me", "-psk", key, "-cipher", "PSK-AES128-GCM-SHA256:PSK-AES128-CCM8"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    seen = b""
+    while b"Verify return code" not in seen:
+        line = client.stdout.readline()
+        if not line:
+            break
+        seen += line
+    return client, seen
+
+
+def end_client(client):
+    client.kill()
+    client.wait()
+    client.stdin.close()
+    client.stdout.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_reload_brings_the_first_secure_listener(listening, tmp_path):
+    """Issue 8, reload: keys and a coaps listener that were not there before; then other keys."""
+    running, file, port = listening
+    secure = free_port()
+    psk = tmp_path / "keys"
+    for key in ("0badcafe", "ffffffff"):
+        psk.write_text("me:%s\n" % key)
+        write_listeners(file, "coap://127.0.0.1:%d" % port, "coaps://127.0.0.1:%d" % secure,
+                        more="[tls]\npsk-file = %s\n" % psk)
+        reload(running)
+        running.wait_for_line(r"^listening uri=coaps://127\.0\.0\.1:%d$" % secure)
+        with Client(("127.0.0.1", port)) as plain:
+            plain.ping()  # the workers have had their turn
+        client, seen = dtls_client(secure, key)
+        end_client(client)
+        assert b"Cipher is PSK-" in seen
+    write_listeners(file, "coap://127.0.0.1:%d" % port)
+    reload(running)
+    wait_until_free(secure)
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_sessions_hear_close_notify_at_the_stop(tmp_path):
     """Issue 8, stop: a DTLS client is told (RFC 6347 section 4.2.8): s_client ends by itself."""
@@ -219,22 +263,12 @@ def test_sessions_hear_close_notify_at_the_stop(tmp_path):
     psk.write_text("me:0badcafe\n")
     running = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk,
                     listen=("127.0.0.1",))
-    port = re.search(r":(\d+)$", running.wait_for_line(r"uri=coaps://"))[1]
-    client = subprocess.Popen(
-        ["openssl", "s_client", "-dtls1_2", "-connect", "127.0.0.1:" + port, "-psk_identity", "me",
-         "-psk", "0badcafe", "-cipher", "PSK-AES128-GCM-SHA256:PSK-AES128-CCM8"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    port = int(re.search(r":(\d+)$", running.wait_for_line(r"uri=coaps://"))[1])
+    client, seen = dtls_client(port, "0badcafe")
     try:
-        seen = b""
-        while b"Verify return code" not in seen:
-            line = client.stdout.readline()
-            assert line, seen
-            seen += line
+        assert b"Cipher is PSK-" in seen
         running.stop_cleanly()
         assert b"closed" in client.stdout.read()
         client.wait(PATIENCE_S)
     finally:
-        client.kill()
-        client.wait()
-        client.stdin.close()
-        client.stdout.close()
+        end_client(client)
