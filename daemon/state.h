@@ -125,6 +125,9 @@ static inline uint64_t engine_now_ms(const struct engine *engine)
     return loop_now_ms(engine->loop);
 }
 
+/** Whether the host has @p address; the system is asked once in a few seconds. */
+bool engine_is_host_address(struct engine *engine, const struct address *address);
+
 /** Whether @p address is one of the engine's own listeners for @p scheme (TGT-3, TGT-4). */
 bool engine_is_own_address(struct engine *engine, const struct config_scheme *scheme,
                            const struct address *address);

@@ -2,9 +2,12 @@
 #include "front/explain_access.h"
 
 #include "coap/message.h"
+#include "net/interfaces.h"
 #include "ops/escape.h"
 
 #include <string.h>
+
+#define EXPLAIN_OWN_MAX 128
 
 /* What stands in --client: ADDRESS[,transport=SCHEME][,identity=NAME][,certificate=NAME]. */
 struct client_text {
@@ -197,6 +200,30 @@ static void print_client(const struct config *config, const struct explain_quest
     fprintf(out, ": %s\n", standings[question->request.standing]);
 }
 
+/* As front/admit.c has it, for a target at @p address. */
+static bool is_host_refused(const struct config *config, const struct access_verdict *verdict,
+                            const struct address *client, const struct address *address)
+{
+    struct address own[EXPLAIN_OWN_MAX];
+    size_t count = interfaces_list(own, EXPLAIN_OWN_MAX);
+    bool is_own = false, is_local = address_is_loopback(client);
+    for (size_t i = 0; i < count; i++) {
+        is_own = is_own || address_same_host(&own[i], address);
+        is_local = is_local || address_same_host(&own[i], client);
+    }
+    return is_own && !is_local && !config->policy_own_host && !verdict->is_by_range;
+}
+
+static void judge_host(const struct config *config, const struct access_request *request,
+                       const struct address *address, struct access_verdict *verdict)
+{
+    if (verdict->reason == REASON_none && address->family != ADDRESS_NONE &&
+        is_host_refused(config, verdict, &request->client.address, address)) {
+        verdict->reason = REASON_target_refused;
+        verdict->rule = ACCESS_BUILTIN "own-host";
+    }
+}
+
 enum reason explain_access(const struct config *config, struct explain_question *question,
                            const struct target *target, FILE *out)
 {
@@ -208,6 +235,7 @@ enum reason explain_access(const struct config *config, struct explain_question 
         return access_refusal(&request->client);
     }
     struct access_verdict verdict = access_check_target(config->access, request);
+    judge_host(config, request, &target->address, &verdict);
     bool is_open = target->is_name && verdict.reason == REASON_none && !question->has_address;
     fprintf(out, "rule       %s%s%s\n", verdict.rule,
             verdict.reason == REASON_none ? "" : ", which refuses",
@@ -216,6 +244,7 @@ enum reason explain_access(const struct config *config, struct explain_question 
         return verdict.reason;
     }
     verdict = access_check_address(config->access, request, &question->address);
+    judge_host(config, request, &question->address, &verdict);
     fprintf(out, "address    %s: rule %s%s\n", format_host(&question->address, address),
             verdict.rule, verdict.reason == REASON_none ? "" : ", which refuses");
     return verdict.reason;

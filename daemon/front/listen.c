@@ -278,8 +278,7 @@ uint64_t listen_turn(struct engine *engine, uint64_t now_ms)
 
 /* --- our own addresses -------------------------------------------------- */
 
-/* Whether the host has @p address; asked of the system once in a few seconds. */
-static bool is_host_address(struct engine *engine, const struct address *address)
+bool engine_is_host_address(struct engine *engine, const struct address *address)
 {
     uint64_t now_ms = engine_now_ms(engine);
     if (now_ms >= engine->own_until_ms) {
@@ -302,7 +301,7 @@ static bool leads_to(struct engine *engine, const struct address *bound,
     }
     return address_is_unspecified(bound)
                ? address_is_loopback(address) || address_is_unspecified(address) ||
-                     is_host_address(engine, address)
+                     engine_is_host_address(engine, address)
                : address_same_host(bound, address);
 }
 

@@ -64,18 +64,18 @@ struct judgement {
 
 static struct access_verdict allowed_by(const char *rule)
 {
-    return (struct access_verdict){REASON_none, rule};
+    return (struct access_verdict){.reason = REASON_none, .rule = rule};
 }
 
 static struct access_verdict refused_by(const char *rule)
 {
-    return (struct access_verdict){REASON_target_refused, rule};
+    return (struct access_verdict){.reason = REASON_target_refused, .rule = rule};
 }
 
 /* Refused to this client; another one might have it. */
 static struct access_verdict refused_to(const struct access_client *client, const char *rule)
 {
-    return (struct access_verdict){access_refusal(client), rule};
+    return (struct access_verdict){.reason = access_refusal(client), .rule = rule};
 }
 
 static struct rule_query query_of(const struct access_request *request)
@@ -147,7 +147,10 @@ static struct access_verdict judge_by_rule(const struct judgement *judgement)
     bool depends_on_client = rule_selects_clients(rule) || rule->aif != NULL;
     if (rule->is_allow &&
         (rule->aif == NULL || aif_table_permits(rule->aif, request->target, request->method))) {
-        return allowed_by(rule->name);
+        struct access_verdict verdict = allowed_by(rule->name);
+        const struct target_pattern *pattern = judgement->match.pattern;
+        verdict.is_by_range = pattern != NULL && pattern->host == PATTERN_HOST_ADDRESS;
+        return verdict;
     }
     return depends_on_client ? refused_to(&request->client, rule->name) : refused_by(rule->name);
 }
@@ -255,7 +258,7 @@ static struct access_verdict judge(struct judgement *judgement)
         return refused_by(kind);
     }
     if (is_leg_too_weak(judgement)) {
-        return (struct access_verdict){REASON_leg_insecure, by_leg};
+        return (struct access_verdict){.reason = REASON_leg_insecure, .rule = by_leg};
     }
     return is_port_allowed(judgement) ? verdict : refused_by(by_port);
 }

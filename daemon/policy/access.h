@@ -81,6 +81,7 @@ struct access_request {
 struct access_verdict {
     enum reason reason; /* REASON_none: allowed, as far as is known */
     const char *rule;   /* which decided: its name, or "builtin:..." */
+    bool is_by_range;   /* a rule that allows a range of addresses has */
 };
 
 /* For people: names of what decided where no rule did. */

@@ -36,6 +36,7 @@ static struct config *load(const char *const *settings)
     if (!has_setting(settings, "policy.")) { /* the client's address is one for documentation */
         sets[source.set_count++] = "policy.clients=any";
         sets[source.set_count++] = "policy.ports=any";
+        sets[source.set_count++] = "policy.own-host=yes";
     }
     struct config_errors errors;
     struct config *config;

@@ -236,6 +236,34 @@ static void test_loopback_is_for_loopback(void **state)
     replay_stop(&replay);
 }
 
+/* Services on the host's other addresses: for the host, and for whom a rule lets there. */
+static void test_own_host_is_for_itself(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"policy.clients=private 192.0.2.9",
+                                  "access friend.clients=10.0.0.8", "access friend.action=allow",
+                                  "access friend.target=coap://192.0.2.0/24:5684", NULL});
+    struct fake_peer *service = fake_peer_new("192.0.2.9:5684");
+    struct fake_peer *local = fake_peer_new("192.0.2.9:40001");
+    struct fake_peer *insider = fake_peer_new(INSIDER);
+    struct fake_peer *friend = fake_peer_new("10.0.0.8:40001");
+    fake_peer_send(insider, PROXY, words("41 01 0001 aa", "35=coap://192.0.2.9:5684/x"));
+    fake_peer_expect(insider, "61 a5 0001 aa ...", NULL);
+    fake_peer_expect_nothing(service);
+    fake_peer_send(local, PROXY, words("41 01 0002 aa", "35=coap://192.0.2.9:5684/x"));
+    fake_peer_expect(service, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_reply(service, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(local, "61 45 0002 aa", NULL);
+    fake_peer_send(friend, PROXY, words("41 01 0003 aa", "35=coap://192.0.2.9:5684/y"));
+    fake_peer_expect(service, words("48 01 MID TOKEN", "11=y"), &request);
+    fake_peer_reply(service, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(friend, "61 45 0003 aa", NULL);
+    replay_stop(&replay);
+}
+
 /* What one client may have is kept for all of them, and given to none that may not. */
 static void test_what_is_kept_is_for_those_who_may_have_it(void **state)
 {
@@ -274,6 +302,7 @@ int main(void)
         TEST(test_outsider_is_not_connected),
         TEST(test_reload_takes_rights_away),
         TEST(test_loopback_is_for_loopback),
+        TEST(test_own_host_is_for_itself),
         TEST(test_what_is_kept_is_for_those_who_may_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -426,10 +426,14 @@ static void test_ports_of_other_services_are_refused(void **state)
     end(&suite);
 }
 
-/* The proxy's own listener, by a way that a translator or a tunnel would bring back. */
-static void test_own_listener_behind_a_translator(void **state)
+/* Other services of the proxy's host, and its own listener by a way that leads back. */
+static void test_services_of_the_own_host(void **state)
 {
     static const char *const requests[] = {
+        "35=coap://192.0.2.9:5684/x",
+        "3=192.0.2.9 7:1634 11=x 239:",
+        "35=coap://host:61616/x",
+        "35=coap://[64:ff9b::192.0.2.9]:5684/x",
         "35=coap://[64:ff9b::192.0.2.9]/x",
         "35=coap://[2002:c000:209::1]/x",
         "35=coap://[2001:db8::5efe:192.0.2.9]/x",
@@ -439,6 +443,7 @@ static void test_own_listener_behind_a_translator(void **state)
     struct suite suite;
     (void)state;
     begin(&suite);
+    fake_net_name("host", 0, RESOLVE_OK, "192.0.2.9");
     fake_net_name("back", 0, RESOLVE_OK, "64:ff9b::c000:209");
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         print_message("    %s\n", requests[i]);
@@ -522,7 +527,7 @@ int main(void)
         TEST(test_escaped_addresses_go_nowhere),
         TEST(test_vector_v32),
         TEST(test_ports_of_other_services_are_refused),
-        TEST(test_own_listener_behind_a_translator),
+        TEST(test_services_of_the_own_host),
         TEST(test_resolver_that_changes_its_answer),
         TEST(test_good_address_among_bad_ones),
     };

@@ -71,6 +71,7 @@ static struct config *load(const char *nstart)
         "log.access=off",
         "policy.clients=any", /* the peers have addresses for documentation */
         "policy.ports=any",
+        "policy.own-host=yes",
         "route parent.target=coap://h/p", /* the stranger */
         "route parent.via=coap://192.0.2.6",
         "route never.target=coap://h/n",

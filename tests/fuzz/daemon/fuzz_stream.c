@@ -59,6 +59,7 @@ static struct config *load(void)
         "log.access=off",
         "policy.clients=any", /* the peers have addresses for documentation */
         "policy.ports=any",
+        "policy.own-host=yes",
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};
     struct config_errors errors;
