@@ -175,6 +175,18 @@ restarts() {
     on systemctl show --property NRestarts --value criproxyd
 }
 
+test_log_file() {
+    on sed -i 's|^level = debug|file = /var/log/criproxy/criproxyd.log|' \
+        /etc/criproxy/criproxyd.conf
+    quietly on systemctl restart criproxyd
+    on grep -q '^ready' /var/log/criproxy/criproxyd.log || die "no log in the file"
+    on mv /var/log/criproxy/criproxyd.log /var/log/criproxy/criproxyd.log.1
+    on systemctl kill --signal SIGUSR1 criproxyd
+    await "no new log after SIGUSR1" on test -f /var/log/criproxy/criproxyd.log
+    on sed -i '/^file = /d' /etc/criproxy/criproxyd.conf
+    quietly on systemctl restart criproxyd
+}
+
 # A process that is stopped feeds no watchdog: it is ended, and started again.
 test_watchdog() {
     local before
@@ -223,6 +235,7 @@ test_purge() {
     # The user stays, as Debian's policy wants it; so does dpkg's copy of passwd.
     diff "$work/before" "$work/after" | grep -v -E '^[0-9,]+[acd][0-9,]+$|etc/(passwd|group|shadow|gshadow)-$' &&
         die "purged, but not gone"
+    [[ ! -e $root/var/log/criproxy ]] || die "purged, but its logs are there"
     [[ $(on systemctl list-unit-files --no-legend 'criproxyd*') == "" ]] || die "units are left"
 }
 
@@ -242,6 +255,8 @@ test_packages() {
     test_reload
     say "upgrading"
     test_upgrade
+    say "logging to a file"
+    test_log_file
     say "stopping it, for the watchdog"
     test_watchdog
     say "starting it by its sockets"
