@@ -26,7 +26,7 @@
 #include "origin/via_session.h"
 
 #define LISTENERS_MAX 64
-#define OWN_ADDRESSES_MAX 128
+#define OWN_ADDRESSES_MAX 1024
 
 struct listener {
     struct engine *engine;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define EXPLAIN_OWN_MAX 128
+#define EXPLAIN_OWN_MAX 1024
 
 /* What stands in --client: ADDRESS[,transport=SCHEME][,identity=NAME][,certificate=NAME]. */
 struct client_text {
