@@ -191,10 +191,9 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
         log_block_line(&block, "  cache      %s", cache_answer_name(exchange->ticket.answer));
     }
     if (exchange->candidate_count > 0) {
-        log_block_line(&block, "  sent to    %s, %u time(s), message id %u",
+        log_block_line(&block, "  sent to    %s, %u time(s)",
                        address_format(&exchange->candidates[exchange->candidate], address),
-                       exchange->retransmit_count + 1u,
-                       (unsigned)exchange->datagram[2] << 8 | exchange->datagram[3]);
+                       exchange->retransmit_count + 1u);
     }
     add_events(engine, exchange, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", view.reason,

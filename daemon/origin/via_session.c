@@ -125,6 +125,7 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
     char text[PROBLEM_TEXT_MAX] = "";
 
     exchange->upstream = NULL;
+    trace_event(engine, exchange, EVENT_session_failed, failure->was_sent ? 1 : 0);
     if (internal_lost(engine, exchange)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
@@ -260,6 +261,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     window_on_send(&exchange->origin->window);
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
     metric_add(&engine->metrics.upstream_requests, 1);
+    trace_event(engine, exchange, EVENT_session, 0);
     exchange->upstream =
         upstream_send(pool, &target, &request, exchange->leg.kind == LEG_INTERNAL, exchange);
     if (exchange->upstream == NULL) {
