@@ -221,11 +221,12 @@ static uint8_t *read_document(const struct origin_of_values *from, const char *n
     return document;
 }
 
-static const struct aif_table *take_aif(const struct origin_of_values *from, const char *name)
+static const struct aif_table *take_aif(const struct origin_of_values *from, const char *name,
+                                        struct aif_fault *ret_fault)
 {
     struct config_arena *arena = from->loader->config->arena;
     const struct aif_table *table = NULL;
-    struct aif_fault fault;
+    struct aif_fault fault = {0, NULL};
     size_t len = 0;
     uint8_t *document = read_document(from, name, &len);
 
@@ -244,6 +245,7 @@ static const struct aif_table *take_aif(const struct origin_of_values *from, con
     } else if (result != 0) {
         report(from, "%s: byte %zu: %s", name, fault.offset, fault.what);
     }
+    *ret_fault = fault;
     return table;
 }
 
@@ -272,7 +274,7 @@ static void compile_rule(struct loader *loader, const struct named_draft *draft,
     rule.certificate_count = (uint32_t)row->certificate.count;
     if (row->aif[0] != '\0') {
         from.key = "aif";
-        rule.aif = take_aif(&from, row->aif);
+        rule.aif = take_aif(&from, row->aif, &rule.aif_fault);
         if (!rule.is_allow) {
             report(&from, "needs action = allow");
         }

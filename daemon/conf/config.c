@@ -4,6 +4,7 @@
 #include "conf/arena.h"
 #include "conf/schema.h"
 #include "conf/value.h"
+#include "policy/access.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,6 +45,24 @@ static const char *transport_word(enum config_scheme_transport transport)
     return "";
 }
 
+/* Rules in all, and what their AIF documents say: a faulty entry is worth a look (AIF-5). */
+static void print_access(const struct access *access, FILE *out)
+{
+    (void)fprintf(out, "access rules: %u, what none is about: %s\n", access->rule_count,
+                  access->is_open ? "allowed" : "denied");
+    for (uint32_t i = 0; i < access->rule_count; i++) {
+        const struct access_rule *rule = &access->rules[i];
+        if (rule->aif != NULL) {
+            (void)fprintf(out, "access: %s aif grants for %zu resources\n", rule->name,
+                          aif_table_count(rule->aif));
+        }
+        if (rule->aif_fault.what != NULL) {
+            (void)fprintf(out, "access: %s aif entry without effect: byte %zu: %s\n", rule->name,
+                          rule->aif_fault.offset, rule->aif_fault.what);
+        }
+    }
+}
+
 void config_print_summary(const struct config *config, FILE *out)
 {
     if (config->proxy_workers == 0) {
@@ -67,6 +86,7 @@ void config_print_summary(const struct config *config, FILE *out)
         const struct config_route *route = &config->routes[i];
         (void)fprintf(out, "route: %s via %s\n", route->name, route->via);
     }
+    print_access(config->access, out);
 }
 
 /* A copy in the arena of @p fresh: the running snapshot will go away. */

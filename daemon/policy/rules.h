@@ -10,9 +10,9 @@
 #define CRIPROXY_RULES_H
 
 #include "net/identity.h"
+#include "policy/aif.h"
 #include "policy/pattern.h"
 
-struct aif_table;
 struct config_arena;
 struct rule_index;
 
@@ -33,6 +33,7 @@ struct access_rule {
     const struct target_pattern *patterns; /* none: all targets */
     uint32_t pattern_count;
     const struct aif_table *aif; /* of what it allows, only what this grants; or NULL */
+    struct aif_fault aif_fault;  /* its first entry that counts for nothing; what NULL: none */
 };
 
 /* Who asks. */

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import needs_localhost
 from coap_wire import GET, PUT, Client, Message, Origin
-from processes import Proxy, program
+from processes import Proxy, program, run_criproxyd
 from stream_wire import Closed, Stream
 from target import Target
 
@@ -165,6 +165,24 @@ def test_rules_are_read_anew(start_proxy, tmp_path, origin):
         proxy.wait_for_line(r"^reloaded\b")
         assert client.ask(options).code_text == "5.05"
     assert len(origin.requests) == 1
+
+
+def test_check_config_tells_of_aif_documents(tmp_path):
+    """Issue 7, AIF-5: an entry without effect is told of, the others count."""
+    document = tmp_path / "grants.cbor"
+    # [[[["s"]], 1], [[[".."]], 1], [[["t"]], 3]]
+    document.write_bytes(bytes.fromhex("83" "8281816173" "01" "828181622e2e" "01" "8281816174" "03"))
+    done = run_criproxyd("--check-config", "-c", rules(
+        tmp_path, "[access r]\naction = allow\naif = %s\n" % document))
+    assert done.returncode == 0, done.stderr
+    assert "access rules: 1, " in done.stdout
+    assert "access: r aif grants for 2 resources" in done.stdout
+    assert re.search(r"access: r aif entry without effect: byte \d+: ", done.stdout)
+    document.write_bytes(b"\x81\x82\x81")
+    done = run_criproxyd("--check-config", "--set", "access r.action=allow",
+                         "--set", "access r.aif=%s" % document)
+    assert done.returncode == 2
+    assert re.search(r"%s: byte 1: " % re.escape(str(document)), done.stderr)
 
 
 TLS_CLIENT = shutil.which("coap-client-openssl")
