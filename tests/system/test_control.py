@@ -339,14 +339,26 @@ def test_a_live_trace_is_filtered(start, path):
         assert block["reason"] == "answered"
 
 
+def wait_for_trace(sock, client):
+    """Until requests are shown there: each worker begins when it has heard of it."""
+    while True:
+        client.ask([(11, b"x")])
+        try:
+            assert b'"text"' in sock.recv(65536, socket.MSG_DONTWAIT)
+            return
+        except BlockingIOError:
+            pass
+
+
 def test_four_may_trace(start, path):
     """Issue 8, criproxyctl: no more than four trace at a time; places come back."""
     running = start()
     held = [connect(path) for _ in range(4)]
-    for sock in held:
-        sock.sendall(b'{"command":"trace"}\n')
-    while "too many trace already" not in ctl(path, "trace", status=1):
-        pass
+    with running.client() as client:
+        for sock in held:
+            sock.sendall(b'{"command":"trace"}\n')
+            wait_for_trace(sock, client)
+    assert "too many trace already" in ctl(path, "trace", status=1)
     for sock in held:
         sock.close()
     with connect(path) as sock:
