@@ -167,15 +167,48 @@ static void test_queue_is_fair(void **state)
     stop();
 }
 
+/*
+ * 100,000 datagrams from as many made-up addresses: tables stay within their caps, nothing is
+ * forwarded that changes anything, and a client that is one has its answers all the while.
+ */
+static void test_spoofed_sources(void **state)
+{
+    enum { SOURCES = 100000, CLIENTS = 1024 };
+    struct fake_datagram request;
+    uint64_t forwarded = 0;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"policy.clients=any", "policy.ports=any", "limits.clients=1024",
+                                  "policy.echo-exempt=192.0.2.7/32", NULL});
+    for (unsigned i = 0; i < SOURCES; i++) {
+        char from[32];
+        snprintf(from, sizeof(from), "10.%u.%u.%u:5683", i >> 16, i >> 8 & 255u, i & 255u);
+        struct fake_peer *source = fake_peer_new(from);
+        fake_peer_send(source, PROXY, words("41 02 0001 aa", CRI " /#40"));
+        fake_net_run(0);
+        fake_peer_expect(source, "61 81 0001 aa ...", NULL); /* a challenge, and no more */
+        fake_peer_close(source);
+        if (i % 1000 == 0) {
+            ask(replay.client, i / 1000 + 1);
+            serve(replay.client);
+            forwarded++;
+        }
+        assert_true(replay.engine->clients.used <= CLIENTS);
+    }
+    assert_false(fake_peer_take(replay.origin, &request));
+    assert_int_equal(replay_metric(&replay, upstream_requests), forwarded);
+    assert_true(replay.engine->clients.evicted >= SOURCES - 2 * CLIENTS);
+    stop();
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_limits_of_some_clients),
-        TEST(test_observations_of_some_clients),
-        TEST(test_refusals_end),
-        TEST(test_queue_is_fair),
+        TEST(test_limits_of_some_clients), TEST(test_observations_of_some_clients),
+        TEST(test_refusals_end),           TEST(test_queue_is_fair),
+        TEST(test_spoofed_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
