@@ -65,9 +65,11 @@ struct exchange {
     struct origin *origin;             /* NULL before it is known, and again when delivering */
     struct port *port;                 /* source port the request left from, or */
     struct upstream_request *upstream; /* what of it is on a session; NULL: nothing */
+    bool is_kept_upstream;             /* it stays there when an answer has come */
     bool is_group;                     /* the client expects the answers of a group, */
     uint32_t group_timeout_s;          /* for so long */
     struct transfer *transfer;         /* that moves its bodies in blocks, or NULL */
+    uint64_t query;                    /* as in struct serve_subject */
     struct name *name;                 /* whose addresses it waits for, or NULL */
     struct observation *observation;   /* whose answer it waits for, or NULL */
     struct exchange *next_of_peer, **link_of_peer; /* in the client's list */

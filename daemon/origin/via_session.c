@@ -69,8 +69,8 @@ static void on_response(void *context, void *user, const struct message *respons
 {
     struct engine *engine = context;
     struct exchange *exchange = user;
-    if (exchange->leg.kind != LEG_INTERNAL) {
-        exchange->upstream = NULL; /* over; those of our own are kept */
+    if (!exchange->is_kept_upstream) {
+        exchange->upstream = NULL; /* over, whoever it is for by now */
     }
     note_loss(engine, exchange);
     receive_response(engine, exchange, response, false);
@@ -262,8 +262,10 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
     metric_add(&engine->metrics.upstream_requests, 1);
     trace_event(engine, exchange, EVENT_session, 0);
+    /* Of our own: an observation's stays. A client's may become nobody's meanwhile. */
+    exchange->is_kept_upstream = exchange->leg.kind == LEG_INTERNAL;
     exchange->upstream =
-        upstream_send(pool, &target, &request, exchange->leg.kind == LEG_INTERNAL, exchange);
+        upstream_send(pool, &target, &request, exchange->is_kept_upstream, exchange);
     if (exchange->upstream == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
     }

@@ -3,6 +3,8 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
+#include "support/fake_client.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -330,6 +332,33 @@ static void test_leader_without_its_client_fails(void **state)
     replay_stop(&replay);
 }
 
+/* On a session, too: what of the leader was on it is over when the answer has come. */
+static void test_leader_on_a_session_is_replaced(void **state)
+{
+    struct replay replay;
+    struct fake_peer *clients[2];
+    struct fake_datagram other;
+    (void)state;
+    start_with(&replay, NULL, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        clients[i] = client_at(i);
+        get(clients[i], "41 01 0001 aa", "35=coap+tcp://h/x");
+    }
+    fake_net_run(0);
+    fake_client_expect("tcp 192.0.2.5:5683 h", "01 31 68 81 78");
+    fake_client_expect_nothing();
+    get(clients[0], "41 01 0002 aa", CRI);
+    fake_peer_expect(clients[0], "60 00 0001", NULL);
+    fake_peer_expect(replay.origin, UPSTREAM, &other);
+    fake_client_answer("45 ff 31");
+    fake_net_run(0);
+    fake_peer_expect(clients[1], words("61 45 0001 aa", "/31"), NULL);
+    assert_int_equal(fake_client_count(), 0);
+    fake_peer_reply(replay.origin, &other, words("6T 45 MID TOKEN", "/32"));
+    fake_peer_expect(clients[0], words("61 45 0002 aa", "/32"), NULL);
+    replay_stop(&replay);
+}
+
 static void test_follower_is_replaced(void **state)
 {
     struct replay replay;
@@ -571,6 +600,7 @@ int main(void)
         TEST(test_answers_for_one_alone),
         TEST(test_leader_is_replaced),
         TEST(test_leader_without_its_client_fails),
+        TEST(test_leader_on_a_session_is_replaced),
         TEST(test_follower_is_replaced),
         TEST(test_leader_is_replaced_by_an_equal_request),
         TEST(test_etags_of_each),
