@@ -27,13 +27,22 @@ void body_store_clear(struct body_store *store)
     hash_map_clear(&store->map);
 }
 
-/* Have @p bytes of the budget left, at the cost of what is kept longest. */
-static bool make_room(struct body_store *store, uint64_t bytes, const struct kept_body *spared)
+/* Whether @p piece is part of @p kept: an upload that is handed on. */
+static bool holds(const struct kept_body *kept, struct bytes piece)
+{
+    uintptr_t begin = (uintptr_t)kept->bytes.data, at = (uintptr_t)piece.data;
+    return piece.len > 0 && kept->bytes.data != NULL && at >= begin &&
+           at - begin < kept->bytes.capacity;
+}
+
+/* Have @p bytes of the budget left for @p piece, at the cost of what is kept longest. */
+static bool make_room(struct body_store *store, uint64_t bytes, const struct kept_body *spared,
+                      struct bytes piece)
 {
     struct kept_body *kept = store->oldest;
     while (store->bytes_max - store->bytes < bytes && kept != NULL) {
         struct kept_body *next = kept->newer;
-        if (kept != spared) {
+        if (kept != spared && !holds(kept, piece)) {
             store->evicted++;
             body_forget(store, kept);
         }
@@ -57,7 +66,7 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
         if (capacity > store->body_max) {
             capacity = (size_t)store->body_max;
         }
-        if (!make_room(store, capacity - body->capacity, spared)) {
+        if (!make_room(store, capacity - body->capacity, spared, piece)) {
             return false;
         }
         uint8_t *grown = realloc(body->data, capacity);

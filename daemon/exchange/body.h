@@ -50,7 +50,8 @@ int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_
 void body_store_clear(struct body_store *store);
 
 /**
- * Append @p piece. Kept bodies make room, the oldest first, but for @p spared.
+ * Append @p piece. Kept bodies make room, the oldest first, but for @p spared and for one
+ * that @p piece is part of.
  *
  * @return false where the body would be longer than its limit or the budget is used up;
  *         nothing has changed then.

@@ -176,7 +176,8 @@ static bool serve(struct engine *engine, struct cache_entry *entry,
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct leg *leg = request->leg;
     const struct message *message = request->message;
-    const struct serve_subject subject = {request->target, message->code, message->options};
+    const struct serve_subject subject = {request->target, message->code, message->options,
+                                          serve_query(engine, message)};
     struct representation kept = cache_entry_get(&engine->cache, entry);
     struct reply whole = cached_reply_of(&kept, engine_now_ms(engine)), cut;
     struct reply reply = reply_for(message->options, &whole, etag_option);

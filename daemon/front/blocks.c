@@ -49,12 +49,10 @@ static void add_block2(const struct block_request *request, struct additions *ad
 
 /* --- BERT uploads -------------------------------------------------------- */
 
-static struct reply continue_reply(struct engine *engine, const struct block *block)
+/* One option: Block1 as it came (RFC 7959 section 2.3). */
+static struct reply continue_reply(const struct block *block)
 {
-    /* One option: Block1 as it came (RFC 7959 section 2.3). */
-    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    message_writer_option_uint(&writer, OPTION_block1, block_value(block));
-    return (struct reply){.code = CODE(2, 31), .options = {writer.buffer, writer.len}};
+    return (struct reply){.code = CODE(2, 31), .has_block1 = true, .block1 = block_value(block)};
 }
 
 static enum reason start_body(struct engine *engine, struct bytes key, struct bytes piece,
@@ -98,7 +96,7 @@ static enum block_plan assemble(struct engine *engine, const struct block_reques
 {
     uint8_t buffer[SERVE_KEY_MAX];
     const struct serve_subject subject = {request->target, request->message->code,
-                                          request->message->options};
+                                          request->message->options, 0};
     struct block block = block_of(request->options->block1);
     struct bytes key = serve_key(engine, request->leg, &subject, true, buffer);
     struct kept_body *kept = NULL;
@@ -115,7 +113,7 @@ static enum block_plan assemble(struct engine *engine, const struct block_reques
     }
     if (block.more) {
         *ret_reason = REASON_block_taken;
-        *ret_reply = continue_reply(engine, &block);
+        *ret_reply = continue_reply(&block);
         return BLOCK_PLAN_ANSWER;
     }
     /* Kept until it expires or the next upload begins: the last block may come again. */

@@ -142,6 +142,7 @@ static enum reason make_reply(struct engine *engine, const struct observer *obse
         .target = &exchange->target,
         .code = request.code,
         .options = request.options,
+        .query = serve_query(engine, &request),
     };
     return serve_cut(engine, &observer->leg, &subject, &reply, ret_reply);
 }

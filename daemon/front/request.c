@@ -120,7 +120,8 @@ static void answer_here(struct engine *engine, struct request *request, const st
 static bool is_served(struct engine *engine, struct request *request)
 {
     const struct serve_subject subject = {&request->target, request->message->code,
-                                          request->message->options};
+                                          request->message->options,
+                                          serve_query(engine, request->message)};
     struct reply reply;
     enum reason reason;
     if (!request->leg->has_block2 || request->leg->block2.num == 0 ||
@@ -273,6 +274,7 @@ static void proxy_request(struct engine *engine, struct request *request)
         refuse(engine, request, &problem);
         return;
     }
+    exchange->query = serve_query(engine, request->message);
     begin(engine, exchange);
     if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(engine, exchange, body, request->options.block1);

@@ -54,6 +54,14 @@ static bool is_in_key(uint16_t number, bool tags)
     }
 }
 
+uint64_t serve_query(const struct engine *engine, const struct message *request)
+{
+    if (request->code != CODE_FETCH || message_has_option(request, OPTION_block1)) {
+        return 0; /* pieces: the Block2 requests that follow do not have them */
+    }
+    return hash_bytes(request->payload.data, request->payload.len, engine->bodies.seed);
+}
+
 struct bytes serve_key(const struct engine *engine, const struct leg *leg,
                        const struct serve_subject *subject, bool tags,
                        uint8_t buffer[SERVE_KEY_MAX])
@@ -69,6 +77,7 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
     key.len = target.len;
     put(&key, &who, sizeof(who));
     put(&key, &subject->code, 1);
+    put(&key, &subject->query, sizeof(subject->query));
     option_iter_init(&iter, subject->options);
     while (option_iter_next(&iter, &option)) {
         if (is_in_key(option.number, tags)) {
@@ -228,7 +237,7 @@ static enum reason piece_of(struct engine *engine, const struct leg *leg,
     uint32_t age_s = (uint32_t)((engine_now_ms(engine) - kept->made_ms) / 1000);
     size_t most = piece_max(engine, leg, &reply);
     struct block asked = choose(engine, leg, most), given;
-    if (!block_cut(&asked, whole, most, &given, &reply.payload)) {
+    if (!block_cut(&asked, whole, most, &given, &reply.payload) || given.num > BLOCK_NUM_MAX) {
         *ret_reply = reply_of(REASON_block_range, NULL);
         return REASON_block_range;
     }
@@ -275,7 +284,7 @@ enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exc
                                const struct reply *reply, struct reply *ret_cut)
 {
     struct message message = {0};
-    struct serve_subject subject = {.target = &exchange->target};
+    struct serve_subject subject = {.target = &exchange->target, .query = exchange->query};
     /* Its own encoding: it cannot be malformed. */
     (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
     subject.code = message.code;

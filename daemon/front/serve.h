@@ -15,10 +15,17 @@ struct serve_subject {
     const struct target *target;
     uint8_t code;         /* the method */
     struct bytes options; /* of the client's request, or of the one to the next hop */
+    uint64_t query;       /* serve_query() of the client's request */
 };
 
 /** Longest key of a kept body. */
 #define SERVE_KEY_MAX 2048u
+
+/**
+ * What stands for the payload of a request where that says what is asked for: of a FETCH
+ * in one message (RFC 8132 section 2). 0 for others.
+ */
+uint64_t serve_query(const struct engine *engine, const struct message *request);
 
 /**
  * The key under which a body of @p leg's client is kept: who, method, target, and the

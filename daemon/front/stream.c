@@ -523,10 +523,8 @@ size_t stream_list(const struct engine *engine, size_t skip, struct stream_view 
                    size_t max)
 {
     static const char *const states[] = {
-        [STREAM_OPENING] = "opening",
-        [STREAM_OPEN] = "open",
-        [STREAM_RELEASED] = "released",
-        [STREAM_CLOSED] = "closed",
+        [STREAM_OPENING] = "opening",   [STREAM_OPEN] = "open",     [STREAM_LEAVING] = "leaving",
+        [STREAM_RELEASED] = "released", [STREAM_CLOSED] = "closed",
     };
     size_t count = 0;
     for (const struct stream *stream = engine->streams; stream != NULL && count < max;

@@ -75,6 +75,14 @@ static void add_block2(const struct transfer *transfer, struct additions *additi
     additions->is_later_block = true;
 }
 
+/* Whether NUM of the next block is one that the option holds: blocks can be small. */
+static bool is_countable(const struct transfer *transfer)
+{
+    const struct block unit = {.szx = transfer->szx};
+    size_t at = transfer->phase == UPLOADING ? transfer->offset : transfer->body.len;
+    return at / block_size(&unit) <= BLOCK_NUM_MAX;
+}
+
 /* The next request; the transfer may be gone when this returns. */
 static void send_step(struct engine *engine, struct transfer *transfer)
 {
@@ -86,6 +94,11 @@ static void send_step(struct engine *engine, struct transfer *transfer)
         .message = &message,
         .additions = {.hop_limit = transfer->hop_limit, .request_tag = transfer->tag},
     };
+    if (!is_countable(transfer)) {
+        fail(engine, transfer,
+             transfer->phase == UPLOADING ? REASON_request_too_large : REASON_response_too_large);
+        return;
+    }
     /* Its own encoding, which is the client's request as it would be sent whole. */
     (void)message_decode(client->datagram, client->datagram_len, &message);
     if (transfer->phase == UPLOADING) {
@@ -201,6 +214,10 @@ static void begin_gathering(struct engine *engine, struct transfer *transfer,
     transfer->szx = block->szx;
     transfer->body.len = 0;
     take_etag(transfer, reply);
+    if (!block_fits_payload(block, reply->payload.len)) {
+        fail(engine, transfer, REASON_origin_invalid);
+        return;
+    }
     if (!keep_options(engine, transfer, reply->options, true) ||
         !body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
         fail(engine, transfer, REASON_response_too_large);

@@ -110,6 +110,28 @@ static void test_large_answer_is_served_in_blocks(void **state)
     stop();
 }
 
+/* BLK-12: two FETCH requests that differ in their payload alone ask for two bodies. */
+static void test_fetches_of_one_client_are_apart(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start(NULL);
+    replay_ask(&replay, words("41 05 0001 aa", CRI " /31"));
+    expect_step(H_X " ...", 1, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 /#1025"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0401 /#1024"), NULL);
+    replay_ask(&replay, words("41 05 0002 bb", CRI " /32"));
+    expect_step(H_X " ...", 1, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 /#1026"));
+    fake_peer_expect(replay.client, words("61 45 0002 bb", "4:01 23:0e 28:0402 /#1024"), NULL);
+    replay_ask(&replay, words("41 05 0003 aa", "23:16 " CRI " /31"));
+    fake_peer_expect(replay.client, words("61 45 0003 aa", "4:01 23:16 /#1"), NULL);
+    replay_ask(&replay, words("41 05 0004 bb", "23:16 " CRI " /32"));
+    fake_peer_expect(replay.client, words("61 45 0004 bb", "4:01 23:16 /#2"), NULL);
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
 /* BLK-8: the client's size, asked for early; Max-Age of later blocks grows old. */
 static void test_client_chooses_the_size(void **state)
 {
@@ -397,6 +419,26 @@ static void test_representation_changes_under_way(void **state)
     stop();
 }
 
+/* BLK-6: a block that more follow has its full size; without it there would be no end. */
+static void test_block_without_its_payload(void **state)
+{
+    static const char *const answers[] = {"4:01 23:08", "4:01 23:08 /6262"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        struct fake_datagram request;
+        struct fake_stream *stream;
+        start(NULL);
+        stream = open_stream(CSM);
+        fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+        expect_step(H_X, 0, &request);
+        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", answers[i]));
+        fake_stream_expect(stream, "?1 ?? a2 aa");
+        fake_peer_expect_nothing(replay.origin);
+        assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
+        stop();
+    }
+}
+
 /* --- BERT --------------------------------------------------------------- */
 
 /* BLK-16, BLK-18, BLK-33, BLK-34: blocks of several kilobytes, for an origin server on UDP. */
@@ -437,6 +479,31 @@ static void test_bert_upload(void **state)
     fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:36"));
     fake_stream_expect(stream, "31 44 ac d10e37");
     assert_int_equal(replay_ended(&replay, REASON_block_taken), 3);
+    stop();
+}
+
+/* BLK-20: a body that has come is not thrown out to make room for itself. */
+static void test_bert_upload_and_the_budget(void **state)
+{
+    struct fake_stream *stream;
+    struct fake_datagram request;
+    (void)state;
+    start("block.bodies-bytes=64KiB");
+    stream = open_stream(CSM_BERT);
+    stream_send(stream, "03 aa", "d1 0e 0f d8c38320816168816178", 17408); /* 0/1/BERT */
+    fake_stream_expect(stream, "31 5f aa d10e0f");
+    stream_send(stream, "03 ab", "d2 0e 0117 d8c38320816168816178", 300); /* 17/0/BERT */
+    fake_stream_expect(stream, "?1 ?? a3 ab");
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 1);
+    fake_peer_expect_nothing(replay.origin);
+    /* One that there is room for. */
+    stream = open_stream(CSM_BERT);
+    stream_send(stream, "03 ac", "d1 0e 07 d8c38320816168816178", 1025); /* 0/0/BERT */
+    expect_step(H_X " 27:0e 60:0401 ...", 1024, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
+    expect_step(H_X " 27:16 ...", 1, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:16"));
+    fake_stream_expect(stream, "31 44 ac d10e07");
     stop();
 }
 
@@ -489,6 +556,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_large_answer_is_served_in_blocks),
+        TEST(test_fetches_of_one_client_are_apart),
+        TEST(test_block_without_its_payload),
+        TEST(test_bert_upload_and_the_budget),
         TEST(test_client_chooses_the_size),
         TEST(test_own_etag_is_not_forwarded),
         TEST(test_body_limit_of_answers),
