@@ -113,9 +113,9 @@ static void log_stopped(const struct server *server)
         return;
     }
     server_sum_metrics(server, sum);
-    log_event(
-        LOG_INFO, "stopped", "requests=%" PRIu64 " answered=%" PRIu64 " log_lines_lost=%" PRIu64,
-        metric_get(&sum->requests), metric_get(&sum->ended[REASON_answered]), log_lost_count());
+    log_event(LOG_INFO, "stopped",
+              "requests=%" PRIu64 " answered=%" PRIu64 " log_lines_lost=%" PRIu64,
+              metric_get(&sum->requests), metrics_answered(sum), log_lost_count());
     free(sum);
 }
 

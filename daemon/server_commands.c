@@ -50,7 +50,7 @@ static void run_status(struct control_client *client, const struct control_reque
     json_uint(&line, "listeners", status.listeners);
     json_bool(&line, "last_reload_good", status.was_reload_good);
     json_uint(&line, "requests", metric_get(&sum->requests));
-    json_uint(&line, "requests_answered", metric_get(&sum->ended[REASON_answered]));
+    json_uint(&line, "requests_answered", metrics_answered(sum));
     json_uint(&line, "requests_in_flight", metric_get(&sum->exchanges));
     json_uint(&line, "clients", metric_get(&sum->clients));
     json_uint(&line, "connections", metric_get(&sum->streams));

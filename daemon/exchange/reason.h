@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_REASON_H
 #define CRIPROXY_REASON_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum reason {
@@ -19,6 +20,12 @@ struct reason_row {
     const char *diagnostic; /* payload, before any detail */
     const char *help;
 };
+
+/** Whether the client got what it asked for; reasons.def has them in that order. */
+static inline bool reason_is_success(enum reason reason)
+{
+    return reason != REASON_none && reason < REASON_option_malformed;
+}
 
 /** The row of @p reason; static. */
 const struct reason_row *reason_row(enum reason reason);

@@ -11,12 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reasons before this one are no trouble: see reasons.def. */
-static bool is_success(enum reason reason)
-{
-    return reason < REASON_option_malformed;
-}
-
 static bool is_wanted(struct engine *engine, enum reason reason)
 {
     const struct config *config = engine->config;
@@ -25,7 +19,7 @@ static bool is_wanted(struct engine *engine, enum reason reason)
     case LOG_ACCESS_OFF:
         return false;
     case LOG_ACCESS_ERRORS:
-        return !is_success(reason);
+        return !reason_is_success(reason);
     case LOG_ACCESS_SAMPLED:
         return engine->access_count++ % config->log_access_sample == 0;
     case LOG_ACCESS_ON:

@@ -43,3 +43,12 @@ void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms)
     metric_add(&metrics->duration_buckets[bucket], 1);
     metric_add(&metrics->duration_sum_ms, duration_ms);
 }
+
+uint64_t metrics_answered(const struct metrics *metrics)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        count += reason_is_success((enum reason)i) ? metric_get(&metrics->ended[i]) : 0;
+    }
+    return count;
+}

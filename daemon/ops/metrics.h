@@ -61,6 +61,9 @@ uint64_t metrics_duration_limit_ms(unsigned bucket);
 /** A request took so long. By the one writer. */
 void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms);
 
+/** Requests that ended well, by whoever answered them. */
+uint64_t metrics_answered(const struct metrics *metrics);
+
 /** Add one worker's counters to a sum. */
 void metrics_add(struct metrics *sum, const struct metrics *metrics);
 
