@@ -46,7 +46,7 @@ struct server {
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct resolver *resolver;
     struct changes *changes; /* for the workers' caches; NULL: there is one worker */
-    struct loop *loop; /* of the main thread */
+    struct loop *loop;       /* of the main thread */
     struct worker *workers[WORKERS_MAX];
     unsigned worker_count;
     struct server_listener listeners[SERVER_LISTENERS_MAX];
@@ -55,8 +55,8 @@ struct server {
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
     struct admin_http *http; /* NULL: not configured */
-    struct control *control;  /* likewise */
-    char reload_error[512];   /* why the last reload was refused */
+    struct control *control; /* likewise */
+    char reload_error[512];  /* why the last reload was refused */
     bool is_ready;
     bool is_draining;
     bool was_reload_good;

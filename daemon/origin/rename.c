@@ -43,8 +43,8 @@ static void learn(struct engine *engine, const struct exchange *exchange)
     uint64_t now_ms = engine_now_ms(engine);
     uint64_t *until_ms = &memory->knows_uris_only_until_ms[exchange->hop.route_index];
     if (now_ms >= *until_ms) {
-        log_event(LOG_WARNING, "parent_knows_no_cris", "route=%.*s",
-                  (int)exchange->hop.route.len, (const char *)exchange->hop.route.data);
+        log_event(LOG_WARNING, "parent_knows_no_cris", "route=%.*s", (int)exchange->hop.route.len,
+                  (const char *)exchange->hop.route.data);
     }
     *until_ms = now_ms + REMEMBERED_MS;
 }
