@@ -300,8 +300,8 @@ static void compile_limits(struct loader *loader, struct access *access)
         clients.identity_count = (uint32_t)row->identity.count;
         clients.certificates = row->certificate.items;
         clients.certificate_count = (uint32_t)row->certificate.count;
-        limits[i] = (struct client_limits){clients, row->rate, row->burst, row->exchanges,
-                                           row->observations};
+        limits[i] = (struct client_limits){clients,        row->rate,         row->burst,
+                                           row->exchanges, row->observations, row->bodies};
     }
     access->limits = limits;
     access->limits_count = (uint32_t)drafts->count;

@@ -120,13 +120,31 @@ struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_
     return kept;
 }
 
-struct kept_body *body_keep(struct body_store *store, struct bytes key, bool is_upload,
-                            uint64_t expires_ms)
+/* One client's bodies are few: it is the others' memory, too. */
+static void limit_owner(struct body_store *store, const struct body_owner *owner)
+{
+    struct kept_body *oldest = NULL;
+    uint32_t count = 0;
+    for (struct kept_body *kept = store->newest; kept != NULL; kept = kept->older) {
+        if (kept->owner == owner->serial) {
+            oldest = kept;
+            count++;
+        }
+    }
+    if (count > 0 && count >= owner->bodies_max) {
+        store->evicted++;
+        body_forget(store, oldest);
+    }
+}
+
+struct kept_body *body_keep(struct body_store *store, const struct body_owner *owner,
+                            struct bytes key, bool is_upload, uint64_t expires_ms)
 {
     struct kept_body *older = find(store, key, is_upload);
     if (older != NULL) {
         body_forget(store, older);
     }
+    limit_owner(store, owner);
     if (store->count == store->count_max && store->oldest != NULL) {
         store->evicted++;
         body_forget(store, store->oldest);
@@ -136,6 +154,7 @@ struct kept_body *body_keep(struct body_store *store, struct bytes key, bool is_
         free(kept);
         return NULL;
     }
+    kept->owner = owner->serial;
     kept->is_upload = is_upload;
     kept->expires_ms = expires_ms;
     kept->older = store->newest;

@@ -22,6 +22,7 @@ struct kept_body {
     struct hash_node node;
     struct kept_body *newer, *older;
     uint64_t expires_ms;
+    uint64_t owner;      /* its client: leg_serial() */
     bool is_upload;      /* the client is sending it; else it fetches it */
     struct body key;     /* compared whole; the hash is only the way here */
     struct body options; /* encoded: of the answer without Block2, or of the first block */
@@ -30,6 +31,12 @@ struct kept_body {
     uint32_t max_age_s; /* of the answer, when it came */
     uint64_t made_ms;   /* when that was */
     size_t last_offset; /* uploads: where the block that came last began */
+};
+
+/* Whose a kept body is, and how many such a client may have: past it its oldest goes. */
+struct body_owner {
+    uint64_t serial;
+    uint32_t bodies_max;
 };
 
 struct body_store {
@@ -67,8 +74,8 @@ void body_free(struct body_store *store, struct body *body);
  *
  * @return an empty one to fill, until body_forget() or @p expires_ms; NULL without memory.
  */
-struct kept_body *body_keep(struct body_store *store, struct bytes key, bool is_upload,
-                            uint64_t expires_ms);
+struct kept_body *body_keep(struct body_store *store, const struct body_owner *owner,
+                            struct bytes key, bool is_upload, uint64_t expires_ms);
 
 /** What is kept under @p key, or NULL. What has expired is not found. */
 struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,

@@ -2,6 +2,7 @@
 #include "front/blocks.h"
 
 #include "coap/option.h"
+#include "front/limit.h"
 #include "front/serve.h"
 #include "origin/transfer.h"
 #include "state.h"
@@ -55,11 +56,12 @@ static struct reply continue_reply(const struct block *block)
     return (struct reply){.code = CODE(2, 31), .has_block1 = true, .block1 = block_value(block)};
 }
 
-static enum reason start_body(struct engine *engine, struct bytes key, struct bytes piece,
-                              struct kept_body **ret_kept)
+static enum reason start_body(struct engine *engine, const struct leg *leg, struct bytes key,
+                              struct bytes piece, struct kept_body **ret_kept)
 {
+    const struct body_owner owner = limit_bodies(engine, leg);
     uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
-    struct kept_body *kept = body_keep(&engine->bodies, key, true, until_ms);
+    struct kept_body *kept = body_keep(&engine->bodies, &owner, key, true, until_ms);
     *ret_kept = kept;
     if (kept == NULL) {
         return REASON_proxy_busy;
@@ -69,13 +71,14 @@ static enum reason start_body(struct engine *engine, struct bytes key, struct by
 }
 
 /* Take one piece of an upload (BLK-16 to BLK-21). */
-static enum reason take_piece(struct engine *engine, struct bytes key, const struct block *block,
-                              struct bytes piece, struct kept_body **ret_kept)
+static enum reason take_piece(struct engine *engine, const struct leg *leg, struct bytes key,
+                              const struct block *block, struct bytes piece,
+                              struct kept_body **ret_kept)
 {
     struct kept_body *kept = body_find(&engine->bodies, key, true, engine_now_ms(engine));
     uint64_t offset = block_offset(block);
     if (block->num == 0) {
-        return start_body(engine, key, piece, ret_kept);
+        return start_body(engine, leg, key, piece, ret_kept);
     }
     *ret_kept = kept;
     if (kept == NULL || (offset != kept->bytes.len && offset != kept->last_offset)) {
@@ -100,9 +103,9 @@ static enum block_plan assemble(struct engine *engine, const struct block_reques
     struct block block = block_of(request->options->block1);
     struct bytes key = serve_key(engine, request->leg, &subject, true, buffer);
     struct kept_body *kept = NULL;
-    enum reason reason = key.len > 0
-                             ? take_piece(engine, key, &block, request->message->payload, &kept)
-                             : REASON_request_too_large;
+    enum reason reason = key.len > 0 ? take_piece(engine, request->leg, key, &block,
+                                                  request->message->payload, &kept)
+                                     : REASON_request_too_large;
     if (reason != REASON_none) {
         if (kept != NULL) {
             body_forget(&engine->bodies, kept);

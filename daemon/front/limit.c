@@ -28,6 +28,13 @@ uint32_t limit_observations(const struct engine *engine, const struct peer *peer
     return either(limits_of(engine, peer)->observations, engine->config->observe_per_client);
 }
 
+struct body_owner limit_bodies(const struct engine *engine, const struct leg *leg)
+{
+    uint32_t own = leg->peer != NULL ? limits_of(engine, leg->peer)->bodies : 0;
+    return (struct body_owner){leg_serial(engine, leg),
+                               either(own, engine->config->block_bodies_per_client)};
+}
+
 /*
  * A token bucket: as many requests at once as burst says, rate a second after that. Time
  * that wraps or stands still only ever costs the client.

@@ -6,6 +6,7 @@
 #ifndef CRIPROXY_LIMIT_H
 #define CRIPROXY_LIMIT_H
 
+#include "exchange/body.h"
 #include "exchange/reason.h"
 #include "front/leg.h"
 
@@ -16,6 +17,9 @@ uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
 
 /** Observations that @p peer may have. */
 uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
+
+/** Bodies that are kept for the client of @p leg, and who it is. */
+struct body_owner limit_bodies(const struct engine *engine, const struct leg *leg);
 
 /**
  * One more request of @p peer.

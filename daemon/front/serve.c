@@ -4,6 +4,7 @@
 #include "cache/freshness.h"
 #include "cache/key.h"
 #include "coap/option.h"
+#include "front/limit.h"
 #include "front/stream.h"
 #include "state.h"
 
@@ -208,8 +209,9 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
     uint8_t buffer[SERVE_KEY_MAX];
     struct bytes name = serve_key(engine, leg, subject, false, buffer);
     uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
+    const struct body_owner owner = limit_bodies(engine, leg);
     struct kept_body *kept =
-        name.len > 0 ? body_keep(&engine->bodies, name, false, until_ms) : NULL;
+        name.len > 0 ? body_keep(&engine->bodies, &owner, name, false, until_ms) : NULL;
     if (kept == NULL) {
         return NULL;
     }

@@ -37,7 +37,7 @@ struct port_range {
 /* What one client may take; 0: what holds for all. */
 struct client_limits {
     struct access_rule clients; /* only its selectors of clients count */
-    uint32_t rate, burst, exchanges, observations;
+    uint32_t rate, burst, exchanges, observations, bodies;
 };
 
 /* What the configuration says, compiled. */

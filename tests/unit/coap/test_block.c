@@ -97,16 +97,24 @@ static void test_pieces_make_the_body(void **state)
     }
 }
 
-static void put(struct body_store *store, const char *name, size_t len, bool expected)
+static void put_of(struct body_store *store, uint64_t owner_serial, const char *name, size_t len,
+                   bool expected)
 {
+    const struct body_owner owner = {owner_serial, 2};
     static const uint8_t bytes[4096];
     struct bytes key = {(const uint8_t *)name, strlen(name)};
-    struct kept_body *kept = body_keep(store, key, false, 1000);
+    struct kept_body *kept = body_keep(store, &owner, key, false, 1000);
     assert_non_null(kept);
     assert_int_equal(body_append(store, &kept->bytes, (struct bytes){bytes, len}, kept), expected);
     if (!expected) {
         body_forget(store, kept);
     }
+}
+
+static void put(struct body_store *store, const char *name, size_t len, bool expected)
+{
+    static uint64_t serial; /* each is somebody else's */
+    put_of(store, ++serial, name, len, expected);
 }
 
 static bool has(struct body_store *store, const char *name, uint64_t now_ms)
@@ -142,6 +150,21 @@ static void test_budget_of_kept_bodies(void **state)
     assert_int_equal(store.bytes, 0);
 }
 
+/* BLK-20: one client's share: its oldest goes, nobody else's. */
+static void test_bodies_of_one_client(void **state)
+{
+    struct body_store store;
+    (void)state;
+    assert_int_equal(body_store_init(&store, 65536, 4096, 100, 1), 0);
+    put_of(&store, 1000, "other", 10, true);
+    put_of(&store, 2000, "a", 10, true);
+    put_of(&store, 2000, "b", 10, true);
+    put_of(&store, 2000, "c", 10, true);
+    assert_false(has(&store, "a", 0));
+    assert_true(has(&store, "b", 0) && has(&store, "c", 0) && has(&store, "other", 0));
+    body_store_clear(&store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_szx_for),
         cmocka_unit_test(test_pieces_make_the_body),
         cmocka_unit_test(test_budget_of_kept_bodies),
+        cmocka_unit_test(test_bodies_of_one_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
