@@ -38,9 +38,9 @@ static const char *transport_word(enum config_scheme_transport transport)
     case TRANSPORT_TLS:
         return "tls";
     case TRANSPORT_WS:
-        return "ws";
+        return "ws, where libcoap is 4.3.2 or later";
     case TRANSPORT_WSS:
-        return "wss";
+        return "wss, where libcoap is 4.3.2 or later";
     }
     return "";
 }
