@@ -369,9 +369,9 @@ struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exch
     if (!leg->acknowledged) {
         reply_acknowledge(engine, exchange);
     }
-    memcpy(engine->scratch, (const uint8_t[]){0x60, 0, (uint8_t)(leg->mid >> 8), (uint8_t)leg->mid},
-           EMPTY_LEN);
-    return (struct bytes){engine->scratch, EMPTY_LEN};
+    memcpy(engine->empty_ack,
+           (const uint8_t[]){0x60, 0, (uint8_t)(leg->mid >> 8), (uint8_t)leg->mid}, EMPTY_LEN);
+    return (struct bytes){engine->empty_ack, EMPTY_LEN};
 }
 
 void reply_nothing(struct engine *engine, struct exchange *exchange)

@@ -344,6 +344,38 @@ static void test_registrations_leave_room_for_requests(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 2);
 }
 
+/*
+ * Answers that nobody acknowledges make room for a registration, of which there are two
+ * exchanges: nothing of what is registered gets lost with them.
+ */
+static void test_registration_where_all_slots_are_in_use(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.exchanges=16", NULL};
+    struct fake_datagram requests[16], registration;
+    char head[32];
+    observe_teardown(state);
+    observe_start(settings);
+    for (unsigned i = 0; i < 16; i++) {
+        snprintf(head, sizeof(head), "41 01 64%02x %02x", i, i);
+        fake_peer_send(replay.client, PROXY, words(head, "35=coap://h/y"));
+        fake_peer_expect(replay.origin, "48 01 ...", &requests[i]);
+        fake_peer_reply(replay.origin, &requests[i], "60 00 MID");
+    }
+    fake_net_run(1000);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_peer_expect(replay.client, "60 00 64??", NULL);
+    }
+    for (unsigned i = 0; i < 16; i++) {
+        fake_peer_reply(replay.origin, &requests[i], "5T 45 7700 TOKEN ff 30");
+        fake_peer_expect(replay.client, "41 45 ...", NULL);
+    }
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+}
+
 /* Clients that observe are kept, half of limits.clients at most: others are served all the same. */
 static void test_observers_leave_room_for_clients(void **state)
 {
@@ -590,6 +622,7 @@ int main(void)
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_registrations_leave_room_for_requests),
+        OBSERVE_TEST(test_registration_where_all_slots_are_in_use),
         OBSERVE_TEST(test_observers_leave_room_for_clients),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
         OBSERVE_TEST(test_observing_can_be_switched_off),
