@@ -36,8 +36,8 @@ struct party {
     struct fake_peer *peer;
     uint64_t tokens[TOKENS_MAX]; /* hashes of those it has used */
     size_t token_count;
-    struct fake_datagram last; /* what it was sent last that wants an answer */
-    bool has_last;
+    struct fake_datagram last;  /* what it was sent last that wants an answer */
+    bool has_last, is_of_group; /* that went to the group, where no errors come from */
 };
 
 static struct world {
@@ -80,6 +80,21 @@ static struct config *load(const char *nstart)
         "cache.max-bytes=64KiB",
         "cache.stale-if-error=1h",
         "cache.followers=2",
+        "block.size=64",
+        "block.body-bytes=1KiB",
+        "block.bodies-bytes=64KiB",
+        "block.bodies=16",
+        "observe.max=16",
+        "observe.targets=16",
+        "observe.bytes=64KiB",
+        "policy.echo-exempt=192.0.2.7", /* the other client is asked for its Echo */
+        "multicast.enabled=yes",
+        "access groups.clients=192.0.2.7/32",
+        "access groups.target=*://224.0.1.187",
+        "access groups.action=allow",
+        "access others.clients=any",
+        "access others.target=*://*",
+        "access others.action=allow",
         nstart,
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};
@@ -158,6 +173,20 @@ static void to_origin(void *context, struct fake_peer *peer, const struct fake_d
     assert(forms == 0 || (forms == 1 && party == &world.stranger));
     party->last = *datagram;
     party->has_last = true;
+    party->is_of_group = false;
+}
+
+/* Both are members: what they answer next is to this. */
+static void to_group(void *context, struct fake_peer *peer, const struct fake_datagram *datagram)
+{
+    (void)context;
+    (void)peer;
+    struct message message = decode(datagram);
+    assert(message_is_request(&message) && message.type == MESSAGE_NON);
+    assert(message.token.len == EXCHANGE_TOKEN_LEN);
+    world.origin.last = *datagram;
+    world.origin.has_last = true;
+    world.origin.is_of_group = true;
 }
 
 /* --- what comes in ------------------------------------------------------ */
@@ -194,7 +223,7 @@ static void send_answer(struct party *party, const uint8_t *data, size_t len)
 static void reject(const struct party *party, uint8_t which)
 {
     static const int errors[] = {ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, EACCES};
-    if (party->has_last) {
+    if (party->has_last && !party->is_of_group) {
         fake_peer_reject(party->peer, &party->last, errors[which % 5]);
     }
 }
@@ -287,7 +316,7 @@ static void party_init(struct party *party, const char *address, fake_peer_fn on
 {
     party->peer = fake_peer_new(address);
     party->token_count = 0;
-    party->has_last = false;
+    party->has_last = party->is_of_group = false;
     fake_peer_on_datagram(party->peer, on_datagram, party);
 }
 
@@ -312,6 +341,7 @@ static void start(void)
     party_init(&world.clients[1], "192.0.2.8:40001", to_client);
     party_init(&world.origin, "192.0.2.5:5683", to_origin);
     party_init(&world.stranger, "192.0.2.6:5683", to_origin);
+    fake_peer_on_datagram(fake_peer_new("224.0.1.187:5683"), to_group, NULL);
 }
 
 /* All are silent: within the longest of all times everything has ended. */
@@ -321,6 +351,8 @@ static void check_end(void)
     const struct metrics *metrics = engine_metrics(world.engine);
     uint64_t ended = 0;
     fake_net_set_link(&whole);
+    fake_net_run(1000000);
+    engine_drain(world.engine); /* observations that nobody has ended */
     fake_net_run(1000000);
     assert(engine_in_flight(world.engine) == 0);
     for (unsigned reason = 0; reason < REASON_COUNT; reason++) {

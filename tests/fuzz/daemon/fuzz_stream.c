@@ -60,6 +60,15 @@ static struct config *load(void)
         "policy.clients=any", /* the peers have addresses for documentation */
         "policy.ports=any",
         "policy.own-host=yes",
+        "cache.max-bytes=64KiB",
+        "cache.stale-if-error=1h",
+        "block.size=64",
+        "block.body-bytes=8KiB",
+        "block.bodies-bytes=64KiB",
+        "block.bodies=16",
+        "observe.max=16",
+        "observe.targets=16",
+        "multicast.enabled=yes",
     };
     const struct config_source source = {.sets = sets, .set_count = sizeof(sets) / sizeof(sets[0])};
     struct config_errors errors;
@@ -199,6 +208,8 @@ static void stop(void)
 {
     const struct metrics *metrics = engine_metrics(world.engine);
     uint64_t ended = 0;
+    fake_net_run(1000000);
+    engine_drain(world.engine); /* observations that nobody has ended */
     fake_net_run(1000000);
     assert(engine_in_flight(world.engine) == 0);
     for (unsigned reason = 0; reason < REASON_COUNT; reason++) {
