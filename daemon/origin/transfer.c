@@ -320,8 +320,11 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
                       enum reason reason, const struct reply *reply)
 {
     struct transfer *transfer = owner;
-    (void)exchange;
+    const struct address *source = cached_source(exchange);
     transfer->step = NULL;
+    if (source != NULL) {
+        transfer->client->ticket.source = *source; /* who else may have it (CACHE-22) */
+    }
     if (reason != REASON_answered) {
         fail(engine, transfer, reason);
     } else if (transfer->phase == UPLOADING) {

@@ -380,6 +380,32 @@ static void test_gathered_body_is_kept(void **state)
     stop();
 }
 
+/* CACHE-22: where an answer came from is known as well when it was asked for in blocks. */
+static void test_answer_to_an_upload_is_not_for_everybody(void **state)
+{
+    static const char *const settings[] = {"cache.max-bytes=1MiB", "block.size=16", RULE, NULL};
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, settings);
+    listen_stream();
+    struct fake_stream *stream = connect_from("192.0.2.7:40002", "00 e1");
+    fake_stream_send(stream, "d1 12 05 aa d8de8320816168816178 ff 61616161616161616161"
+                             "61616161616161616161");
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", H_X " 27:08 60:14 ..."), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:08"));
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", H_X " 27:10 ..."), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "27:10 /31"));
+    fake_net_run(1);
+    fake_stream_expect(stream, "21 45 aa ff 31");
+    get(replay.client, "41 05 0001 bb", CRI " /#20"); /* it is kept */
+    fake_peer_expect(replay.client, words("61 45 0001 bb", "14:3b /31"), NULL);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    get(other, "41 05 0001 bb", CRI " /#20");
+    fake_peer_expect(other, "61 81 0001 bb ...", NULL);
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
 /* A first block that is kept is of no use to who does no blocks: the rest is fetched. */
 static void test_block_is_no_answer_for_who_does_none(void **state)
 {
@@ -418,6 +444,7 @@ int main(void)
         TEST(test_connection_of_the_leader_closes),
         TEST(test_connection_of_leader_and_follower_closes),
         TEST(test_gathered_body_is_kept),
+        TEST(test_answer_to_an_upload_is_not_for_everybody),
         TEST(test_block_is_no_answer_for_who_does_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
