@@ -107,12 +107,26 @@ bool observation_join_alone(struct engine *engine, struct exchange *exchange,
     return begin(engine, exchange, recipe, NULL);
 }
 
+/*
+ * A registration that comes back to us in a loop must not wait for itself: its Hop-Limit
+ * tells. It goes on as a plain request, and ends the loop.
+ */
+static bool may_be_itself(const struct observation *observation, const struct exchange *exchange)
+{
+    const struct exchange *ours = observation->exchange;
+    return ours != NULL && observation->state != OBSERVATION_OBSERVING &&
+           ours->ticket.hop_limit != exchange->ticket.hop_limit;
+}
+
 bool observation_join(struct engine *engine, struct exchange *exchange,
                       const struct exchange_recipe *recipe, const struct cache_key *key)
 {
     struct observation *observation = observation_find(engine, key);
     if (observation == NULL) {
         return !observation_is_unobservable(engine, key) && begin(engine, exchange, recipe, key);
+    }
+    if (may_be_itself(observation, exchange)) {
+        return false;
     }
     if (observation->state != OBSERVATION_OBSERVING) {
         follow(engine, observation, exchange);

@@ -376,6 +376,21 @@ static void test_registration_where_all_slots_are_in_use(void **state)
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
 }
 
+/* ERR-14: a registration that has come around does not wait for the one that it was. */
+static void test_a_loop_does_not_wait_for_itself(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_send(other, PROXY, words("41 01 0001 bb", "6: 16:0f " TARGET_X));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x 16:0e"), &request);
+    fake_peer_reply(replay.origin, &request, "6T a8 MID TOKEN");
+    fake_peer_expect(other, "61 a8 0001 bb ...", NULL);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+}
+
 /* Clients that observe are kept, half of limits.clients at most: others are served all the same. */
 static void test_observers_leave_room_for_clients(void **state)
 {
@@ -622,6 +637,7 @@ int main(void)
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_registrations_leave_room_for_requests),
+        OBSERVE_TEST(test_a_loop_does_not_wait_for_itself),
         OBSERVE_TEST(test_registration_where_all_slots_are_in_use),
         OBSERVE_TEST(test_observers_leave_room_for_clients),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
