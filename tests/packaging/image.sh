@@ -9,9 +9,12 @@ lab_pids=()
 root_criproxyd= root_lab=
 
 end_lab() {
-    local pid name
+    local pid name below
     for pid in "${lab_pids[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
+        # The job is a shell: below it is unshare, which takes its child along.
+        below=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null || true)
+        # shellcheck disable=SC2086 # several words are several processes
+        kill -KILL $below "$pid" 2>/dev/null || true
     done
     for name in proxy origin client bridge; do
         ip netns delete "$lab-$name" 2>/dev/null || true
