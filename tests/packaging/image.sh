@@ -9,12 +9,18 @@ lab_pids=()
 root_criproxyd= root_lab=
 
 end_lab() {
-    local pid name below
+    local pid name depth below
     for pid in "${lab_pids[@]}"; do
-        # The job is a shell: below it is unshare, which takes its child along.
-        below=$(cat "/proc/$pid/task/$pid/children" 2>/dev/null || true)
+        # The job is a shell; below it are unshare and the service, which outlives both:
+        # a change of its user makes the kernel forget whose death it was to die with.
+        below=$pid
+        for depth in unshare service; do
+            pid=$(tr -d ' ' <"/proc/$pid/task/$pid/children" 2>/dev/null || true)
+            [[ -n $pid ]] || break
+            below="$pid $below"
+        done
         # shellcheck disable=SC2086 # several words are several processes
-        kill -KILL $below "$pid" 2>/dev/null || true
+        kill -KILL $below 2>/dev/null || true
     done
     for name in proxy origin client bridge; do
         ip netns delete "$lab-$name" 2>/dev/null || true
