@@ -5,31 +5,17 @@
 
 #define MS_PER_S UINT64_C(1000)
 
-static bool find(struct bytes options, uint16_t number, struct bytes *ret_value)
-{
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option) && option.number <= number) {
-        if (option.number == number) {
-            *ret_value = option.value;
-            return true;
-        }
-    }
-    return false;
-}
-
 uint32_t freshness_max_age_s(struct bytes options)
 {
     struct bytes value;
-    return find(options, OPTION_max_age, &value) ? option_uint(value) : MAX_AGE_DEFAULT_S;
+    return option_find(options, OPTION_max_age, &value) ? option_uint(value) : MAX_AGE_DEFAULT_S;
 }
 
 struct bytes freshness_etag(struct bytes options)
 {
     struct bytes value;
-    bool has_one =
-        find(options, OPTION_etag, &value) && option_length_is_good(option_row(OPTION_etag), value);
+    bool has_one = option_find(options, OPTION_etag, &value) &&
+                   option_length_is_good(option_row(OPTION_etag), value);
     return has_one ? value : (struct bytes){0};
 }
 
@@ -37,7 +23,7 @@ bool freshness_is_partial(struct bytes options)
 {
     struct bytes value;
     /* NUM above 0, or M (RFC 7959 section 2.2). */
-    return find(options, OPTION_block2, &value) && (option_uint(value) & ~UINT32_C(7)) != 0;
+    return option_find(options, OPTION_block2, &value) && (option_uint(value) & ~UINT32_C(7)) != 0;
 }
 
 /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
@@ -50,9 +36,9 @@ static bool is_cacheable_code(uint8_t code)
 enum answer_use freshness_use(uint8_t code, struct bytes options)
 {
     struct bytes value;
-    if (!is_cacheable_code(code) || find(options, OPTION_oscore, &value) ||
-        find(options, OPTION_edhoc, &value) || find(options, OPTION_echo, &value) ||
-        find(options, OPTION_block1, &value)) {
+    if (!is_cacheable_code(code) || option_find(options, OPTION_oscore, &value) ||
+        option_find(options, OPTION_edhoc, &value) || option_find(options, OPTION_echo, &value) ||
+        option_find(options, OPTION_block1, &value)) {
         return ANSWER_FOR_ONE;
     }
     bool is_loose_block = freshness_is_partial(options) && freshness_etag(options).data == NULL;

@@ -141,17 +141,24 @@ bool option_iter_next(struct option_iter *iter, struct option *ret_option)
     return true;
 }
 
-bool message_has_option(const struct message *message, uint16_t number)
+bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
 {
     struct option_iter iter;
     struct option option;
-    option_iter_init(&iter, message->options);
+    option_iter_init(&iter, options);
     while (option_iter_next(&iter, &option) && option.number <= number) {
         if (option.number == number) {
+            *ret_value = option.value;
             return true;
         }
     }
     return false;
+}
+
+bool message_has_option(const struct message *message, uint16_t number)
+{
+    struct bytes value;
+    return option_find(message->options, number, &value);
 }
 
 uint32_t option_uint(struct bytes value)

@@ -106,6 +106,9 @@ static inline void option_iter_init(struct option_iter *iter, struct bytes optio
 /** Next option in ascending order of numbers; false at the end. */
 bool option_iter_next(struct option_iter *iter, struct option *ret_option);
 
+/** The first option of that number among encoded @p options, which have been checked. */
+bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value);
+
 /** Whether a decoded message has an option of that number. */
 bool message_has_option(const struct message *message, uint16_t number);
 

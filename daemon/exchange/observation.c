@@ -5,6 +5,7 @@
  */
 #include "exchange/observation.h"
 
+#include "cache/freshness.h"
 #include "coap/option.h"
 #include "exchange/cached.h"
 #include "exchange/internal.h"
@@ -16,8 +17,6 @@
 #include "state.h"
 
 #include <string.h>
-
-#define MAX_AGE_DEFAULT_S 60u /* RFC 7252 section 5.10.5 */
 
 /* RFC 7641 section 3.3.1: register again 5 to 15 s after Max-Age has passed. */
 #define AGAIN_MIN_MS 5000u
@@ -33,21 +32,14 @@
 /* Value of an option of at most 4 bytes, or @p absent. */
 static uint32_t uint_option(struct bytes options, uint16_t number, uint32_t absent)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == number) {
-            return option_uint(option.value);
-        }
-    }
-    return absent;
+    struct bytes value;
+    return option_find(options, number, &value) ? option_uint(value) : absent;
 }
 
 static bool has_option(struct bytes options, uint16_t number)
 {
-    const struct message message = {.options = options};
-    return message_has_option(&message, number);
+    struct bytes value;
+    return option_find(options, number, &value);
 }
 
 /* Keep @p reply as the latest state. @return false where the budget does not allow it. */

@@ -189,18 +189,7 @@ static bool keep_options(struct engine *engine, struct kept_body *kept, const st
 
 static uint32_t max_age_of(const struct reply *reply)
 {
-    struct option_iter iter;
-    struct option option;
-    if (reply->is_aged) {
-        return reply->max_age_s;
-    }
-    option_iter_init(&iter, reply->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == OPTION_max_age) {
-            return option_uint(option.value);
-        }
-    }
-    return MAX_AGE_DEFAULT_S;
+    return reply->is_aged ? reply->max_age_s : freshness_max_age_s(reply->options);
 }
 
 static struct kept_body *keep(struct engine *engine, const struct leg *leg,

@@ -119,16 +119,12 @@ static void send_step(struct engine *engine, struct transfer *transfer)
 
 static bool find_block(const struct reply *reply, uint16_t number, struct block *ret_block)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, reply->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == number) {
-            *ret_block = block_of(option.value);
-            return true;
-        }
+    struct bytes value;
+    bool has_one = option_find(reply->options, number, &value);
+    if (has_one) {
+        *ret_block = block_of(value);
     }
-    return false;
+    return has_one;
 }
 
 /* Keep the encoded @p options of an answer, without Block1 and, for a whole body, Block2. */
@@ -340,16 +336,9 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
 static uint8_t hop_limit_of(const struct exchange *exchange)
 {
     struct message message = {0};
-    struct option_iter iter;
-    struct option option;
+    struct bytes value;
     (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
-    option_iter_init(&iter, message.options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == OPTION_hop_limit) {
-            return (uint8_t)option_uint(option.value);
-        }
-    }
-    return 0;
+    return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
 }
 
 static struct transfer *begin(struct exchange *exchange, enum phase phase)
