@@ -63,6 +63,13 @@ def hosts_of(name):
     return LOCALHOST if name == "localhost" else (name,)
 
 
+@pytest.fixture(autouse=True)
+def own_lines():
+    """What proxies that serve a whole file have logged for one test is nothing to the next."""
+    for running in Proxy.alive:
+        running.mark()
+
+
 @pytest.fixture
 def start_proxy():
     """Starts proxies with settings of the test's own; each has to end cleanly."""

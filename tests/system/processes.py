@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 
 from coap_wire import PATIENCE_S, Client, family_of
 
@@ -42,8 +43,27 @@ def libcoap_tool(name):
 WITHOUT_CACHE = ("--set", "cache.max-bytes=0", "--set", "cache.coalesce=no")
 
 
+def wait_until(condition, what=None, patience_s=PATIENCE_S):
+    """The first true value of condition(), awaited: for what nothing tells of, as the
+    counters, which a worker publishes once it has answered."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, \
+            "not within %s s: %s" % (patience_s, what() if callable(what) else what or condition)
+        time.sleep(0.02)
+
+
 class Proxy:
-    """A running criproxyd, without cache unless an argument says something about it."""
+    """A running criproxyd, without cache unless an argument says something about it.
+
+    Whoever waits for a line of its log gets none that was there before the test began, or
+    before a mark that the test set, but for the lines of its start, which stay true.
+    """
+
+    alive = weakref.WeakSet()
 
     def __init__(self, *arguments, listen=("127.0.0.1", "::1")):
         command = [program("criproxyd")]
@@ -59,7 +79,14 @@ class Proxy:
             stderr=subprocess.STDOUT, text=True, errors="replace")
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.wait_for_line(r"^ready\b")
+        self._started = self._since = 0
+        try:
+            self.wait_for_line(r"^ready\b")
+        except AssertionError:
+            self.process.kill()
+            raise
+        self._started = 1 + next(i for i, line in enumerate(self.log) if line.startswith("ready"))
+        Proxy.alive.add(self)
         self.addresses = {}
         for line in self.log:
             match = re.match(r"listening\b.*\buri=\"?coap://(\[([^\]]+)\]|([^:/]+)):(\d+)", line)
@@ -81,26 +108,29 @@ class Proxy:
     def text(self):
         return "\n".join(self.log)
 
-    def wait_for_line(self, pattern, patience_s=PATIENCE_S):
-        """The first line of the log that matches, awaited."""
-        def found():
-            return next((line for line in self.log if re.search(pattern, line)), None)
+    def mark(self):
+        """From here on waiting looks at new lines only. Once for each test without its doing
+        (conftest.py); in a test, before each step that logs what an earlier one has logged."""
+        self._since = len(self.log)
 
-        with self._changed:
-            self._changed.wait_for(lambda: found() or "[end of output]" in self.log, patience_s)
-            line = found()
-        assert line is not None, "no line matches %r in:\n%s" % (pattern, self.text)
-        return line
+    def _matching(self, pattern):
+        lines = self.log[:self._started] + self.log[max(self._since, self._started):]
+        return [line for line in lines if re.search(pattern, line)]
+
+    def wait_for_line(self, pattern, patience_s=PATIENCE_S):
+        """The first line since the mark that matches, awaited."""
+        return self.wait_for_count(pattern, 1, patience_s)[0]
 
     def wait_for_count(self, pattern, count, patience_s=PATIENCE_S):
-        """So many lines of the log that match, awaited."""
-        def found():
-            return sum(bool(re.search(pattern, line)) for line in self.log)
-
+        """So many lines since the mark that match, awaited."""
         with self._changed:
             self._changed.wait_for(
-                lambda: found() >= count or "[end of output]" in self.log, patience_s)
-            assert found() >= count, "not %d lines match %r in:\n%s" % (count, pattern, self.text)
+                lambda: len(self._matching(pattern)) >= count or "[end of output]" in self.log,
+                patience_s)
+            found = self._matching(pattern)
+        assert len(found) >= count, "%d of %d lines match %r in:\n%s\nof which since the mark:\n%s" % (
+            len(found), count, pattern, self.text, "\n".join(self.log[self._since:]))
+        return found
 
     def address(self, host="127.0.0.1"):
         return self.addresses[family_of(host)]

@@ -10,7 +10,7 @@ import pytest
 
 from admin_wire import http, http_place, parse_metrics
 from coap_wire import PATIENCE_S
-from processes import Proxy
+from processes import Proxy, wait_until
 
 IDENTITY, KEY = "sensor-1", b"sesame".hex()
 
@@ -76,13 +76,28 @@ def port_of(proxy, scheme):
     return int(re.search(r":(\d+)$", line)[1])
 
 
-def counters(proxy):
-    """How many handshakes have failed so far, by the reason."""
+def totals(proxy):
+    """Every metric, summed over its labels."""
     status, _, body = http(http_place(proxy), "/metrics")
     assert status == 200
+    return {name: sum(samples.values()) for name, (_, samples) in parse_metrics(body).items()}
+
+
+def counters(proxy):
+    """How many handshakes have failed so far, by the reason."""
     pattern = r"criproxyd_handshakes_failed_(\w+)_total$"
-    return {re.match(pattern, name)[1]: sum(samples.values())
-            for name, (_, samples) in parse_metrics(body).items() if re.match(pattern, name)}
+    return {re.match(pattern, name)[1]: value
+            for name, value in totals(proxy).items() if re.match(pattern, name)}
+
+
+def wait_for_counted(proxy, before, **expected):
+    """Awaits that since @before just that has been counted: a worker publishes its counters
+    at the end of its turn, after it has answered and logged."""
+    def difference():
+        after = counters(proxy)
+        return {key: after[key] - before[key] for key in after if after[key] != before[key]}
+
+    wait_until(lambda: difference() == expected, lambda: "%s: %s" % (expected, difference()))
 
 
 def shake(proxy, scheme, *arguments):
@@ -116,9 +131,7 @@ def test_clients_that_are_not_let_in(proxy, folder, scheme, name, reason, alert)
                  *(certificate(folder, name) if name else ()))
     assert alert in seen.lower(), seen
     proxy.wait_for_line(r"handshake_failed .*client=127\.0\.0\.1:\d+ reason=%s " % reason)
-    after = counters(proxy)
-    assert {key: after[key] - before[key] for key in after if after[key] != before[key]} == \
-        {reason: 1}
+    wait_for_counted(proxy, before, **{reason: 1})
 
 
 @pytest.mark.parametrize("scheme, alert", [("coaps", "decrypt error"),
@@ -132,7 +145,7 @@ def test_keys_that_are_not_good(proxy, scheme, alert, identity, key, reason):
                  "-psk", key)
     assert alert in seen.lower(), seen
     proxy.wait_for_line(r"handshake_failed .*reason=%s " % reason)
-    assert counters(proxy)[reason] == before[reason] + 1
+    wait_for_counted(proxy, before, **{reason: 1})
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -144,7 +157,7 @@ def test_clients_that_do_not_trust_us(proxy, folder, scheme, trust, name):
           "-CAfile", str(folder / (trust + ".pem")), "-verify_return_error", "-verify_hostname",
           name)
     proxy.wait_for_line(r"handshake_failed .*reason=peer_alert ")
-    assert counters(proxy)["peer_alert"] == before["peer_alert"] + 1
+    wait_for_counted(proxy, before, peer_alert=1)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -153,16 +166,16 @@ def test_nothing_in_common(proxy, scheme):
     before = counters(proxy)
     assert "handshake failure" in shake(proxy, scheme, "-cipher",
                                         "ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0").lower()
-    assert counters(proxy)["no_common_suite"] == before["no_common_suite"] + 1
+    wait_for_counted(proxy, before, no_common_suite=1)
 
 
 def test_a_hello_without_its_end(proxy):
     """SEC-13: who closes in the middle of a handshake is counted, and takes nothing along."""
-    before = counters(proxy)["closed_in_handshake"]
+    before = counters(proxy)
     with socket.create_connection(("127.0.0.1", port_of(proxy, "coaps+tcp")), PATIENCE_S) as sock:
         sock.sendall(bytes.fromhex("16030100c8010000c40303") + bytes(20))
     proxy.wait_for_line(r"handshake_failed .*reason=closed_in_handshake ")
-    assert counters(proxy)["closed_in_handshake"] == before + 1
+    wait_for_counted(proxy, before, closed_in_handshake=1)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -192,7 +205,7 @@ def memory_kib(proxy):
 
 def is_sanitized(proxy):
     with open("/proc/%d/maps" % proxy.process.pid, encoding="ascii") as maps:
-        return "libasan" in maps.read()
+        return re.search(r"lib[at]san", maps.read()) is not None
 
 
 def test_a_flood_of_hellos_without_cookies(proxy):
@@ -217,13 +230,11 @@ def test_a_flood_of_hellos_without_cookies(proxy):
             answered += 1
     assert answered > 10000
     if not is_sanitized(proxy):
-        assert memory_kib(proxy) - before < 512
+        # A session for each would take a thousand times as much.
+        assert memory_kib(proxy) - before < 4096
     for sock in sockets:
         sock.close()
     seen = shake(proxy, "coaps", "-cipher", "PSK-AES128-GCM-SHA256", "-psk_identity", IDENTITY,
                  "-psk", KEY)
     assert "Cipher is PSK-AES128-GCM-SHA256" in seen
-    status, _, body = http(http_place(proxy), "/metrics")
-    metrics = parse_metrics(body)
-    assert status == 200
-    assert sum(metrics["criproxyd_hellos_without_cookie_total"][1].values()) >= answered
+    wait_until(lambda: totals(proxy)["criproxyd_hellos_without_cookie_total"] >= answered)
