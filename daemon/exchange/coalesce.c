@@ -57,12 +57,6 @@ static struct exchange *find_leader(const struct engine *engine, const struct ex
     return NULL;
 }
 
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
-}
-
 static void follow(struct engine *engine, struct exchange *leader, struct exchange *exchange)
 {
     struct cache_ticket *ticket = &leader->ticket;
@@ -70,17 +64,10 @@ static void follow(struct engine *engine, struct exchange *leader, struct exchan
     exchange->ticket.leader = leader;
     exchange->ticket.answer = CACHE_ANSWER_FOLLOWS;
     exchange->ticket.leader_id = leader->id;
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = ticket->followers_last;
-    if (ticket->followers_last != NULL) {
-        ticket->followers_last->next_waiting = exchange;
-    } else {
-        ticket->followers = exchange;
-    }
-    ticket->followers_last = exchange;
+    exchange_list_add(&ticket->followers, exchange);
     ticket->follower_count++;
     metric_add(&engine->metrics.requests_coalesced, 1);
-    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+    exchange_set_deadline(engine, exchange);
 }
 
 bool coalesce_enter(struct engine *engine, struct exchange *exchange)
@@ -103,11 +90,8 @@ void coalesce_leave(struct exchange *exchange)
         return;
     }
     struct cache_ticket *ticket = &exchange->ticket.leader->ticket;
-    struct exchange *next = exchange->next_waiting, *previous = exchange->previous_waiting;
-    *(previous != NULL ? &previous->next_waiting : &ticket->followers) = next;
-    *(next != NULL ? &next->previous_waiting : &ticket->followers_last) = previous;
+    exchange_list_remove(&ticket->followers, exchange);
     ticket->follower_count--;
-    exchange->next_waiting = exchange->previous_waiting = NULL;
     exchange->ticket.leader = NULL;
 }
 
@@ -118,14 +102,14 @@ void coalesce_close(struct exchange *exchange)
 
 bool coalesce_is_awaited(const struct exchange *exchange)
 {
-    return exchange->ticket.followers != NULL || exchange->ticket.is_fanning_out;
+    return exchange->ticket.followers.first != NULL || exchange->ticket.is_fanning_out;
 }
 
 /* --- fan-out ------------------------------------------------------------ */
 
 static struct exchange *take_follower(struct exchange *leader)
 {
-    struct exchange *follower = leader->ticket.followers;
+    struct exchange *follower = leader->ticket.followers.first;
     if (follower != NULL) {
         coalesce_leave(follower);
     }

@@ -25,6 +25,20 @@ uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_sc
            (spread > 0 ? (uint32_t)(entropy_u64(&engine->entropy) % (spread + 1)) : 0);
 }
 
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
+    bool is_for_name = exchange->state == EXCHANGE_resolving;
+    exchange_end(context, exchange, is_for_name ? REASON_name_timeout : REASON_origin_timeout,
+                 NULL);
+}
+
+void exchange_set_deadline(struct engine *engine, struct exchange *exchange)
+{
+    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+}
+
 void exchange_join(struct exchange *exchange, struct peer *peer)
 {
     exchange->leg.peer = peer;

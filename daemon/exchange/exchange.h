@@ -12,6 +12,7 @@
 
 #include "coap/hash.h"
 #include "coap/timer.h"
+#include "exchange/list.h"
 #include "exchange/reason.h"
 #include "exchange/ticket.h"
 #include "front/leg.h"
@@ -72,10 +73,9 @@ struct exchange {
     uint64_t query;                    /* as in struct serve_subject */
     struct name *name;                 /* whose addresses it waits for, or NULL */
     struct observation *observation;   /* whose answer it waits for, or NULL */
-    struct exchange *next_of_peer, **link_of_peer; /* in the client's list */
-    struct exchange *next_waiting,
-        *previous_waiting; /* in one list: origin's, name's, observation's, delivering */
-    bool is_confirmable;   /* towards the origin server */
+    struct exchange *next_of_peer, **link_of_peer;    /* in the client's list */
+    struct exchange *next_waiting, *previous_waiting; /* in the list that it waits in */
+    bool is_confirmable;                              /* towards the origin server */
     bool is_queued;
     uint32_t queue_round;
     bool is_outstanding;                /* counted in the origin's window */
@@ -99,11 +99,11 @@ struct exchange_table {
     uint32_t *free;          /* stack of slots that are free again */
     uint32_t free_count;
     uint32_t in_use;
-    struct exchange *delivering, *delivering_last; /* list of those, the oldest first */
-    uint64_t last_id, id_step;                     /* ids of several workers interleave */
-    struct hash_map map;                           /* by_request and by_message: exact keys */
-    struct hash_map tokens;                        /* by_token */
-    uint8_t *large;                                /* blocks of large_bytes */
+    struct exchange_list delivering; /* the oldest first */
+    uint64_t last_id, id_step;       /* ids of several workers interleave */
+    struct hash_map map;             /* by_request and by_message: exact keys */
+    struct hash_map tokens;          /* by_token */
+    uint8_t *large;                  /* blocks of large_bytes */
     uint32_t large_bytes, large_free_count;
     uint16_t large_free[64];
 };
@@ -130,6 +130,33 @@ void exchange_deliver(struct exchange_table *table, struct exchange *exchange);
 
 /** Whether all slots are in use. */
 bool exchange_table_is_full(const struct exchange_table *table);
+
+/** Into @p list behind @p previous, which is in it; NULL: to its head. For one that is in none. */
+static inline void exchange_list_insert(struct exchange_list *list, struct exchange *previous,
+                                        struct exchange *exchange)
+{
+    struct exchange *next = previous != NULL ? previous->next_waiting : list->first;
+    exchange->previous_waiting = previous;
+    exchange->next_waiting = next;
+    *(previous != NULL ? &previous->next_waiting : &list->first) = exchange;
+    *(next != NULL ? &next->previous_waiting : &list->last) = exchange;
+}
+
+/** To the end of @p list. For one that is in none. */
+static inline void exchange_list_add(struct exchange_list *list, struct exchange *exchange)
+{
+    exchange_list_insert(list, list->last, exchange);
+}
+
+/** Out of @p list, which it is in. */
+static inline void exchange_list_remove(struct exchange_list *list, struct exchange *exchange)
+{
+    struct exchange *next = exchange->next_waiting, *previous = exchange->previous_waiting;
+    *(previous != NULL ? &previous->next_waiting : &list->first) = next;
+    *(next != NULL ? &next->previous_waiting : &list->last) = previous;
+    exchange->next_waiting = NULL;
+    exchange->previous_waiting = NULL;
+}
 
 /** Take @p len bytes of its memory; NULL where they are not left. */
 uint8_t *exchange_alloc(struct exchange *exchange, size_t len);
@@ -183,6 +210,9 @@ void exchange_forget_client(struct engine *engine, struct exchange *exchange, en
 
 /** Into the list of its client. */
 void exchange_join(struct exchange *exchange, struct peer *peer);
+
+/** It waits for something that may not come: it ends when its time is over, 5.04. */
+void exchange_set_deadline(struct engine *engine, struct exchange *exchange);
 
 /** When to send what is out again for the first time (RFC 7252 section 4.2), in ms. */
 uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme);

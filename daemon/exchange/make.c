@@ -112,9 +112,9 @@ static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe
 static struct exchange *take_slot(struct engine *engine, size_t needed)
 {
     struct exchange_table *table = &engine->exchanges;
-    if (exchange_table_is_full(table) && table->delivering != NULL) {
+    if (exchange_table_is_full(table) && table->delivering.first != NULL) {
         metric_add(&engine->metrics.deliveries_cut, 1);
-        exchange_drop(engine, table->delivering, REASON_client_unreachable);
+        exchange_drop(engine, table->delivering.first, REASON_client_unreachable);
     }
     return exchange_new(table, needed);
 }

@@ -164,8 +164,8 @@ static bool is_refusal(enum reason reason)
 static void answer_followers(struct engine *engine, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
-    while (observation->followers != NULL) {
-        struct exchange *exchange = observation->followers;
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
         enum reason against = observation_reason_against(engine, observation, &exchange->leg);
         observation_unfollow(engine, exchange);
         if (is_refusal(reason)) {
@@ -186,8 +186,8 @@ static void answer_followers(struct engine *engine, struct observation *observat
 static void answer_followers_for(struct engine *engine, struct observation *observation,
                                  enum reason reason)
 {
-    while (observation->followers != NULL) {
-        struct exchange *exchange = observation->followers;
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
         observation_unfollow(engine, exchange);
         exchange_end(engine, exchange, reason, NULL);
     }
@@ -430,7 +430,7 @@ static void cancel(struct engine *engine, struct observation *observation)
 void observation_settle(struct engine *engine, struct observation *observation)
 {
     struct exchange *exchange = observation->exchange;
-    bool is_wanted = observation->observers != NULL || observation->followers != NULL;
+    bool is_wanted = observation->observers != NULL || observation->followers.first != NULL;
     if (exchange != NULL && exchange->state == EXCHANGE_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(engine, observation);
@@ -449,7 +449,7 @@ void observations_drain(struct engine *engine)
                        observation->state == OBSERVATION_CANCELLING ||
                        observation->state == OBSERVATION_ENDED;
         /* Those whose registration is under way are answered first, and end then. */
-        if (!is_over && observation->followers == NULL) {
+        if (!is_over && observation->followers.first == NULL) {
             end_for_reason(engine, observation, REASON_shutting_down);
         }
     }

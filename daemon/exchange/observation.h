@@ -20,6 +20,7 @@
 #include "coap/hash.h"
 #include "coap/observe.h"
 #include "coap/timer.h"
+#include "exchange/list.h"
 #include "exchange/reason.h"
 #include "net/address.h"
 
@@ -54,10 +55,9 @@ struct observation {
     uint8_t *key_bytes; /* allocated */
     bool is_private;    /* for one client only, without a key: OSCORE */
     enum observation_state state;
-    struct exchange *exchange; /* the registration; NULL: none any more */
-    /* Exchanges of clients that wait for the answer, by next_waiting. */
-    struct exchange *followers, *followers_last;
-    struct observer *observers; /* list */
+    struct exchange *exchange;      /* the registration; NULL: none any more */
+    struct exchange_list followers; /* exchanges of clients that wait for the answer */
+    struct observer *observers;     /* list */
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */

@@ -28,26 +28,13 @@ static bool make_request(struct engine *engine, const struct message *from,
     return !writer.overflow;
 }
 
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
-}
-
 static void follow(struct engine *engine, struct observation *observation,
                    struct exchange *exchange)
 {
     exchange->state = EXCHANGE_registering;
     exchange->observation = observation;
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = observation->followers_last;
-    if (observation->followers_last != NULL) {
-        observation->followers_last->next_waiting = exchange;
-    } else {
-        observation->followers = exchange;
-    }
-    observation->followers_last = exchange;
-    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+    exchange_list_add(&observation->followers, exchange);
+    exchange_set_deadline(engine, exchange);
 }
 
 void observation_unfollow(struct engine *engine, struct exchange *exchange)
@@ -56,18 +43,7 @@ void observation_unfollow(struct engine *engine, struct exchange *exchange)
     if (observation == NULL) {
         return;
     }
-    if (exchange->previous_waiting != NULL) {
-        exchange->previous_waiting->next_waiting = exchange->next_waiting;
-    } else {
-        observation->followers = exchange->next_waiting;
-    }
-    if (exchange->next_waiting != NULL) {
-        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
-    } else {
-        observation->followers_last = exchange->previous_waiting;
-    }
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = NULL;
+    exchange_list_remove(&observation->followers, exchange);
     exchange->observation = NULL;
     timer_cancel(&engine->wheel, &exchange->timer);
     observation_check(engine, observation);

@@ -116,34 +116,13 @@ bool exchange_table_is_full(const struct exchange_table *table)
 void exchange_deliver(struct exchange_table *table, struct exchange *exchange)
 {
     exchange->state = EXCHANGE_delivering;
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = table->delivering_last;
-    if (table->delivering_last != NULL) {
-        table->delivering_last->next_waiting = exchange;
-    } else {
-        table->delivering = exchange;
-    }
-    table->delivering_last = exchange;
-}
-
-static void leave_delivering(struct exchange_table *table, const struct exchange *exchange)
-{
-    if (exchange->previous_waiting != NULL) {
-        exchange->previous_waiting->next_waiting = exchange->next_waiting;
-    } else {
-        table->delivering = exchange->next_waiting;
-    }
-    if (exchange->next_waiting != NULL) {
-        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
-    } else {
-        table->delivering_last = exchange->previous_waiting;
-    }
+    exchange_list_add(&table->delivering, exchange);
 }
 
 void exchange_free(struct exchange_table *table, struct exchange *exchange)
 {
     if (exchange->state == EXCHANGE_delivering) {
-        leave_delivering(table, exchange);
+        exchange_list_remove(&table->delivering, exchange);
     }
     give_memory_back(table, exchange);
     identity_release(exchange->leg.identity);

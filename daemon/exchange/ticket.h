@@ -4,8 +4,7 @@
 #define CRIPROXY_TICKET_H
 
 #include "cache/store.h"
-
-struct exchange;
+#include "exchange/list.h"
 
 /* What the cache said to a request; for the log. */
 enum cache_answer {
@@ -43,7 +42,7 @@ struct cache_ticket {
     struct hash_node by_key; /* leaders only */
     struct exchange *leader; /* whom it follows, or NULL */
     uint64_t leader_id;      /* for the log */
-    struct exchange *followers, *followers_last;
+    struct exchange_list followers;
     uint32_t follower_count;
 };
 

@@ -74,8 +74,8 @@ static void send_queued(struct engine *engine, struct origin *origin)
         return; /* called from below: the loop here goes on */
     }
     origin->is_sending = true;
-    while (origin->queue_head != NULL && window_is_open(&origin->window)) {
-        struct exchange *exchange = origin->queue_head;
+    while (origin->queue.first != NULL && window_is_open(&origin->window)) {
+        struct exchange *exchange = origin->queue.first;
         if (via_session_is_for(exchange)) {
             origin_queue_remove(origin, exchange);
             via_session_send(engine, exchange);

@@ -166,33 +166,20 @@ static void on_result(void *context, enum resolve_status status, const struct ad
         keep_ms = NEGATIVE_MS_MAX;
     }
     name->expires_ms = engine_now_ms(engine) + keep_ms;
-    while (name->waiting != NULL) {
-        struct exchange *exchange = name->waiting;
+    while (name->waiting.first != NULL) {
+        struct exchange *exchange = name->waiting.first;
         names_forget(engine, exchange);
         give_result(engine, name, exchange);
     }
-}
-
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_name_timeout, NULL);
 }
 
 static void wait_for(struct engine *engine, struct name *name, struct exchange *exchange)
 {
     exchange->state = EXCHANGE_resolving;
     exchange->name = name;
-    exchange->previous_waiting = name->waiting_last;
-    exchange->next_waiting = NULL;
-    if (name->waiting_last != NULL) {
-        name->waiting_last->next_waiting = exchange;
-    } else {
-        name->waiting = exchange;
-    }
-    name->waiting_last = exchange;
+    exchange_list_add(&name->waiting, exchange);
     trace_event(engine, exchange, EVENT_resolving, 0);
-    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+    exchange_set_deadline(engine, exchange);
 }
 
 void names_resolve(struct engine *engine, struct exchange *exchange)
@@ -233,18 +220,7 @@ void names_forget(struct engine *engine, struct exchange *exchange)
     if (name == NULL) {
         return;
     }
-    if (exchange->previous_waiting != NULL) {
-        exchange->previous_waiting->next_waiting = exchange->next_waiting;
-    } else {
-        name->waiting = exchange->next_waiting;
-    }
-    if (exchange->next_waiting != NULL) {
-        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
-    } else {
-        name->waiting_last = exchange->previous_waiting;
-    }
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = NULL;
+    exchange_list_remove(&name->waiting, exchange);
     exchange->name = NULL;
     timer_cancel(&engine->wheel, &exchange->timer);
 }

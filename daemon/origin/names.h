@@ -7,6 +7,7 @@
 #define CRIPROXY_NAMES_H
 
 #include "coap/hash.h"
+#include "exchange/list.h"
 #include "front/target.h"
 #include "net/resolve.h"
 
@@ -23,7 +24,7 @@ struct name {
     uint8_t address_count;
     struct address addresses[4];
     uint64_t expires_ms;
-    struct exchange *waiting, *waiting_last; /* list of exchanges, in the order they came */
+    struct exchange_list waiting; /* for its addresses */
 };
 
 struct name_table {

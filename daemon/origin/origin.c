@@ -254,11 +254,11 @@ static uint32_t round_of(const struct origin *origin, struct peer *peer)
 /* Behind what is of the same round or an earlier one; most often that is all. */
 static struct exchange *last_before(const struct origin *origin, uint32_t round)
 {
-    struct exchange *last = origin->queue_tail;
+    struct exchange *last = origin->queue.last;
     if (last == NULL || (int32_t)(last->queue_round - round) <= 0) {
         return last;
     }
-    struct exchange *at = origin->queue_head;
+    struct exchange *at = origin->queue.first;
     for (last = NULL; (int32_t)(at->queue_round - round) <= 0; at = at->next_waiting) {
         last = at;
     }
@@ -268,12 +268,7 @@ static struct exchange *last_before(const struct origin *origin, uint32_t round)
 void origin_queue_add(struct origin *origin, struct exchange *exchange)
 {
     exchange->queue_round = round_of(origin, exchange->leg.peer);
-    struct exchange *previous = last_before(origin, exchange->queue_round);
-    struct exchange *next = previous != NULL ? previous->next_waiting : origin->queue_head;
-    exchange->previous_waiting = previous;
-    exchange->next_waiting = next;
-    *(previous != NULL ? &previous->next_waiting : &origin->queue_head) = exchange;
-    *(next != NULL ? &next->previous_waiting : &origin->queue_tail) = exchange;
+    exchange_list_insert(&origin->queue, last_before(origin, exchange->queue_round), exchange);
     origin->queue_count++;
     exchange->is_queued = true;
 }
@@ -283,18 +278,7 @@ void origin_queue_remove(struct origin *origin, struct exchange *exchange)
     if (!exchange->is_queued) {
         return;
     }
-    if (exchange->previous_waiting != NULL) {
-        exchange->previous_waiting->next_waiting = exchange->next_waiting;
-    } else {
-        origin->queue_head = exchange->next_waiting;
-    }
-    if (exchange->next_waiting != NULL) {
-        exchange->next_waiting->previous_waiting = exchange->previous_waiting;
-    } else {
-        origin->queue_tail = exchange->previous_waiting;
-    }
-    exchange->next_waiting = NULL;
-    exchange->previous_waiting = NULL;
+    exchange_list_remove(&origin->queue, exchange);
     exchange->is_queued = false;
     origin->queue_count--;
 }

@@ -14,6 +14,7 @@
 #include "coap/mid.h"
 #include "coap/timer.h"
 #include "conf/config.h"
+#include "exchange/list.h"
 #include "net/udp.h"
 #include "origin/window.h"
 
@@ -48,7 +49,7 @@ struct origin {
     uint32_t slot;
     uint32_t generation;
     struct window window;
-    struct exchange *queue_head, *queue_tail;
+    struct exchange_list queue;
     uint32_t queue_count;
     uint32_t queue_round; /* of the request that was sent last */
     uint32_t exchanges;   /* that point here */

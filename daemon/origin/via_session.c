@@ -212,12 +212,6 @@ void via_session_free(struct engine *engine)
 
 /* --- requests ----------------------------------------------------------- */
 
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    exchange_end(context, HASH_ENTRY(timer, struct exchange, timer), REASON_origin_timeout, NULL);
-}
-
 /* The host that the certificate has to be for: as it was asked for (SEC-12), or the parent's. */
 static const char *host_of(const struct next_hop *hop, char *buffer, size_t capacity)
 {
@@ -259,7 +253,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     exchange->retransmit_count = 0;
     exchange->is_outstanding = true;
     window_on_send(&exchange->origin->window);
-    timer_set(&engine->wheel, &exchange->timer, exchange->deadline_ms, on_deadline);
+    exchange_set_deadline(engine, exchange);
     metric_add(&engine->metrics.upstream_requests, 1);
     trace_event(engine, exchange, EVENT_session, 0);
     /* Of our own: an observation's stays. A client's may become nobody's meanwhile. */

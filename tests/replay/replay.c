@@ -115,8 +115,8 @@ static void expect_nothing_left(const struct engine *engine)
     assert_int_equal(exchanges->large_free_count,
                      sizeof(exchanges->large_free) / sizeof(exchanges->large_free[0]));
     assert_true(is_empty(&exchanges->map));
-    assert_null(exchanges->delivering);
-    assert_null(exchanges->delivering_last);
+    assert_null(exchanges->delivering.first);
+    assert_null(exchanges->delivering.last);
     assert_true(is_empty(&exchanges->tokens));
     for (uint32_t i = 0; i < engine->clients.used; i++) {
         assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);
@@ -127,12 +127,12 @@ static void expect_nothing_left(const struct engine *engine)
         const struct origin *origin = &engine->origins.slots[i];
         assert_int_equal(origin->exchanges, 0);
         assert_int_equal(origin->queue_count, 0);
-        assert_null(origin->queue_head);
-        assert_null(origin->queue_tail);
+        assert_null(origin->queue.first);
+        assert_null(origin->queue.last);
         assert_int_equal(origin->window.outstanding, 0);
     }
     for (uint32_t i = 0; i < engine->names.used; i++) {
-        assert_null(engine->names.slots[i].waiting);
+        assert_null(engine->names.slots[i].waiting.first);
     }
     assert_int_equal(engine->observers.count, 0);
     assert_int_equal(engine->observations.count, 0);

@@ -190,9 +190,9 @@ static void test_delivering_is_a_queue(void **state)
     static const size_t first_after[] = {0, 1, 1, 3, 5};
     for (size_t i = 0; i < 5; i++) {
         exchange_free(&table, all[order[i]]);
-        assert_ptr_equal(table.delivering, first_after[i] < 5 ? all[first_after[i]] : NULL);
+        assert_ptr_equal(table.delivering.first, first_after[i] < 5 ? all[first_after[i]] : NULL);
     }
-    assert_null(table.delivering_last);
+    assert_null(table.delivering.last);
     exchange_table_clear(&table);
 }
 
