@@ -44,7 +44,7 @@ void local_answer(struct engine *engine, struct leg *leg, const struct message *
     struct reply reply;
     enum reason reason = answer_for(message->code, path, &reply);
     struct problem problem = {.reason = reason};
-    trace_answered(engine, leg, message, &problem,
+    trace_answered(engine, leg, NULL, message, &problem,
                    reason == REASON_local ? CODE(2, 5) : reason_row(reason)->code);
     if (reason == REASON_local) {
         reply_at_once(engine, leg, &reply);

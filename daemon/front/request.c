@@ -40,13 +40,14 @@ struct request {
     struct leg *leg;
     struct request_options options;
     struct target target;
-    uint8_t hop_limit; /* for the next hop; 0: send none */
-    bool drops_echo;   /* its Echo was ours */
+    const struct target *found; /* that target, once it is known and not the proxy itself */
+    uint8_t hop_limit;          /* for the next hop; 0: send none */
+    bool drops_echo;            /* its Echo was ours */
 };
 
 static void refuse(struct engine *engine, struct request *request, const struct problem *problem)
 {
-    trace_refused(engine, request->leg, request->message, problem);
+    trace_refused(engine, request->leg, request->found, request->message, problem);
     /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
      * for those that did something (MSG-17). */
     request->leg->is_safe = true;
@@ -111,7 +112,7 @@ static void answer_here(struct engine *engine, struct request *request, const st
                         enum reason reason)
 {
     const struct problem problem = {.reason = reason};
-    trace_answered(engine, request->leg, request->message, &problem, reply->code);
+    trace_answered(engine, request->leg, request->found, request->message, &problem, reply->code);
     request->leg->is_safe = true; /* see refuse() */
     reply_at_once(engine, request->leg, reply);
 }
@@ -346,6 +347,19 @@ static bool find_zone(struct engine *engine, const struct address *local, struct
     return is_plain || zones_apply(zones_of(engine), local, target, ret_problem);
 }
 
+static bool find_target(struct engine *engine, struct request *request, const struct address *local,
+                        struct problem *ret_problem)
+{
+    struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
+    struct address at = received_at(engine, request->leg, local);
+    if (!target_find(engine->config, request->message, &request->options, &at, memory,
+                     &request->target, ret_problem)) {
+        return false;
+    }
+    request->found = request->target.form != TARGET_FORM_NONE ? &request->target : NULL;
+    return find_zone(engine, local, &request->target, ret_problem);
+}
+
 static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
     const struct message *message = request->message;
@@ -376,11 +390,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
     if (request->leg->has_block2) {
         request->leg->block2 = block_of(request->options.block2);
     }
-    struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
-    struct address at = received_at(engine, request->leg, local);
-    if (!target_find(engine->config, message, &request->options, &at, memory, &request->target,
-                     &problem) ||
-        !find_zone(engine, local, &request->target, &problem)) {
+    if (!find_target(engine, request, local, &problem)) {
         refuse(engine, request, &problem);
         return;
     }

@@ -55,12 +55,13 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     const struct exchange *exchange = record->exchange;
     char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
     bool was_sent = exchange != NULL && exchange->candidate_count > 0;
+    bool was_looked_up = exchange != NULL || record->cache != CACHE_ANSWER_OFF;
 
     if (field == ACCESS_form) {
         add(line, "form=%s", target_form_name(record->target->form));
     } else if (field == ACCESS_target) {
         add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
-    } else if (field == ACCESS_cache) {
+    } else if (field == ACCESS_cache && was_looked_up) {
         add(line, "cache=%s", cache_answer_name(record->cache));
     } else if (field == ACCESS_route && exchange != NULL && exchange->hop.route.len > 0) {
         add(line, "route=%.*s", (int)exchange->hop.route.len,
@@ -100,7 +101,7 @@ static void add_outcome(struct line *line, const struct engine *engine,
         add(line, "method=%s", method_name(record->method));
     } else if (field == ACCESS_code) {
         add(line, "code=%u.%02u", CODE_CLASS(record->code), CODE_DETAIL(record->code));
-    } else if (field == ACCESS_why && record->why != NULL) {
+    } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
         add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
     } else if (field == ACCESS_ms && record->exchange != NULL) {
         add(line, "ms=%" PRIu64, engine_now_ms(engine) - record->exchange->started_ms);

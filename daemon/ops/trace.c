@@ -159,6 +159,15 @@ static void add_events(const struct engine *engine, const struct exchange *excha
 
 /* --- blocks ------------------------------------------------------------- */
 
+/* How the target was named, and what it is; @p uri: in text. */
+static void add_target(struct log_block *block, const struct target *target, const char *uri)
+{
+    char text[TARGET_TEXT_MAX];
+    log_block_line(block, "  named by   %s", target_form_name(target->form));
+    log_block_line(block, "  target     %s", uri);
+    log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+}
+
 static void trace_block(struct engine *engine, const struct exchange *exchange, enum reason reason,
                         uint8_t code)
 {
@@ -172,9 +181,7 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id, client,
                    type_name(exchange->leg.confirmable), method_name(method_of(exchange)));
-    log_block_line(&block, "  named by   %s", target_form_name(target->form));
-    log_block_line(&block, "  target     %s", target_text);
-    log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+    add_target(&block, target, target_text);
     log_block_line(
         &block, "  options    %s",
         describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
@@ -236,24 +243,27 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
     }
 }
 
-static void trace_short_block(struct engine *engine, const struct leg *leg,
-                              const struct message *request, const struct problem *problem,
-                              uint8_t code)
+static void trace_short_block(struct engine *engine, const struct access_record *record,
+                              const struct message *request)
 {
+    const struct leg *leg = record->leg;
     struct log_block block;
-    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX];
+    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX], uri[TARGET_TEXT_MAX] = "";
     struct trace_view view = {.client = client_text(leg, client),
-                              .target = "",
-                              .reason = reason_row(problem->reason)->name};
+                              .target = uri,
+                              .reason = reason_row(record->reason)->name};
     log_block_init(&block);
     log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
                    method_name(request->code));
+    if (record->target != NULL) {
+        add_target(&block, record->target, target_format(record->target, uri, sizeof(uri)));
+    }
     if (leg->rule != NULL) {
         log_block_line(&block, "  rule       %s", leg->rule);
     }
-    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, code_text(code, shown),
-                   problem->text[0] != '\0' ? ": " : "",
-                   escape_text(why, sizeof(why), problem->text, strlen(problem->text)));
+    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, code_text(record->code, shown),
+                   record->why[0] != '\0' ? ": " : "",
+                   escape_text(why, sizeof(why), record->why, strlen(record->why)));
     give(engine, &block, &view);
 }
 
@@ -262,16 +272,14 @@ static void trace_hit_block(struct engine *engine, const struct leg *leg,
                             uint8_t code)
 {
     struct log_block block;
-    char text[TARGET_TEXT_MAX], target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
+    char target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
     struct trace_view view = {.client = client_text(leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(REASON_cached)->name};
     log_block_init(&block);
     log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
                    method_name(request->code));
-    log_block_line(&block, "  named by   %s", target_form_name(target->form));
-    log_block_line(&block, "  target     %s", target_text);
-    log_block_line(&block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+    add_target(&block, target, target_text);
     log_block_line(&block, "  rule       %s", rule_text(leg));
     log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
     log_block_line(&block, "  outcome    %s %s", view.reason, code_text(code, shown));
@@ -295,10 +303,11 @@ void trace_hit(struct engine *engine, const struct leg *leg, const struct target
     }
 }
 
-void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
-                    const struct problem *problem, uint8_t code)
+void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+                    const struct message *request, const struct problem *problem, uint8_t code)
 {
     const struct access_record record = {.leg = leg,
+                                         .target = target,
                                          .reason = problem->reason,
                                          .method = request->code,
                                          .code = code,
@@ -306,12 +315,12 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct m
     metric_add(&engine->metrics.ended[problem->reason], 1);
     access_log(engine, &record);
     if (engine->trace) {
-        trace_short_block(engine, leg, request, problem, code);
+        trace_short_block(engine, &record, request);
     }
 }
 
-void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
-                   const struct problem *problem)
+void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+                   const struct message *request, const struct problem *problem)
 {
-    trace_answered(engine, leg, request, problem, reason_row(problem->reason)->code);
+    trace_answered(engine, leg, target, request, problem, reason_row(problem->reason)->code);
 }

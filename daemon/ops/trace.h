@@ -67,12 +67,16 @@ void trace_delivered(struct engine *engine, const struct exchange *exchange);
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code);
 
-/** A request that became no exchange: the proxy itself has given @p code. */
-void trace_answered(struct engine *engine, const struct leg *leg, const struct message *request,
-                    const struct problem *problem, uint8_t code);
+/**
+ * A request that became no exchange: the proxy itself has given @p code.
+ *
+ * @param target NULL: none was found, or it is the proxy itself
+ */
+void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+                    const struct message *request, const struct problem *problem, uint8_t code);
 
 /** The same with the code of the problem's reason. */
-void trace_refused(struct engine *engine, const struct leg *leg, const struct message *request,
-                   const struct problem *problem);
+void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+                   const struct message *request, const struct problem *problem);
 
 #endif

@@ -73,6 +73,34 @@ def test_the_format_can_be_chosen():
         "cri_malformed code=4.02 method=GET over=coap"]
 
 
+def test_what_is_refused_has_its_target():
+    """Issue 8, log: who reads of a refusal sees what was refused, in its line and its trace."""
+    running = Proxy("--trace", "--set", "access no.target=coap://*.forbidden.example",
+                    listen=("127.0.0.1",))
+    with running.client() as client:
+        for form in ("cri", "uri", "number", "scheme"):
+            target = Target("a.forbidden.example", 5683, ("a",), ("secret",))
+            assert client.ask(target.options(form)).code_text == "5.05"
+        assert client.ask([(35, b"http://web.example/a")]).code_text == "5.05"
+        assert client.ask([(35, b"coap://h/a#b")]).code_text == "4.02"
+    running.stop_cleanly()  # and every line is in its log
+    lines = access_lines(running, "target_refused")
+    assert len(lines) == 4
+    for line in lines:
+        assert re.fullmatch(r"target_refused client=127\.0\.0\.1:\d+ "
+                            r"target=coap://a\.forbidden\.example/a rule=no code=5\.05",
+                            line), line
+    [line] = access_lines(running, "scheme_unsupported")
+    assert " target=http://web.example/a rule=" in line
+    [line] = access_lines(running, "cri_fragment")
+    assert re.fullmatch(r"cri_fragment client=127\.0\.0\.1:\d+ rule=- code=4\.02", line), line
+    blocks = running.text.count("\n  target     coap://a.forbidden.example/a?secret\n"
+                                '  CRI        [-1, ["a", "forbidden", "example"], ["a"], '
+                                '["secret"]]\n  rule       no\n'
+                                "  outcome    target_refused 5.05\n")
+    assert blocks == 4
+
+
 @pytest.mark.parametrize("value", ["code codes", "code code", "code,ms", "payload"])
 def test_a_bad_format_is_refused(value):
     """Command line: log.access-format has names of fields, each once; the error lists them."""
