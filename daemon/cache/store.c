@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A record is an entry's key, options and payload, one after the other. Making room works
- * off the oldest records of a ring:
- *
- *   small ring:  asked for since it came?  yes: to the large ring;  no: out, its hash noted
- *   main ring:   asked for?                yes: to its other end, counted down;  no: out
- *
- * What comes back while its hash is noted goes to the main ring at once.
+ * A record is an entry's key, options and payload, one after the other. Here are the entries
+ * and what is known of them; evict.c has the rings that hold their records.
  */
 #include "cache/store.h"
+
+#include "cache/store_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +15,6 @@
 #define BYTES_PER_ENTRY 512u
 #define BYTES_MIN (64u * 1024u)
 #define ENTRIES_MAX (1u << 20)
-
-/* Second chances while one record is made room for: what bounds the time that takes. */
-#define CHANCES_MAX 128u
 
 #define PINS_MAX UINT16_MAX
 
@@ -108,11 +102,6 @@ uint32_t cache_store_count(const struct cache_store *store)
 
 /* --- entries ------------------------------------------------------------ */
 
-static uint32_t slot_of(const struct cache_store *store, const struct cache_entry *entry)
-{
-    return (uint32_t)(entry - store->entries);
-}
-
 static const uint8_t *bytes_of(const struct cache_store *store, const struct cache_entry *entry)
 {
     return ring_at(&store->rings[entry->ring], entry->record);
@@ -176,10 +165,10 @@ struct cache_entry *cache_store_find_next(const struct cache_store *store,
     return find_from(store, hash_map_find_next(&entry->by_key), &key);
 }
 
-static void free_slot(struct cache_store *store, struct cache_entry *entry)
+void cache_free_slot(struct cache_store *store, struct cache_entry *entry)
 {
     *entry = (struct cache_entry){.is_used = false};
-    store->free[store->free_count++] = slot_of(store, entry);
+    store->free[store->free_count++] = cache_slot_of(store, entry);
 }
 
 /* Nobody finds it any more; who has pinned it still has it. */
@@ -190,13 +179,12 @@ static void hide(struct cache_entry *entry)
     entry->is_gone = true;
 }
 
-/* Its record is being taken from its ring: pinned or not, the bytes are lost. */
-static void lose(struct cache_store *store, struct cache_entry *entry)
+void cache_lose(struct cache_store *store, struct cache_entry *entry)
 {
     hide(entry);
     entry->record_len = 0;
     if (entry->pins == 0) {
-        free_slot(store, entry);
+        cache_free_slot(store, entry);
     }
 }
 
@@ -205,7 +193,7 @@ void cache_store_remove(struct cache_store *store, struct cache_entry *entry)
     hide(entry);
     if (entry->pins == 0) {
         ring_disown(&store->rings[entry->ring], entry->record);
-        free_slot(store, entry);
+        cache_free_slot(store, entry);
     }
 }
 
@@ -227,162 +215,7 @@ void cache_store_unpin(struct cache_store *store, struct cache_entry *entry)
     if (entry->record_len > 0) {
         ring_disown(&store->rings[entry->ring], entry->record);
     }
-    free_slot(store, entry);
-}
-
-/* --- room --------------------------------------------------------------- */
-
-static struct cache_ghost *ghost_of(const struct cache_store *store, uint64_t hash)
-{
-    return &store->ghosts[hash >> (64 - store->ghost_bits)];
-}
-
-static void note_ghost(struct cache_store *store, uint64_t hash)
-{
-    *ghost_of(store, hash) = (struct cache_ghost){(uint32_t)hash, ++store->ghost_clock};
-}
-
-/* Whether it was pushed out of the small ring no longer ago than as many others were as fit. */
-static bool is_ghost(const struct cache_store *store, uint64_t hash)
-{
-    const struct cache_ghost *ghost = ghost_of(store, hash);
-    return ghost->at != 0 && ghost->print == (uint32_t)hash &&
-           store->ghost_clock - ghost->at < store->capacity;
-}
-
-static void evict(struct cache_store *store, struct cache_entry *entry)
-{
-    if (!entry->is_gone) {
-        store->counts.evicted++;
-        note_ghost(store, entry->by_key.key);
-    }
-    lose(store, entry);
-}
-
-/*
- * Move the record of @p entry, the oldest of its ring, to the new end of @p to. Its old
- * room is free again whether or not there is new.
- */
-static bool move(struct cache_store *store, struct cache_entry *entry, enum cache_ring to)
-{
-    struct ring *from = &store->rings[entry->ring];
-    memcpy(store->moving, ring_at(from, entry->record), entry->record_len);
-    ring_take(from);
-    uint32_t record;
-    if (!ring_add(&store->rings[to], slot_of(store, entry), entry->record_len, &record)) {
-        return false;
-    }
-    memcpy(ring_at(&store->rings[to], record), store->moving, entry->record_len);
-    entry->record = record;
-    entry->ring = (uint8_t)to;
-    return true;
-}
-
-/* Take the oldest record of the main ring away, unless it gets another chance. */
-static void turn_main(struct cache_store *store, uint32_t *chances)
-{
-    uint32_t owner;
-    struct ring *ring = &store->rings[CACHE_MAIN];
-    (void)ring_oldest(ring, &owner);
-    if (owner == RING_NO_OWNER) {
-        ring_take(ring);
-        return;
-    }
-    struct cache_entry *entry = &store->entries[owner];
-    bool stays = (entry->uses > 0 || entry->pins > 0) && *chances > 0;
-    if (!stays) {
-        ring_take(ring);
-        evict(store, entry);
-        return;
-    }
-    (*chances)--;
-    entry->uses = entry->uses > 0 ? (uint8_t)(entry->uses - 1) : 0;
-    if (!move(store, entry, CACHE_MAIN)) {
-        evict(store, entry);
-    }
-}
-
-static bool add_to_main(struct cache_store *store, uint32_t owner, uint32_t len, uint32_t *chances,
-                        uint32_t *ret_record)
-{
-    struct ring *ring = &store->rings[CACHE_MAIN];
-    uint32_t oldest;
-    while (!ring_add(ring, owner, len, ret_record)) {
-        if (!ring_oldest(ring, &oldest)) {
-            return false;
-        }
-        turn_main(store, chances);
-    }
-    return true;
-}
-
-/* To the main ring, out of the small one, whose oldest it is. */
-static void promote(struct cache_store *store, struct cache_entry *entry, uint32_t *chances)
-{
-    struct ring *small = &store->rings[CACHE_SMALL];
-    uint32_t record;
-    if (!add_to_main(store, slot_of(store, entry), entry->record_len, chances, &record)) {
-        ring_take(small);
-        evict(store, entry);
-        return;
-    }
-    memcpy(ring_at(&store->rings[CACHE_MAIN], record), ring_at(small, entry->record),
-           entry->record_len);
-    ring_take(small);
-    entry->record = record;
-    entry->ring = CACHE_MAIN;
-    entry->uses = 0;
-}
-
-static void turn_small(struct cache_store *store, uint32_t *chances)
-{
-    uint32_t owner;
-    struct ring *ring = &store->rings[CACHE_SMALL];
-    (void)ring_oldest(ring, &owner);
-    if (owner == RING_NO_OWNER) {
-        ring_take(ring);
-        return;
-    }
-    struct cache_entry *entry = &store->entries[owner];
-    if (entry->uses > 0 || entry->pins > 0) {
-        promote(store, entry, chances);
-    } else {
-        ring_take(ring);
-        evict(store, entry);
-    }
-}
-
-static bool add_record(struct cache_store *store, enum cache_ring ring, uint32_t owner,
-                       uint32_t len, uint32_t *ret_record)
-{
-    uint32_t chances = CHANCES_MAX, oldest;
-    if (ring == CACHE_MAIN) {
-        return add_to_main(store, owner, len, &chances, ret_record);
-    }
-    while (!ring_add(&store->rings[CACHE_SMALL], owner, len, ret_record)) {
-        if (!ring_oldest(&store->rings[CACHE_SMALL], &oldest)) {
-            return false;
-        }
-        turn_small(store, &chances);
-    }
-    return true;
-}
-
-/* A free slot; entries give theirs up where all are in use. NULL: all are pinned. */
-static struct cache_entry *take_slot(struct cache_store *store)
-{
-    uint32_t chances = CHANCES_MAX, oldest;
-    while (store->free_count == 0 && store->used == store->capacity) {
-        if (ring_oldest(&store->rings[CACHE_SMALL], &oldest)) {
-            turn_small(store, &chances);
-        } else if (ring_oldest(&store->rings[CACHE_MAIN], &oldest)) {
-            turn_main(store, &chances);
-        } else {
-            return NULL;
-        }
-    }
-    uint32_t slot = store->free_count > 0 ? store->free[--store->free_count] : store->used++;
-    return &store->entries[slot];
+    cache_free_slot(store, entry);
 }
 
 /* --- keeping ------------------------------------------------------------ */
@@ -496,13 +329,13 @@ static void fill(struct cache_store *store, struct cache_entry *entry,
 static struct cache_entry *add_entry(struct cache_store *store, const struct cache_item *item,
                                      uint32_t len, enum cache_ring ring)
 {
-    struct cache_entry *entry = take_slot(store);
+    struct cache_entry *entry = cache_take_slot(store);
     if (entry == NULL) {
         return NULL;
     }
     *entry = (struct cache_entry){.ring = (uint8_t)ring, .is_used = true};
-    if (!add_record(store, ring, slot_of(store, entry), len, &entry->record)) {
-        free_slot(store, entry);
+    if (!cache_add_record(store, ring, cache_slot_of(store, entry), len, &entry->record)) {
+        cache_free_slot(store, entry);
         return NULL;
     }
     entry->record_len = len;
@@ -527,7 +360,7 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
         fill(store, own, item);
         return own;
     }
-    enum cache_ring ring = is_ghost(store, item->key->hash) ? CACHE_MAIN : CACHE_SMALL;
+    enum cache_ring ring = cache_was_pushed_out(store, item->key->hash) ? CACHE_MAIN : CACHE_SMALL;
     if (own != NULL) {
         ring = own->ring;
         cache_store_remove(store, own);
@@ -554,8 +387,9 @@ static bool rewrite(struct cache_store *store, struct cache_entry *entry, struct
     if (len > entry->record_len) {
         uint32_t record;
         ring_disown(&store->rings[entry->ring], entry->record);
-        if (!add_record(store, entry->ring, slot_of(store, entry), (uint32_t)len, &record)) {
-            lose(store, entry);
+        if (!cache_add_record(store, entry->ring, cache_slot_of(store, entry), (uint32_t)len,
+                              &record)) {
+            cache_lose(store, entry);
             return false;
         }
         entry->record = record;

@@ -4,7 +4,7 @@
  * budget in bytes, all of which is taken at init; looking up and keeping allocate nothing.
  *
  * Eviction is S3-FIFO (Yang et al., SOSP 2023): what is new comes into a small ring and
- * gets into the large one only if it is asked for again before the small ring has gone
+ * gets into the main one only if it is asked for again before the small ring has gone
  * round, or soon after; so a scan over many resources pushes out other scans, not what is
  * in use. Rings of bytes need no free lists and cannot fragment, and a hit moves nothing:
  * it counts to three.
@@ -70,7 +70,7 @@ struct cache_store {
     struct cache_ghost *ghosts;
     unsigned ghost_bits;
     uint32_t ghost_clock;
-    uint8_t *moving; /* one record on its way from one ring to another */
+    uint8_t *moving; /* room for two records: one that is moved, one that is made anew */
     uint32_t record_max;
     uint64_t seed;
     struct cache_counts counts;
