@@ -81,7 +81,8 @@ struct engine {
     uint64_t stream_count, stream_serial; /* open; ever opened */
     uint8_t *scratch;                     /* one message to encode */
     size_t scratch_bytes;
-    uint8_t empty_ack[4]; /* not in scratch: exchanges end while requests are being made there */
+    uint8_t empty_ack[MESSAGE_HEADER_LEN]; /* not in scratch: exchanges end while requests are being
+                                             made there */
     uint8_t *target_memory;
     size_t target_memory_bytes;
     struct address own[OWN_ADDRESSES_MAX]; /* the host's addresses, looked up when needed */

@@ -35,10 +35,9 @@ static bool is_cacheable_code(uint8_t code)
 
 enum answer_use freshness_use(uint8_t code, struct bytes options)
 {
-    struct bytes value;
-    if (!is_cacheable_code(code) || option_find(options, OPTION_oscore, &value) ||
-        option_find(options, OPTION_edhoc, &value) || option_find(options, OPTION_echo, &value) ||
-        option_find(options, OPTION_block1, &value)) {
+    if (!is_cacheable_code(code) || options_have(options, OPTION_oscore) ||
+        options_have(options, OPTION_edhoc) || options_have(options, OPTION_echo) ||
+        options_have(options, OPTION_block1)) {
         return ANSWER_FOR_ONE;
     }
     bool is_loose_block = freshness_is_partial(options) && freshness_etag(options).data == NULL;
@@ -78,19 +77,16 @@ static bool is_kept(uint16_t number)
     return number != OPTION_max_age && (row == NULL || row->in_response != OPTION_USE_OWN);
 }
 
+static bool is_kept_of_whole(uint16_t number)
+{
+    return is_kept(number) && !option_is_of_piece(number);
+}
+
 size_t freshness_keep_options(struct bytes options, uint8_t *buffer, size_t capacity)
 {
-    struct option_iter iter;
-    struct option option;
     struct message_writer writer = {.buffer = buffer, .capacity = capacity};
-    bool is_partial = freshness_is_partial(options);
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option)) {
-        bool is_of_block = option.number == OPTION_block2 || option.number == OPTION_size2;
-        if (is_kept(option.number) && (is_partial || !is_of_block)) {
-            message_writer_option(&writer, option.number, option.value);
-        }
-    }
+    message_writer_options(&writer, options,
+                           freshness_is_partial(options) ? is_kept : is_kept_of_whole, NULL);
     return writer.overflow ? 0 : writer.len;
 }
 

@@ -261,7 +261,7 @@ bool etag_is_among(struct bytes options, struct bytes etag)
     struct bytes own;
     option_iter_init(&iter, options);
     while (next_etag(&iter, &own)) {
-        if (own.len == etag.len && memcmp(own.data, etag.data, etag.len) == 0) {
+        if (bytes_equal(own, etag)) {
             return true;
         }
     }

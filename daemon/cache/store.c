@@ -220,11 +220,6 @@ void cache_store_unpin(struct cache_store *store, struct cache_entry *entry)
 
 /* --- keeping ------------------------------------------------------------ */
 
-static bool bytes_equal(struct bytes a, struct bytes b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 /* What a new representation means for the others of its target. */
 struct news {
     const struct cache_key *key;

@@ -10,7 +10,6 @@
  * |Ver| T |  TKL  |      Code     |          Message ID           |
  * | (extended token length) token | options | 0xff payload        |
  */
-#define HEADER_LEN 4u
 #define PAYLOAD_MARKER 0xffu
 
 /* Nibbles that announce 1 or 2 more bytes, and the one that is reserved. */
@@ -100,7 +99,7 @@ static bool decode_body(struct cursor *in, unsigned token_nibble, struct message
 
 enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message)
 {
-    if (len < HEADER_LEN) {
+    if (len < MESSAGE_HEADER_LEN) {
         return MESSAGE_TOO_SHORT;
     }
     if (data[0] >> 6 != 1) {
@@ -111,10 +110,10 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
         .code = data[1],
         .mid = (uint16_t)(data[2] << 8 | data[3]),
     };
-    struct cursor in = {data + HEADER_LEN, len - HEADER_LEN};
+    struct cursor in = {data + MESSAGE_HEADER_LEN, len - MESSAGE_HEADER_LEN};
     bool good;
     if (message.code == CODE_EMPTY) {
-        good = len == HEADER_LEN && (data[0] & 15u) == 0; /* RFC 7252 section 4.1 */
+        good = len == MESSAGE_HEADER_LEN && (data[0] & 15u) == 0; /* RFC 7252 section 4.1 */
     } else {
         good = decode_body(&in, data[0] & 15u, &message);
     }
@@ -155,10 +154,10 @@ bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
     return false;
 }
 
-bool message_has_option(const struct message *message, uint16_t number)
+bool options_have(struct bytes options, uint16_t number)
 {
     struct bytes value;
-    return option_find(message->options, number, &value);
+    return option_find(options, number, &value);
 }
 
 uint32_t option_uint(struct bytes value)
@@ -168,6 +167,14 @@ uint32_t option_uint(struct bytes value)
         result = result << 8 | value.data[i];
     }
     return result;
+}
+
+void message_write_empty(uint8_t buffer[MESSAGE_HEADER_LEN], enum message_type type, uint16_t mid)
+{
+    buffer[0] = (uint8_t)(1u << 6 | (unsigned)type << 4);
+    buffer[1] = CODE_EMPTY;
+    buffer[2] = (uint8_t)(mid >> 8);
+    buffer[3] = (uint8_t)mid;
 }
 
 static uint8_t *reserve(struct message_writer *writer, size_t len)
@@ -220,7 +227,7 @@ void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t 
         return;
     }
     unsigned nibble = nibble_for(token.len, ext, &ext_len);
-    uint8_t *head = reserve(writer, HEADER_LEN);
+    uint8_t *head = reserve(writer, MESSAGE_HEADER_LEN);
     if (head != NULL) {
         head[0] = (uint8_t)(1u << 6 | (unsigned)type << 4 | nibble);
         head[1] = code;
@@ -256,6 +263,26 @@ void message_writer_option(struct message_writer *writer, uint16_t number, struc
         memcpy(at + head_len, value.data, value.len);
     }
     writer->number = number;
+}
+
+void message_writer_options(struct message_writer *writer, struct bytes options,
+                            bool (*is_kept)(uint16_t number), const struct option *own)
+{
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        if (own != NULL && option.number > own->number) {
+            message_writer_option(writer, own->number, own->value);
+            own = NULL;
+        }
+        if (is_kept == NULL || is_kept(option.number)) {
+            message_writer_option(writer, option.number, option.value);
+        }
+    }
+    if (own != NULL) {
+        message_writer_option(writer, own->number, own->value);
+    }
 }
 
 void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum message_type {
     MESSAGE_CON = 0,
@@ -39,9 +40,14 @@ enum {
 
 /* Borrowed bytes. */
 struct bytes {
-    const uint8_t *data;
+    const uint8_t *data; /* may be NULL where len is 0 */
     size_t len;
 };
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
 
 struct message {
     enum message_type type;
@@ -109,11 +115,23 @@ bool option_iter_next(struct option_iter *iter, struct option *ret_option);
 /** The first option of that number among encoded @p options, which have been checked. */
 bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value);
 
-/** Whether a decoded message has an option of that number. */
-bool message_has_option(const struct message *message, uint16_t number);
+/** Whether there is an option of that number among encoded @p options. */
+bool options_have(struct bytes options, uint16_t number);
 
-/* An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
+/** Whether a decoded message has an option of that number. */
+static inline bool message_has_option(const struct message *message, uint16_t number)
+{
+    return options_have(message->options, number);
+}
+
+/** An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
 uint32_t option_uint(struct bytes value);
+
+/* Bytes before the token; an empty message has no others (RFC 7252 sections 3 and 4.1). */
+#define MESSAGE_HEADER_LEN 4u
+
+/** An empty message: ACK or RST. */
+void message_write_empty(uint8_t buffer[MESSAGE_HEADER_LEN], enum message_type type, uint16_t mid);
 
 /*
  * Appends a message to a buffer. Never writes past capacity; when something did
@@ -130,8 +148,17 @@ struct message_writer {
 void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
                          enum message_type type, uint8_t code, uint16_t mid, struct bytes token);
 
-/** @p number must not be below that of the option before. */
+/** An option; @p number must not be below that of the one before. */
 void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value);
+
+/**
+ * Encoded @p options of another message, in whole or in part.
+ *
+ * @param is_kept which of them, by their numbers; NULL: all.
+ * @param own     one more, put in its place among them; NULL: none.
+ */
+void message_writer_options(struct message_writer *writer, struct bytes options,
+                            bool (*is_kept)(uint16_t number), const struct option *own);
 
 /** An unsigned integer in its shortest form. */
 void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value);

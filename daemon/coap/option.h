@@ -48,6 +48,12 @@ static inline bool option_is_no_cache_key(uint16_t number)
     return (number & 0x1eu) == 0x1cu;
 }
 
+/** Whether it says which piece of a body an answer has; pointless with a whole one. */
+static inline bool option_is_of_piece(uint16_t number)
+{
+    return number == OPTION_block2 || number == OPTION_size2;
+}
+
 /** Whether @p value has a length that @p row allows. */
 static inline bool option_length_is_good(const struct option_row *row, struct bytes value)
 {

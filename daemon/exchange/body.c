@@ -101,8 +101,8 @@ static struct kept_body *find(const struct body_store *store, struct bytes key, 
     struct hash_node *node = hash_map_find(&store->map, key_hash(store, key, is_upload));
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct kept_body *kept = HASH_ENTRY(node, struct kept_body, node);
-        if (kept->is_upload == is_upload && kept->key.len == key.len &&
-            memcmp(kept->key.data, key.data, key.len) == 0) {
+        if (kept->is_upload == is_upload &&
+            bytes_equal((struct bytes){kept->key.data, kept->key.len}, key)) {
             return kept;
         }
     }

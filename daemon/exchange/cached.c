@@ -309,9 +309,7 @@ static bool has_foreign_etags(const struct engine *engine, const struct exchange
         for (uint32_t i = 0; i < ticket->candidates.count; i++) {
             struct representation kept =
                 cache_entry_get(&engine->cache, ticket->candidates.entries[i]);
-            struct bytes etag = freshness_etag(kept.options);
-            is_here = is_here || (etag.len == option.value.len &&
-                                  memcmp(etag.data, option.value.data, etag.len) == 0);
+            is_here = is_here || bytes_equal(freshness_etag(kept.options), option.value);
         }
         if (!is_here) {
             return true;

@@ -128,7 +128,7 @@ static bool has_etag(const struct engine *engine, const struct cache_entry *entr
 {
     struct representation kept = cache_entry_get(&engine->cache, entry);
     struct bytes own = freshness_etag(kept.options);
-    return own.len > 0 && own.len == etag.len && memcmp(own.data, etag.data, etag.len) == 0;
+    return own.len > 0 && bytes_equal(own, etag);
 }
 
 static struct cache_entry *candidate_with(const struct engine *engine,

@@ -13,20 +13,12 @@
 #include "origin/forward.h"
 #include "state.h"
 
-#include <string.h>
-
 int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
 {
     return hash_map_init(leaders, capacity, seed);
 }
 
 /* --- who follows whom --------------------------------------------------- */
-
-static bool same_etags(const struct exchange *a, const struct exchange *b)
-{
-    struct bytes x = a->ticket.etags, y = b->ticket.etags;
-    return x.len == y.len && (x.len == 0 || memcmp(x.data, y.data, x.len) == 0);
-}
 
 /*
  * Whether the leader's answer will be one for this request as well. A leader that asks to
@@ -41,7 +33,7 @@ static bool can_follow(const struct engine *engine, const struct exchange *leade
            ticket->hop_limit == exchange->ticket.hop_limit &&
            ticket->follower_count < engine->config->cache_followers &&
            !cached_has_changed(engine, leader) &&
-           (!ticket->has_foreign_etags || same_etags(leader, exchange));
+           (!ticket->has_foreign_etags || bytes_equal(ticket->etags, exchange->ticket.etags));
 }
 
 static struct exchange *find_leader(const struct engine *engine, const struct exchange *exchange)

@@ -36,12 +36,6 @@ static uint32_t uint_option(struct bytes options, uint16_t number, uint32_t abse
     return option_find(options, number, &value) ? option_uint(value) : absent;
 }
 
-static bool has_option(struct bytes options, uint16_t number)
-{
-    struct bytes value;
-    return option_find(options, number, &value);
-}
-
 /* Keep @p reply as the latest state. @return false where the budget does not allow it. */
 static bool keep_latest(struct engine *engine, struct observation *observation,
                         const struct reply *reply)
@@ -320,7 +314,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
                             const struct reply *reply)
 {
     uint64_t now_ms = engine_now_ms(engine);
-    bool has_observe = has_option(reply->options, OPTION_observe);
+    bool has_observe = options_have(reply->options, OPTION_observe);
     uint32_t number = uint_option(reply->options, OPTION_observe, 0);
     bool is_asked = observation->state == OBSERVATION_REGISTERING;
     if (CODE_CLASS(reply->code) != 2) {

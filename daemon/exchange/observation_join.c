@@ -7,6 +7,11 @@
 #include "origin/forward.h"
 #include "state.h"
 
+static bool is_no_etag(uint16_t number)
+{
+    return number != OPTION_etag;
+}
+
 /*
  * The registration is the first client's request without its ETags: the representation is
  * for all of them (OBS-18). False where its options are too long.
@@ -14,15 +19,8 @@
 static bool make_request(struct engine *engine, const struct message *from,
                          struct message *ret_message)
 {
-    struct option_iter iter;
-    struct option option;
     struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    option_iter_init(&iter, from->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number != OPTION_etag) {
-            message_writer_option(&writer, option.number, option.value);
-        }
-    }
+    message_writer_options(&writer, from->options, is_no_etag, NULL);
     *ret_message = *from;
     ret_message->options = (struct bytes){engine->scratch, writer.len};
     return !writer.overflow;

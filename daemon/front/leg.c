@@ -41,8 +41,7 @@ void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 
 void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid)
 {
-    uint8_t empty[4];
-    struct message_writer writer;
-    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
+    uint8_t empty[MESSAGE_HEADER_LEN];
+    message_write_empty(empty, type, mid);
     leg_send(leg, empty, sizeof(empty));
 }

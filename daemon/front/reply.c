@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define EMPTY_LEN 4u
-
 /* What of the origin server's options reaches the client (OPT-7, Appendix A). */
 static bool is_forwarded(uint16_t number)
 {
@@ -109,8 +107,8 @@ struct reply reply_refusal(const struct engine *engine, enum reason reason, cons
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
 {
     size_t capacity = (size_t)engine->config->limits_datagram_bytes;
-    size_t at_most = EMPTY_LEN + 2 + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
-                     1 + reply->payload.len;
+    size_t at_most = MESSAGE_HEADER_LEN + 2 + leg->token.len + reply->options.len +
+                     REPLY_OWN_OPTIONS_MAX + 1 + reply->payload.len;
     if (leg->kind != LEG_DATAGRAM) {
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }
@@ -135,11 +133,8 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
     uint16_t mid = leg->mid;
     struct bytes datagram;
     if (reply_is_unwanted(leg, reply->code)) {
-        static const uint8_t empty_ack[EMPTY_LEN] = {0x60, 0, 0, 0};
-        memcpy(buffer, empty_ack, EMPTY_LEN);
-        buffer[2] = (uint8_t)(mid >> 8);
-        buffer[3] = (uint8_t)mid;
-        datagram = (struct bytes){buffer, leg->confirmable ? EMPTY_LEN : 0};
+        message_write_empty(buffer, MESSAGE_ACK, mid);
+        datagram = (struct bytes){buffer, leg->confirmable ? MESSAGE_HEADER_LEN : 0};
     } else {
         if (!leg->confirmable && !mid_space_take(&leg->client->mids, engine_now_ms(engine),
                                                  engine->coap->exchange_lifetime, &mid)) {
@@ -204,8 +199,8 @@ void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, 
 /* The empty ACK that answers repetitions of a request whose answer was separate. */
 static void finish_acknowledged(struct engine *engine, struct exchange *exchange)
 {
-    uint16_t mid = exchange->leg.mid;
-    uint8_t ack[EMPTY_LEN] = {0x60, 0, (uint8_t)(mid >> 8), (uint8_t)mid};
+    uint8_t ack[MESSAGE_HEADER_LEN];
+    message_write_empty(ack, MESSAGE_ACK, exchange->leg.mid);
     exchange_finish(engine, exchange, (struct bytes){ack, sizeof(ack)});
 }
 
@@ -240,10 +235,9 @@ static struct bytes encode_separate(struct engine *engine, struct exchange *exch
     uint8_t *datagram = exchange_alloc(exchange, made.len);
     memcpy(datagram, made.data, made.len);
     /* The token is in the datagram as well: that copy is the one that lives on. */
-    size_t head = made.len > EMPTY_LEN && (datagram[0] & 15u) == 13u   ? EMPTY_LEN + 1
-                  : made.len > EMPTY_LEN && (datagram[0] & 15u) == 14u ? EMPTY_LEN + 2
-                                                                       : EMPTY_LEN;
-    leg->token.data = datagram + head;
+    struct message message;
+    (void)message_decode(datagram, made.len, &message);
+    leg->token = message.token;
     return (struct bytes){datagram, made.len};
 }
 
@@ -369,9 +363,8 @@ struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exch
     if (!leg->acknowledged) {
         reply_acknowledge(engine, exchange);
     }
-    memcpy(engine->empty_ack,
-           (const uint8_t[]){0x60, 0, (uint8_t)(leg->mid >> 8), (uint8_t)leg->mid}, EMPTY_LEN);
-    return (struct bytes){engine->empty_ack, EMPTY_LEN};
+    message_write_empty(engine->empty_ack, MESSAGE_ACK, leg->mid);
+    return (struct bytes){engine->empty_ack, sizeof(engine->empty_ack)};
 }
 
 void reply_nothing(struct engine *engine, struct exchange *exchange)

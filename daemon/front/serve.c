@@ -158,31 +158,20 @@ static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
                                      : !reply_fits(engine, leg, reply);
 }
 
+static bool is_of_whole(uint16_t number)
+{
+    return !option_is_of_piece(number);
+}
+
 /* The options of @p reply without those of blocks, with an ETag of ours if it has none. */
 static bool keep_options(struct engine *engine, struct kept_body *kept, const struct reply *reply)
 {
     uint8_t etag[ETAG_LEN];
-    struct message_writer writer;
-    struct option_iter iter;
-    struct option option;
-    const struct message message = {.options = reply->options};
-    bool has_etag = message_has_option(&message, OPTION_etag);
-    struct bytes own = {etag, sizeof(etag)};
+    const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
     make_etag(engine->bodies.seed, reply->payload, etag);
-    writer = (struct message_writer){.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    option_iter_init(&iter, reply->options);
-    while (option_iter_next(&iter, &option)) {
-        if (!has_etag && option.number > OPTION_etag) {
-            message_writer_option(&writer, OPTION_etag, own);
-            has_etag = true;
-        }
-        if (option.number != OPTION_block2 && option.number != OPTION_size2) {
-            message_writer_option(&writer, option.number, option.value);
-        }
-    }
-    if (!has_etag) {
-        message_writer_option(&writer, OPTION_etag, own);
-    }
+    message_writer_options(&writer, reply->options, is_of_whole,
+                           options_have(reply->options, OPTION_etag) ? NULL : &own);
     return !writer.overflow && body_append(&engine->bodies, &kept->options,
                                            (struct bytes){writer.buffer, writer.len}, kept);
 }
@@ -247,13 +236,12 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut)
 {
-    const struct message message = {.options = reply->options};
     bool is_client = leg->kind == LEG_DATAGRAM || leg->kind == LEG_STREAM;
     *ret_cut = *reply;
     if (!is_client) {
         return REASON_none;
     }
-    if (is_to_be_cut(engine, leg, reply) && !message_has_option(&message, OPTION_block2)) {
+    if (is_to_be_cut(engine, leg, reply) && !options_have(reply->options, OPTION_block2)) {
         const struct kept_body *kept = keep(engine, leg, subject, reply);
         if (kept != NULL) {
             enum reason reason = piece_of(engine, leg, kept, ret_cut);

@@ -104,21 +104,8 @@ void group_on_response(struct engine *engine, struct exchange *exchange,
     /* Free at this time: it is for requests while they are looked at. */
     struct message_writer writer = {.buffer = engine->target_memory,
                                     .capacity = engine->target_memory_bytes};
-    struct bytes member = reply_from(exchange, remote, room);
-    struct option_iter iter;
-    struct option option;
-    bool is_written = member.len == 0;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (!is_written && option.number > OPTION_reply_from) {
-            message_writer_option(&writer, OPTION_reply_from, member);
-            is_written = true;
-        }
-        message_writer_option(&writer, option.number, option.value);
-    }
-    if (!is_written) {
-        message_writer_option(&writer, OPTION_reply_from, member);
-    }
+    const struct option member = {OPTION_reply_from, reply_from(exchange, remote, room)};
+    message_writer_options(&writer, message->options, NULL, member.value.len > 0 ? &member : NULL);
     const struct reply reply = {
         .code = message->code,
         .options = {writer.buffer, writer.len},

@@ -75,7 +75,7 @@ static struct name *find(const struct name_table *table, struct bytes text, uint
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct name *name = HASH_ENTRY(node, struct name, node);
-        if (name->text_len == text.len && memcmp(name->text, text.data, text.len) == 0) {
+        if (bytes_equal((struct bytes){name->text, name->text_len}, text)) {
             return name;
         }
     }

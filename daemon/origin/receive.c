@@ -51,10 +51,9 @@ static uint16_t mid_of(const struct exchange *exchange)
 static void send_empty(struct port *port, const struct address *remote, enum message_type type,
                        uint16_t mid)
 {
-    uint8_t empty[4];
-    struct message_writer writer;
+    uint8_t empty[MESSAGE_HEADER_LEN];
     struct udp_path path = {.remote = *remote};
-    message_writer_init(&writer, empty, sizeof(empty), type, CODE_EMPTY, mid, (struct bytes){0});
+    message_write_empty(empty, type, mid);
     udp_send(port->socket, &path, empty, sizeof(empty));
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/transfer.h"
 
+#include "cache/freshness.h"
 #include "coap/option.h"
 #include "exchange/cached.h"
 #include "exchange/internal.h"
@@ -27,11 +28,9 @@ struct transfer {
     uint8_t szx;
     uint8_t hop_limit;
     uint8_t code;        /* uploads: 2.01 of an earlier block; gathering: of the answer */
-    uint8_t etag[8];     /* gathering: all blocks have it */
-    uint8_t etag_len;    /* 0: none */
     size_t offset;       /* uploads: of the block that is out */
     struct body body;    /* what is sent, later what has come */
-    struct body options; /* gathering: of the first block */
+    struct body options; /* gathering: of the first block; all have its ETag */
     uint64_t tag;
 };
 
@@ -127,47 +126,33 @@ static bool find_block(const struct reply *reply, uint16_t number, struct block 
     return has_one;
 }
 
-/* Keep the encoded @p options of an answer, without Block1 and, for a whole body, Block2. */
+static bool is_of_answer(uint16_t number)
+{
+    return number != OPTION_block1;
+}
+
+static bool is_of_whole_answer(uint16_t number)
+{
+    return number != OPTION_block1 && !option_is_of_piece(number);
+}
+
+/* Keep the encoded @p options of an answer, those that @p is_kept says. */
 static bool keep_options(struct engine *engine, struct transfer *transfer, struct bytes options,
-                         bool is_whole)
+                         bool (*is_kept)(uint16_t number))
 {
     struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option)) {
-        bool is_of_piece = option.number == OPTION_block2 || option.number == OPTION_size2;
-        if (option.number != OPTION_block1 && !(is_whole && is_of_piece)) {
-            message_writer_option(&writer, option.number, option.value);
-        }
-    }
+    message_writer_options(&writer, options, is_kept, NULL);
     transfer->options.len = 0;
     return !writer.overflow && body_append(&engine->bodies, &transfer->options,
                                            (struct bytes){writer.buffer, writer.len}, NULL);
 }
 
-static void take_etag(struct transfer *transfer, const struct reply *reply)
-{
-    struct option_iter iter;
-    struct option option;
-    transfer->etag_len = 0;
-    option_iter_init(&iter, reply->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == OPTION_etag && option.value.len <= sizeof(transfer->etag)) {
-            transfer->etag_len = (uint8_t)option.value.len;
-            memcpy(transfer->etag, option.value.data, option.value.len);
-            return;
-        }
-    }
-}
-
-/* Whether the block belongs to what was fetched before (BLK-10). */
+/* Whether the block belongs to what was fetched before: the first one's ETag is kept (BLK-10). */
 static bool is_same_body(const struct transfer *transfer, const struct reply *reply)
 {
-    struct transfer other = {0};
-    take_etag(&other, reply);
-    return reply->code == transfer->code && other.etag_len == transfer->etag_len &&
-           memcmp(other.etag, transfer->etag, other.etag_len) == 0;
+    const struct bytes first = {transfer->options.data, transfer->options.len};
+    return reply->code == transfer->code &&
+           bytes_equal(freshness_etag(reply->options), freshness_etag(first));
 }
 
 /* What has been put together, or the last word of the origin server, to the client. */
@@ -209,12 +194,11 @@ static void begin_gathering(struct engine *engine, struct transfer *transfer,
     transfer->code = reply->code;
     transfer->szx = block->szx;
     transfer->body.len = 0;
-    take_etag(transfer, reply);
     if (!block_fits_payload(block, reply->payload.len)) {
         fail(engine, transfer, REASON_origin_invalid);
         return;
     }
-    if (!keep_options(engine, transfer, reply->options, true) ||
+    if (!keep_options(engine, transfer, reply->options, is_of_whole_answer) ||
         !body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
         fail(engine, transfer, REASON_response_too_large);
         return;
@@ -233,7 +217,7 @@ static void take_answer(struct engine *engine, struct transfer *transfer, const 
     if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
         !client_takes(transfer->client, &block)) {
         begin_gathering(engine, transfer, reply, &block);
-    } else if (keep_options(engine, transfer, reply->options, false)) {
+    } else if (keep_options(engine, transfer, reply->options, is_of_answer)) {
         answer(engine, transfer, code, reply->payload);
     } else {
         fail(engine, transfer, REASON_response_too_large);

@@ -50,6 +50,40 @@ static void test_options_in_ascending_order(void **state)
     check_bytes(&writer, "41 01 0001 61 00 b1 61 01 61 d1 d3 61 e0 fe 07 ff 61");
 }
 
+static bool is_not_2(uint16_t number)
+{
+    return number != 2;
+}
+
+/* Copied options, those of them that are wanted, with one more in its place. */
+static void test_options_of_another_message(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *expected;
+        uint16_t own; /* 0: none */
+        bool (*is_kept)(uint16_t number);
+    } rows[] = {
+        {"11 61 11 62 11 63", "11 61 11 62 11 63", 0, NULL},
+        {"11 61 11 62 11 63", "11 61 21 63", 0, is_not_2},
+        {"11 61 11 62 11 63", "11 61 11 62 01 21 11 63", 2, NULL},
+        {"11 61 11 62 11 63", "11 61 11 21 11 63", 2, is_not_2},
+        {"21 62 11 63", "11 21 11 62 11 63", 1, NULL},
+        {"11 61 11 62", "11 61 11 62 11 21", 3, NULL},
+        {"", "31 21", 3, NULL},
+        {"", "", 0, is_not_2},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t options[16], buffer[32];
+        size_t len = test_hex(rows[i].options, options, sizeof(options));
+        const struct option own = {rows[i].own, {(const uint8_t *)"!", 1}};
+        struct message_writer writer = {.buffer = buffer, .capacity = sizeof(buffer)};
+        message_writer_options(&writer, (struct bytes){options, len}, rows[i].is_kept,
+                               own.number != 0 ? &own : NULL);
+        check_bytes(&writer, rows[i].expected);
+    }
+}
+
 static void test_uint_options_take_their_shortest_form(void **state)
 {
     (void)state;
@@ -276,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_header_of_each_type),
         cmocka_unit_test(test_options_in_ascending_order),
+        cmocka_unit_test(test_options_of_another_message),
         cmocka_unit_test(test_uint_options_take_their_shortest_form),
         cmocka_unit_test(test_empty_payload_has_no_marker),
         cmocka_unit_test(test_random_messages_come_back),
