@@ -4,6 +4,7 @@
 
 #include "conf/arena.h"
 #include "front/explain.h"
+#include "ops/arguments.h"
 #include "ops/log.h"
 #include "policy/pattern.h"
 
@@ -324,6 +325,15 @@ static void run_cache(struct control_client *client, const struct control_reques
 
 /* ---- the live trace ---- */
 
+/* Whether an address may begin so: "192.0.2.", "[2001:db8:", "[fe80::1%wpan0]:5683", "fe80". */
+static bool begins_an_address(const char *text)
+{
+    const char *zone = strchr(text, '%');
+    size_t len = zone != NULL ? (size_t)(zone - text) : strlen(text);
+
+    return strspn(text, "0123456789abcdef.:[]") >= len;
+}
+
 /* "client=..." and "target=...", in any order. */
 static void run_trace(struct control_client *client, const struct control_request *request)
 {
@@ -334,6 +344,10 @@ static void run_trace(struct control_client *client, const struct control_reques
         const char *target_value = value_of(request->arguments[i], "target");
         if (client_value == NULL && target_value == NULL) {
             control_end(client, "expected client=ADDRESS or target=TEXT");
+            return;
+        }
+        if (client_value != NULL && !begins_an_address(client_value)) {
+            control_end(client, "client: expected an address, or how one begins, in lower case");
             return;
         }
         from = client_value != NULL ? client_value : from;
@@ -387,19 +401,6 @@ static void run_help(struct control_client *client, const struct control_request
     control_end(client, NULL);
 }
 
-/* Too many are refused; so is none where one is needed. Those in brackets are optional. */
-static bool fits(const struct command *command, const struct control_request *request)
-{
-    size_t most = 0, least = 0;
-
-    for (const char *at = command->arguments; *at != '\0'; at += strspn(at, " ")) {
-        most++;
-        least += *at != '[';
-        at += strcspn(at, " ");
-    }
-    return request->argument_count >= least && request->argument_count <= most;
-}
-
 void control_run(struct control_client *client, const struct control_request *request)
 {
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
@@ -407,7 +408,7 @@ void control_run(struct control_client *client, const struct control_request *re
         if (!is_named(&commands[i], request->command)) {
             continue;
         }
-        if (fits(&commands[i], request)) {
+        if (arguments_fit(commands[i].arguments, request->argument_count)) {
             commands[i].run(client, request);
             return;
         }

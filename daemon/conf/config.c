@@ -24,11 +24,11 @@ bool config_is_reachable(const struct config_scheme *scheme)
     return scheme->transport != TRANSPORT_NONE;
 }
 
-static const char *transport_word(enum config_scheme_transport transport)
+const char *config_transport_name(enum config_scheme_transport transport)
 {
     switch (transport) {
     case TRANSPORT_NONE:
-        break;
+        return "none";
     case TRANSPORT_UDP:
         return "udp";
     case TRANSPORT_DTLS:
@@ -38,11 +38,26 @@ static const char *transport_word(enum config_scheme_transport transport)
     case TRANSPORT_TLS:
         return "tls";
     case TRANSPORT_WS:
-        return "ws, where libcoap is 4.3.2 or later";
+        return "ws";
     case TRANSPORT_WSS:
-        return "wss, where libcoap is 4.3.2 or later";
+        return "wss";
     }
-    return "";
+    return "none";
+}
+
+static void print_scheme(const struct config_scheme *scheme, FILE *out)
+{
+    enum config_scheme_transport transport = scheme->transport;
+    bool is_websocket = transport == TRANSPORT_WS || transport == TRANSPORT_WSS;
+
+    (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
+                  scheme->default_port);
+    if (config_is_reachable(scheme)) {
+        (void)fprintf(out, "forwarded over %s%s\n", config_transport_name(transport),
+                      is_websocket ? ", where libcoap is 4.3.2 or later" : "");
+    } else {
+        (void)fputs("not forwarded\n", out);
+    }
 }
 
 /* Rules in all, and what their AIF documents say: a faulty entry is worth a look (AIF-5). */
@@ -76,11 +91,7 @@ void config_print_summary(const struct config *config, FILE *out)
                       listener->is_default ? " (default)" : "");
     }
     for (size_t i = 0; i < config->scheme_count; i++) {
-        const struct config_scheme *scheme = &config->schemes[i];
-        (void)fprintf(out, "scheme: %s number=%u default-port=%u %s%s\n", scheme->name,
-                      scheme->number, scheme->default_port,
-                      config_is_reachable(scheme) ? "forwarded over " : "not forwarded",
-                      transport_word(scheme->transport));
+        print_scheme(&config->schemes[i], out);
     }
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];

@@ -207,6 +207,9 @@ const char *config_listener_scheme(enum config_listener_kind kind);
 /** The row with @p number, or NULL. */
 const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 
+/** "udp", "dtls", ...: the word of the key transport. Static text. */
+const char *config_transport_name(enum config_scheme_transport transport);
+
 /** Whether requests can be sent over the scheme's transport. */
 bool config_is_reachable(const struct config_scheme *scheme);
 

@@ -5,6 +5,8 @@
  */
 #include "ctl/show.h"
 
+#include "ops/arguments.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -20,7 +22,7 @@
 #define ARGUMENTS_MAX 4
 
 enum {
-    EXIT_REFUSED = 1, /* the proxy said no, or cannot be reached */
+    EXIT_REFUSED = 1, /* the proxy said no, cannot be reached, or, for status, is draining */
     EXIT_USAGE = 2,
 };
 
@@ -70,9 +72,10 @@ static void print_help(FILE *out)
         (void)snprintf(usage, sizeof(usage), "%s %s", name, commands[i].arguments);
         (void)fprintf(out, "  %-42s %s\n", usage, commands[i].help);
     }
-    (void)fputs("\nExit status: 0; 1 if the proxy refused or cannot be reached; 2 on a bad\n"
-                "command line. See criproxyctl(8).\n",
-                out);
+    (void)fputs(
+        "\nExit status: 0; 1 if the proxy refused or cannot be reached, and of status if it\n"
+        "is draining; 2 on a bad command line. See criproxyctl(8).\n",
+        out);
 }
 
 static const struct command *find_command(const char *name)
@@ -139,8 +142,15 @@ static bool send_request(int fd, const struct command_line *line)
 
 /* ---- the answer ---- */
 
-/* The exit status, or -1: there is more to come. */
-static int take_line(const struct command_line *line, const char *text, size_t len)
+/* What comes from a proxy that refuses newcomers; only status says so. */
+static bool is_draining(const struct json_object *object)
+{
+    const char *state = json_get(object, "state");
+    return state != NULL && strcmp(state, "draining") == 0;
+}
+
+/* The exit status, or -1: there is more to come. @p ret_status: the one of a good end. */
+static int take_line(const struct command_line *line, const char *text, size_t len, int *ret_status)
 {
     static char memory[LINE_MAX_BYTES + 2 * JSON_MEMBERS_MAX];
     struct json_object object;
@@ -157,11 +167,14 @@ static int take_line(const struct command_line *line, const char *text, size_t l
         } else {
             show_item(line->command->shape, &object, stdout);
         }
+        if (strcmp(line->name, "status") == 0 && is_draining(&object)) {
+            *ret_status = EXIT_REFUSED;
+        }
         /* Somebody may be watching, or a pipe have closed. */
         return fflush(stdout) == 0 ? -1 : EXIT_REFUSED;
     }
     if (strcmp(end, "ok") == 0) {
-        return 0;
+        return *ret_status;
     }
     const char *error = json_get(&object, "error");
     (void)fprintf(stderr, "criproxyctl: %s\n", error == NULL ? "refused" : error);
@@ -172,6 +185,7 @@ static int read_answer(const struct command_line *line, int fd)
 {
     static char buffer[LINE_MAX_BYTES];
     size_t len = 0;
+    int good = 0;
 
     for (;;) {
         ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
@@ -187,7 +201,7 @@ static int read_answer(const struct command_line *line, int fd)
         size_t used = 0;
         for (const char *end; (end = memchr(buffer + used, '\n', len - used)) != NULL;) {
             size_t line_len = (size_t)(end - buffer) - used;
-            int status = take_line(line, buffer + used, line_len);
+            int status = take_line(line, buffer + used, line_len, &good);
             if (status >= 0) {
                 return status;
             }
@@ -219,8 +233,10 @@ static bool parse_command(int argc, char **argv, struct command_line *line)
                       argv[0]);
         return false;
     }
-    if (line->argument_count > ARGUMENTS_MAX) {
-        (void)fputs("criproxyctl: too many arguments\n", stderr);
+    if (!arguments_fit(line->command->arguments, (size_t)line->argument_count)) {
+        bool takes_none = line->command->arguments[0] == '\0';
+        (void)fprintf(stderr, "criproxyctl: %s takes %s\n", argv[0],
+                      takes_none ? "no arguments" : line->command->arguments);
         return false;
     }
     written_name(line->command, line->name);

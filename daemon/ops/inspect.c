@@ -102,6 +102,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     uint64_t now_s = engine_now_ms(engine) / 1000;
     json_begin(out);
     json_text(out, "origin", address_format(&origin->address, text));
+    json_text(out, "transport", config_transport_name(origin->transport));
     json_uint(out, "in_flight", origin->exchanges);
     json_uint(out, "outstanding", origin->window.outstanding);
     json_uint(out, "window", origin->window.size_x256 / 256);

@@ -109,6 +109,7 @@ def test_who_is_there_and_what_is_in_flight(start, path):
         assert connection["state"] == "open"
         origins = items(path, "origins")
         assert {item["origin"] for item in origins} == {"127.0.0.1:%d" % origin.port}
+        assert {item["transport"] for item in origins} == {"udp"}
         assert sum(item["in_flight"] for item in origins) == 9
         exchanges = items(path, "exchanges")
         assert len({item["exchange"] for item in exchanges}) == 9
@@ -164,7 +165,9 @@ def test_explain_is_that_of_the_running_configuration(start, path):
     assert item["outcome"].startswith("5.05 scheme_unsupported")
     [item] = items(path, "explain", "\x1b[31m\xff")
     assert item["outcome"].startswith("4.02 ")
-    assert "expected arguments: TARGET" in ctl(path, "explain", status=1)
+    with connect(path) as sock:  # criproxyctl would not have asked
+        sock.sendall(b'{"command":"explain"}\n')
+        assert b"expected arguments: TARGET" in sock.recv(65536)
 
 
 def test_log_level_holds_until_the_next_reload(start, path):
@@ -197,7 +200,10 @@ def test_drain_waits_for_what_is_in_flight(path):
         origin.wait_for(1)
         ctl(path, "drain")
         running.wait_for_line(r"^stopping why=criproxyctl$")
-        assert items(path, "status")[0]["state"] == "draining"
+        assert ctl(path, "status", status=1) == ""  # a health check fails; what it says is below
+        with connect(path) as sock:
+            sock.sendall(b'{"command":"status"}\n')
+            assert json.loads(sock.recv(65536).splitlines()[0])["state"] == "draining"
         assert "draining" in ctl(path, "reload", status=1)
         origin.reply(origin.requests[0], Message(code=code(2, 5), payload=b"late"),
                      origin.peers[0])
@@ -297,6 +303,9 @@ def test_the_command_line(path):
     assert "no such command: frobnicate" in ctl(path, "frobnicate", status=2)
     assert "usage: criproxyctl" in ctl(path, status=2)
     assert "No such file or directory" in ctl(path, "status", status=1)
+    for words in (("cache",), ("cache", "flush"), ("explain",), ("log-level",), ("status", "all"),
+                  ("trace", "client=1", "target=2", "target=3")):
+        assert "criproxyctl: %s takes " % words[0] in ctl(path, *words, status=2)
     assert "usage: criproxyctl" in ctl(path, "--help")
     assert ctl(path, "--version").startswith("criproxyctl ")
 
@@ -436,6 +445,8 @@ def test_explain_takes_who_asks(start, path):
     assert item["client"].startswith("10.1.2.3 over coap+tcp")
     assert "expected client=CLIENT" in ctl(path, "explain", "coap://192.0.2.1/", "from=x", status=1)
     assert ctl(path, "explain", "coap://192.0.2.1/", "client=nobody", status=1)
+    for nobody in ("client=sensor", "client=host:5683", "client=10.0.0.0/8"):
+        assert "how one begins" in ctl(path, "trace", nobody, status=1)
 
 
 def test_upstream_sessions_are_shown(start, path):

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How many arguments a row of ops/commands.def takes: criproxyctl looks before it asks,
+ * the daemon because others may ask.
+ */
+#ifndef CRIPROXY_ARGUMENTS_H
+#define CRIPROXY_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/**
+ * Whether @p count arguments fit.
+ *
+ * @param arguments of the row: words with blanks between them, optional ones in brackets.
+ */
+bool arguments_fit(const char *arguments, size_t count);
+
+#endif
