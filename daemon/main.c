@@ -40,9 +40,9 @@ struct option_row {
 
 static const struct option_row option_rows[] = {
     {OPTION_CONFIG, "config", "FILE", "read this configuration file; without it, none is read"},
-    {OPTION_LISTEN, "listen", "URI", "listen on coap://ADDRESS:PORT instead; repeat for more"},
+    {OPTION_LISTEN, "listen", "URI", "listen on SCHEME://ADDRESS:PORT instead; repeat for more"},
     {OPTION_SET, "set", "SECTION.KEY=VALUE", "set a key of the configuration; repeat for more"},
-    {OPTION_CHECK, "check-config", NULL, "check the configuration and end"},
+    {OPTION_CHECK, "check-config", NULL, "check the configuration, keys and certificates, and end"},
     {OPTION_EXPLAIN, "explain", "TARGET", "show what a URI, or a CRI in hex, becomes, and end"},
     {OPTION_CLIENT, "client", "WHO", "with --explain: ADDRESS[,transport=T][,identity=NAME]"},
     {OPTION_METHOD, "method", "METHOD", "with --explain: of the request, instead of GET"},
@@ -177,6 +177,12 @@ static bool parse_arguments(int argc, char **argv, struct command_line *line)
                       argv[optind]);
         return false;
     }
+    if (line->explain == NULL && (line->asking.client != NULL || line->asking.method != NULL ||
+                                  line->asking.address != NULL)) {
+        (void)fputs("criproxyd: --client, --method and --resolves-to need --explain TARGET\n",
+                    stderr);
+        return false;
+    }
     return true;
 }
 
@@ -206,6 +212,18 @@ static int explain(const struct command_line *line, const struct config *config)
     return explain_target(config, &line->asking, line->explain, stdout) ? 0 : EXIT_RUN_TIME;
 }
 
+/* All that a start would read; sockets are left alone. */
+static int check(struct config *config)
+{
+    log_open(STDERR_FILENO);
+    if (!server_check_credentials(config)) {
+        return EXIT_USAGE;
+    }
+    (void)puts("configuration ok");
+    config_print_summary(config, stdout);
+    return 0;
+}
+
 static int run(const struct command_line *line)
 {
     struct config *config = NULL;
@@ -223,10 +241,9 @@ static int run(const struct command_line *line)
         return status;
     }
     if (line->check) {
-        (void)puts("configuration ok");
-        config_print_summary(config, stdout);
+        status = check(config);
         config_free(config);
-        return 0;
+        return status;
     }
     if (line->explain != NULL) {
         status = explain(line, config);

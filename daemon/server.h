@@ -22,4 +22,12 @@ struct config_source;
  */
 int server_run(const struct config_source *source, struct config *config, bool trace);
 
+/**
+ * Read the keys and certificates that the configuration names, as a start would, and
+ * forget them. What is wrong with them is in the log.
+ *
+ * @return whether a start would have taken them.
+ */
+bool server_check_credentials(struct config *config);
+
 #endif

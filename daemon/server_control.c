@@ -366,7 +366,8 @@ int server_control_open(struct server *server)
         error = conn_listen(server->loop, &options, &handler, control, &control->listener);
     }
     if (error != 0) {
-        log_event(LOG_ERROR, "admin_failed", "key=admin.socket error=\"%s\"", strerror(-error));
+        log_event(LOG_ERROR, "admin_failed", "key=admin.socket value=%s error=\"%s\"", path,
+                  strerror(-error));
         return error;
     }
     log_event(LOG_INFO, "control_listening", "path=%s", path);

@@ -132,7 +132,8 @@ int server_http_open(struct server *server)
         error = http_serve(server->loop, &options, on_request, server, &admin->http);
     }
     if (error != 0) {
-        log_event(LOG_ERROR, "admin_failed", "key=admin.listen error=\"%s\"", strerror(-error));
+        log_event(LOG_ERROR, "admin_failed", "key=admin.listen value=%s error=\"%s\"", where,
+                  strerror(-error));
         return error;
     }
     log_place(admin, &address);

@@ -12,6 +12,7 @@
 #include "ops/log.h"
 #include "ops/notify.h"
 #include "origin/keyring.h"
+#include "server.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,6 +121,19 @@ static int load_credentials(const struct config *config, struct credentials **re
     return 0;
 }
 
+bool server_check_credentials(struct config *config)
+{
+    struct credentials *credentials = NULL;
+    struct keyring *keyring = NULL;
+    bool is_good = load_credentials(config, &credentials) == 0;
+
+    is_good = load_keyring(config, &keyring) == 0 && is_good; /* tells of both */
+    credentials_release(credentials);
+    keyring_free(keyring);
+    config->keyring = NULL;
+    return is_good;
+}
+
 static void apply_log(const struct config *config)
 {
     log_set((enum log_level)config->log_level, config->log_format == LOG_FORMAT_JSON);
@@ -131,7 +145,10 @@ int server_first_snapshot(struct server *server, struct config *config)
 
     apply_log(config);
     int error = config->log_file[0] == '\0' ? 0 : log_open_file(config->log_file);
-    if (error == 0) {
+    if (error != 0) {
+        log_event(LOG_ERROR, "log_failed", "key=log.file file=%s error=\"%s\"", config->log_file,
+                  strerror(-error));
+    } else {
         error = load_credentials(config, &credentials);
     }
     if (error == 0) {

@@ -61,6 +61,9 @@ const char *config_listener_scheme(enum config_listener_kind kind)
     return transport_of(kind)->scheme;
 }
 
+#define EXPECTED_URI                                                                               \
+    "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws for coap"
+
 /* NULL, or what is wrong with @p uri. */
 static const char *parse_listener(const char *uri, struct config_listener *ret_listener)
 {
@@ -68,11 +71,11 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     const char *authority = strstr(uri, separator);
 
     if (authority == NULL) {
-        return "expected coap://ADDRESS:PORT";
+        return EXPECTED_URI;
     }
     const struct transport *transport = find_transport(uri, (size_t)(authority - uri));
     if (transport == NULL) {
-        return "expected coap://ADDRESS:PORT";
+        return EXPECTED_URI;
     }
     authority += sizeof(separator) - 1;
     size_t len = strlen(authority);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <pthread.h>
@@ -61,6 +62,8 @@ static bool fail_openssl(const struct words *words, const char *place)
 
     if (ERR_SYSTEM_ERROR(code)) {
         what = strerror(ERR_GET_REASON(code));
+    } else if (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE) {
+        what = "expected PEM, found no -----BEGIN line of the kind that is needed";
     }
     ERR_clear_error();
     return fail(words, place, what == NULL ? "not usable" : what);

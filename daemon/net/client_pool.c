@@ -152,9 +152,11 @@ static void log_session(enum log_level level, const char *event, const struct pl
     char address[ADDRESS_TEXT_MAX], host[64];
 
     escape_value(host, sizeof host, place->host, strlen(place->host));
-    log_event(level, event, "remote=%s host=%s cause=%s why=\"%s\"",
-              address_format(&place->target.address, address), host, word_of(status),
-              why != NULL ? why : "");
+    log_event(level, event, "remote=%s%s%s cause=%s%s%s%s",
+              address_format(&place->target.address, address),
+              place->host[0] != '\0' ? " host=" : "", place->host[0] != '\0' ? host : "",
+              word_of(status), why != NULL ? " why=\"" : "", why != NULL ? why : "",
+              why != NULL ? "\"" : "");
 }
 
 /* The handshake failed. */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -144,6 +145,8 @@ static bool fail_openssl(const struct error_text *error, const char *place)
 
     if (ERR_SYSTEM_ERROR(code)) {
         what = strerror(ERR_GET_REASON(code));
+    } else if (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE) {
+        what = "expected PEM, found no -----BEGIN line of the kind that is needed";
     }
     ERR_clear_error();
     return credentials_fail(error, place, what == NULL ? "not usable" : what);

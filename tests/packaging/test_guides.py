@@ -28,8 +28,11 @@ def configurations():
 
 
 def check(tmp_path, text):
-    file = tmp_path / "criproxyd.conf"
-    file.write_text(text)
+    """The configuration with a file of keys of its own: a check reads that, too."""
+    file, keys = tmp_path / "criproxyd.conf", tmp_path / "psk"
+    file.write_text(text.replace("/etc/criproxy/tls/psk", str(keys)))
+    keys.write_text("desk:%s\n" % ("ab" * 16))
+    keys.chmod(0o600)
     return subprocess.run([CRIPROXYD, "-c", str(file), "--check-config"], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S, check=False)
 

@@ -61,6 +61,43 @@ def test_a_good_configuration_passes_the_check(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("settings, words", [
+    (("tls.psk-file=NONE",), "NONE: No such file or directory"),
+    (("tls.psk-file=BAD",), "BAD:1: expected identity:hex-key"),
+    (("tls.certificate=BAD", "tls.key=BAD"), "BAD: expected PEM, found no -----BEGIN line"),
+    (("upstream.ca=NONE",), "upstream: NONE: No such file or directory"),
+    (("upstream.ca=BAD",), "upstream: BAD: "),
+])
+def test_a_check_reads_keys_and_certificates(tmp_path, settings, words):
+    """Command line: what a start would refuse, a check refuses, too."""
+    bad = tmp_path / "bad"
+    bad.write_text("nonsense\n")
+    names = {"BAD": str(bad), "NONE": str(tmp_path / "none")}
+    for name, path in names.items():
+        settings = [text.replace(name, path) for text in settings]
+        words = words.replace(name, path)
+    arguments = [word for text in settings for word in ("--set", text)]
+    done = run_criproxyd("--check-config", *arguments)
+    assert done.returncode == 2 and words in done.stderr, done.stderr
+    assert "configuration ok" not in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--client=127.0.0.1", "--method=PUT", "--resolves-to=::1"])
+def test_options_of_explain_need_it(option):
+    """Command line: what would have no effect is refused."""
+    done = run_criproxyd(option)
+    assert done.returncode == 2 and "need --explain" in done.stderr
+
+
+@pytest.mark.parametrize("setting", ["log.file=%s", "admin.socket=%s", "admin.listen=unix:%s"])
+def test_what_cannot_be_opened_is_named(setting, tmp_path):
+    """Command line: exit status 1 at run time, and which key and file it is."""
+    path = str(tmp_path / "none" / "file")
+    done = run_criproxyd("--listen", "coap://127.0.0.1:0", "--set", setting % path)
+    assert done.returncode == 1
+    assert "key=" + setting.partition("=")[0] in done.stderr and path in done.stderr
+
+
 def test_the_file_is_read_and_overridden(start_proxy, tmp_path):
     """Command line: -c is read, --set and --listen win over it."""
     file = tmp_path / "proxy.conf"

@@ -160,7 +160,7 @@ void doc_write_schemes(FILE *out)
                 "#\n"
                 "# This is an example: nothing changes by including it, [include] file =\n"
                 "# schemes.conf in criproxyd.conf. Copy a section to change a scheme or to add\n"
-                "# one; its other keys are in criproxyd.conf(5). This version forwards over udp.\n",
+                "# one; its other keys are in criproxyd.conf(5).\n",
                 out);
     for (size_t i = 0; i < config->scheme_count; i++) {
         (void)fprintf(out, "\n[scheme %s]\n", config->schemes[i].name);

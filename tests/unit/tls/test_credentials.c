@@ -139,7 +139,7 @@ static const struct {
     {"a.pem", "-", NULL, NULL, false, "-: No such file or directory"},
     {"a.pem", "a.key", "-", NULL, false, "-: No such file or directory"},
     {NULL, NULL, NULL, "-", false, "-: No such file or directory"},
-    {"a.key", "a.key", NULL, NULL, false, "a.key: no start line"},
+    {"a.key", "a.key", NULL, NULL, false, "a.key: expected PEM, found no -----BEGIN line"},
     {"a.pem", "a.pem", NULL, NULL, false, "a.pem: "},
     {"a.pem", "a.key", "psk", NULL, false, "psk: "},
     {"a.pem", "locked.key", NULL, NULL, false, "locked.key: "},
