@@ -30,7 +30,7 @@ struct config_list {
     const char *const *items;
 };
 
-/* The field of a key: of a plain section in struct config, of a named one in its struct. */
+/* The field of a key, by its type. */
 #define CONFIG_FIELD_WORD(section, key, field) enum config_##section##_##key field;
 #define CONFIG_FIELD_BOOL(section, key, field) bool field;
 #define CONFIG_FIELD_UINT(section, key, field) uint32_t field;
@@ -41,16 +41,17 @@ struct config_list {
 #define CONFIG_FIELD_LIST(section, key, field) struct config_list field;
 #define CONFIG_FIELD_TEXT(section, key, field) const char *field; /* "": not set */
 
+/* In the structs of the named sections the field has the key's name. */
+#define OPTION(section, key, type, min, max, preset, reload, help)                                 \
+    CONFIG_FIELD_##type(section, key, key)
+
 /*
  * One row of the schemes: built in, changed or added by a [scheme NAME] section. Its name
  * is in lower case; nstart is 1 where congestion control is fixed.
  */
 struct config_scheme {
     const char *name;
-#define SCHEME_OPTION(key, type, min, max, preset, reload, help)                                   \
-    CONFIG_FIELD_##type(scheme, key, key)
 #include "conf/scheme_options.def"
-#undef SCHEME_OPTION
     /* Derived as in RFC 7252 section 4.8.2 (MSG-28, MSG-29); ms. */
     uint32_t max_transmit_span;
     uint32_t max_transmit_wait;
@@ -77,9 +78,7 @@ struct target_pattern;
 /* A [route NAME] section: where requests for some targets go. */
 struct config_route {
     const char *name;
-#define ROUTE_OPTION(key, type, min, max, preset, reload, help) CONFIG_FIELD_##type(route, key, key)
 #include "conf/route_options.def"
-#undef ROUTE_OPTION
     /* Derived: what target and via mean. */
     enum config_route_kind kind;
     struct config_parent parent;
@@ -90,10 +89,7 @@ struct config_route {
 /* An [upstream NAME] section: what some targets have different from [upstream]. */
 struct config_upstream {
     const char *name;
-#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help)                                 \
-    CONFIG_FIELD_##type(upstream, key, key)
 #include "conf/upstream_options.def"
-#undef UPSTREAM_OPTION
     /* Derived: what target means. */
     const struct target_pattern *patterns;
     size_t pattern_count;
@@ -102,19 +98,16 @@ struct config_upstream {
 /* An [access NAME] section: who may do what with some targets. */
 struct config_access {
     const char *name;
-#define ACCESS_OPTION(key, type, min, max, preset, reload, help)                                   \
-    CONFIG_FIELD_##type(access, key, key)
 #include "conf/access_options.def"
-#undef ACCESS_OPTION
 };
 
 /* A [limit NAME] section: what some clients may take. */
 struct config_limit {
     const char *name;
-#define LIMIT_OPTION(key, type, min, max, preset, reload, help) CONFIG_FIELD_##type(limit, key, key)
 #include "conf/limit_options.def"
-#undef LIMIT_OPTION
 };
+
+#undef OPTION
 
 enum config_listener_kind {
     LISTENER_COAP,
@@ -135,7 +128,7 @@ struct config_listener {
 
 struct config {
     /* section_key, in the order of options.def */
-#define OPTION(section, key, type, min, max, def, reload, help)                                    \
+#define OPTION(section, key, type, min, max, preset, reload, help)                                 \
     CONFIG_FIELD_##type(section, key, section##_##key)
 #include "conf/options.def"
 #undef OPTION

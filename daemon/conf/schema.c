@@ -20,23 +20,13 @@
         CONFIG_WORDS_##section##_##key(WORD_TEXT)};
 
 #define OPTION(section, key, type, min, max, preset, reload, help) WORDS_##type(section, key)
-#include "conf/options.def"
-#undef OPTION
-#define SCHEME_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(scheme, key)
-#include "conf/scheme_options.def"
-#undef SCHEME_OPTION
-#define ROUTE_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(route, key)
-#include "conf/route_options.def"
-#undef ROUTE_OPTION
-#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(upstream, key)
-#include "conf/upstream_options.def"
-#undef UPSTREAM_OPTION
-#define ACCESS_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(access, key)
 #include "conf/access_options.def"
-#undef ACCESS_OPTION
-#define LIMIT_OPTION(key, type, min, max, preset, reload, help) WORDS_##type(limit, key)
 #include "conf/limit_options.def"
-#undef LIMIT_OPTION
+#include "conf/options.def"
+#include "conf/route_options.def"
+#include "conf/scheme_options.def"
+#include "conf/upstream_options.def"
+#undef OPTION
 
 #define ROW_WORDS_BOOL(section, key) NULL, 0
 #define ROW_WORDS_UINT(section, key) NULL, 0
@@ -52,8 +42,7 @@
 #define RELOAD_LIVE true
 #define RELOAD_START false
 
-const struct config_row config_rows[CONFIG_ROW_COUNT] = {
-#define OPTION(section, key, type, min, max, preset, reload, help)                                 \
+#define ROW(section, key, type, min, max, preset, reload, help, offset)                            \
     {#section,                                                                                     \
      #key,                                                                                         \
      CONFIG_TYPE_##type,                                                                           \
@@ -63,63 +52,47 @@ const struct config_row config_rows[CONFIG_ROW_COUNT] = {
      RELOAD_##reload,                                                                              \
      help,                                                                                         \
      ROW_WORDS_##type(section, key),                                                               \
-     offsetof(struct config, section##_##key)},
+     offset},
+
+#define OPTION(section, key, type, min, max, preset, reload, help)                                 \
+    ROW(section, key, type, min, max, preset, reload, help,                                        \
+        offsetof(struct config, section##_##key))
+
+const struct config_row config_rows[CONFIG_ROW_COUNT] = {
 #include "conf/options.def"
+};
+
 #undef OPTION
-};
+#define OPTION(kind, key, type, min, max, preset, reload, help)                                    \
+    ROW(kind, key, type, min, max, preset, reload, help, offsetof(struct config_##kind, key))
 
-#define NAMED_ROW(kind, key, type, min, max, preset, reload, help)                                 \
-    {#kind,                                                                                        \
-     #key,                                                                                         \
-     CONFIG_TYPE_##type,                                                                           \
-     min,                                                                                          \
-     max,                                                                                          \
-     preset,                                                                                       \
-     RELOAD_##reload,                                                                              \
-     help,                                                                                         \
-     ROW_WORDS_##type(kind, key),                                                                  \
-     offsetof(struct config_##kind, key)},
-
-const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT] = {
-#define SCHEME_OPTION(key, type, min, max, preset, reload, help)                                   \
-    NAMED_ROW(scheme, key, type, min, max, preset, reload, help)
-#include "conf/scheme_options.def"
-#undef SCHEME_OPTION
-};
-
-const struct config_row config_route_rows[CONFIG_ROUTE_ROW_COUNT] = {
-#define ROUTE_OPTION(key, type, min, max, preset, reload, help)                                    \
-    NAMED_ROW(route, key, type, min, max, preset, reload, help)
-#include "conf/route_options.def"
-#undef ROUTE_OPTION
-};
-
-const struct config_row config_upstream_rows[CONFIG_UPSTREAM_ROW_COUNT] = {
-#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help)                                 \
-    NAMED_ROW(upstream, key, type, min, max, preset, reload, help)
-#include "conf/upstream_options.def"
-#undef UPSTREAM_OPTION
-};
-
-const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT] = {
-#define ACCESS_OPTION(key, type, min, max, preset, reload, help)                                   \
-    NAMED_ROW(access, key, type, min, max, preset, reload, help)
+static const struct config_row access_rows[] = {
 #include "conf/access_options.def"
-#undef ACCESS_OPTION
 };
 
-const struct config_row config_limit_rows[CONFIG_LIMIT_ROW_COUNT] = {
-#define LIMIT_OPTION(key, type, min, max, preset, reload, help)                                    \
-    NAMED_ROW(limit, key, type, min, max, preset, reload, help)
+static const struct config_row limit_rows[] = {
 #include "conf/limit_options.def"
-#undef LIMIT_OPTION
 };
+
+static const struct config_row route_rows[] = {
+#include "conf/route_options.def"
+};
+
+static const struct config_row scheme_rows[] = {
+#include "conf/scheme_options.def"
+};
+
+static const struct config_row upstream_rows[] = {
+#include "conf/upstream_options.def"
+};
+
+#undef OPTION
 
 const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT] = {
 #define NAMED_KIND(KIND, kind, all, max)                                                           \
     {#kind,                                                                                        \
-     config_##kind##_rows,                                                                         \
-     CONFIG_##KIND##_ROW_COUNT,                                                                    \
+     kind##_rows,                                                                                  \
+     sizeof(kind##_rows) / sizeof(kind##_rows[0]),                                                 \
      sizeof(struct config_##kind),                                                                 \
      max,                                                                                          \
      offsetof(struct config, all),                                                                 \

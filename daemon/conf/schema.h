@@ -42,7 +42,7 @@ struct config_row {
 /*
  * The kinds of sections that name something, [KIND NAME]. X(KIND, kind, all, max): the rows
  * are those of kind_options.def, the struct is config_kind, struct config has them as `all`
- * and kind_count, and at most max may be named. CONFIG_NAMED_MAX is the largest.
+ * and kind_count, and at most max may be named, which is CONFIG_KIND_MAX.
  */
 #define CONFIG_NAMED_KINDS(X)                                                                      \
     X(SCHEME, scheme, schemes, 32)                                                                 \
@@ -50,11 +50,15 @@ struct config_row {
     X(UPSTREAM, upstream, upstreams, 256)                                                          \
     X(ACCESS, access, access_rules, 16384)                                                         \
     X(LIMIT, limit, limits, 1024)
-#define CONFIG_NAMED_MAX 16384
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };
 #undef CONFIG_NAMED_ENUMERATOR
+
+#define CONFIG_NAMED_LIMIT(KIND, kind, all, max) CONFIG_##KIND##_MAX = (max),
+enum { CONFIG_NAMED_KINDS(CONFIG_NAMED_LIMIT) };
+#undef CONFIG_NAMED_LIMIT
+#define CONFIG_NAMED_MAX CONFIG_ACCESS_MAX /* the largest */
 
 struct config_named_kind {
     const char *word; /* what stands before the name */
@@ -66,36 +70,12 @@ struct config_named_kind {
     size_t all_count; /* offset in struct config: how many */
 };
 
+/* Rows of options.def. */
 enum {
     CONFIG_ROW_COUNT = 0
 #define OPTION(section, key, type, min, max, preset, reload, help) +1
 #include "conf/options.def"
 #undef OPTION
-    ,
-    CONFIG_SCHEME_ROW_COUNT = 0
-#define SCHEME_OPTION(key, type, min, max, preset, reload, help) +1
-#include "conf/scheme_options.def"
-#undef SCHEME_OPTION
-    ,
-    CONFIG_ROUTE_ROW_COUNT = 0
-#define ROUTE_OPTION(key, type, min, max, preset, reload, help) +1
-#include "conf/route_options.def"
-#undef ROUTE_OPTION
-    ,
-    CONFIG_UPSTREAM_ROW_COUNT = 0
-#define UPSTREAM_OPTION(key, type, min, max, preset, reload, help) +1
-#include "conf/upstream_options.def"
-#undef UPSTREAM_OPTION
-    ,
-    CONFIG_ACCESS_ROW_COUNT = 0
-#define ACCESS_OPTION(key, type, min, max, preset, reload, help) +1
-#include "conf/access_options.def"
-#undef ACCESS_OPTION
-    ,
-    CONFIG_LIMIT_ROW_COUNT = 0
-#define LIMIT_OPTION(key, type, min, max, preset, reload, help) +1
-#include "conf/limit_options.def"
-#undef LIMIT_OPTION
 };
 
 struct config_key {
@@ -103,11 +83,6 @@ struct config_key {
 };
 
 extern const struct config_row config_rows[CONFIG_ROW_COUNT];
-extern const struct config_row config_scheme_rows[CONFIG_SCHEME_ROW_COUNT];
-extern const struct config_row config_route_rows[CONFIG_ROUTE_ROW_COUNT];
-extern const struct config_row config_upstream_rows[CONFIG_UPSTREAM_ROW_COUNT];
-extern const struct config_row config_access_rows[CONFIG_ACCESS_ROW_COUNT];
-extern const struct config_row config_limit_rows[CONFIG_LIMIT_ROW_COUNT];
 extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
 /** Whether any key of options.def has this section. */

@@ -13,7 +13,7 @@
 
 /* What has been learned about the parents of routes. */
 struct parent_memory {
-    uint64_t knows_uris_only_until_ms[CONFIG_NAMED_MAX]; /* by the route's place */
+    uint64_t knows_uris_only_until_ms[CONFIG_ROUTE_MAX]; /* by the route's place */
     uint32_t epoch; /* of the configuration that the routes are in: see engine->policy_epoch */
 };
 

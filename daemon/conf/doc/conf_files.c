@@ -125,8 +125,9 @@ void doc_write_conf(FILE *out)
         "\n# The keys of a scheme, at the defaults of coap; see schemes.conf for the others.\n"
         "[scheme coap]\n",
         out);
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        struct config_row row = config_scheme_rows[i];
+    const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
+    for (size_t i = 0; i < scheme->row_count; i++) {
+        struct config_row row = scheme->rows[i];
         char preset[VALUE_TEXT_MAX];
         struct config *config = NULL;
         struct config_errors *errors = calloc(1, sizeof(struct config_errors));

@@ -106,8 +106,9 @@ void doc_write_man_rows(FILE *out)
                 "Any other name in the registry of scheme numbers brings its number along.\n"
                 ".Bl -tag -width Ds\n",
                 out);
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        write_row(out, &config_scheme_rows[i]);
+    const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
+    for (size_t i = 0; i < scheme->row_count; i++) {
+        write_row(out, &scheme->rows[i]);
     }
     (void)fputs(".El\n", out);
     for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {

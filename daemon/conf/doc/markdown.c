@@ -76,8 +76,9 @@ void doc_write_markdown(FILE *out)
         "`--set \"scheme coap.ack-timeout=3s\"`.\n\n",
         out);
     write_head(out);
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        write_row(out, &config_scheme_rows[i]);
+    const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
+    for (size_t i = 0; i < scheme->row_count; i++) {
+        write_row(out, &scheme->rows[i]);
     }
     for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
         if (i != CONFIG_NAMED_SCHEME) {

@@ -467,6 +467,7 @@ static void test_the_shipped_file_says_the_defaults(void **state)
 {
     struct config *shipped = load_shipped_file();
     struct config *defaults = NULL;
+    const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
 
     (void)state;
     assert_int_equal(config_load(NULL, &errors, &defaults), 0);
@@ -481,9 +482,9 @@ static void test_the_shipped_file_says_the_defaults(void **state)
         assert_true(address_equal(&shipped->listeners[i].bind, &defaults->listeners[i].bind));
         assert_false(shipped->listeners[i].is_default); /* every key was really taken */
     }
-    for (size_t i = 0; i < CONFIG_SCHEME_ROW_COUNT; i++) {
-        assert_int_equal(value_load(&shipped->schemes[0], &config_scheme_rows[i]),
-                         value_load(&defaults->schemes[0], &config_scheme_rows[i]));
+    for (size_t i = 0; i < scheme->row_count; i++) {
+        assert_int_equal(value_load(&shipped->schemes[0], &scheme->rows[i]),
+                         value_load(&defaults->schemes[0], &scheme->rows[i]));
     }
     config_free(shipped);
     config_free(defaults);
@@ -494,6 +495,7 @@ static void test_the_shipped_schemes_change_nothing(void **state)
     struct config_source source = {.file = SHIPPED_SCHEMES};
     struct config *shipped = NULL;
     struct config *defaults = NULL;
+    const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
 
     (void)state;
     assert_int_equal(config_load(NULL, &errors, &defaults), 0);
@@ -501,9 +503,9 @@ static void test_the_shipped_schemes_change_nothing(void **state)
     assert_int_equal(shipped->scheme_count, defaults->scheme_count);
     for (size_t i = 0; i < shipped->scheme_count; i++) {
         assert_string_equal(shipped->schemes[i].name, defaults->schemes[i].name);
-        for (size_t k = 0; k < CONFIG_SCHEME_ROW_COUNT; k++) {
-            assert_int_equal(value_load(&shipped->schemes[i], &config_scheme_rows[k]),
-                             value_load(&defaults->schemes[i], &config_scheme_rows[k]));
+        for (size_t k = 0; k < scheme->row_count; k++) {
+            assert_int_equal(value_load(&shipped->schemes[i], &scheme->rows[k]),
+                             value_load(&defaults->schemes[i], &scheme->rows[k]));
         }
     }
     config_free(shipped);
