@@ -92,13 +92,13 @@ struct exchange *exchange_new(struct exchange_table *table, size_t bytes)
     if (!take_memory(table, exchange, bytes)) {
         return NULL;
     }
-    struct exchange made = {
-        .slot = slot,
-        .id = table->last_id += table->id_step,
-        .memory = exchange->memory,
-        .memory_capacity = exchange->memory_capacity,
-    };
-    *exchange = made;
+    uint8_t *memory = exchange->memory;
+    uint32_t capacity = exchange->memory_capacity;
+    memset(exchange, 0, sizeof(*exchange)); /* in place: half a kilobyte is not copied about */
+    exchange->slot = slot;
+    exchange->id = table->last_id += table->id_step;
+    exchange->memory = memory;
+    exchange->memory_capacity = capacity;
     if (table->free_count > 0) {
         table->free_count--;
     } else {

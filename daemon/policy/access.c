@@ -160,14 +160,13 @@ static const char *reserved_kind(const struct judgement *judgement, bool *ret_is
 {
     const struct access *access = judgement->access;
     struct address ipv4[EMBEDDED_MAX];
-    const char *kind = ranges_reserved(judgement->address);
-    *ret_is_never = kind != NULL && ranges_is_never(judgement->address);
+    const char *kind = ranges_reserved(judgement->address, ret_is_never);
     if (kind != NULL || judgement->address->family != ADDRESS_IPV6) {
         return kind;
     }
     size_t count = embedded_ipv4(judgement->address, access->nat64, access->nat64_count, ipv4);
     for (size_t i = 0; i < count && kind == NULL; i++) {
-        kind = ranges_reserved(&ipv4[i]);
+        kind = ranges_reserved(&ipv4[i], ret_is_never);
     }
     return kind;
 }

@@ -136,14 +136,9 @@ static size_t find_reserved(const struct address *address)
     return at;
 }
 
-const char *ranges_reserved(const struct address *address)
+const char *ranges_reserved(const struct address *address, bool *ret_is_never)
 {
     size_t at = find_reserved(address);
+    *ret_is_never = at < RESERVED_COUNT && reserved[at].is_never;
     return at < RESERVED_COUNT ? reserved[at].word : NULL;
-}
-
-bool ranges_is_never(const struct address *address)
-{
-    size_t at = find_reserved(address);
-    return at < RESERVED_COUNT && reserved[at].is_never;
 }

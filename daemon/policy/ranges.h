@@ -16,10 +16,11 @@
  */
 size_t ranges_of_word(const char *word, size_t len, const struct address_prefix **ret_ranges);
 
-/** What kind of a reserved address it is, as "builtin:loopback"; NULL for an ordinary one. */
-const char *ranges_reserved(const struct address *address);
-
-/** Whether it is one that no rule opens: unspecified, broadcast, IPv4-mapped. */
-bool ranges_is_never(const struct address *address);
+/**
+ * What kind of a reserved address it is, as "builtin:loopback"; NULL for an ordinary one.
+ *
+ * @param ret_is_never whether no rule opens it: unspecified, broadcast, IPv4-mapped.
+ */
+const char *ranges_reserved(const struct address *address, bool *ret_is_never);
 
 #endif

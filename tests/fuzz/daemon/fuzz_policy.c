@@ -152,10 +152,11 @@ static void check_decision(struct access *access, const struct access_request *r
 {
     struct access_verdict verdict = access_check_address(access, request, address);
     assert(verdict.rule != NULL);
-    if (verdict.reason != REASON_none || ranges_reserved(address) == NULL) {
+    bool is_never;
+    if (verdict.reason != REASON_none || ranges_reserved(address, &is_never) == NULL) {
         return;
     }
-    assert(!ranges_is_never(address));
+    assert(!is_never);
     bool is_local = address_is_loopback(address) && address_is_loopback(&request->client.address);
     bool is_opened = false;
     for (uint32_t i = 0; i < access->rule_count; i++) {
