@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define SETTINGS_MAX 32
+#define SETTINGS_MAX 64
 
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
@@ -134,7 +134,12 @@ static void expect_nothing_left(const struct engine *engine)
     for (uint32_t i = 0; i < engine->names.used; i++) {
         assert_null(engine->names.slots[i].waiting.first);
     }
+    assert_true(is_empty(&engine->leaders));
+    for (uint32_t i = 0; i < engine->cache.used; i++) {
+        assert_int_equal(engine->cache.entries[i].pins, 0);
+    }
     assert_int_equal(engine->observers.count, 0);
+    assert_int_equal(engine->observers.watcher_count, 0);
     assert_int_equal(engine->observations.count, 0);
     assert_int_equal(engine->observations.bytes, 0);
     assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.tokens));

@@ -326,6 +326,31 @@ void fake_client_fail(enum upstream_status status, bool was_sent, const char *wh
     current->is_due = current->is_failure = true;
 }
 
+bool fake_client_pick(uint64_t which, const uint8_t **ret_bytes, size_t *ret_len)
+{
+    size_t count = fake_client_count(), at = count > 0 ? (size_t)(which % count) : 0;
+    for (struct upstream_request *request = requests; request < requests + REQUESTS_MAX;
+         request++) {
+        if (request->is_used && at-- == 0) {
+            request->is_seen = true;
+            current = request;
+            *ret_bytes = request->bytes;
+            *ret_len = request->len;
+            return true;
+        }
+    }
+    return false;
+}
+
+void fake_client_answer_bytes(const uint8_t *bytes, size_t len)
+{
+    assert_true(current != NULL && current->is_used && len > 0 && len <= BYTES_MAX);
+    memcpy(current->answer, bytes, len);
+    current->answer_len = len;
+    current->is_failure = false;
+    current->is_due = true;
+}
+
 bool fake_client_is_cancelled(void)
 {
     assert_non_null(current);

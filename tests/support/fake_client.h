@@ -31,6 +31,13 @@ void fake_client_answer(const char *hex);
 /** It ends without one. */
 void fake_client_fail(enum upstream_status status, bool was_sent, const char *why);
 
+/** The request that @p which leads to, of those that are not over; false: there is none.
+ * What follows is about this one. @p ret_bytes: code, options, payload; borrowed. */
+bool fake_client_pick(uint64_t which, const uint8_t **ret_bytes, size_t *ret_len);
+
+/** As fake_client_answer(). */
+void fake_client_answer_bytes(const uint8_t *bytes, size_t len);
+
 /** Whether the engine has taken it back. */
 bool fake_client_is_cancelled(void);
 

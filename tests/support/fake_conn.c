@@ -256,6 +256,11 @@ void fake_stream_expect(struct fake_stream *stream, const char *pattern)
     conn->seen = nibble / 2;
 }
 
+void fake_stream_forget(struct fake_stream *stream)
+{
+    stream->conn.output_len = stream->conn.seen = 0;
+}
+
 size_t fake_stream_waiting(const struct fake_stream *stream)
 {
     return stream->conn.output_len - stream->conn.seen;

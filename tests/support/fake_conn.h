@@ -32,6 +32,9 @@ void fake_stream_send_slowly(struct fake_stream *stream, const char *hex);
  */
 void fake_stream_expect(struct fake_stream *stream, const char *pattern);
 
+/** What has come back counts as looked at, and its room is free again. */
+void fake_stream_forget(struct fake_stream *stream);
+
 /** Bytes that have come back and were not looked at yet. */
 size_t fake_stream_waiting(const struct fake_stream *stream);
 

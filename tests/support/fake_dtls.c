@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUEUE_MAX 16
+#define QUEUE_MAX 256
 #define DATAGRAM_MAX 2048
 
 struct dtls_session {
@@ -193,6 +193,25 @@ void fake_dtls_send(struct dtls_session *session, const char *hex)
     datagram.len = test_hex(hex, data, sizeof(data));
     session->listener->handler->on_datagram(session->listener->context, session, &datagram);
     fake_net_run(0);
+}
+
+bool fake_dtls_is_open(const struct dtls_session *session)
+{
+    return session->is_open && !session->is_closing;
+}
+
+bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capacity, size_t *ret_len)
+{
+    if (session->count == 0) {
+        return false;
+    }
+    size_t len = session->len[session->head];
+    assert_true(len <= capacity);
+    memcpy(buffer, session->data[session->head], len);
+    session->head = (session->head + 1) % QUEUE_MAX;
+    session->count--;
+    *ret_len = len;
+    return true;
 }
 
 void fake_dtls_expect(struct dtls_session *session, const char *pattern)

@@ -18,6 +18,13 @@ void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
 /** Another session from where @p older is from, at once; that it is gone is told a turn later. */
 struct dtls_session *fake_dtls_replace(struct dtls_session *older);
 
+/** Whether it is; a session that is not can only be freed. */
+bool fake_dtls_is_open(const struct dtls_session *session);
+
+/** The oldest datagram on the session that was not looked at; false: there is none. */
+bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capacity,
+                    size_t *ret_len);
+
 /** The peer goes: the engine hears of it in its next turn. */
 void fake_dtls_close(struct dtls_session *session);
 
