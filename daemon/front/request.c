@@ -84,18 +84,31 @@ static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
     reply_acknowledge(engine, HASH_ENTRY(timer, struct exchange, ack_timer));
 }
 
+/*
+ * What waits under the token that the client uses again waits no more (MSG-26), whether or not
+ * an exchange comes of the new request: a deregistration that the cache answers ends a
+ * registration under way (OBS-24).
+ */
+static void replace_older(struct engine *engine, const struct leg *leg)
+{
+    struct peer *peer = leg->peer;
+    struct exchange *older =
+        peer->in_flight > 0 ? by_token(engine, leg, token_key(engine, peer, leg->token)) : NULL;
+    if (older != NULL) {
+        peer->in_flight++; /* its connection is not through: there is the new request */
+        exchange_drop(engine, older, REASON_client_replaced);
+        peer->in_flight--;
+    }
+}
+
 /* Enter the exchange into the maps and start its clocks. */
 static void begin(struct engine *engine, struct exchange *exchange)
 {
     uint64_t now_ms = engine_now_ms(engine);
     const struct leg *leg = &exchange->leg;
-    uint64_t key = token_key(engine, leg->peer, leg->token);
-    struct exchange *older = by_token(engine, leg, key);
-    if (older != NULL) {
-        exchange_drop(engine, older, REASON_client_replaced); /* MSG-26 */
-    }
     exchange_join(exchange, leg->peer);
-    hash_map_add(&engine->exchanges.tokens, &exchange->by_token, key);
+    hash_map_add(&engine->exchanges.tokens, &exchange->by_token,
+                 token_key(engine, leg->peer, leg->token));
     if (leg->kind == LEG_DATAGRAM) {
         hash_map_add(&engine->exchanges.map, &exchange->by_request,
                      key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
@@ -397,6 +410,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
     if (is_early_stop(engine, request)) {
         return;
     }
+    replace_older(engine, request->leg);
     if (target_is_mixed(&request->options)) {
         metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
     }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where two of the proxy's ideas meet in one request, or at one moment. */
+#include "replay/observers.h"
+#include "replay/words.h"
+
+/* --- a registration under way, and ... ----------------------------------- */
+
+/* OBS-24: ... a deregistration that needs no answer of the origin server. */
+static void test_deregistration_overtakes_its_registration(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"cache.max-bytes=1MiB", NULL};
+    struct fake_datagram registration, request;
+    observe_teardown(state);
+    observe_start(settings);
+    fake_peer_send(other, PROXY, words("41 01 0001 bb", TARGET_X));
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 39");
+    fake_peer_expect(other, "61 45 0001 bb ff 39", NULL);
+    fake_peer_send(replay.client, PROXY, REGISTER("0002", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_send(replay.client, PROXY, DEREGISTER("0003", "aa"));
+    fake_peer_expect(replay.client, "60 00 0002", NULL); /* replaced (MSG-26) */
+    fake_peer_expect(replay.client, "61 45 0003 aa ff 39", NULL);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(replay_metric(&replay, observers), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OBSERVE_TEST(test_deregistration_overtakes_its_registration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
