@@ -305,7 +305,10 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
     if (source != NULL) {
         transfer->client->ticket.source = *source; /* who else may have it (CACHE-22) */
     }
-    if (reason != REASON_answered) {
+    if (reason == REASON_local) {
+        /* The way led to the proxy itself (TGT-4). Frees the transfer. */
+        exchange_answer(engine, transfer->client, reason, reply);
+    } else if (reason != REASON_answered) {
         fail(engine, transfer, reason);
     } else if (transfer->phase == UPLOADING) {
         on_uploaded(engine, transfer, reply);

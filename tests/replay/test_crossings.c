@@ -27,10 +27,28 @@ static void test_deregistration_overtakes_its_registration(void **state)
     assert_int_equal(replay_metric(&replay, observers), 0);
 }
 
+/* --- a body in blocks, and ... -------------------------------------------- */
+
+/* ... a name that leads to the proxy itself. */
+static void test_upload_to_the_proxy_itself_is_answered(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_net_name("me", 0, RESOLVE_OK, "192.0.2.9");
+    reload((const char *const[]){"policy.clients=any", "policy.own-host=yes", "block.size=16"}, 3);
+    /* GET coap://me/.well-known/core with a payload longer than a block. */
+    fake_stream_send(stream, words("d1 39 01 aa", "35=coap://me/.well-known/core /#40"));
+    fake_net_run(0);
+    assert_true(fake_stream_waiting(stream) > 0);
+    fake_stream_expect(stream, "d1 0f 45 aa c1 28 ff");
+    fake_stream_close(stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
+        OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
