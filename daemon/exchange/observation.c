@@ -14,6 +14,7 @@
 #include "front/observer.h"
 #include "front/reply.h"
 #include "origin/forward.h"
+#include "policy/access.h"
 #include "state.h"
 
 #include <string.h>
@@ -154,13 +155,32 @@ static bool is_refusal(enum reason reason)
            reason == REASON_target_refused || reason == REASON_group_timeout;
 }
 
+/*
+ * The same for one that has waited for the registration: rules that have come meanwhile count
+ * for it from now on, as they do for those who observe already (observations_recheck()).
+ */
+static enum reason reason_against_follower(struct engine *engine,
+                                           const struct observation *observation,
+                                           struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    enum reason against = REASON_none;
+    if (leg->standing == STANDING_UNKNOWN) {
+        against = admit_client(engine, leg);
+        if (against == REASON_none) {
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
+        }
+    }
+    return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
+}
+
 /* All who wait are answered: they observe, or it has ended and they are told how. */
 static void answer_followers(struct engine *engine, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
     while (observation->followers.first != NULL) {
         struct exchange *exchange = observation->followers.first;
-        enum reason against = observation_reason_against(engine, observation, &exchange->leg);
+        enum reason against = reason_against_follower(engine, observation, exchange);
         observation_unfollow(engine, exchange);
         if (is_refusal(reason)) {
             forward_start(engine, exchange);

@@ -5,6 +5,26 @@
 
 /* --- a registration under way, and ... ----------------------------------- */
 
+/* SEC-20: ... a reload that takes the right to it away before the origin server answers. */
+static void test_reload_counts_for_registrations_under_way(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    fake_peer_send(replay.client, PROXY, words("41 01 0001 aa", "6: 35=coap://192.0.2.5/x"));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 60 5178", &registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: 35=coap://192.0.2.5/x"));
+    fake_net_run(0);
+    reload((const char *const[]){"policy.clients=192.0.2.8"}, 1);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_expect(replay.client, "61 81 0001 aa ...", NULL);
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    fake_peer_expect_nothing(replay.client);
+    (void)expect_state(other, MESSAGE_CON, 0xbb, "31", &notification);
+    acknowledge(other, &notification);
+}
+
 /* OBS-24: ... a deregistration that needs no answer of the origin server. */
 static void test_deregistration_overtakes_its_registration(void **state)
 {
@@ -47,6 +67,7 @@ static void test_upload_to_the_proxy_itself_is_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        OBSERVE_TEST(test_reload_counts_for_registrations_under_way),
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
         OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
