@@ -13,6 +13,7 @@
 #include "front/admit.h"
 #include "front/observer.h"
 #include "front/reply.h"
+#include "front/serve.h"
 #include "origin/forward.h"
 #include "policy/access.h"
 #include "state.h"
@@ -117,14 +118,28 @@ enum reason observation_reason_against(struct engine *engine, const struct obser
     return admit_address(engine, leg, &from->target, from->datagram[1], &from->origin->address);
 }
 
+/*
+ * Whether the state fits the client, whole or in blocks. If it does not, the client is told of
+ * trouble, which is the end of a registration (RFC 7641 section 4.1): nothing may follow.
+ */
+static bool can_be_told(struct engine *engine, const struct exchange *exchange,
+                        const struct reply *reply)
+{
+    struct reply observed = *reply, cut;
+    observed.has_observe = true;
+    observed.observe = OBSERVE_NUMBER_MAX;
+    return reply_fits(engine, &exchange->leg, &observed) ||
+           serve_cut_exchange(engine, exchange, &observed, &cut) == REASON_none;
+}
+
 /* Give the latest state to a client that has asked, and have it observe if it can. */
 void observation_admit(struct engine *engine, struct observation *observation,
                        struct exchange *exchange, enum reason reason)
 {
     struct leg leg = exchange->leg;
     struct reply reply = observation_reply(observation, engine_now_ms(engine));
-    struct observer *observer =
-        engine->is_draining ? NULL : observer_add(engine, observation, &leg);
+    bool may_observe = !engine->is_draining && can_be_told(engine, exchange, &reply);
+    struct observer *observer = may_observe ? observer_add(engine, observation, &leg) : NULL;
     if (observer == NULL) {
         exchange_answer(engine, exchange, reason, &reply);
     } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {

@@ -47,6 +47,28 @@ static void test_deregistration_overtakes_its_registration(void **state)
     assert_int_equal(replay_metric(&replay, observers), 0);
 }
 
+/* OBS-29: ... an answer that does not fit the client, who is told so and observes nothing. */
+static void test_who_is_told_of_trouble_does_not_observe(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_send(stream, "20 e1 21 40"); /* Max-Message-Size 64, no blocks */
+    fake_net_run(0);
+    fake_stream_forget(stream);
+    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN 61 05", "/#200"));
+    fake_net_run(0);
+    fake_stream_expect(stream, "d1 07 a2 bb");
+    fake_stream_forget(stream);
+    assert_int_equal(replay_metric(&replay, observers), 0);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    fake_net_run(0);
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_stream_close(stream);
+}
+
 /* --- a body in blocks, and ... -------------------------------------------- */
 
 /* ... a name that leads to the proxy itself. */
@@ -69,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         OBSERVE_TEST(test_reload_counts_for_registrations_under_way),
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
+        OBSERVE_TEST(test_who_is_told_of_trouble_does_not_observe),
         OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
