@@ -248,11 +248,35 @@ static void end_for_reason(struct engine *engine, struct observation *observatio
 
 /* --- what the origin server says ---------------------------------------- */
 
+/*
+ * On behalf of somebody who is still there: whoever it was first may have left, or may not
+ * have the target any more, and addresses are asked about for who registers (SEC-20).
+ */
+static void register_for_present(struct observation *observation)
+{
+    const struct leg *present = observation->observers != NULL   ? &observation->observers->leg
+                                : observation->followers != NULL ? &observation->followers->leg
+                                                                 : NULL;
+    struct leg *leg = &observation->exchange->leg;
+    if (present == NULL) {
+        return;
+    }
+    struct identity *before = leg->identity;
+    leg->path = present->path;
+    leg->scheme = present->scheme;
+    leg->identity = present->identity;
+    leg->standing = present->standing;
+    leg->rule = NULL;
+    (void)identity_acquire(leg->identity);
+    identity_release(before);
+}
+
 void observation_register_again(struct engine *engine, struct observation *observation)
 {
     metric_add(&engine->metrics.reregistrations, 1);
     timer_cancel(&engine->wheel, &observation->timer);
     observation->state = OBSERVATION_REGISTERING;
+    register_for_present(observation);
     forward_again(engine, observation->exchange);
 }
 

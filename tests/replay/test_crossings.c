@@ -3,6 +3,8 @@
 #include "replay/observers.h"
 #include "replay/words.h"
 
+#include <errno.h>
+
 /* --- a registration under way, and ... ----------------------------------- */
 
 /* SEC-20: ... a reload that takes the right to it away before the origin server answers. */
@@ -69,6 +71,37 @@ static void test_who_is_told_of_trouble_does_not_observe(void **state)
     fake_stream_close(stream);
 }
 
+/* --- an observation, and ... ---------------------------------------------- */
+
+/* SEC-20: ... a reload that bars whoever it was made for: the others go on. */
+static void test_registering_again_is_for_those_who_observe(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    reload((const char *const[]){"policy.clients=192.0.2.8", "policy.targets=deny",
+                                 "access a.clients=192.0.2.8", "access a.target=coap://h",
+                                 "access a.action=allow", "access b.clients=192.0.2.8",
+                                 "access b.target=coap://192.0.2.0/24", "access b.action=allow"},
+           8);
+    fake_peer_expect(replay.client, "51 81 MID aa ...", NULL);
+    fake_peer_expect_nothing(other);
+    /* The origin server is away for a moment: then its name is looked up again. */
+    fake_net_run(76000);
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reject(replay.origin, &registration, ECONNREFUSED);
+    fake_net_run(0);
+    while (fake_peer_take(replay.origin, &registration)) {
+    }
+    fake_net_run(16000);
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 07 ff 31");
+    (void)expect_state(other, MESSAGE_CON, 0xbb, "31", &notification);
+    acknowledge(other, &notification);
+}
+
 /* --- a body in blocks, and ... -------------------------------------------- */
 
 /* ... a name that leads to the proxy itself. */
@@ -92,6 +125,7 @@ int main(void)
         OBSERVE_TEST(test_reload_counts_for_registrations_under_way),
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
         OBSERVE_TEST(test_who_is_told_of_trouble_does_not_observe),
+        OBSERVE_TEST(test_registering_again_is_for_those_who_observe),
         OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
