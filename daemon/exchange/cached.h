@@ -79,9 +79,10 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
 
 /**
  * What the origin server says in an answer or a notification to a request of the proxy's own
- * that has a key: kept for others. For the request's owner, who knows that it is the newest.
+ * that has a key: kept for others. For the request's owner, who has noted in the ticket which
+ * changes of the target it is newer than.
  */
-void cached_note(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply);
 
 /** It ends without the origin server's answer: an unsafe request may have been acted on. */
 void cached_note_failure(struct engine *engine, const struct exchange *exchange,

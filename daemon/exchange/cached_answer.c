@@ -183,14 +183,12 @@ static void answer_valid(struct engine *engine, struct exchange *exchange,
     }
 }
 
-void cached_note(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply)
 {
-    struct cache_ticket *ticket = &exchange->ticket;
+    const struct cache_ticket *ticket = &exchange->ticket;
     if (!ticket->has_key) {
         return;
     }
-    ticket->changes =
-        changes_count(engine->changes); /* newer than whatever has changed the target */
     if (reply->code != CODE(2, 3)) {
         if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
             keep(engine, exchange, reply);
@@ -206,6 +204,7 @@ void cached_note(struct engine *engine, struct exchange *exchange, const struct 
         cache_store_refresh(&engine->cache, entry, reply->options, engine_now_ms(engine),
                             engine->scratch, engine->scratch_bytes)) {
         entry->changes = ticket->changes;
+        entry->is_invalid = cached_has_changed(engine, exchange);
     }
 }
 

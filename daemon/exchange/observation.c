@@ -45,6 +45,7 @@ static bool keep_latest(struct engine *engine, struct observation *observation,
     struct observed_state *latest = &observation->latest;
     uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
     latest->received_ms = engine_now_ms(engine);
+    latest->changes = observation->changes;
     latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
     if (reply->code == CODE(2, 3) && latest->code != CODE_EMPTY) {
         return true; /* the one that is here goes on being good */
@@ -70,10 +71,11 @@ static uint64_t age_s(const struct observed_state *latest, uint64_t at_ms)
     return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
 }
 
-bool observation_is_fresh(const struct observation *observation, uint64_t now_ms)
+bool observation_is_fresh(const struct engine *engine, const struct observation *observation)
 {
     const struct observed_state *latest = &observation->latest;
-    return latest->code != CODE_EMPTY && age_s(latest, now_ms) < latest->max_age_s;
+    return latest->code != CODE_EMPTY && age_s(latest, engine_now_ms(engine)) < latest->max_age_s &&
+           !changes_happened(engine->changes, observation->key.target_hash, latest->changes);
 }
 
 struct reply observation_reply(const struct observation *observation, uint64_t at_ms)
@@ -276,6 +278,7 @@ void observation_register_again(struct engine *engine, struct observation *obser
     metric_add(&engine->metrics.reregistrations, 1);
     timer_cancel(&engine->wheel, &observation->timer);
     observation->state = OBSERVATION_REGISTERING;
+    observation->changes = changes_count(engine->changes);
     register_for_present(observation);
     forward_again(engine, observation->exchange);
 }
@@ -376,6 +379,10 @@ static bool on_notification(struct engine *engine, struct observation *observati
     bool has_observe = options_have(reply->options, OPTION_observe);
     uint32_t number = uint_option(reply->options, OPTION_observe, 0);
     bool is_asked = observation->state == OBSERVATION_REGISTERING;
+    if (!is_asked) {
+        observation->changes = changes_count(engine->changes); /* it tells what there is now */
+    }
+    observation->exchange->ticket.changes = observation->changes;
     if (CODE_CLASS(reply->code) != 2) {
         cached_note(engine, observation->exchange, reply);
         end(engine, observation, REASON_answered, reply); /* OBS-16 */

@@ -46,6 +46,7 @@ struct observed_state {
     uint8_t *bytes; /* options, then payload; allocated */
     uint32_t capacity, options_len, payload_len;
     uint64_t received_ms;
+    uint64_t changes; /* of targets, that it is newer than (cache/changes.h) */
     uint32_t max_age_s;
 };
 
@@ -61,6 +62,7 @@ struct observation {
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */
+    uint64_t changes;         /* as there were when what comes next was asked for */
     struct address source;    /* where it came from */
     uint8_t failures;         /* registrations in a row that have failed */
     uint32_t content_format;  /* of the first one; UINT32_MAX: it had none (OBS-15) */

@@ -32,8 +32,11 @@ void observation_settle(struct engine *engine, struct observation *observation);
 /** The origin server's side of the registration: its owner is the observation. */
 extern const struct internal_handler observation_handler;
 
-/** Whether the latest state may be given to who asks now. */
-bool observation_is_fresh(const struct observation *observation, uint64_t now_ms);
+/**
+ * Whether the latest state may be given to who asks now: within its Max-Age, and no request
+ * through this proxy has changed the target since (RFC 7252 section 5.9.1).
+ */
+bool observation_is_fresh(const struct engine *engine, const struct observation *observation);
 
 /** Register again, with the same token. May end it at once. */
 void observation_register_again(struct engine *engine, struct observation *observation);

@@ -104,8 +104,7 @@ bool observation_join(struct engine *engine, struct exchange *exchange,
     }
     if (observation->state != OBSERVATION_OBSERVING) {
         follow(engine, observation, exchange);
-    } else if (observation_is_fresh(observation, engine_now_ms(engine)) &&
-               observation->exchange->origin != NULL) {
+    } else if (observation_is_fresh(engine, observation) && observation->exchange->origin != NULL) {
         enum reason against = observation_reason_against(engine, observation, &exchange->leg);
         if (against != REASON_none) {
             exchange_end(engine, exchange, against, NULL);

@@ -104,6 +104,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
         .state = OBSERVATION_REGISTERING,
         .is_private = key == NULL,
         .key_bytes = key_bytes,
+        .changes = changes_count(engine->changes),
     };
     if (key != NULL) {
         observation->key = cache_key_copy(key, key_bytes);

@@ -4,6 +4,7 @@
 #include "replay/words.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 /* --- a registration under way, and ... ----------------------------------- */
 
@@ -73,6 +74,30 @@ static void test_who_is_told_of_trouble_does_not_observe(void **state)
 
 /* --- an observation, and ... ---------------------------------------------- */
 
+/* RFC 7252 section 5.9.1: ... an unsafe request that changes what it has the state of. */
+static void test_what_was_changed_is_not_the_state_any_more(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request, notification;
+    observe_x(&registration);
+    fake_peer_send(replay.client, PROXY, words("41 03 0002 cc", TARGET_X " /32"));
+    fake_peer_expect(replay.origin, "48 03 MID TOKEN 3168 8178 ff 32", &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "61 44 0002 cc", NULL);
+    /* The notification is late; who asks now knows that 30 is over. */
+    fake_peer_send(other, PROXY, REGISTER("0003", "bb"));
+    fake_peer_expect_nothing(other);
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 06 ff 32");
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "32", NULL);
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
+    acknowledge(replay.client, &notification);
+    /* And that is the state from now on. */
+    fake_peer_send(other, PROXY, REGISTER("0004", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "32", NULL);
+    fake_peer_expect_nothing(replay.origin);
+}
+
 /* SEC-20: ... a reload that bars whoever it was made for: the others go on. */
 static void test_registering_again_is_for_those_who_observe(void **state)
 {
@@ -125,6 +150,7 @@ int main(void)
         OBSERVE_TEST(test_reload_counts_for_registrations_under_way),
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
         OBSERVE_TEST(test_who_is_told_of_trouble_does_not_observe),
+        OBSERVE_TEST(test_what_was_changed_is_not_the_state_any_more),
         OBSERVE_TEST(test_registering_again_is_for_those_who_observe),
         OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
