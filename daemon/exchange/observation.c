@@ -256,9 +256,10 @@ static void end_for_reason(struct engine *engine, struct observation *observatio
  */
 static void register_for_present(struct observation *observation)
 {
-    const struct leg *present = observation->observers != NULL   ? &observation->observers->leg
-                                : observation->followers != NULL ? &observation->followers->leg
-                                                                 : NULL;
+    const struct leg *present = observation->observers != NULL ? &observation->observers->leg
+                                : observation->followers.first != NULL
+                                    ? &observation->followers.first->leg
+                                    : NULL;
     struct leg *leg = &observation->exchange->leg;
     if (present == NULL) {
         return;
