@@ -57,6 +57,7 @@ struct config_scheme {
     uint32_t max_transmit_wait;
     uint32_t exchange_lifetime;
     uint32_t non_lifetime;
+    uint32_t silent_after; /* an origin server is: a first retransmission is overdue, too */
 };
 
 enum config_route_kind {

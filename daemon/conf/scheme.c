@@ -89,6 +89,17 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
     }
 }
 
+/* Sessions are libcoap's affair, which has CON; connections have no types of messages. */
+static void check_type(struct loader *loader, const struct named_draft *draft)
+{
+    const struct config_scheme *row = draft->row;
+
+    if (row->upstream_type == UPSTREAM_TYPE_MIRROR && row->transport != TRANSPORT_UDP) {
+        scheme_error(loader, draft, place_of(draft, "upstream-type"), "upstream-type",
+                     "mirror is for schemes with transport = udp");
+    }
+}
+
 /* RFC 7252 section 4.8.2; the rows' limits keep every product below 2^32. */
 static void derive_times(struct config_scheme *row)
 {
@@ -96,6 +107,7 @@ static void derive_times(struct config_scheme *row)
     uint64_t span = longest * ((UINT64_C(1) << row->max_retransmit) - 1);
     uint64_t wait = longest * ((UINT64_C(2) << row->max_retransmit) - 1);
 
+    row->silent_after = (uint32_t)(3 * longest);
     row->max_transmit_span = (uint32_t)span;
     row->max_transmit_wait = (uint32_t)wait;
     row->exchange_lifetime = (uint32_t)(span + 2u * MAX_LATENCY_MS + row->ack_timeout);
@@ -145,6 +157,7 @@ void loader_check_schemes(struct loader *loader)
     for (size_t i = 0; i < drafts->count; i++) {
         check_number(loader, i);
         check_congestion(loader, &drafts->items[i]);
+        check_type(loader, &drafts->items[i]);
         derive_times(drafts->items[i].row);
     }
     freeze(loader);

@@ -58,6 +58,10 @@
     X(CONGESTION_WINDOW, "window")                                                                 \
     X(CONGESTION_FIXED, "fixed")
 
+#define CONFIG_WORDS_scheme_upstream_type(X)                                                       \
+    X(UPSTREAM_TYPE_CON, "con")                                                                    \
+    X(UPSTREAM_TYPE_MIRROR, "mirror")
+
 #define CONFIG_WORDS_route_form(X)                                                                 \
     X(ROUTE_FORM_PROXY_CRI, "proxy-cri")                                                           \
     X(ROUTE_FORM_PROXY_SCHEME_NUMBER, "proxy-scheme-number")                                       \
@@ -87,6 +91,7 @@ enum config_scheme_congestion_control {
     CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)
 };
 
+enum config_scheme_upstream_type { CONFIG_WORDS_scheme_upstream_type(CONFIG_WORD_ENUMERATOR) };
 enum config_policy_targets { CONFIG_WORDS_policy_targets(CONFIG_WORD_ENUMERATOR) };
 enum config_access_action { CONFIG_WORDS_access_action(CONFIG_WORD_ENUMERATOR) };
 enum config_route_form { CONFIG_WORDS_route_form(CONFIG_WORD_ENUMERATOR) };

@@ -240,9 +240,10 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
 static bool is_origins(enum reason reason)
 {
     static const enum reason reasons[] = {
-        REASON_answered,       REASON_name_unresolvable, REASON_name_timeout,
-        REASON_no_route,       REASON_origin_refused,    REASON_origin_reset,
-        REASON_origin_timeout, REASON_origin_invalid,    REASON_origin_busy,
+        REASON_answered,           REASON_name_unresolvable, REASON_name_timeout,
+        REASON_no_route,           REASON_origin_refused,    REASON_origin_reset,
+        REASON_origin_timeout,     REASON_origin_invalid,    REASON_origin_busy,
+        REASON_origin_backing_off,
     };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         if (reasons[i] == reason) {

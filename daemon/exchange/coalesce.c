@@ -21,6 +21,17 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
 /* --- who follows whom --------------------------------------------------- */
 
 /*
+ * What left as NON may be lost without a word (MSG-37). A request that would go as CON does
+ * not rely on that, nor does any when an answer is overdue: a client that asks again because
+ * it heard nothing would have nothing sent.
+ */
+static bool is_reliable_for(const struct exchange *leader, const struct exchange *exchange)
+{
+    bool is_overdue = leader->state == EXCHANGE_sent && !leader->is_outstanding;
+    return leader->is_confirmable || (!exchange->is_confirmable && !is_overdue);
+}
+
+/*
  * Whether the leader's answer will be one for this request as well. A leader that asks to
  * validate what only its client has may get an answer that means nothing to others. And a
  * request that comes back to us in a loop must not wait for itself: its Hop-Limit tells.
@@ -32,7 +43,7 @@ static bool can_follow(const struct engine *engine, const struct exchange *leade
     return cache_key_equal(&ticket->key, &exchange->ticket.key) &&
            ticket->hop_limit == exchange->ticket.hop_limit &&
            ticket->follower_count < engine->config->cache_followers &&
-           !cached_has_changed(engine, leader) &&
+           is_reliable_for(leader, exchange) && !cached_has_changed(engine, leader) &&
            (!ticket->has_foreign_etags || bytes_equal(ticket->etags, exchange->ticket.etags));
 }
 

@@ -75,7 +75,7 @@ struct exchange {
     struct observation *observation;   /* whose answer it waits for, or NULL */
     struct exchange *next_of_peer, **link_of_peer;    /* in the client's list */
     struct exchange *next_waiting, *previous_waiting; /* in the list that it waits in */
-    bool is_confirmable;                              /* towards the origin server */
+    bool is_confirmable;                              /* towards the origin server (MSG-37) */
     bool is_queued;
     uint32_t queue_round;
     bool is_outstanding;                /* counted in the origin's window */

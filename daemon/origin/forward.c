@@ -4,6 +4,7 @@
 #include "front/admit.h"
 #include "front/local.h"
 #include "origin/group.h"
+#include "origin/probe.h"
 #include "origin/transfer.h"
 #include "state.h"
 
@@ -15,7 +16,10 @@ bool forward_encode(const struct engine *engine, struct exchange *exchange,
     if (capacity > engine->config->limits_datagram_bytes) {
         capacity = (size_t)engine->config->limits_datagram_bytes;
     }
-    /* CON whatever the client used, so that a lossy hop is repaired where it is (MSG-37). */
+    /* As a rule CON whatever the client used: a lossy hop is repaired where it is (MSG-37). */
+    const struct leg *leg = &exchange->leg;
+    exchange->is_confirmable = exchange->hop.scheme->upstream_type == UPSTREAM_TYPE_CON ||
+                               leg->kind != LEG_DATAGRAM || leg->confirmable;
     exchange->datagram = exchange->memory + exchange->memory_used;
     exchange->datagram_len = (uint32_t)encode_request(
         &exchange->target, naming, additions, request,
@@ -25,9 +29,12 @@ bool forward_encode(const struct engine *engine, struct exchange *exchange,
 
 /* --- sending ------------------------------------------------------------ */
 
-static void transmit(const struct exchange *exchange)
+static void transmit(struct exchange *exchange, uint64_t now_ms)
 {
     struct udp_path path = {.remote = exchange->origin->address};
+    if (exchange->state == EXCHANGE_sent) { /* a group does not respond under its address */
+        silence_on_send(&exchange->origin->silence, exchange->datagram_len, now_ms);
+    }
     udp_send(exchange->port->socket, &path, exchange->datagram, exchange->datagram_len);
 }
 
@@ -59,10 +66,30 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     metric_add(&engine->metrics.upstream_requests, 1);
     trace_event(engine, exchange, EVENT_sent, mid);
     if (group_is_target(exchange)) {
-        exchange->datagram[0] = (uint8_t)((exchange->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
+        exchange->is_confirmable = false;
         group_collect(engine, exchange); /* never sent again (RFC 7252 section 8.1) */
     }
-    transmit(exchange);
+    if (!exchange->is_confirmable) {
+        exchange->datagram[0] = (uint8_t)((exchange->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
+    }
+    transmit(exchange, now_ms);
+}
+
+/* Whether the request has to wait although the window is open: its origin server is silent. */
+static bool is_held_back(const struct engine *engine, const struct exchange *exchange)
+{
+    const struct silence *silence = &exchange->origin->silence;
+    const struct config_scheme *scheme = exchange->hop.scheme;
+    uint64_t now_ms = engine_now_ms(engine);
+    return silence_is_on(silence, scheme, now_ms) && now_ms < silence_until_ms(silence, scheme);
+}
+
+/* Who waits has its origin server probed; that ends with the queue. */
+static void check_probe(struct engine *engine, struct origin *origin)
+{
+    if (origin->queue.first == NULL && timer_is_set(&origin->probe_timer)) {
+        probe_end(engine, origin);
+    }
 }
 
 /* Work off the queue as far as the window allows. */
@@ -74,7 +101,8 @@ static void send_queued(struct engine *engine, struct origin *origin)
         return; /* called from below: the loop here goes on */
     }
     origin->is_sending = true;
-    while (origin->queue.first != NULL && window_is_open(&origin->window)) {
+    while (origin->queue.first != NULL && window_is_open(&origin->window) &&
+           !is_held_back(engine, origin->queue.first)) {
         struct exchange *exchange = origin->queue.first;
         if (via_session_is_for(exchange)) {
             origin_queue_remove(origin, exchange);
@@ -92,6 +120,12 @@ static void send_queued(struct engine *engine, struct origin *origin)
         send_first(engine, exchange, port, mid);
     }
     origin->is_sending = false;
+    check_probe(engine, origin);
+}
+
+void forward_resume(struct engine *engine, struct origin *origin)
+{
+    send_queued(engine, origin);
 }
 
 static void retransmit(struct engine *engine, struct exchange *exchange, uint64_t now_ms)
@@ -101,7 +135,7 @@ static void retransmit(struct engine *engine, struct exchange *exchange, uint64_
     metric_add(&engine->metrics.upstream_retransmitted, 1);
     trace_event(engine, exchange, EVENT_sent_again,
                 (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
-    transmit(exchange);
+    transmit(exchange, now_ms);
     timer_set(&engine->wheel, &exchange->timer,
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
 }
@@ -113,31 +147,63 @@ static uint64_t last_sent_ms(const struct exchange *exchange)
     return exchange->sent_ms + exchange->retransmit_ms - first_ms;
 }
 
+/*
+ * A NON that is unanswered when an ACK would be overdue counts as lost, and takes no place in
+ * the window any more: silence_is_on() sees to the rate (MSG-32). It may still be answered.
+ */
+static void wait_for_late_answer(struct engine *engine, struct exchange *exchange)
+{
+    uint64_t lifetime_ms = exchange->sent_ms + exchange->hop.scheme->non_lifetime;
+    timer_set(&engine->wheel, &exchange->timer, earlier(lifetime_ms, exchange->deadline_ms),
+              on_timer);
+    forward_settle(engine, exchange, false);
+}
+
+/* Why it has waited in the queue for too long. */
+static enum reason reason_of_waiting(const struct exchange *exchange, uint64_t now_ms)
+{
+    return silence_is_on(&exchange->origin->silence, exchange->hop.scheme, now_ms)
+               ? REASON_origin_backing_off
+               : REASON_origin_busy;
+}
+
+/* Whether there is nothing left to be done for it, when its timer has run out. */
+static bool is_over(const struct exchange *exchange, uint64_t now_ms)
+{
+    if (now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent) {
+        return true;
+    }
+    return exchange->is_confirmable
+               ? exchange->retransmit_count >= exchange->hop.scheme->max_retransmit
+               : !exchange->is_outstanding; /* it has waited for a late answer */
+}
+
 static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
     if (exchange->state == EXCHANGE_queued) {
-        exchange_end(engine, exchange, REASON_origin_busy, NULL);
+        exchange_end(engine, exchange, reason_of_waiting(exchange, now_ms), NULL);
         return;
     }
-    if (exchange->state == EXCHANGE_sent &&
+    if (exchange->state == EXCHANGE_sent && exchange->is_outstanding &&
         window_on_loss(&exchange->origin->window, last_sent_ms(exchange), now_ms)) {
         metric_add(&engine->metrics.upstream_losses, 1);
     }
-    bool is_over = now_ms >= exchange->deadline_ms || exchange->state != EXCHANGE_sent ||
-                   exchange->retransmit_count >= exchange->hop.scheme->max_retransmit;
-    if (is_over && exchange->state == EXCHANGE_acknowledged && exchange->may_stay_unanswered) {
+    if (!is_over(exchange, now_ms)) {
+        if (exchange->is_confirmable) {
+            retransmit(engine, exchange, now_ms);
+        } else {
+            wait_for_late_answer(engine, exchange);
+        }
+    } else if (exchange->may_stay_unanswered &&
+               (exchange->state == EXCHANGE_acknowledged || !exchange->is_confirmable)) {
         exchange_drop(engine, exchange, REASON_unanswered);
-        return;
-    }
-    if (is_over) {
+    } else {
         /* Something came, but nothing that could be read (ERR-11). */
         exchange_end(engine, exchange,
                      exchange->has_malformed ? REASON_origin_invalid : REASON_origin_timeout, NULL);
-        return;
     }
-    retransmit(engine, exchange, now_ms);
 }
 
 /* --- where to ----------------------------------------------------------- */
@@ -165,14 +231,18 @@ static void enqueue(struct engine *engine, struct exchange *exchange)
     exchange->state = EXCHANGE_queued;
     origin_queue_add(origin, exchange);
     send_queued(engine, origin);
-    if (exchange->is_queued && origin->queue_count > engine->config->limits_origin_queue) {
-        exchange_end(engine, exchange, REASON_origin_busy, NULL);
-    } else if (exchange->is_queued) {
-        trace_event(engine, exchange, EVENT_queued, origin->queue_count);
-        timer_set(&engine->wheel, &exchange->timer,
-                  earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
-                  on_timer);
+    if (!exchange->is_queued) {
+        return;
     }
+    probe_wait(engine, origin);
+    if (origin->queue_count > engine->config->limits_origin_queue) {
+        exchange_end(engine, exchange, reason_of_waiting(exchange, now_ms), NULL);
+        return;
+    }
+    trace_event(engine, exchange, EVENT_queued, origin->queue_count);
+    timer_set(&engine->wheel, &exchange->timer,
+              earlier(now_ms + engine->config->limits_origin_queue_time, exchange->deadline_ms),
+              on_timer);
 }
 
 /* Send to the candidate address. */
@@ -288,6 +358,9 @@ void forward_failed(struct engine *engine, struct exchange *exchange, enum reaso
 void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success)
 {
     struct origin *origin = exchange->origin;
+    if (is_success) {
+        silence_on_heard(&origin->silence);
+    }
     if (!exchange->is_outstanding) {
         return;
     }
@@ -314,6 +387,7 @@ void forward_acknowledged(struct engine *engine, struct exchange *exchange)
 void forward_keep(struct engine *engine, struct exchange *exchange)
 {
     origin_queue_remove(exchange->origin, exchange); /* what it says makes asking again needless */
+    check_probe(engine, exchange->origin);
     exchange->state = EXCHANGE_observing;
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);
@@ -367,7 +441,10 @@ void forward_release(struct engine *engine, struct exchange *exchange)
     if (origin == NULL) {
         return;
     }
-    origin_queue_remove(origin, exchange);
+    if (exchange->is_queued) {
+        origin_queue_remove(origin, exchange);
+        check_probe(engine, origin);
+    }
     forward_settle(engine, exchange, false);
     exchange->origin = NULL;
     exchange->port = NULL;

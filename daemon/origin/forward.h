@@ -31,6 +31,9 @@ void forward_failed(struct engine *engine, struct exchange *exchange, enum reaso
 /** The origin acknowledged or answered: it counts no more in the window. */
 void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success);
 
+/** What waits for @p origin may be sent, perhaps. */
+void forward_resume(struct engine *engine, struct origin *origin);
+
 /** The exchange stays for further answers: nothing is out, no time runs (state observing). */
 void forward_keep(struct engine *engine, struct exchange *exchange);
 

@@ -16,6 +16,7 @@
 #include "conf/config.h"
 #include "exchange/list.h"
 #include "net/udp.h"
+#include "origin/silence.h"
 #include "origin/window.h"
 
 struct engine;
@@ -49,6 +50,11 @@ struct origin {
     uint32_t slot;
     uint32_t generation;
     struct window window;
+    struct silence silence;
+    struct timer probe_timer; /* set only while something waits (origin/probe.h) */
+    struct port *ping_port;   /* of the last Ping that is unanswered, */
+    uint16_t ping_mid;        /* and its message id */
+    uint64_t ping_ms;         /* when the next may be sent */
     struct exchange_list queue;
     uint32_t queue_count;
     uint32_t queue_round; /* of the request that was sent last */

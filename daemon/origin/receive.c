@@ -12,6 +12,7 @@
 #include "front/reply.h"
 #include "origin/forward.h"
 #include "origin/group.h"
+#include "origin/probe.h"
 #include "origin/rename.h"
 #include "state.h"
 
@@ -160,12 +161,16 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
     struct exchange *exchange = by_mid(port, remote, message->mid);
     bool is_empty = message->code == CODE_EMPTY;
     bool is_ack = message->type == MESSAGE_ACK;
+    if (exchange == NULL && is_empty && probe_on_response(port, remote, message->mid)) {
+        return;
+    }
     if (exchange == NULL || (!is_empty && (!is_ack || !message_is_response(message) ||
                                            by_token(port, remote, message->token) != exchange))) {
         metric_add(&engine->metrics.upstream_unmatched, 1);
     } else if (!is_empty) {
         receive_response(engine, exchange, message, datagram->truncated);
     } else if (!is_ack) {
+        silence_on_heard(&exchange->origin->silence);
         exchange_end(engine, exchange, REASON_origin_reset, NULL);
     } else if (exchange->state == EXCHANGE_sent) {
         forward_acknowledged(engine, exchange);
@@ -281,6 +286,10 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     struct port *port = context;
     struct engine *engine = port->engine;
     if (quoted_len < 4 + EXCHANGE_TOKEN_LEN) {
+        /* Its host is there again: what waits will be told the same. */
+        if (quoted_len >= 4 && quoted[1] == CODE_EMPTY) {
+            (void)probe_on_response(port, remote, (uint16_t)(quoted[2] << 8 | quoted[3]));
+        }
         return;
     }
     struct bytes token = {quoted + 4, EXCHANGE_TOKEN_LEN};
@@ -290,6 +299,7 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     }
     switch (error) {
     case ECONNREFUSED:
+        silence_on_heard(&exchange->origin->silence); /* somebody is there, and says no */
         forward_failed(engine, exchange, REASON_origin_refused);
         break;
     case EMSGSIZE:

@@ -214,6 +214,16 @@ static void origin_encode(const struct message *request, uint32_t n, struct load
     reply->len = writer.len;
 }
 
+/* A Ping (RFC 7252 section 4.3): whoever is there says so. */
+static void origin_on_ping(struct load *load, const struct fake_datagram *datagram)
+{
+    struct load_count uncounted = {0};
+    load->origin_pings++;
+    if (!is_lost(load, &uncounted) && !load->origin_is_silent && !is_lost(load, &uncounted)) {
+        fake_peer_reply(load->replay->origin, datagram, "70 00 MID");
+    }
+}
+
 /* A GET is safe: each copy of a request is answered anew, with the same answer. */
 static void origin_on_datagram(void *context, struct fake_peer *peer,
                                const struct fake_datagram *datagram)
@@ -223,7 +233,12 @@ static void origin_on_datagram(void *context, struct fake_peer *peer,
     struct message message;
     struct bytes path;
     assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
+    load->origin_bytes += datagram->len;
     assert_int_equal(message.type, MESSAGE_CON);
+    if (message.code == CODE_EMPTY) {
+        origin_on_ping(load, datagram);
+        return;
+    }
     assert_int_equal(message.code, CODE_GET);
     assert_true(find_option(&message, OPTION_uri_path, &path));
     uint32_t n = read_number(path);

@@ -78,7 +78,9 @@ struct load {
     uint32_t resets;    /* RST that came to clients */
 
     bool origin_is_silent; /* hears nothing */
-    uint64_t origin_heard; /* datagrams that came to it, lost ones too */
+    uint64_t origin_heard; /* requests that came to it, lost ones too */
+    uint64_t origin_pings; /* and Pings */
+    uint64_t origin_bytes; /* of both */
     void (*on_upstream)(const struct fake_datagram *datagram); /* told of each; or NULL */
     struct load_reply pending[LOAD_PENDING_MAX];
     uint32_t pending_first, pending_count;

@@ -721,7 +721,6 @@ static bool is_out_of_reach(const char *name)
         "certificate_refused",
         "certificate_name",
         "origin_closed",
-        "origin_backing_off",
         "sessions_full",
         "transport_missing", /* on the way to secure origin servers: test_upstream.c */
     };

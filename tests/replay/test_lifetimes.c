@@ -43,7 +43,8 @@ static void acknowledge(void *context, struct fake_peer *peer, const struct fake
 static void test_requests_outlive_their_snapshot(void **state)
 {
     static const char *const sets[] = {"scheme coap.max-retransmit=1",
-                                       "limits.origin-queue-time=60s", "log.access=off"};
+                                       "limits.origin-queue-time=60s", "log.access=off",
+                                       "scheme coap.probing-rate=1000"};
     struct replay replay;
     struct fake_datagram sent, acknowledged, answered, request;
     (void)state;
@@ -71,7 +72,7 @@ static void test_requests_outlive_their_snapshot(void **state)
 
     fake_peer_expect(replay.origin, UPSTREAM, NULL); /* the first of the queue */
 
-    reload(&replay, sets, 3);
+    reload(&replay, sets, 4);
     fake_peer_reply(replay.client, &answered, "60 00 MID");
     fake_peer_reply(replay.origin, &acknowledged, "4T 45 7001 TOKEN ff 32");
     fake_peer_expect(replay.origin, "60 00 7001", NULL);

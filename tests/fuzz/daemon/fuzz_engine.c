@@ -152,13 +152,15 @@ static void to_client(void *context, struct fake_peer *peer, const struct fake_d
 
 static void to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram)
 {
-    (void)peer;
     struct party *party = context;
     struct message message = decode(datagram);
     struct option_iter iter;
     struct option option;
     if (message.code == CODE_EMPTY) {
-        assert(message.type == MESSAGE_ACK || message.type == MESSAGE_RST);
+        assert(message.type != MESSAGE_NON);
+        if (message.type == MESSAGE_CON && message.mid % 2 != 0) {
+            fake_peer_reply(peer, datagram, "70 00 MID"); /* a Ping: it has been silent (MSG-32) */
+        }
         return;
     }
     assert(message_is_request(&message) && message.type == MESSAGE_CON);

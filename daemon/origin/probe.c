@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/probe.h"
+
+#include "origin/forward.h"
+#include "state.h"
+
+#define PING_LEN 4u
+
+/* One half of the rate is for Pings while something waits: requests get the other one. */
+#define PING_SHARE 2u
+
+/* The scheme of what waits first: origin servers have none of their own. */
+static const struct config_scheme *scheme_of(const struct origin *origin)
+{
+    return origin->queue.first->hop.scheme;
+}
+
+static uint64_t interval_ms(const struct config_scheme *scheme)
+{
+    uint64_t paced_ms = PING_SHARE * PING_LEN * 1000u / scheme->probing_rate;
+    return paced_ms > scheme->ack_timeout ? paced_ms : scheme->ack_timeout;
+}
+
+static void ping(struct engine *engine, struct origin *origin)
+{
+    uint8_t empty[PING_LEN];
+    struct message_writer writer;
+    struct udp_path path = {.remote = origin->address};
+    struct port *port;
+    if (!origin_take_mid(engine, origin, &port, &origin->ping_mid)) {
+        return; /* the next one is due soon enough */
+    }
+    origin->ping_port = port;
+    message_writer_init(&writer, empty, sizeof(empty), MESSAGE_CON, CODE_EMPTY, origin->ping_mid,
+                        (struct bytes){0});
+    metric_add(&engine->metrics.upstream_pings, 1);
+    silence_on_send(&origin->silence, sizeof(empty), engine_now_ms(engine));
+    udp_send(port->socket, &path, empty, sizeof(empty));
+}
+
+static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct engine *engine = context;
+    struct origin *origin = HASH_ENTRY(timer, struct origin, probe_timer);
+    forward_resume(engine, origin);
+    probe_wait(engine, origin);
+}
+
+void probe_wait(struct engine *engine, struct origin *origin)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    if (origin->queue.first == NULL || origin->silence.bytes == 0 ||
+        timer_is_set(&origin->probe_timer)) {
+        return;
+    }
+    const struct config_scheme *scheme = scheme_of(origin);
+    uint64_t next_ms = silence_begins_ms(&origin->silence, scheme);
+    if (now_ms >= next_ms) {
+        if (now_ms >= origin->ping_ms) {
+            ping(engine, origin);
+            origin->ping_ms = now_ms + interval_ms(scheme);
+        }
+        uint64_t until_ms = silence_until_ms(&origin->silence, scheme);
+        bool is_first = until_ms > now_ms && until_ms < origin->ping_ms;
+        next_ms = is_first ? until_ms : origin->ping_ms;
+    }
+    timer_set(&engine->wheel, &origin->probe_timer, next_ms, on_timer);
+}
+
+void probe_end(struct engine *engine, struct origin *origin)
+{
+    timer_cancel(&engine->wheel, &origin->probe_timer);
+}
+
+bool probe_on_response(struct port *port, const struct address *remote, uint16_t mid)
+{
+    struct engine *engine = port->engine;
+    struct origin *origin = origin_find(&engine->origins, remote);
+    if (origin == NULL || origin->ping_port != port || origin->ping_mid != mid) {
+        return false;
+    }
+    origin->ping_port = NULL;
+    silence_on_heard(&origin->silence);
+    window_on_answer(&origin->window);
+    forward_resume(engine, origin);
+    return true;
+}

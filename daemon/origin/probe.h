@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests that wait while their origin server is silent (origin/silence.h). It may have been
+ * restarted long before it may be sent a request again: so as not to keep them waiting it is
+ * sent a Ping now and then, four bytes (RFC 7252 section 4.3). Whatever it responds with
+ * opens the way.
+ */
+#ifndef CRIPROXY_PROBE_H
+#define CRIPROXY_PROBE_H
+
+#include "origin/origin.h"
+
+/** Something waits for @p origin: have it probed if it is silent, or as soon as it is. */
+void probe_wait(struct engine *engine, struct origin *origin);
+
+/** Nothing waits any more. */
+void probe_end(struct engine *engine, struct origin *origin);
+
+/** @return whether message id @p mid is that of a Ping to @p remote: it has been heard of. */
+bool probe_on_response(struct port *port, const struct address *remote, uint16_t mid);
+
+#endif
