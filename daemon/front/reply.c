@@ -100,6 +100,9 @@ struct reply reply_refusal(const struct engine *engine, enum reason reason, cons
         /* In blocks, that is: one message may have to be shorter. */
         uint64_t most = engine->bodies.body_max;
         reply.size1 = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+    } else if (reason == REASON_group_timeout) {
+        static const uint8_t empty[] = {OPTION_multicast_timeout << 4}; /* MCAST-5 */
+        reply.options = (struct bytes){empty, sizeof(empty)};
     }
     return reply;
 }

@@ -35,7 +35,11 @@ struct reply {
 /** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
 struct reply reply_of(enum reason reason, const char *text);
 
-/** As reply_of(), with Size1 where the request was too large (RFC 7959 section 2.9.3). */
+/**
+ * As reply_of(), with the options that go with some reasons: Size1 where the request was too
+ * large (RFC 7959 section 2.9.3), an empty Multicast-Timeout where that is missing
+ * (draft-ietf-core-groupcomm-proxy section 5.2.1).
+ */
 struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text);
 
 /** The options of an answer, for any framing. */

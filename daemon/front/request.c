@@ -202,11 +202,6 @@ static bool may_go(struct engine *engine, struct request *request)
     if (problem.reason == REASON_none) {
         return true;
     }
-    if (problem.reason == REASON_group_timeout) {
-        struct reply reply = group_timeout_reply();
-        answer_here(engine, request, &reply, problem.reason);
-        return false;
-    }
     if (problem.reason == REASON_option_unknown) { /* where no group is meant */
         scan_name_option(&problem, REASON_option_unknown, "unrecognized option",
                          OPTION_multicast_timeout);

@@ -34,14 +34,6 @@ enum reason group_check(const struct config *config, const struct target *target
     return has_timeout ? REASON_none : REASON_group_timeout;
 }
 
-struct reply group_timeout_reply(void)
-{
-    static const uint8_t empty[] = {OPTION_multicast_timeout << 4};
-    struct reply reply = reply_of(REASON_group_timeout, NULL);
-    reply.options = (struct bytes){empty, sizeof(empty)};
-    return reply;
-}
-
 enum reason group_reason_against(const struct engine *engine, const struct exchange *exchange,
                                  const struct address *address)
 {

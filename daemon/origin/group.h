@@ -17,13 +17,10 @@
  * Whether the target and the options of a group request go together, as far as they show
  * it: a name may lead to a group all the same.
  *
- * @return REASON_none, or why not; REASON_group_timeout asks for group_timeout_reply().
+ * @return REASON_none, or why not.
  */
 enum reason group_check(const struct config *config, const struct target *target,
                         const struct request_options *options);
-
-/** What the client of a group request without Multicast-Timeout is told (MCAST-5). */
-struct reply group_timeout_reply(void);
 
 /** Whether @p address may be sent to for @p exchange, as far as groups are concerned. */
 enum reason group_reason_against(const struct engine *engine, const struct exchange *exchange,

@@ -167,12 +167,42 @@ static void test_names(void **state)
     answer(a, &request, "5T 45 0101 TOKEN");
     fake_peer_expect(replay.client, words("51 45 MID aa", FROM_A), NULL);
     replay_ask(&replay, words("51 01 0002 ab", "35=coap://all.example/x"));
-    fake_peer_expect(replay.client, "51 80 MID ab ...", NULL);
+    fake_peer_expect(replay.client, "51 80 MID ab 20 ff ...", NULL); /* MCAST-5 */
     replay_ask(&replay, words("51 01 0003 ac", "2:01 35=coap://h/x"));
     fake_peer_expect(replay.client, "51 82 MID ac ...", NULL);
     fake_peer_expect_nothing(group);
     fake_net_run(1000);
     stop();
+}
+
+/* NOR-8: No-Response chooses among the answers of the members, and stays here (NOR-4). */
+static void test_no_response_chooses_answers(void **state)
+{
+    static const struct {
+        const char *value;
+        bool wants_good, wants_error;
+    } rows[] = {{"258:02", false, true}, {"258:08", true, false}, {"258:1a", false, false}};
+    struct fake_datagram request;
+    char body[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start(NULL);
+        snprintf(body, sizeof(body), "2:02 " GROUP_X " %s", rows[i].value);
+        replay_ask(&replay, words("51 01 0001 aa", body));
+        fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+        answer(a, &request, words("5T 45 0101 TOKEN", "/61"));
+        answer(b, &request, "5T 84 0101 TOKEN");
+        if (rows[i].wants_good) {
+            fake_peer_expect(replay.client, words("51 45 MID aa", FROM_A " /61"), NULL);
+        }
+        if (rows[i].wants_error) {
+            fake_peer_expect(replay.client, words("51 84 MID aa", FROM_B), NULL);
+        }
+        fake_net_run(2000);
+        fake_peer_expect_nothing(replay.client);
+        assert_int_equal(replay_ended(&replay, REASON_group_done), 1);
+        stop();
+    }
 }
 
 /* MCAST-13: a Reset of the latest answer, or Early Stop, ends it. */
@@ -247,6 +277,7 @@ int main(void)
         TEST(test_timeout_missing),
         TEST(test_what_is_refused),
         TEST(test_names),
+        TEST(test_no_response_chooses_answers),
         TEST(test_client_has_enough),
         TEST(test_answers_that_do_not_count),
         TEST(test_stranger),
