@@ -160,6 +160,32 @@ def test_clients_that_do_not_trust_us(proxy, folder, scheme, trust, name):
     wait_for_counted(proxy, before, peer_alert=1)
 
 
+def test_early_data_is_not_taken(proxy, folder, tmp_path):
+    """SEC-17: a ticket of TLS 1.3 says that there is no early data, and a client that has some
+    keeps it; its session is resumed all the same."""
+    session, data = tmp_path / "session", tmp_path / "data"
+    data.write_bytes(b"\x00\xe1")
+
+    def connect(*arguments):
+        # Nothing is said before the CSM has come, which is after the tickets.
+        process = subprocess.Popen(
+            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % port_of(proxy, "coaps+tcp"),
+             "-tls1_3", "-alpn", "coap", *certificate(folder, "good"), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        seen = b""
+        while b"read R BLOCK" not in seen:
+            piece = process.stdout.read1(65536)
+            assert piece, seen
+            seen += piece
+        seen += process.communicate(b"Q\n", timeout=PATIENCE_S)[0]
+        return seen.decode("utf-8", "replace")
+
+    assert "Max Early Data: 0" in connect("-sess_out", str(session))
+    again = connect("-sess_in", str(session), "-early_data", str(data))
+    assert "Reused, TLSv1.3" in again
+    assert "Early data was not sent" in again
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_in_common(proxy, scheme):
     """SEC-7: a suite without authenticated encryption."""

@@ -2,6 +2,8 @@
 /* Files of keys and certificates: taken whole, or refused with the place and the reason. */
 #include "tls_fixture.h"
 
+#include "net/credentials_internal.h"
+
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +223,21 @@ static void test_counts(void **state)
     credentials_release(NULL);
 }
 
+/* SEC-17: what every session of ours begins with, whatever OpenSSL was built with. */
+static void test_no_compression_no_early_data(void **state)
+{
+    (void)state;
+    struct credentials *credentials = load_psk("a:00\n");
+    assert_non_null(credentials);
+    SSL_CTX *const contexts[] = {credentials->dtls, credentials->tls};
+    for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
+        assert_true((SSL_CTX_get_options(contexts[i]) & SSL_OP_NO_COMPRESSION) != 0);
+        assert_true((SSL_CTX_get_options(contexts[i]) & SSL_OP_NO_RENEGOTIATION) != 0);
+        assert_int_equal(SSL_CTX_get_max_early_data(contexts[i]), 0);
+    }
+    credentials_release(credentials);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_what_belongs_together),
         cmocka_unit_test(test_files_open_to_others_are_told_of),
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_no_compression_no_early_data),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
