@@ -33,6 +33,19 @@ static bool is_cacheable_code(uint8_t code)
     return code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
 }
 
+/* More than one: which of them is the representation's, nobody can say (OPT-18). */
+static bool has_several_etags(struct bytes options)
+{
+    struct option_iter iter;
+    struct option option;
+    unsigned count = 0;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option) && option.number <= OPTION_etag) {
+        count += option.number == OPTION_etag;
+    }
+    return count > 1;
+}
+
 enum answer_use freshness_use(uint8_t code, struct bytes options)
 {
     if (!is_cacheable_code(code) || options_have(options, OPTION_oscore) ||
@@ -41,7 +54,7 @@ enum answer_use freshness_use(uint8_t code, struct bytes options)
         return ANSWER_FOR_ONE;
     }
     bool is_loose_block = freshness_is_partial(options) && freshness_etag(options).data == NULL;
-    return is_loose_block ? ANSWER_SHARED : ANSWER_STORABLE;
+    return is_loose_block || has_several_etags(options) ? ANSWER_SHARED : ANSWER_STORABLE;
 }
 
 /* Time stands still or goes on, never back; and 2^32 seconds in ms are far from a wrap. */

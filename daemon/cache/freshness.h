@@ -34,7 +34,8 @@ struct representation {
  * Who may have the answer with @p code and encoded @p options to a request that has a cache
  * key. For one alone: what is no result of GET or FETCH (CACHE-3), has OSCORE, EDHOC or Echo,
  * or is 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without an ETag, as nothing
- * would tell it from a block of another body (CACHE-29).
+ * would tell it from a block of another body (CACHE-29), and what has more than one ETag
+ * (OPT-18).
  */
 enum answer_use freshness_use(uint8_t code, struct bytes options);
 

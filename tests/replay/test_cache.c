@@ -162,6 +162,7 @@ static const struct storing_row storing[] = {
     {"CACHE-24 4.01 with Echo", 0x81, "252:01", false},
     {"CACHE-23 OSCORE", 0x45, "9: /31", false},
     {"OSC-10 Max-Age 0 of an error", 0x80, "14:", false},
+    {"OPT-18 two ETags", 0x45, "4:01 4:02 /31", false},
     {"CACHE-29 a block without ETag", 0x45, "23:08 /#16", false},
     {"CACHE-29 a block with ETag", 0x45, "4:01 23:08 /#16", true},
 };

@@ -150,6 +150,64 @@ static void test_observe_is_for_get_and_fetch(void **state)
     replay_stop(&replay);
 }
 
+/* OSC-1, OSC-2, OSC-3, OSC-11, OSC-13: outer messages pass as they are, and nothing of theirs is
+ * put right. */
+static void test_oscore_passes(void **state)
+{
+    static const struct {
+        const char *id;
+        unsigned method;
+        const char *request, *upstream;
+        unsigned code;
+        const char *answer;
+    } rows[] = {
+        {"OSC-2 POST, Proxy-Cri", 2, "9:0914 " CRI " /0102", "3=h 9:0914 11=x /0102", 0x44,
+         "9: /0304"},
+        {"OSC-2 POST, Proxy-Scheme-Number", 2, "3=h 9:0914 239: /0102", "3=h 9:0914 /0102", 0x44,
+         "9: /0304"},
+        {"OSC-3 Proxy-Uri of scheme and authority", 2, "9:0914 35=coap://h /0102",
+         "3=h 9:0914 /0102", 0x44, "9: /0304"},
+        {"OSC-11 FETCH without Content-Format", 5, "9:0914 " CRI " /0102", "3=h 9:0914 11=x /0102",
+         0x45, "9: /0304"},
+        {"OSC-13 EDHOC", 2, "9:0914 21: " CRI " /0102", "3=h 9:0914 11=x 21: /0102", 0x44,
+         "9: /0304"},
+    };
+    char head[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram request;
+        print_message("    %s\n", rows[i].id);
+        replay_start(&replay, NULL);
+        snprintf(head, sizeof(head), "41 %02x 0001 aa", rows[i].method);
+        replay_ask(&replay, words(head, rows[i].request));
+        snprintf(head, sizeof(head), "48 %02x MID TOKEN", rows[i].method);
+        fake_peer_expect(replay.origin, words(head, rows[i].upstream), &request);
+        snprintf(head, sizeof(head), "6T %02x MID TOKEN", rows[i].code);
+        fake_peer_reply(replay.origin, &request, words(head, rows[i].answer));
+        snprintf(head, sizeof(head), "61 %02x 0001 aa", rows[i].code);
+        fake_peer_expect(replay.client, words(head, rows[i].answer), NULL);
+        replay_stop(&replay);
+    }
+}
+
+/* OSC-12: what the proxy itself has to say is in the clear, and has no option of OSCORE. */
+static void test_oscore_gets_plain_errors(void **state)
+{
+    struct replay replay;
+    struct fake_datagram answer;
+    struct message message;
+    (void)state;
+    replay_start(&replay, NULL);
+    replay_ask(&replay, words("41 02 0001 aa", "9:0914 35=coap://nowhere.example /0102"));
+    fake_net_run(10000);
+    fake_peer_expect(replay.client, "61 a2 0001 aa ...", &answer);
+    assert_int_equal(message_decode(answer.data, answer.len, &message), MESSAGE_OK);
+    assert_false(message_has_option(&message, OPTION_oscore));
+    assert_in_range(message.payload.len, 1, 128);
+    replay_stop(&replay);
+}
+
 /* --- requests for the proxy itself -------------------------------------- */
 
 /* OPT-5, OPT-6: there, critical and elective count. */
@@ -492,6 +550,8 @@ int main(void)
         TEST(test_options_that_pass),
         TEST(test_options_that_are_refused),
         TEST(test_observe_is_for_get_and_fetch),
+        TEST(test_oscore_passes),
+        TEST(test_oscore_gets_plain_errors),
         TEST(test_unknown_options_of_local_requests),
         TEST(test_options_of_answers),
         TEST(test_options_of_separate_answers),

@@ -183,6 +183,27 @@ static void test_failures(void **state)
     }
 }
 
+/* ERR-18: a fault of the proxy itself, here its memory: 5.00 at once, and the next one is served.
+ */
+static void test_a_fault_of_our_own(void **state)
+{
+    (void)state;
+    start(NULL);
+    fake_net_name("slow", 100, RESOLVE_OK, "192.0.2.5");
+    ask("35=coaps://slow/x");
+    struct exchange *exchange = &replay.engine->exchanges.slots[0];
+    assert_int_equal(exchange->state, EXCHANGE_resolving);
+    assert_true(exchange->datagram_len > 0);
+    exchange->datagram[0] = 0; /* another version: what we have made cannot be read any more */
+    fake_net_run(200);
+    replay_expect_words(&replay, "61 a0 ???? aa", "internal error");
+    assert_int_equal(replay_ended(&replay, REASON_internal), 1);
+    ask("35=coaps://h/x");
+    fake_client_expect("dtls 192.0.2.5:5684 h", "01 31 68 81 78");
+    answer("45");
+    stop();
+}
+
 /* Nothing comes at all: the request's own time ends it, and takes it back. */
 static void test_silence(void **state)
 {
@@ -370,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_a_slow_answer),
         cmocka_unit_test(test_an_answer_that_cannot_be_forwarded),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_a_fault_of_our_own),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_the_next_address),
         cmocka_unit_test(test_the_window_of_dtls),

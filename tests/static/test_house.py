@@ -103,6 +103,14 @@ def layers(name, text):
             code_of(text))
 
 
+def draft_numbers(name, text):
+    """PXO-3: the draft's option numbers are not final, and stand in one place; an IPv4 address
+    has a byte of that value."""
+    if name.startswith("daemon/") and name not in (
+            "daemon/coap/options.def", "daemon/net/address.c"):
+        yield from places(r"(?<![\w.])(235|239)\b", code_of(text))
+
+
 def licence(name, text):
     """The licence stands in the first line, or in the second below a #!."""
     wanted = re.search(
@@ -163,6 +171,7 @@ RULES = [
     (headers_at_home, C_FILES, "daemon/origin/a.c", "# include <coap3/coap.h>"),
     (layers, C_FILES, "lib/src/a.c", '#include "net/udp.h"'),
     (layers, C_FILES, "daemon/exchange/a.c", "x = time(NULL);"),
+    (draft_numbers, C_FILES, "daemon/front/a.c", "return number == 235;"),
     (licence, FILES, "daemon/a.c", "#include <x.h>\n"),
     (licence, FILES, "scripts/run", "#!/bin/bash\necho\n"),
     (machine_paths, FILES, "README.md", "see /wo" + "rk/main"),

@@ -46,6 +46,8 @@ static void test_who_may_have_it(void **state)
         {"CACHE-29 last of several blocks", CODE(2, 5), "23:16", ANSWER_SHARED},
         {"CACHE-29 the same with an ETag", CODE(2, 5), "4:01 23:16", ANSWER_STORABLE},
         {"CACHE-29 with an ETag that is none", CODE(2, 5), "4: 23:16", ANSWER_SHARED},
+        {"OPT-18 two ETags", CODE(2, 5), "4:01 4:02", ANSWER_SHARED},
+        {"OPT-18 two ETags behind others", CODE(2, 5), "3=h 4:01 4:01 14:05", ANSWER_SHARED},
         {"CACHE-29 the only block", CODE(2, 5), "23:06", ANSWER_STORABLE},
     };
     (void)state;
