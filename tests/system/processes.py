@@ -5,12 +5,13 @@ Each is started with a port that is free, awaited by what it prints or binds, an
 ended by its own process id.
 """
 
+import contextlib
+import fcntl
 import os
 import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -18,6 +19,7 @@ import time
 import weakref
 
 from coap_wire import PATIENCE_S, Client, family_of
+from ports import free_port
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -73,13 +75,16 @@ class Proxy:
             command += WITHOUT_CACHE
         command += arguments
         self.log = []
+        self._started = self._since = 0
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, errors="replace")
+        # The daemon leaves out lines that the pipe has no room for.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._started = self._since = 0
         try:
             self.wait_for_line(r"^ready\b")
         except AssertionError:
@@ -132,6 +137,21 @@ class Proxy:
             len(found), count, pattern, self.text, "\n".join(self.log[self._since:]))
         return found
 
+    def port(self, scheme):
+        """Of its listener for that scheme that was opened last."""
+        return int(re.findall(r"^listening\b.*\buri=\"?%s://.*:(\d+)" % re.escape(scheme),
+                              self.text, re.M)[-1])
+
+    def reload(self, *clients, line=r"^reloaded\b"):
+        """SIGHUP, and the line that ends it; then the worker that each of the clients talks to
+        has heard of it: of two pings the second is taken in a turn of its own."""
+        self.mark()
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for_line(line)
+        for client in clients:
+            client.ping()
+            client.ping()
+
     def address(self, host="127.0.0.1"):
         return self.addresses[family_of(host)]
 
@@ -179,7 +199,7 @@ class CoapServer:
     def __init__(self, host="127.0.0.1", *arguments, tool=None):
         self.host = host
         for _ in range(20):
-            self.port = self._free_port(host)
+            self.port = free_port(host, 2)  # it takes the next one for coaps
             # It gives up or binds at once; in the rare race for the port, once more.
             self.process = subprocess.Popen(
                 [tool or libcoap_tool("coap-server"), "-A", host, "-p", str(self.port), "-d", "100",
@@ -189,20 +209,6 @@ class CoapServer:
                 return
             self.stop()
         raise AssertionError("coap-server does not come up")
-
-    @staticmethod
-    def _free_port(host):
-        """One that is free, and so is the next, which coap-server takes for coaps."""
-        while True:
-            with socket.socket(family_of(host), socket.SOCK_DGRAM) as first, \
-                    socket.socket(family_of(host), socket.SOCK_DGRAM) as second:
-                first.bind((host, 0))
-                port = first.getsockname()[1]
-                try:
-                    second.bind((host, port + 1))
-                    return port
-                except (OSError, OverflowError):
-                    pass
 
     def _answers(self):
         deadline = time.monotonic() + PATIENCE_S
@@ -254,7 +260,7 @@ def coap_client(*arguments, wait_s=PATIENCE_S):
                    "-o", file.name, *arguments]
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=wait_s + 5, check=False)
+            timeout=wait_s + PATIENCE_S, check=False)
         answer = CoapAnswer(done.stdout.decode("utf-8", "replace"), file.read())
     answer.command = command
     return answer

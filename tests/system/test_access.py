@@ -7,14 +7,13 @@ other servers, told apart by rules.
 
 import re
 import shutil
-import signal
 import socket
 import subprocess
 
 import pytest
 
 from conftest import needs_localhost
-from coap_wire import GET, PUT, Client, Message, Origin
+from coap_wire import GET, PATIENCE_S, PUT, Client, Message, Origin
 from processes import Proxy, program, run_criproxyd
 from stream_wire import Closed, Stream
 from target import Target
@@ -121,8 +120,7 @@ def test_who_is_not_served_is_not_connected(start_proxy):
     """Issue 7: a connection of others is closed."""
     proxy = one_worker(start_proxy, "--set", "policy.clients=127.0.0.9",
                        "--listen", "coap+tcp://127.0.0.1:0")
-    port = int(re.search(r":(\d+)$", proxy.wait_for_line(r"uri=coap\+tcp://"))[1])
-    with Stream(("127.0.0.1", port)) as client:
+    with Stream(("127.0.0.1", proxy.port("coap+tcp"))) as client:
         with pytest.raises((Closed, ConnectionError)):
             client.receive()
 
@@ -147,7 +145,7 @@ clients = any
     for host, method, path, expected in asked:
         options = Target("127.0.0.1", origin.port, path).options("uri")
         with from_address(host, proxy.address()) as sock:
-            sock.settimeout(30)
+            sock.settimeout(PATIENCE_S)
             sock.send(Message(code=method, mid=1, token=b"t", options=options).encode())
             assert Message.decode(sock.recv(2000)).code_text == expected, (host, path)
     assert len(origin.requests) == 2
@@ -161,8 +159,7 @@ def test_rules_are_read_anew(start_proxy, tmp_path, origin):
     with proxy.client() as client:
         assert client.ask(options).code_text == "2.05"
         rules(tmp_path, "[access none]\ntarget = *://127.0.0.1/x\n")
-        proxy.process.send_signal(signal.SIGHUP)
-        proxy.wait_for_line(r"^reloaded\b")
+        proxy.reload(client)
         assert client.ask(options).code_text == "5.05"
     assert len(origin.requests) == 1
 
@@ -197,14 +194,13 @@ def test_rights_of_a_key(tmp_path, origin):
                            "identity = alice\ntarget = *://127.0.0.1/x\n")
     proxy = Proxy("-c", file, "--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % keys,
                   "--set", "log.access=on", listen=("127.0.0.1",))
-    port = int(re.search(r":(\d+)$", proxy.wait_for_line(r"uri=coaps://"))[1])
     uri = "coap://127.0.0.1:%d/x" % origin.port
     cri = subprocess.run([program("cri"), "from-uri", uri], capture_output=True, text=True,
                          check=True).stdout.strip()
     for name, key in (("alice", "a1"), ("bob", "b2")):
-        subprocess.run([TLS_CLIENT, "-B", "20", "-m", "get", "-u", name, "-k", key,
-                        "-O", "235,0x" + cri, "-U", "coaps://127.0.0.1:%d" % port],
-                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        subprocess.run([TLS_CLIENT, "-B", str(int(PATIENCE_S)), "-m", "get", "-u", name, "-k", key,
+                        "-O", "235,0x" + cri, "-U", "coaps://127.0.0.1:%d" % proxy.port("coaps")],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S, check=False)
     proxy.wait_for_line(r"^answered .*identity=psk:alice .*rule=alice ")
     proxy.wait_for_line(r"^client_refused .*identity=psk:bob .*rule=builtin:default code=4.03")
     assert len(origin.requests) == 1

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from conftest import LOOPBACK, needs_ipv6
-from coap_wire import Origin
+from coap_wire import PATIENCE_S, Origin
 from processes import run_criproxyd
 from target import Target
 
@@ -220,7 +220,7 @@ def test_it_stops_when_told_to(start_proxy, end):
     """Command line: exit status 0."""
     running = start_proxy()
     running.process.send_signal(end)
-    assert running.process.wait(30) == 0
+    assert running.process.wait(PATIENCE_S) == 0
 
 
 def test_it_stops_while_requests_are_under_way(start_proxy):

@@ -13,7 +13,7 @@ import pytest
 
 from admin_wire import connect, read_all
 from coap_wire import GET, Message, Origin, code
-from processes import PATIENCE_S, ROOT, Proxy, program
+from processes import PATIENCE_S, ROOT, Proxy, program, wait_until
 from stream_wire import Stream
 from target import Target
 
@@ -79,9 +79,12 @@ def test_stats_count(start, path):
     running = start()
     with running.client() as client:
         assert client.ask([(235, b"\xff")]).code_text == "4.02"
+    def counted(*names):
+        stats = {item["name"]: item for item in items(path, "stats")}
+        return [stats[name]["value"] for name in names]
+
+    wait_until(lambda: counted("requests", "ended_cri_malformed") == [1, 1])
     stats = {item["name"]: item for item in items(path, "stats")}
-    assert stats["requests"]["value"] == 1
-    assert stats["ended_cri_malformed"]["value"] == 1
     assert all(item["help"].endswith(".") for item in stats.values())
     assert re.search(r"^ended_cri_malformed +1 +requests$", ctl(path, "stats"), re.M)
 
@@ -89,8 +92,7 @@ def test_stats_count(start, path):
 def test_who_is_there_and_what_is_in_flight(start, path):
     """Issue 8, criproxyctl: sessions, origins and exchanges of all workers."""
     running = start("--set", "proxy.workers=2", "--listen", "coap+tcp://127.0.0.1:0")
-    line = running.wait_for_line(r"uri=coap\+tcp://")
-    tcp = ("127.0.0.1", int(re.search(r":(\d+)$", line)[1]))
+    tcp = ("127.0.0.1", running.port("coap+tcp"))
     with Origin(handler=lambda request: None) as origin, Stream(tcp) as stream:
         clients = [running.client() for _ in range(8)]
         for client in clients:
@@ -98,8 +100,7 @@ def test_who_is_there_and_what_is_in_flight(start, path):
             client.send(client.make(target.options("cri")).encode())
         stream.open()
         stream.send_message(GET, b"t", Target("127.0.0.1", origin.port, ("t",)).options("cri"))
-        while len(items(path, "exchanges")) < 9:
-            pass  # its own round trip is the wait
+        wait_until(lambda: len(items(path, "exchanges")) == 9)
         wanted = {"127.0.0.1:%d" % client.socket.getsockname()[1] for client in clients}
         sessions = items(path, "sessions")
         assert {item["client"] for item in sessions if item["scheme"] == "coap"} == wanted
@@ -290,12 +291,9 @@ def test_connections_come_and_go_while_asking(start, path):
             except (BrokenPipeError, ConnectionResetError):
                 pass  # it has not seen the others go yet
     running.assert_alive()
-    for _ in range(1000):
-        done = subprocess.run([program("criproxyctl"), "-s", path, "version"],
-                              capture_output=True, timeout=PATIENCE_S, check=False)
-        if done.returncode == 0:
-            return
-    raise AssertionError("places do not come back")
+    wait_until(lambda: subprocess.run([program("criproxyctl"), "-s", path, "version"],
+                                      capture_output=True, timeout=PATIENCE_S, check=False
+                                      ).returncode == 0, "places do not come back")
 
 
 def test_the_command_line(path):
@@ -321,7 +319,7 @@ def test_a_live_trace_is_filtered(start, path):
             all_of_them.sendall(b'{"command":"trace"}\n')
             seen = b""
             tries = 0
-            while seen.count(b"\n") < 2:  # each worker begins when it has heard of it
+            while seen.count(b'"text"') < 2:  # each worker begins when it has heard of it
                 for word in ("other", "wanted"):
                     options = Target("127.0.0.1", origin.port, (word,)).options("cri")
                     assert client.ask(options).code_text == "2.05"
@@ -334,7 +332,7 @@ def test_a_live_trace_is_filtered(start, path):
             with running.client() as another:
                 options = Target("127.0.0.1", origin.port, ("wanted",)).options("cri")
                 assert another.ask(options).code_text == "2.05"
-            some.setblocking(True)
+            some.settimeout(PATIENCE_S)
             some.sendall(b'{"command":"version"}\n')
             while seen.count(b'"end"') < 2:
                 seen += some.recv(65536)
@@ -374,15 +372,14 @@ def test_four_may_trace(start, path):
     for sock in held:
         sock.close()
     with connect(path) as sock:
-        for _ in range(1000):
+        def may_trace():
             sock.sendall(b'{"command":"trace"}\n{"command":"version"}\n')
             text = b""
             while text.count(b'"end"') < 2:
                 text += sock.recv(65536)
-            if b"too many" not in text:
-                break
-        else:
-            raise AssertionError("places do not come back")
+            return b"too many" not in text
+
+        wait_until(may_trace, "places do not come back")
     running.assert_alive()
 
 
@@ -452,14 +449,13 @@ def test_explain_takes_who_asks(start, path):
 def test_upstream_sessions_are_shown(start, path):
     """Issue 8, criproxyctl: upstreams, for a target on coap+tcp that is another proxy here."""
     running = start("--listen", "coap+tcp://127.0.0.1:0", "--set", "proxy.workers=1")
-    line = running.wait_for_line(r"uri=coap\+tcp://")
-    port = int(re.search(r":(\d+)$", line)[1])
+    port = running.port("coap+tcp")
     front = Proxy("--set", "admin.socket=%s2" % path, "--set", "proxy.workers=1",
                   listen=("127.0.0.1",))
     assert items(path + "2", "upstreams") == []
     with front.client() as client:
         uri = b"coap+tcp://127.0.0.1:%d/" % port
-        client.ask([(35, uri)])
+        assert client.ask([(35, uri)]).code_text == "4.04"
     [item] = items(path + "2", "upstreams")
     assert (item["scheme"], item["origin"]) == ("coap+tcp", "127.0.0.1:%d" % port)
     assert (item["state"], item["in_flight"], item["failures"]) == ("ready", 0, 0)

@@ -275,17 +275,19 @@ def test_long_tokens_are_echoed(client, token_len):
     token = bytes(range(token_len))
     length = bytes([0x40 | token_len]) if token_len < 13 else b"\x4d"
     extra = b"" if token_len < 13 else bytes([token_len - 13])
-    client.send(length + b"\x01\x00\x09" + extra + token + b"\xb1x")
+    mid = client.next_mid().to_bytes(2, "big")
+    client.send(length + b"\x01" + mid + extra + token + b"\xb1x")
     answer = client.receive_bytes()
     assert answer[:1] == bytes([0x60 | length[0] & 15])
-    assert answer[1:4] == b"\x84\x00\x09"
+    assert answer[1:4] == b"\x84" + mid
     assert answer[4:].startswith(extra + token)
 
 
 def test_a_token_over_the_limit_is_answered(client):
     """MSG-4: 300 bytes are more than this proxy serves: 4.00 with the token, no Reset."""
     token = bytes(300)
-    client.send(b"\x4e\x01\x00\x0a" + (300 - 269).to_bytes(2, "big") + token + b"\xb1x")
+    mid = client.next_mid().to_bytes(2, "big")
+    client.send(b"\x4e\x01" + mid + (300 - 269).to_bytes(2, "big") + token + b"\xb1x")
     answer = client.receive_bytes()
-    assert answer[1:4] == b"\x80\x00\x0a"
+    assert answer[1:4] == b"\x80" + mid
     assert answer[4:].startswith((300 - 269).to_bytes(2, "big") + token)

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from coap_wire import POST, Client, Message, Origin, code
-from processes import PATIENCE_S, Proxy, program, run_criproxyd
+from processes import PATIENCE_S, Proxy, program, run_criproxyd, wait_until
 from target import Target
 
 
@@ -169,14 +169,8 @@ def test_a_file_is_opened_anew(tmp_path):
 
 
 def wait_for(path, pattern):
-    """Until the file has such a line; each look at it takes a moment."""
-    for _ in range(2000000):
-        try:
-            if re.search(pattern, path.read_text(), re.M):
-                return
-        except FileNotFoundError:
-            pass
-    raise AssertionError(pattern)
+    """Until the file has such a line."""
+    wait_until(lambda: path.exists() and re.search(pattern, path.read_text(), re.M), pattern)
 
 
 def test_a_file_that_cannot_be_written_is_an_error():
@@ -206,11 +200,11 @@ def test_a_trace_has_the_events_of_the_message_layer():
         target = Target("127.0.0.1", origin.port, ("traced",))
         request = client.make(target.options("cri"), method=POST, payload=b"the secret payload")
         client.send(request.encode())
-        origin.wait_for(2)  # sent again after ACK_TIMEOUT; the second one is acknowledged
-        origin.send_to(1, bytes([0x60, 0]) + origin.requests[1].mid.to_bytes(2, "big"))
+        origin.wait_for_repeats(1)  # after ACK_TIMEOUT; the second one is acknowledged
+        origin.send_to(0, bytes([0x60, 0]) + origin.requests[0].mid.to_bytes(2, "big"))
         client.send(request.encode())
         client.ping()
-        origin.send_to(1, bytes([0x48, 0x44, 0x77, 0x01]) + origin.requests[1].token + b"\xffdone")
+        origin.send_to(0, bytes([0x48, 0x44, 0x77, 0x01]) + origin.requests[0].token + b"\xffdone")
         answer = client.response_to(request)
         assert answer.payload == b"done"
         client.ping()

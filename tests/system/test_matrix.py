@@ -8,19 +8,17 @@ skipped; a transport upstream that is not built in yet is, too.
 """
 
 import asyncio
-import contextlib
 import itertools
 import json
-import re
 import select
 import shutil
 import socket
-import ssl
 import subprocess
 
 import pytest
 
 from coap_wire import GET, PATIENCE_S, PROXY_CRI, PROXY_URI, code, decode_options
+from ports import free_port
 from processes import Proxy, program
 from stream_wire import CSM, client_context, frame
 from target import Target
@@ -39,23 +37,6 @@ numbers = itertools.count(1)
 
 # --- origin servers ---------------------------------------------------------
 
-def free_ports():
-    """A port that is free for UDP and TCP, and so is the next: libcoap's TLS port."""
-    for _ in range(50):
-        with contextlib.ExitStack() as stack:
-            port = None
-            try:
-                for offset, kind in itertools.product((0, 1), (socket.SOCK_DGRAM,
-                                                               socket.SOCK_STREAM)):
-                    sock = stack.enter_context(socket.socket(socket.AF_INET, kind))
-                    sock.bind(("127.0.0.1", port + offset if port else 0))
-                    port = port or sock.getsockname()[1]
-                return port
-            except (OSError, OverflowError):
-                continue
-    raise AssertionError("no two ports are free")
-
-
 class CoapServers:
     """libcoap's coap-server in each of its builds, started when first asked for."""
 
@@ -64,7 +45,7 @@ class CoapServers:
 
     def port(self, build, scheme):
         if build not in self.running:
-            port = free_ports()
+            port = free_port(count=2)
             process = subprocess.Popen(
                 ["coap-server-" + build, "-A", "127.0.0.1", "-p", str(port), "-d", "10"] +
                 ([] if build == "notls" else ["-k", KEY]),
@@ -134,19 +115,14 @@ def proxy(certificate):
     running.stop_cleanly()
 
 
-def port_of(proxy, scheme):
-    line = proxy.wait_for_line(r"uri=%s://" % re.escape(scheme))
-    return int(re.search(r":(\d+)$", line)[1])
-
-
 # --- clients ------------------------------------------------------------------
 
 class Case:
     """What a client needs to ask once."""
 
     def __init__(self, proxy, scheme, target, form, certificate, node):
-        self.uri = "%s://127.0.0.1:%d/" % (scheme, port_of(proxy, scheme))
-        self.port = port_of(proxy, scheme)
+        self.port = proxy.port(scheme)
+        self.uri = "%s://127.0.0.1:%d/" % (scheme, self.port)
         self.scheme = scheme
         self.target = target
         self.options = target.options(form)
@@ -161,7 +137,7 @@ def libcoap(build):
         text = "0x" + value.hex() if number == PROXY_CRI else value.decode()
         secrets = ["-u", IDENTITY, "-k", KEY] if case.scheme.startswith("coaps") else []
         done = subprocess.run(
-            ["coap-client-" + build, "-B", str(PATIENCE_S), "-m", "get", *secrets, "-O",
+            ["coap-client-" + build, "-B", str(int(PATIENCE_S)), "-m", "get", *secrets, "-O",
              "%d,%s" % (number, text), "-U", case.uri.rstrip("/")],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * PATIENCE_S, check=False)
         return done.stdout

@@ -2,7 +2,6 @@
 """Observing through the proxy (RFC 7641): OBS-*, with libcoap's tools and aiocoap too."""
 
 import asyncio
-import re
 import signal
 import socket
 import subprocess
@@ -10,9 +9,9 @@ import threading
 
 import pytest
 
-from coap_wire import ACK, CON, GET, NON, PATIENCE_S, Message, Origin, code, uint
+from coap_wire import GET, NON, PATIENCE_S, Message, Origin, code, uint
 from conftest import needs_libcoap
-from processes import libcoap_tool
+from processes import libcoap_tool, wait_until
 from stream_wire import CSM, Stream, WebSocket
 from target import Target
 
@@ -23,12 +22,12 @@ RST = 3
 class Sensor:
     """An origin server that can be observed, and changes when it is told to."""
 
-    def __init__(self, port=0, max_age=60):
+    def __init__(self, max_age=60):
         self.state = b"0"
         self.number = 10
         self.max_age = max_age
         self.registered = None  # index of the request
-        self.origin = Origin(handler=self._answer, port=port)
+        self.origin = Origin(handler=self._answer)
         self.port = self.origin.port
 
     def __enter__(self):
@@ -49,6 +48,10 @@ class Sensor:
             options.insert(0, (OBSERVE, uint(self.number)))
         return Message(code=code(2, 5), options=options, payload=self.state)
 
+    def restart(self, state):
+        """Nobody is registered any more; the numbers begin anew."""
+        self.registered, self.number, self.state, self.max_age = None, 0, state, 60
+
     def change(self, state):
         self.state = state
         self.number += 1
@@ -63,11 +66,7 @@ class Sensor:
 
     def wait_until_left(self, patience_s=PATIENCE_S):
         """Until the proxy has deregistered, with the token that it registered with."""
-        done = threading.Event()
-        for _ in range(int(patience_s * 50)):
-            if self.with_observe(b"\1"):
-                break
-            done.wait(0.02)
+        wait_until(lambda: self.with_observe(b"\1"), "not deregistered", patience_s)
         assert [request.token for request in self.with_observe(b"\1")] == [
             self.with_observe(b"")[-1].token]
 
@@ -89,15 +88,13 @@ def next_state(client):
     """The next notification; it is acknowledged."""
     message = client.receive()
     assert message.code_text == "2.05" and len(message.values(OBSERVE)) == 1, str(message)
-    if message.type == CON:
-        client.send(Message(type=ACK, code=0, mid=message.mid).encode())
+    client.acknowledge(message)
     return message.payload
 
 
 def place(proxy, scheme):
     """Where it listens for that scheme."""
-    found = re.search(r'listening\b.*\buri="?%s://([^:/]+):(\d+)' % re.escape(scheme), proxy.text)
-    return found[1], int(found[2])
+    return "127.0.0.1", proxy.port(scheme)
 
 
 @pytest.fixture
@@ -153,9 +150,11 @@ def test_reset_of_a_notification(start_proxy, sensor):
         sensor.wait_until_left()
 
 
-def test_slow_connection_misses_states_and_gets_the_last(proxy, sensor):
+def test_slow_connection_misses_states_and_gets_the_last(start_proxy, sensor):
     """OBS-22: what a client on TCP does not take is not queued for it, but for a little."""
     count = 3000
+    proxy = start_proxy("--set", "proxy.workers=1", "--listen", "coap+tcp://127.0.0.1:0",
+                        "--set", "stream.write-timeout=10min")
     with Stream(place(proxy, "coap+tcp")) as tcp, proxy.client() as other:
         tcp.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         tcp.send_message(CSM, options=[(2, uint(65536))])  # Max-Message-Size
@@ -173,20 +172,15 @@ def test_slow_connection_misses_states_and_gets_the_last(proxy, sensor):
 
 def test_restarted_origin_server_is_registered_with_again(proxy):
     """OBS-18: it has forgotten everything; the client sees what it says next."""
-    with Sensor(max_age=1) as sensor:
-        with proxy.client() as client:
-            observe(client, sensor.target(), token=b"\1")
-            first = sensor.origin.requests[0].token
-            sensor.origin.close()
-            with Sensor(port=sensor.port, max_age=60) as again:
-                again.number, again.state = 0, b"anew"
-                message = client.receive(20)  # 1 s, and 5 to 15 s
-                assert message.payload == b"anew"
-                client.send(Message(type=ACK, code=0, mid=message.mid).encode())
-                assert again.with_observe(b"")[0].token == first
-                again.change(b"more")
-                assert next_state(client) == b"more"
-        sensor.origin = Origin()
+    with Sensor(max_age=1) as sensor, proxy.client() as client:
+        observe(client, sensor.target(), token=b"\1")
+        sensor.restart(b"anew")
+        while next_state(client) != b"anew":  # after 1 s, and 5 to 15 s
+            pass  # registered with again before it restarted, on a machine that stalled
+        assert len({request.token for request in sensor.with_observe(b"")}) == 1
+        assert len(sensor.with_observe(b"")) >= 2
+        sensor.change(b"more")
+        assert next_state(client) == b"more"
 
 
 def test_stopping_proxy_says_so(sensor, proxy):
@@ -196,7 +190,7 @@ def test_stopping_proxy_says_so(sensor, proxy):
         proxy.process.send_signal(signal.SIGTERM)
         message = client.receive()
         assert message.code_text == "5.03" and message.values(OBSERVE) == []
-        client.send(Message(type=ACK, code=0, mid=message.mid).encode())
+        client.acknowledge(message)
         sensor.wait_until_left()
 
 
@@ -207,46 +201,58 @@ def watch(uri, via, seconds):
         text=True)
 
 
-@needs_libcoap
-def test_coap_clients_on_udp_and_tcp_share_one_registration(proxy, sensor):
-    """OBS-5: libcoap's coap-client twice; it deregisters at its end."""
-    uri = sensor.target().uri
-    clients = [watch(uri, "coap://%s:%d" % proxy.address(), 6),
-               watch(uri, "coap+tcp://%s:%d" % place(proxy, "coap+tcp"), 6)]
-    seen = []
-    readers = []
+class Watcher:
+    """coap-client that observes, and the lines that it prints."""
 
-    def read(process, lines):
-        for line in process.stdout:
-            lines.append(line.strip())
-            arrived.set()
+    def __init__(self, uri, via, seconds):
+        self.lines = []
+        self.process = watch(uri, via, seconds)
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
 
-    arrived = threading.Event()
-    for process in clients:
-        seen.append([])
-        readers.append(threading.Thread(target=read, args=(process, seen[-1])))
-        readers[-1].start()
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.strip())
 
-    def wait_for(state):
-        for _ in range(int(PATIENCE_S * 50)):
-            if all(state in lines for lines in seen):
-                return
-            arrived.wait(0.02)
-            arrived.clear()
-        raise AssertionError("%s: %s" % (state, seen))
+    def has_seen(self, state):
+        """Awaited; not, if it ends before."""
+        return wait_until(lambda: state in self.lines or not self.reader.is_alive(), state) and \
+            state in self.lines
 
-    wait_for("0")
+    def wait(self):
+        assert self.process.wait(PATIENCE_S) == 0
+        self.reader.join()
+
+
+def watch_together(proxy, sensor, seconds):
+    """What two of them have printed; None if their time was over before they saw all."""
+    clients = [Watcher(sensor.target().uri, "coap://%s:%d" % proxy.address(), seconds),
+               Watcher(sensor.target().uri, "coap+tcp://%s:%d" % place(proxy, "coap+tcp"), seconds)]
+    is_in_time = all(client.has_seen("0") for client in clients)
     for state in ("one", "two", "three"):
-        sensor.change(state.encode())
-        wait_for(state)
-    for process, reader in zip(clients, readers):
-        assert process.wait(PATIENCE_S) == 0
-        reader.join()
-    for lines in seen:
-        assert [line for line in lines if line in ("one", "two", "three")] == [
-            "one", "two", "three"]
-    assert len(sensor.with_observe(b"")) == 1
-    sensor.wait_until_left()
+        if is_in_time:
+            sensor.change(state.encode())
+            is_in_time = all(client.has_seen(state) for client in clients)
+    for client in clients:
+        client.wait()
+    return [client.lines for client in clients] if is_in_time else None
+
+
+@needs_libcoap
+def test_coap_clients_on_udp_and_tcp_share_one_registration(proxy):
+    """OBS-5: libcoap's coap-client twice; it deregisters at its end."""
+    for seconds in (5, 20, 50):  # as long as a machine that stalls needs
+        with Sensor() as sensor:
+            seen = watch_together(proxy, sensor, seconds)
+            if seen is None:
+                continue
+            for lines in seen:
+                assert [line for line in lines if line in ("one", "two", "three")] == [
+                    "one", "two", "three"]
+            assert len(sensor.with_observe(b"")) == 1
+            sensor.wait_until_left()
+            return
+    raise AssertionError("no client saw all states in time")
 
 
 @needs_libcoap

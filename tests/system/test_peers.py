@@ -10,8 +10,9 @@ import json
 
 import pytest
 
-from coap_wire import (FETCH, GET, POST, PROXY_CRI, PROXY_SCHEME_NUMBER, PROXY_URI, PUT, URI_HOST,
-                       URI_PORT, Message, closed_port, code)
+from coap_wire import (FETCH, GET, PATIENCE_S, POST, PROXY_CRI, PROXY_SCHEME_NUMBER, PROXY_URI,
+                       PUT, URI_HOST, URI_PORT, Message, code)
+from ports import free_port
 from target import FORMS, Target
 
 
@@ -20,7 +21,7 @@ def node_request(node, address, options, method="GET", payload=b""):
     what = {"hostname": address[0], "port": address[1], "method": method, "pathname": "",
             "options": options, "payload": payload.hex()}
     process = node("request", json.dumps(what))
-    line, _ = process.communicate(timeout=60)
+    line, _ = process.communicate(timeout=PATIENCE_S)
     return json.loads(line)
 
 
@@ -51,7 +52,7 @@ def test_node_coap_as_an_origin(node, client, form):
         assert (answer.code_text, answer.values(4)) == ("2.05", [b"\x00\x01\x02"])
         assert answer.payload == b"POST /a/b?c=1 0102"
     finally:
-        server.communicate(timeout=30)  # closes its standard input
+        server.communicate(timeout=PATIENCE_S)  # closes its standard input
 
 
 def aiocoap_message(address, form, target, method, payload):
@@ -96,7 +97,7 @@ def test_aiocoap_as_a_client(proxy, origin, form, method):
         finally:
             await context.shutdown()
 
-    answer = asyncio.run(asyncio.wait_for(ask(), 60))
+    answer = asyncio.run(asyncio.wait_for(ask(), 2 * PATIENCE_S))
     assert (int(answer.code), answer.payload) == (code(2, 5), body + b"!")
     assert origin.requests[0].values(11) == [b"way", b"to"]
 
@@ -111,7 +112,7 @@ def test_aiocoap_as_an_origin(proxy, form):
         async def render_post(self, request):
             return aiocoap.Message(code=aiocoap.CHANGED, payload=request.payload[::-1])
 
-    port = closed_port()
+    port = free_port()
 
     def ask():
         with proxy.client() as client:
@@ -127,5 +128,5 @@ def test_aiocoap_as_an_origin(proxy, form):
         finally:
             await context.shutdown()
 
-    answer = asyncio.run(asyncio.wait_for(serve_and_ask(), 60))
+    answer = asyncio.run(asyncio.wait_for(serve_and_ask(), 2 * PATIENCE_S))
     assert (answer.code_text, answer.payload) == ("2.04", b"cba")

@@ -8,12 +8,13 @@ ports, and the name that libcoap's client has here.
 import os
 import re
 import shutil
-import socket
 import subprocess
 
 import pytest
 
 from conftest import needs_libcoap
+from coap_wire import PATIENCE_S
+from ports import free_port
 from processes import ROOT, libcoap_tool, program
 
 pytestmark = needs_libcoap
@@ -24,13 +25,6 @@ README_PROXY_PORT, README_COAPS_PORT, README_ORIGIN_PORT = 5683, 5684, 5700
 def shell_blocks():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         return re.findall(r"^```sh\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
-
-
-def free_port():
-    """Of a proxy that the block itself starts."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def adapted(block, proxy_port, origin_port):
@@ -73,6 +67,6 @@ def test_a_block_of_the_readme(proxy, coap_server, tmp_path, index):
         pytest.skip("no coap-client-openssl here")
     script = adapted(block, port, coap_server().port)
     done = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True,
-                          cwd=tmp_path, text=True, timeout=120, check=False)
+                          cwd=tmp_path, text=True, timeout=4 * PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert re.search(EXPECTED[index], done.stdout), (script, done.stdout, done.stderr)

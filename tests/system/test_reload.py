@@ -2,35 +2,21 @@
 """What a reload and a stop do to listeners and to what is in flight."""
 
 import os
-import re
 import shutil
-import signal
 import socket
 import subprocess
 
 import pytest
 
-from coap_wire import CON, GET, NON, Client, Message, Origin, code
-from processes import PATIENCE_S, Proxy
+from coap_wire import GET, NON, Client, Message, Origin, code
+from ports import free_port
+from processes import PATIENCE_S, Proxy, wait_until
 from stream_wire import RELEASE, Closed, Stream
 from target import Target
 
 
-def free_port(kind=socket.SOCK_DGRAM):
-    with socket.socket(socket.AF_INET, kind) as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 def write_listeners(file, *uris, more=""):
     file.write_text("[listen]\n" + "".join("uri = %s\n" % uri for uri in uris) + more)
-
-
-def reload(running, line=r"^reloaded"):
-    """SIGHUP; awaits one more line that matches than there were."""
-    seen = sum(bool(re.search(line, text)) for text in running.log)
-    running.process.send_signal(signal.SIGHUP)
-    running.wait_for_count(line, seen + 1)
 
 
 @pytest.fixture
@@ -50,12 +36,12 @@ def test_a_reload_adds_and_removes_listeners(listening):
         options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
         assert client.ask(options).code_text == "2.05"
         write_listeners(file, "coap://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % other)
-        reload(running)
+        running.reload()
         with Client(("127.0.0.1", other)) as second:
             assert second.ask(options).code_text == "2.05"
         assert client.ask(options).code_text == "2.05"
         write_listeners(file, "coap://127.0.0.1:%d" % other)
-        reload(running)
+        running.reload()
         running.wait_for_line(r"^listener_removed .*127\.0\.0\.1:%d$" % port)
         with Client(("127.0.0.1", other)) as second:
             assert second.ask(options).code_text == "2.05"
@@ -65,17 +51,14 @@ def test_a_reload_adds_and_removes_listeners(listening):
 def wait_until_free(port):
     """Binding succeeds as soon as each worker has closed its socket."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.settimeout(0.05)
-        for _ in range(400):
+        def is_free():
             try:
                 probe.bind(("127.0.0.1", port))
-                return
+                return True
             except OSError:
-                try:
-                    probe.recv(1)  # waits a moment: nothing ever comes
-                except TimeoutError:
-                    pass
-    raise AssertionError("port %d is still bound" % port)
+                return False
+
+        wait_until(is_free, "port %d is still bound" % port)
 
 
 def test_what_is_in_flight_on_a_removed_listener_is_answered(listening):
@@ -87,13 +70,10 @@ def test_what_is_in_flight_on_a_removed_listener_is_answered(listening):
         client.send(slow.encode())
         origin.wait_for(1)
         write_listeners(file, "coap://127.0.0.1:%d" % other)
-        reload(running)
-        codes = []
+        running.reload()
         with Client(("127.0.0.1", port)) as newcomer:
             # Each worker hears of it by itself: this one asks about the proxy itself until then.
-            while "5.03" not in codes and len(codes) < 200:
-                codes.append(newcomer.ask([(11, b"nothing-here")]).code_text)
-        assert codes[-1] == "5.03"
+            wait_until(lambda: newcomer.ask([(11, b"nothing-here")]).code_text == "5.03")
         request, where = origin.requests[0], origin.peers[0]
         origin.reply(request, Message(code=code(2, 5), payload=b"late"), where)
         assert client.response_to(slow).payload == b"late"
@@ -103,7 +83,7 @@ def test_what_is_in_flight_on_a_removed_listener_is_answered(listening):
 def test_connections_of_a_removed_listener_are_released(start_proxy, tmp_path):
     """Issue 8, reload: Release, the answer to what was asked, and the end; nobody is accepted."""
     file = tmp_path / "proxy.conf"
-    port, stays = free_port(socket.SOCK_STREAM), free_port()
+    port, stays = free_port(), free_port()
     write_listeners(file, "coap+tcp://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % stays)
     running = start_proxy("-c", str(file), listen=())
     with Origin(handler=lambda request: None) as origin, Stream(("127.0.0.1", port)) as client:
@@ -111,7 +91,7 @@ def test_connections_of_a_removed_listener_are_released(start_proxy, tmp_path):
         client.send_message(GET, b"t", Target("127.0.0.1", origin.port, ("x",)).options("cri"))
         origin.wait_for(1)
         write_listeners(file, "coap://127.0.0.1:%d" % stays)
-        reload(running)
+        running.reload()
         client.expect(RELEASE)
         origin.reply(origin.requests[0], Message(code=code(2, 5), payload=b"late"),
                      origin.peers[0])
@@ -123,14 +103,16 @@ def test_connections_of_a_removed_listener_are_released(start_proxy, tmp_path):
 
 def wait_until_refused(port):
     """Each worker hears by itself that it accepts no more; who waits to be accepted is reset."""
-    for _ in range(10000):
+    def is_refused():
         try:
             Stream(("127.0.0.1", port)).sock.close()
         except ConnectionResetError:
             pass
         except ConnectionRefusedError:
-            return
-    raise AssertionError("port %d still accepts" % port)
+            return True
+        return False
+
+    wait_until(is_refused, "port %d still accepts" % port)
 
 
 def test_an_address_that_cannot_be_had_refuses_the_reload(listening):
@@ -141,9 +123,8 @@ def test_an_address_that_cannot_be_had_refuses_the_reload(listening):
         write_listeners(file, "coap://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % free_port(),
                         "coap://127.0.0.1:%d" % taken.getsockname()[1],
                         more="[proxy]\nstrict = yes\n")
-        running.process.send_signal(signal.SIGHUP)
+        running.reload(line=r"^reload_failed ")
         running.wait_for_line(r"^listen_failed .*:%d error=" % taken.getsockname()[1])
-        running.wait_for_line(r"^reload_failed ")
     with Origin() as origin, Client(("127.0.0.1", port)) as client:
         both = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
         assert client.ask(both).code_text == "2.05"
@@ -155,20 +136,16 @@ def test_a_listener_comes_and_goes_many_times(listening):
     stays = "coap://127.0.0.1:%d" % port
     for _ in range(8):  # the log leaves out lines past 20 a second
         write_listeners(file, stays, "coap://127.0.0.1:0", "coap+tcp://127.0.0.1:0")
-        reload(running)
+        running.reload()
         write_listeners(file, stays)
-        reload(running)
+        running.reload()
         with Client(("127.0.0.1", port)) as client:
             client.ping()
-    assert sum("listener_removed" in line for line in running.log) == 16
+    assert running.text.count("listener_removed") == 16
     # Retired sockets close within a few turns: awaited by asking, not by time.
     with Client(("127.0.0.1", port)) as client:
-        for _ in range(2000):
-            client.ping()
-            descriptors = count_descriptors(running)
-            if descriptors < 30:
-                break
-    assert descriptors < 30
+        wait_until(lambda: client.ping() == [] and count_descriptors(running) < 30,
+                   lambda: "%d descriptors" % count_descriptors(running))
 
 
 def count_descriptors(running):
@@ -181,8 +158,7 @@ def test_connections_and_observations_outlive_reloads(start_proxy, tmp_path):
     file.write_text("[proxy]\nstrict = no\n")
     running = start_proxy("-c", str(file), "--listen", "coap+tcp://127.0.0.1:0",
                           "--set", "proxy.workers=2", listen=("127.0.0.1",))
-    line = running.wait_for_line(r"uri=coap\+tcp://")
-    tcp = ("127.0.0.1", int(re.search(r":(\d+)$", line)[1]))
+    tcp = ("127.0.0.1", running.port("coap+tcp"))
 
     def handler(request):
         options = [(6, b"\x02")] if request.values(6) else []
@@ -196,7 +172,7 @@ def test_connections_and_observations_outlive_reloads(start_proxy, tmp_path):
         [observing] = [i for i, request in enumerate(origin.requests) if request.values(6)]
         for turn in range(10):
             file.write_text("[proxy]\nstrict = %s\n[log]\nlevel = info\n" % ("yes", "no")[turn % 2])
-            reload(running)
+            running.reload()
             plain = Target("127.0.0.1", origin.port, ("t%d" % turn,)).options("cri")
             assert stream.ask(GET, b"t%d" % turn, plain).payload == b"first"
             token = origin.requests[observing].token
@@ -205,8 +181,7 @@ def test_connections_and_observations_outlive_reloads(start_proxy, tmp_path):
                 options=[(6, bytes([10 + turn]))], payload=b"state %d" % turn).encode())
             while True:
                 notification = client.receive()
-                if notification.type == CON:
-                    client.send(bytes([0x60, 0]) + notification.mid.to_bytes(2, "big"))
+                client.acknowledge(notification)
                 if notification.payload == b"state %d" % turn:
                     break
             assert notification.values(6)
@@ -234,6 +209,13 @@ def end_client(client):
     client.stdout.close()
 
 
+def handshake(port, key):
+    """What is said of one; each worker hears of new keys by itself."""
+    client, seen = dtls_client(port, key)
+    end_client(client)
+    return seen
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_a_reload_brings_the_first_secure_listener(listening, tmp_path):
     """Issue 8, reload: keys and a coaps listener that were not there before; then other keys."""
@@ -244,15 +226,11 @@ def test_a_reload_brings_the_first_secure_listener(listening, tmp_path):
         psk.write_text("me:%s\n" % key)
         write_listeners(file, "coap://127.0.0.1:%d" % port, "coaps://127.0.0.1:%d" % secure,
                         more="[tls]\npsk-file = %s\n" % psk)
-        reload(running)
-        running.wait_for_line(r"^listening uri=coaps://127\.0\.0\.1:%d$" % secure)
-        with Client(("127.0.0.1", port)) as plain:
-            plain.ping()  # the workers have had their turn
-        client, seen = dtls_client(secure, key)
-        end_client(client)
-        assert b"Cipher is PSK-" in seen
+        running.reload()
+        assert running.port("coaps") == secure
+        wait_until(lambda: b"Cipher is PSK-" in handshake(secure, key))
     write_listeners(file, "coap://127.0.0.1:%d" % port)
-    reload(running)
+    running.reload()
     wait_until_free(secure)
 
 
@@ -263,8 +241,7 @@ def test_sessions_hear_close_notify_at_the_stop(tmp_path):
     psk.write_text("me:0badcafe\n")
     running = Proxy("--listen", "coaps://127.0.0.1:0", "--set", "tls.psk-file=%s" % psk,
                     listen=("127.0.0.1",))
-    port = int(re.search(r":(\d+)$", running.wait_for_line(r"uri=coaps://"))[1])
-    client, seen = dtls_client(port, "0badcafe")
+    client, seen = dtls_client(running.port("coaps"), "0badcafe")
     try:
         assert b"Cipher is PSK-" in seen
         running.stop_cleanly()

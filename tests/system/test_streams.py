@@ -13,7 +13,7 @@ import time
 import pytest
 
 from coap_wire import GET, PATIENCE_S, PROXY_CRI, Message, Origin, code
-from processes import Proxy, program
+from processes import Proxy, program, wait_until
 from stream_wire import (ABORT, CLOSE, CSM, PING, PONG, RELEASE, Closed, Stream, WebSocket,
                          client_context, frame)
 from target import FORMS, Target
@@ -62,8 +62,7 @@ def small_proxy(certificate):
 
 
 def address(proxy, scheme):
-    line = proxy.wait_for_line(r"uri=%s://" % re.escape(scheme))
-    return "127.0.0.1", int(re.search(r":(\d+)$", line)[1])
+    return "127.0.0.1", proxy.port(scheme)
 
 
 def connect(proxy, scheme, certificate, **fields):
@@ -117,9 +116,9 @@ def test_libcoap_over_tcp(proxy):
         cri = dict(options_of(origin))[PROXY_CRI]
         port = address(proxy, "coap+tcp")[1]
         done = subprocess.run(
-            ["coap-client-notls", "-m", "get", "-B", "20", "-O", "235,0x" + cri.hex(), "-U",
+            ["coap-client-notls", "-m", "get", "-B", str(int(PATIENCE_S)), "-O", "235,0x" + cri.hex(), "-U",
              "coap+tcp://127.0.0.1:%d" % port], stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
         assert done.stdout.strip() == "for libcoap"
 
 
@@ -132,10 +131,10 @@ def test_libcoap_over_tls_with_a_key(certificate, client):
     with Origin(name="for libcoap") as origin:
         cri = dict(options_of(origin))[PROXY_CRI]
         done = subprocess.run(
-            [client, "-m", "get", "-B", "20", "-u", "sensor-1", "-k", KEY.decode(), "-O",
+            [client, "-m", "get", "-B", str(int(PATIENCE_S)), "-u", "sensor-1", "-k", KEY.decode(), "-O",
              "235,0x" + cri.hex(), "-U",
              "coaps+tcp://127.0.0.1:%d" % address(proxy, "coaps+tcp")[1]],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * PATIENCE_S,
             check=False)
         assert done.stdout.strip() == "for libcoap"
     proxy.stop_cleanly()
@@ -233,7 +232,7 @@ def test_closing_takes_requests_back(proxy):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_stop_says_release(certificate, scheme):
     """TCP-12: SIGTERM; the answer that was under way comes first."""
-    proxy = start(certificate)
+    proxy = start(certificate, "--set", "proxy.drain-timeout=5min")
     slow = threading.Event()
     with Origin(handler=lambda _: slow.wait(PATIENCE_S) and Message(code=code(2, 5))) as origin, \
             connect(proxy, scheme, certificate) as client, \
@@ -268,23 +267,38 @@ def test_reader_that_stops(small_proxy):
             while True:
                 client.send(pings)
     small_proxy.assert_alive()
-    if "libasan" not in open("/proc/%d/maps" % small_proxy.process.pid).read():
+    with open("/proc/%d/maps" % small_proxy.process.pid, encoding="ascii") as maps:
+        is_sanitized = re.search(r"lib[at]san", maps.read()) is not None
+    if not is_sanitized:
         assert memory_kib(small_proxy) - before < 8 * 1024
 
 
 def test_silent_connections_do_not_stay(small_proxy):
     """TCP-28: neither handshake nor first message; then there is room again."""
-    silent = [Stream(address(small_proxy, "coap+tcp")) for _ in range(20)]
-    with Stream(address(small_proxy, "coap+tcp")) as refused:
-        with pytest.raises((Closed, ConnectionError)):
-            refused.receive()
-    for client in silent:
-        client.expect(CSM)
-        with pytest.raises((Closed, ConnectionError)):
-            client.receive()
-        client.sock.close()
-    with Stream(address(small_proxy, "coap+tcp")) as client:
-        client.open()
+    where = address(small_proxy, "coap+tcp")
+
+    def is_served():
+        """Also said of one that is let in too late to say its part, on a machine that stalls."""
+        try:
+            with Stream(where) as client:
+                client.expect(CSM)
+                return True
+        except (Closed, ConnectionError):
+            return False
+
+    def has_no_room_for_more():
+        silent = [Stream(where) for _ in range(20)]
+        was_served = is_served()
+        for client in silent:
+            with pytest.raises((Closed, ConnectionError)):  # they stay for a second
+                while client.receive().code == CSM:
+                    pass
+            client.sock.close()
+        return not was_served
+
+    # The first may be gone before the last has come, on a machine that stalls: once more.
+    wait_until(has_no_room_for_more)
+    wait_until(is_served)
     small_proxy.assert_alive()
 
 

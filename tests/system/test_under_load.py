@@ -8,15 +8,15 @@ import signal
 import subprocess
 
 from admin_wire import http, http_place, parse_metrics, value_of
-from processes import PATIENCE_S, Proxy, program
-from test_reload import free_port
+from ports import free_port
+from processes import PATIENCE_S, Proxy, program, wait_until
 
 RATE = 1000
 
 
 @contextlib.contextmanager
 def bench_origin(*options):
-    process = subprocess.Popen([program("coapbench"), "origin", "--time", "60s", *options],
+    process = subprocess.Popen([program("coapbench"), "origin", "--time", "600s", *options],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         yield process.stdout.readline().split()[1]
@@ -26,11 +26,12 @@ def bench_origin(*options):
         process.stdout.close()
 
 
-def start_load(proxy, target, seconds, *options):
+def start_load(proxy, target, count, *options):
+    """So many requests, at that rate where the machine has the time."""
     return subprocess.Popen(
         [program("coapbench"), "load", "--json", "--seed", "7", "--warmup", "0", "--proxy", proxy,
-         "--target", target, "--rate", str(RATE), "--time", "%ds" % seconds, "--clients", "50",
-         *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+         "--target", target, "--rate", str(RATE), "--count", str(count), "--time", "300s",
+         "--clients", "50", "--in-flight", "1000", *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
 
 
 def result_of(load):
@@ -58,27 +59,28 @@ def test_reloads_under_load_lose_nothing(tmp_path):
     write(0)
     running = Proxy("-c", str(file), "--set", "admin.listen=http://127.0.0.1:0", listen=())
     with bench_origin() as target:
-        load = start_load("127.0.0.1:%d" % port, target, 3)
+        load = start_load("127.0.0.1:%d" % port, target, 3 * RATE)
         for turn in range(1, 21):
             write(turn)
-            running.process.send_signal(signal.SIGHUP)
-            running.wait_for_count(r"^reloaded$", turn)
+            running.reload(line=r"^reloaded$")
             wait_for_requests(running, turn * 100)
         result = result_of(load)
-    metrics = parse_metrics(http(http_place(running), "/metrics")[2])
-    running.stop_cleanly()
     assert load.returncode == 0, result
-    assert result["ends"]["answered"] == result["sent"] >= RATE * 2
+    assert result["ends"]["answered"] == result["sent"] == 3 * RATE, result
     assert set(result["codes"]) == {"2.05"}
     assert result["wrong"] == result["unknown"] == result["malformed"] == 0
-    assert value_of(metrics, "criproxyd_requests_ended_total", 'reason="answered"') == result["sent"]
+    wait_until(lambda: metric(running, "criproxyd_requests_ended_total", 'reason="answered"')
+               == result["sent"])
+    running.stop_cleanly()
+
+
+def metric(running, name, *labels):
+    return value_of(parse_metrics(http(http_place(running), "/metrics")[2]), name, *labels)
 
 
 def wait_for_requests(running, count):
     """Until so many have come: the load goes on between two reloads."""
-    place = http_place(running)
-    while value_of(parse_metrics(http(place, "/metrics")[2]), "criproxyd_requests_total") < count:
-        assert running.process.poll() is None
+    wait_until(lambda: metric(running, "criproxyd_requests_total") >= count)
 
 
 def test_a_drain_under_load_loses_nothing():
@@ -88,7 +90,7 @@ def test_a_drain_under_load_loses_nothing():
                     "--set", "scheme coap.nstart=200", "--set", "scheme coap.nstart-max=1000",
                     "--set", "admin.listen=http://127.0.0.1:0", listen=("127.0.0.1",))
     with bench_origin("--delay", "100ms") as target:
-        load = start_load("%s:%d" % running.address(), target, 2, "--ack-timeout", "100ms",
+        load = start_load("%s:%d" % running.address(), target, 2 * RATE, "--ack-timeout", "100ms",
                           "--max-retransmit", "1", "--timeout", "3s")
         wait_for_requests(running, RATE)
         running.process.send_signal(signal.SIGTERM)
@@ -100,5 +102,8 @@ def test_a_drain_under_load_loses_nothing():
     came, answered = (int(re.search(name + r"=(\d+)", line)[1]) for name in ("requests", "answered"))
     codes = result["codes"]
     assert result["wrong"] == result["unknown"] == result["malformed"] == 0
-    assert codes["2.05"] == answered >= RATE
-    assert codes["2.05"] + codes.get("5.03", 0) == came
+    assert answered >= RATE
+    # Late is what came after a client's patience was over, on a machine that stalled.
+    assert codes["2.05"] <= answered <= codes["2.05"] + result["late"]
+    total = codes["2.05"] + codes.get("5.03", 0)
+    assert total <= came <= total + result["late"]

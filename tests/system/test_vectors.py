@@ -11,7 +11,7 @@ import ipaddress
 import pytest
 
 from conftest import LOCALHOST, needs_localhost
-from coap_wire import ACK, RST, Message, Origin, decode_options, encode_options, uint
+from coap_wire import ACK, CON, RST, Message, Origin, decode_options, encode_options, uint
 from target import cbor
 
 # id: datagram, code of the piggybacked answer.
@@ -154,7 +154,9 @@ def test_vector_to_a_name(plain_client, vector):
         request = plain_client.make(options(origin.port), token=b"\xaa")
         plain_client.send(request.encode())
         answer = plain_client.response_to(request)
-        assert (answer.type, answer.code_text, answer.payload) == (ACK, "2.05", b"origin")
+        # ACK, but where the machine stalled for longer than ack-delay.
+        assert answer.type in (ACK, CON)
+        assert (answer.code_text, answer.payload) == ("2.05", b"origin")
         (arrived,) = origin.requests
     expected = encode_options([(3, b"localhost")]) + bytes.fromhex(upstream)
     assert encode_options(arrived.options).hex() == expected.hex()
