@@ -207,6 +207,12 @@ const char *config_transport_name(enum config_scheme_transport transport);
 /** Whether requests can be sent over the scheme's transport. */
 bool config_is_reachable(const struct config_scheme *scheme);
 
+/** Whether messages of the scheme are datagrams: they may be lost, or overtake each other. */
+static inline bool config_is_datagram(const struct config_scheme *scheme)
+{
+    return scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
+}
+
 /** A few lines for people: what is listened on, schemes that are served, workers. */
 void config_print_summary(const struct config *config, FILE *out);
 

@@ -21,9 +21,15 @@ enum reason internal_start(struct engine *engine, const struct exchange_recipe *
         .rule = recipe->leg->rule,
     };
     struct exchange_recipe own = *recipe;
+    struct next_hop hop;
     own.leg = &leg;
+    own.hop = &hop;
+    enum reason reason = route_find(engine->config, recipe->target, &hop, &own.route);
+    if (reason != REASON_none) {
+        return reason;
+    }
     struct exchange *exchange;
-    enum reason reason = exchange_make(engine, &own, &exchange);
+    reason = exchange_make(engine, &own, &exchange);
     if (reason != REASON_none) {
         return reason;
     }

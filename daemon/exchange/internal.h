@@ -39,6 +39,7 @@ struct internal_handler {
  * @param recipe       its leg says whether the method is safe, and on behalf of whom: path.remote,
  *                     scheme, identity, standing and rule, as policy asks for them. Without
  *                     an address it is for nobody, and gets what policy gives to strangers.
+ *                     Its hop and route do not count: they are found anew.
  * @param ret_exchange set before anything is done with it; the handler may be called, and
  *                     the exchange be over, before this returns.
  * @return REASON_none, and the handler is called for the end unless internal_cancel() is; or

@@ -8,35 +8,26 @@
 
 #include <string.h>
 
-/* Which way a request goes, and how its target is named there. */
-struct way {
-    struct next_hop hop;
-    struct naming naming;
-    struct naming_room room;
-};
-
-/* Field by field: the room of a kilobyte needs no clearing. */
-static enum reason find_way(const struct engine *engine, const struct target *target,
-                            struct way *ret_way)
+/* How the target is named to the next hop. */
+static enum reason find_naming(const struct engine *engine, const struct exchange_recipe *recipe,
+                               struct naming_room *room, struct naming *ret_naming)
 {
-    const struct config_route *route;
-    enum reason reason = route_find(engine->config, target, &ret_way->hop, &route);
-    if (reason == REASON_none && ret_way->hop.is_parent) {
-        enum config_route_form form = rename_form(engine, &ret_way->hop, route->form);
-        return naming_for_parent(target, form, &ret_way->hop, &ret_way->room, &ret_way->naming);
+    if (recipe->hop->is_parent) {
+        enum config_route_form form = rename_form(engine, recipe->hop, recipe->route->form);
+        return naming_for_parent(recipe->target, form, recipe->hop, room, ret_naming);
     }
-    ret_way->naming = naming_for_origin(target);
-    return reason;
+    *ret_naming = naming_for_origin(recipe->target);
+    return REASON_none;
 }
 
 /* Bytes that an exchange for this request needs: token, target, way, datagram. */
-static size_t memory_needed(const struct exchange_recipe *recipe, const struct way *way)
+static size_t memory_needed(const struct exchange_recipe *recipe, const struct naming *naming)
 {
     const struct target *target = recipe->target;
     size_t packed = target->path.len + target->query.len;
     /* Each option takes at most 3 bytes of head, one of which a segment has already. */
     size_t options =
-        packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(&way->naming);
+        packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(naming);
     size_t message =
         4 + EXCHANGE_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
     size_t additions = 32;
@@ -44,7 +35,7 @@ static size_t memory_needed(const struct exchange_recipe *recipe, const struct w
         additions += 1 + recipe->additions.etags[i].len;
     }
     /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
-    size_t texts = way->hop.name.len + way->hop.route.len;
+    size_t texts = recipe->hop->name.len + recipe->hop->route.len;
     return recipe->leg->token.len + packed + texts + options + message + additions +
            cached_bytes(recipe->lookup, recipe->message) + 64;
 }
@@ -122,12 +113,13 @@ static struct exchange *take_slot(struct engine *engine, size_t needed)
 enum reason exchange_make(struct engine *engine, const struct exchange_recipe *recipe,
                           struct exchange **ret_exchange)
 {
-    struct way way;
-    enum reason reason = find_way(engine, recipe->target, &way);
+    struct naming_room room; /* a kilobyte, which needs no clearing */
+    struct naming naming;
+    enum reason reason = find_naming(engine, recipe, &room, &naming);
     if (reason != REASON_none) {
         return reason;
     }
-    size_t needed = memory_needed(recipe, &way);
+    size_t needed = memory_needed(recipe, &naming);
     if (needed > engine->exchanges.large_bytes) {
         return REASON_request_too_large;
     }
@@ -136,9 +128,9 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         return REASON_proxy_busy;
     }
     exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, recipe) || !keep_hop(exchange, &way.hop, engine->policy_epoch) ||
+    if (!keep(exchange, recipe) || !keep_hop(exchange, recipe->hop, engine->policy_epoch) ||
         !cached_begin(engine, exchange, recipe->lookup, recipe->message) ||
-        !forward_encode(engine, exchange, recipe->message, &way.naming, &recipe->additions)) {
+        !forward_encode(engine, exchange, recipe->message, &naming, &recipe->additions)) {
         cached_release(engine, exchange);
         exchange_free(&engine->exchanges, exchange);
         return REASON_request_too_large;

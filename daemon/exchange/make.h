@@ -11,7 +11,9 @@
 struct exchange_recipe {
     const struct leg *leg;
     const struct target *target;
-    const struct message *message; /* the request; its options have been scanned */
+    const struct message *message;    /* the request; its options have been scanned */
+    const struct next_hop *hop;       /* the way to the target, */
+    const struct config_route *route; /* and the section that chose it: of route_find() */
     struct additions additions;
     bool is_group; /* with Multicast-Timeout, which was */
     uint32_t group_timeout_s;

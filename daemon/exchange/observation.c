@@ -365,13 +365,6 @@ static void take_state(struct engine *engine, struct observation *observation,
     observation_check(engine, observation);
 }
 
-/* Whether messages of the origin server may overtake each other (OBS-14). */
-static bool may_be_reordered(const struct exchange *exchange)
-{
-    enum config_scheme_transport transport = exchange->hop.scheme->transport;
-    return transport == TRANSPORT_UDP || transport == TRANSPORT_DTLS;
-}
-
 /* @return whether the registration stays. */
 static bool on_notification(struct engine *engine, struct observation *observation,
                             const struct reply *reply)
@@ -404,9 +397,9 @@ static bool on_notification(struct engine *engine, struct observation *observati
      * What answers a registration counts whatever its number: an origin server that has
      * started anew begins anew, and it is silent for longer than Max-Age before we ask.
      */
-    if (!is_asked && has_observe && may_be_reordered(observation->exchange) &&
+    if (!is_asked && has_observe && config_is_datagram(observation->exchange->hop.scheme) &&
         !observe_is_newer(&observation->mark, number, now_ms)) {
-        metric_add(&engine->metrics.notifications_late, 1); /* OBS-13 */
+        metric_add(&engine->metrics.notifications_late, 1); /* OBS-13, OBS-14 */
         return true;
     }
     if (has_observe) {

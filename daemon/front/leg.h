@@ -6,6 +6,7 @@
 #define CRIPROXY_LEG_H
 
 #include "coap/block.h"
+#include "coap/hash.h"
 #include "net/identity.h"
 #include "net/udp.h"
 
@@ -75,6 +76,18 @@ struct leg {
  * where there is neither: then it is the address that the request came to. Borrowed.
  */
 struct bytes leg_default_host(const struct leg *leg);
+
+/** Hash of client and token under @p seed. */
+static inline uint64_t leg_token_key(const struct leg *leg, uint64_t seed)
+{
+    return hash_bytes(leg->token.data, leg->token.len, (uint64_t)(uintptr_t)leg->peer ^ seed);
+}
+
+/** Whether they are the same client's under the same token. */
+static inline bool leg_has_same_token(const struct leg *leg, const struct leg *other)
+{
+    return leg->peer == other->peer && bytes_equal(leg->token, other->token);
+}
 
 /** A number that no other client has had or will have: for what is kept for this one. */
 uint64_t leg_serial(const struct engine *engine, const struct leg *leg);

@@ -44,25 +44,16 @@ void observer_table_clear(struct observer_table *table)
     *table = (struct observer_table){0};
 }
 
-static uint64_t token_key(const struct observer_table *table, const struct leg *leg)
-{
-    uint64_t who = (uint64_t)(uintptr_t)leg->peer;
-    return hash_bytes(leg->token.data, leg->token.len, who ^ table->tokens.seed);
-}
-
 struct observer *observer_find(const struct engine *engine, const struct leg *leg)
 {
     const struct observer_table *table = &engine->observers;
     if (leg->peer->watcher == NULL) {
         return NULL;
     }
-    struct hash_node *node = hash_map_find(&table->tokens, token_key(table, leg));
+    struct hash_node *node = hash_map_find(&table->tokens, leg_token_key(leg, table->tokens.seed));
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct observer *observer = HASH_ENTRY(node, struct observer, by_token);
-        const struct leg *other = &observer->leg;
-        if (other->peer == leg->peer && other->token.len == leg->token.len &&
-            (leg->token.len == 0 ||
-             memcmp(observer->token, leg->token.data, leg->token.len) == 0)) {
+        if (leg_has_same_token(&observer->leg, leg)) {
             return observer;
         }
     }
@@ -175,7 +166,8 @@ struct observer *observer_add(struct engine *engine, struct observation *observa
     };
     keep_leg(observer, leg);
     enter_lists(observer);
-    hash_map_add(&table->tokens, &observer->by_token, token_key(table, &observer->leg));
+    hash_map_add(&table->tokens, &observer->by_token,
+                 leg_token_key(&observer->leg, table->tokens.seed));
     metric_set(&engine->metrics.observers, table->count);
     return observer;
 }

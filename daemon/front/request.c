@@ -45,6 +45,8 @@ struct request {
     bool drops_echo;            /* its Echo was ours */
 };
 
+/* --- answers of the proxy's own ----------------------------------------- */
+
 static void refuse(struct engine *engine, struct request *request, const struct problem *problem)
 {
     trace_refused(engine, request->leg, request->found, request->message, problem);
@@ -54,22 +56,26 @@ static void refuse(struct engine *engine, struct request *request, const struct 
     reply_reason_at_once(engine, request->leg, problem->reason, problem->text);
 }
 
-static uint64_t token_key(const struct engine *engine, const struct peer *peer, struct bytes token)
+/* An answer of the proxy's own that is more than words about a problem. */
+static void answer_here(struct engine *engine, struct request *request, const struct reply *reply,
+                        enum reason reason)
 {
-    uint64_t who = (uint64_t)(uintptr_t)peer;
-    return hash_bytes(token.data, token.len, who ^ engine->exchanges.tokens.seed);
+    const struct problem problem = {.reason = reason};
+    trace_answered(engine, request->leg, request->found, request->message, &problem, reply->code);
+    request->leg->is_safe = true; /* see refuse() */
+    reply_at_once(engine, request->leg, reply);
 }
 
-/* The exchange of @p client under @p token, or NULL. */
-static struct exchange *by_token(const struct engine *engine, const struct leg *leg, uint64_t key)
+/* --- exchanges ---------------------------------------------------------- */
+
+/* The exchange of the client of @p leg under its token, or NULL. */
+static struct exchange *by_token(const struct engine *engine, const struct leg *leg)
 {
-    struct hash_node *node = hash_map_find(&engine->exchanges.tokens, key);
+    const struct hash_map *tokens = &engine->exchanges.tokens;
+    struct hash_node *node = hash_map_find(tokens, leg_token_key(leg, tokens->seed));
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_token);
-        const struct leg *other = &exchange->leg;
-        if (other->peer == leg->peer && other->token.len == leg->token.len &&
-            (leg->token.len == 0 ||
-             memcmp(other->token.data, leg->token.data, leg->token.len) == 0)) {
+        if (leg_has_same_token(&exchange->leg, leg)) {
             return exchange;
         }
     }
@@ -92,8 +98,7 @@ static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
 static void replace_older(struct engine *engine, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
-    struct exchange *older =
-        peer->in_flight > 0 ? by_token(engine, leg, token_key(engine, peer, leg->token)) : NULL;
+    struct exchange *older = peer->in_flight > 0 ? by_token(engine, leg) : NULL;
     if (older != NULL) {
         peer->in_flight++; /* its connection is not through: there is the new request */
         exchange_drop(engine, older, REASON_client_replaced);
@@ -108,7 +113,7 @@ static void begin(struct engine *engine, struct exchange *exchange)
     const struct leg *leg = &exchange->leg;
     exchange_join(exchange, leg->peer);
     hash_map_add(&engine->exchanges.tokens, &exchange->by_token,
-                 token_key(engine, leg->peer, leg->token));
+                 leg_token_key(leg, engine->exchanges.tokens.seed));
     if (leg->kind == LEG_DATAGRAM) {
         hash_map_add(&engine->exchanges.map, &exchange->by_request,
                      key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
@@ -120,15 +125,7 @@ static void begin(struct engine *engine, struct exchange *exchange)
     metric_set(&engine->metrics.exchanges, engine->exchanges.in_use);
 }
 
-/* An answer of the proxy's own that is more than words about a problem. */
-static void answer_here(struct engine *engine, struct request *request, const struct reply *reply,
-                        enum reason reason)
-{
-    const struct problem problem = {.reason = reason};
-    trace_answered(engine, request->leg, request->found, request->message, &problem, reply->code);
-    request->leg->is_safe = true; /* see refuse() */
-    reply_at_once(engine, request->leg, reply);
-}
+/* --- may it go ---------------------------------------------------------- */
 
 /* Whether the request is for a later block of a body that is kept for this client. */
 static bool is_served(struct engine *engine, struct request *request)
@@ -144,25 +141,6 @@ static bool is_served(struct engine *engine, struct request *request)
     }
     answer_here(engine, request, &reply, reason == REASON_none ? REASON_block_served : reason);
     return true;
-}
-
-/*
- * Whether the next hop is reached with datagrams, which hold less than what a client on a
- * reliable transport can send at once; or is to be treated as if it were, as what the client
- * has sent is longer than an exchange holds.
- */
-static bool is_datagram_hop(const struct engine *engine, const struct target *target,
-                            const struct message *message)
-{
-    struct next_hop hop;
-    const struct config_route *route;
-    if (route_find(engine->config, target, &hop, &route) != REASON_none) {
-        return false; /* it will be refused */
-    }
-    bool is_long = message->options.len + message->payload.len + EXCHANGE_OVERHEAD >
-                   engine->config->limits_datagram_bytes;
-    return hop.scheme->transport == TRANSPORT_UDP || hop.scheme->transport == TRANSPORT_DTLS ||
-           is_long;
 }
 
 /*
@@ -220,16 +198,11 @@ static bool may_go(struct engine *engine, struct request *request)
     return false;
 }
 
-/* Whether the origin server is told what the client does not want to hear (NOR-4). */
-static bool forwards_no_response(const struct engine *engine, const struct request *request)
-{
-    return engine->config->proxy_no_response == NO_RESPONSE_FORWARD && !request->leg->is_safe &&
-           request->leg->unwanted != 0;
-}
+/* --- to the next hop ---------------------------------------------------- */
 
-static void proxy_request(struct engine *engine, struct request *request)
+static bool is_in_cache(struct engine *engine, const struct request *request,
+                        struct cached_lookup *ret_lookup)
 {
-    struct cached_lookup lookup;
     const struct cached_request asked = {
         .leg = request->leg,
         .target = &request->target,
@@ -238,47 +211,99 @@ static void proxy_request(struct engine *engine, struct request *request)
         .drops_echo = request->drops_echo,
         .is_registration = registration_is_one(engine, &request->options),
     };
-    if (cached_look(engine, &asked, &lookup)) {
-        return;
-    }
+    return cached_look(engine, &asked, ret_lookup);
+}
+
+/* Whether the origin server is told what the client does not want to hear (NOR-4). */
+static bool forwards_no_response(const struct engine *engine, const struct request *request)
+{
+    return engine->config->proxy_no_response == NO_RESPONSE_FORWARD && !request->leg->is_safe &&
+           request->leg->unwanted != 0;
+}
+
+/* What the exchange is made from, but for the way, which is the caller's to fill in. */
+static struct exchange_recipe recipe_of(const struct engine *engine, const struct request *request,
+                                        const struct cached_lookup *lookup)
+{
+    bool is_forwarded = forwards_no_response(engine, request);
+    return (struct exchange_recipe){
+        .leg = request->leg,
+        .target = &request->target,
+        .message = request->message,
+        .additions = {.hop_limit = request->hop_limit,
+                      .etags = lookup->etags,
+                      .etag_count = lookup->etag_count,
+                      .no_response = {true, is_forwarded, request->leg->unwanted},
+                      .drops_echo = request->drops_echo},
+        .may_stay_unanswered = is_forwarded,
+        .is_group = request->options.multicast_timeout.data != NULL,
+        .group_timeout_s = option_uint(request->options.multicast_timeout),
+        .not_local = request->options.not_local,
+        .lookup = lookup,
+    };
+}
+
+/*
+ * Whether a client on a reliable transport can send more at once than the next hop takes: that
+ * is reached with datagrams; or is to be treated as if it were, as what the client has sent is
+ * longer than an exchange holds.
+ */
+static bool is_datagram_hop(const struct engine *engine, const struct request *request,
+                            const struct next_hop *hop)
+{
+    const struct message *message = request->message;
+    bool is_long = message->options.len + message->payload.len + EXCHANGE_OVERHEAD >
+                   engine->config->limits_datagram_bytes;
+    return request->leg->kind == LEG_STREAM && (config_is_datagram(hop->scheme) || is_long);
+}
+
+/* What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. */
+static enum block_plan plan_blocks(struct engine *engine, struct request *request,
+                                   struct exchange_recipe *recipe, struct bytes *ret_body)
+{
     const struct block_request blocks = {
         .leg = request->leg,
         .message = request->message,
         .options = &request->options,
         .target = &request->target,
-        .is_datagram_hop = request->leg->kind == LEG_STREAM &&
-                           is_datagram_hop(engine, &request->target, request->message),
+        .is_datagram_hop = is_datagram_hop(engine, request, recipe->hop),
     };
-    struct message message = *request->message;
-    struct exchange_recipe recipe = {
-        .leg = request->leg,
-        .target = &request->target,
-        .message = &message,
-        .additions = {.hop_limit = request->hop_limit,
-                      .etags = lookup.etags,
-                      .etag_count = lookup.etag_count,
-                      .drops_echo = request->drops_echo},
-        .may_stay_unanswered = forwards_no_response(engine, request),
-        .is_group = request->options.multicast_timeout.data != NULL,
-        .group_timeout_s = option_uint(request->options.multicast_timeout),
-        .not_local = request->options.not_local,
-        .lookup = &lookup,
-    };
-    recipe.additions.no_response =
-        (struct own_option){true, recipe.may_stay_unanswered, request->leg->unwanted};
-    struct bytes body;
     struct reply reply;
     enum reason reason;
-    enum block_plan plan = blocks_plan(engine, &blocks, &recipe.additions, &body, &reply, &reason);
+    enum block_plan plan =
+        blocks_plan(engine, &blocks, &recipe->additions, ret_body, &reply, &reason);
     if (plan == BLOCK_PLAN_ANSWER) {
         answer_here(engine, request, &reply, reason);
+    }
+    return plan;
+}
+
+/* Not answered here: an exchange, which observes, follows an equal one, or goes its own way. */
+static void proxy_request(struct engine *engine, struct request *request)
+{
+    struct cached_lookup lookup;
+    if (is_in_cache(engine, request, &lookup)) {
         return;
     }
-    if (plan == BLOCK_PLAN_TRANSFER) {
-        message.payload = (struct bytes){0};
+    struct exchange_recipe recipe = recipe_of(engine, request, &lookup);
+    struct next_hop hop;
+    struct problem problem = {
+        .reason = route_find(engine->config, &request->target, &hop, &recipe.route)};
+    if (problem.reason != REASON_none) {
+        refuse(engine, request, &problem);
+        return;
     }
+    recipe.hop = &hop;
+    struct bytes body;
+    enum block_plan plan = plan_blocks(engine, request, &recipe, &body);
+    if (plan == BLOCK_PLAN_ANSWER) {
+        return;
+    }
+    struct message bodiless = *request->message;
+    bodiless.payload = (struct bytes){0};
+    recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : request->message;
     struct exchange *exchange;
-    struct problem problem = {.reason = exchange_make(engine, &recipe, &exchange)};
+    problem.reason = exchange_make(engine, &recipe, &exchange);
     if (problem.reason != REASON_none) {
         refuse(engine, request, &problem);
         return;
@@ -293,9 +318,12 @@ static void proxy_request(struct engine *engine, struct request *request)
     }
 }
 
-/* Too much of something? The limits come before anything is looked at closely. */
-static enum reason admit(const struct engine *engine, struct leg *leg)
+/* --- what comes in ------------------------------------------------------ */
+
+/* What can be said without a look at the options: who asks, how much, and in which form. */
+static enum reason admit(const struct engine *engine, const struct request *request)
 {
+    struct leg *leg = request->leg;
     enum reason reason = admit_client(engine, leg);
     if (reason != REASON_none) {
         return reason;
@@ -303,13 +331,42 @@ static enum reason admit(const struct engine *engine, struct leg *leg)
     if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
-    return limit_take(engine, leg->peer);
+    reason = limit_take(engine, leg->peer);
+    if (reason == REASON_none &&
+        request->message->token.len > engine->config->proxy_max_token_bytes) {
+        reason = REASON_token_too_long;
+    } else if (reason == REASON_none && CODE_DETAIL(request->message->code) > METHOD_DETAIL_MAX) {
+        reason = REASON_method_unknown;
+    }
+    return reason;
 }
 
 /* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
 static uint8_t unwanted_classes(struct bytes no_response)
 {
     return no_response.data != NULL ? (uint8_t)option_uint(no_response) : 0;
+}
+
+/* Its options, and what those mean that are between the client and us. */
+static bool take_options(struct engine *engine, struct request *request,
+                         struct problem *ret_problem)
+{
+    struct request_options *options = &request->options;
+    struct leg *leg = request->leg;
+    if (!scan_options(request->message, options, ret_problem)) {
+        return false;
+    }
+    registration_on_request(engine, leg, options);
+    request->drops_echo = echo_take(engine, leg, options->echo);
+    leg->unwanted = unwanted_classes(options->no_response);
+    if (!blocks_check(leg, request->message, options, ret_problem)) {
+        return false;
+    }
+    leg->has_block2 = options->block2.data != NULL;
+    if (leg->has_block2) {
+        leg->block2 = block_of(options->block2);
+    }
+    return true;
 }
 
 /* Where the request came to; port 0 for the default of the scheme that it came over (PXO-22). */
@@ -335,8 +392,7 @@ static bool is_early_stop(struct engine *engine, struct request *request)
     bool is_stop = request->target.form == TARGET_FORM_NONE && request->message->code == CODE_GET &&
                    request->options.multicast_timeout.data != NULL &&
                    option_uint(request->options.multicast_timeout) == 0;
-    struct exchange *exchange =
-        is_stop ? by_token(engine, leg, token_key(engine, leg->peer, leg->token)) : NULL;
+    struct exchange *exchange = is_stop ? by_token(engine, leg) : NULL;
     if (exchange == NULL || exchange->state != EXCHANGE_collecting) {
         return false;
     }
@@ -360,6 +416,7 @@ static bool find_target(struct engine *engine, struct request *request, const st
 {
     struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
     struct address at = received_at(engine, request->leg, local);
+    request->options.default_host = leg_default_host(request->leg);
     if (!target_find(engine->config, request->message, &request->options, &at, memory,
                      &request->target, ret_problem)) {
         return false;
@@ -368,63 +425,48 @@ static bool find_target(struct engine *engine, struct request *request, const st
     return find_zone(engine, local, &request->target, ret_problem);
 }
 
+/* For the proxy as an endpoint: critical options count, CON or NON (OPT-5, OPT-6). */
+static void serve_locally(struct engine *engine, struct request *request)
+{
+    struct problem problem;
+    if (request->options.not_local == 0) {
+        local_answer(engine, request->leg, request->message, &request->target.path);
+        return;
+    }
+    scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
+                     request->options.not_local);
+    refuse(engine, request, &problem);
+}
+
+static bool is_for_proxy(struct engine *engine, const struct target *target)
+{
+    return target->form == TARGET_FORM_NONE ||
+           (!target->is_name && engine_is_own_address(engine, target->scheme, &target->address));
+}
+
 static void handle(struct engine *engine, struct request *request, const struct address *local)
 {
-    const struct message *message = request->message;
-    struct problem problem = {.reason = admit(engine, request->leg)};
+    struct problem problem = {.reason = admit(engine, request)};
     metric_add(&engine->metrics.requests, 1);
     if (problem.reason == REASON_client_busy && limit_is_silent(engine, request->leg)) {
         return;
     }
-    if (problem.reason == REASON_none &&
-        message->token.len > engine->config->proxy_max_token_bytes) {
-        problem.reason = REASON_token_too_long;
-    } else if (problem.reason == REASON_none && CODE_DETAIL(message->code) > METHOD_DETAIL_MAX) {
-        problem.reason = REASON_method_unknown;
-    }
-    if (problem.reason != REASON_none || !scan_options(message, &request->options, &problem)) {
+    if (problem.reason != REASON_none || !take_options(engine, request, &problem) ||
+        !find_target(engine, request, local, &problem)) {
         refuse(engine, request, &problem);
         return;
     }
-    registration_on_request(engine, request->leg, &request->options);
-    request->drops_echo = echo_take(engine, request->leg, request->options.echo);
-    request->leg->unwanted = unwanted_classes(request->options.no_response);
-    request->options.default_host = leg_default_host(request->leg);
-    if (!blocks_check(request->leg, message, &request->options, &problem)) {
-        refuse(engine, request, &problem);
-        return;
-    }
-    request->leg->has_block2 = request->options.block2.data != NULL;
-    if (request->leg->has_block2) {
-        request->leg->block2 = block_of(request->options.block2);
-    }
-    if (!find_target(engine, request, local, &problem)) {
-        refuse(engine, request, &problem);
-        return;
+    if (target_is_mixed(&request->options)) {
+        metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
     }
     if (is_early_stop(engine, request)) {
         return;
     }
     replace_older(engine, request->leg);
-    if (target_is_mixed(&request->options)) {
-        metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
-    }
-    bool is_local =
-        request->target.form == TARGET_FORM_NONE ||
-        (!request->target.is_name &&
-         engine_is_own_address(engine, request->target.scheme, &request->target.address));
-    if (!is_local && (!may_go(engine, request) || is_served(engine, request))) {
-        return;
-    }
-    if (!is_local) {
+    if (is_for_proxy(engine, &request->target)) {
+        serve_locally(engine, request);
+    } else if (may_go(engine, request) && !is_served(engine, request)) {
         proxy_request(engine, request);
-    } else if (request->options.not_local != 0) {
-        /* For ourselves critical options count, CON or NON (OPT-5, OPT-6). */
-        scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
-                         request->options.not_local);
-        refuse(engine, request, &problem);
-    } else {
-        local_answer(engine, request->leg, message, &request->target.path);
     }
 }
 

@@ -96,8 +96,7 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
 /* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
 static uint32_t first_window(const struct config_scheme *scheme)
 {
-    bool is_datagram = scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
-    return is_datagram ? scheme->nstart : scheme->nstart_max;
+    return config_is_datagram(scheme) ? scheme->nstart : scheme->nstart_max;
 }
 
 struct origin *origin_get(struct engine *engine, const struct address *address,
