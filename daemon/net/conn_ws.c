@@ -12,8 +12,16 @@
 #include <string.h>
 #include <wslay/wslay.h>
 
+/*
+ * Fragments of one message: each costs wslay some 90 bytes beside its own, of which there
+ * may be one, so that the limit of a message's length says little. Who sends a message in
+ * pieces of 1 KiB needs 64 of them for the longest.
+ */
+#define FRAGMENTS_MAX 256u
+
 struct conn_ws {
     wslay_event_context_ptr wslay;
+    uint32_t fragments; /* of the message that is coming in */
     bool is_in_message; /* its first frame has begun, and its last not ended */
     bool has_moved;     /* one has come whole in this turn */
     char host[];        /* NUL-terminated */
@@ -50,6 +58,12 @@ static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_
     return (ssize_t)len;
 }
 
+static void refuse_frame(wslay_event_context_ptr wslay, uint16_t status)
+{
+    (void)wslay_event_queue_close(wslay, status, NULL, 0);
+    wslay_event_shutdown_read(wslay);
+}
+
 /* CoAP is binary (RFC 8323 section 4.2); said as soon as a text begins. */
 static void on_frame(wslay_event_context_ptr wslay,
                      const struct wslay_event_on_frame_recv_start_arg *frame, void *context)
@@ -58,10 +72,12 @@ static void on_frame(wslay_event_context_ptr wslay,
 
     if (frame->opcode == WSLAY_BINARY_FRAME || frame->opcode == WSLAY_CONTINUATION_FRAME) {
         conn->ws->is_in_message = true;
+        conn->ws->fragments = frame->opcode == WSLAY_BINARY_FRAME ? 1 : conn->ws->fragments + 1;
     }
     if (frame->opcode == WSLAY_TEXT_FRAME) {
-        (void)wslay_event_queue_close(wslay, WSLAY_CODE_UNSUPPORTED_DATA, NULL, 0);
-        wslay_event_shutdown_read(wslay);
+        refuse_frame(wslay, WSLAY_CODE_UNSUPPORTED_DATA);
+    } else if (conn->ws->fragments > FRAGMENTS_MAX) {
+        refuse_frame(wslay, WSLAY_CODE_POLICY_VIOLATION);
     }
 }
 
@@ -70,8 +86,9 @@ static void on_message(wslay_event_context_ptr wslay,
 {
     struct conn *conn = context;
 
-    (void)wslay;
-    if (message->opcode == WSLAY_BINARY_FRAME && conn->why == NULL) {
+    /* wslay goes on to the end of the frame that was refused. */
+    if (message->opcode == WSLAY_BINARY_FRAME && conn->why == NULL &&
+        wslay_event_get_read_enabled(wslay)) {
         conn->ws->is_in_message = false;
         conn->ws->has_moved = true;
         (void)conn_give(conn, message->msg, message->msg_length);

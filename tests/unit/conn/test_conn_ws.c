@@ -149,6 +149,40 @@ static void test_fragments_past_the_limit(void **state)
     assert_int_equal(owner.ends[0]->received_len, 0);
 }
 
+/* TCP-28: of the shortest there may be so many that they take far more room than the message. */
+static void test_fragments_past_their_number(void **state)
+{
+    (void)state;
+    static uint8_t fragments[256][7]; /* 00 81, mask, one byte */
+    start();
+    int client = upgraded();
+    send_hex(client, "02 81 00000000 61");
+    for (size_t i = 0; i < 255; i++) {
+        fragments[i][1] = 0x81;
+    }
+    client_send(&owner, client, fragments[0], 255 * sizeof fragments[0]);
+    send_hex(client, "80 80 00000000");
+    expect_closed(client, "88 02 03f0", "WebSocket error"); /* 1008 */
+    assert_int_equal(owner.ends[0]->received_len, 0);
+}
+
+/* So many are taken. */
+static void test_fragments_up_to_their_number(void **state)
+{
+    (void)state;
+    static uint8_t fragments[254][7];
+    start();
+    int client = upgraded();
+    send_hex(client, "02 81 00000000 00");
+    for (size_t i = 0; i < 254; i++) {
+        fragments[i][1] = 0x81;
+    }
+    client_send(&owner, client, fragments[0], sizeof fragments);
+    send_hex(client, "80 80 00000000");
+    owner_wait_received(&owner, 0, 255);
+    close(client);
+}
+
 /* Refused by its length, with its first byte. */
 static void test_declared_length_of_4_gib(void **state)
 {
@@ -364,6 +398,8 @@ int main(void)
         TEST(test_fragments_are_joined),
         TEST(test_fragments_that_do_not_end),
         TEST(test_fragments_past_the_limit),
+        TEST(test_fragments_past_their_number),
+        TEST(test_fragments_up_to_their_number),
         TEST(test_declared_length_of_4_gib),
         TEST(test_text_is_refused),
         TEST(test_unmasked_frame_is_refused),
