@@ -1,150 +1,89 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * WebSockets on a connection (RFC 6455): wslay has the frames, ws_upgrade.c the
- * handshake. wslay reads from the bufferevent's input and writes to its output,
- * which always takes everything, so that nothing waits inside wslay.
+ * WebSockets on a connection (RFC 6455): ws_frames.c has the frames, ws_upgrade.c the
+ * handshake. Frames are read from the bufferevent's input and written to its output,
+ * which always takes everything.
  */
 #include "net/conn_internal.h"
+#include "net/ws_frames.h"
 #include "net/ws_upgrade.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wslay/wslay.h>
-
-/*
- * Fragments of one message: each costs wslay some 90 bytes beside its own, of which there
- * may be one, so that the limit of a message's length says little. Who sends a message in
- * pieces of 1 KiB needs 64 of them for the longest.
- */
-#define FRAGMENTS_MAX 256u
 
 struct conn_ws {
-    wslay_event_context_ptr wslay;
-    uint32_t fragments; /* of the message that is coming in */
-    bool is_in_message; /* its first frame has begun, and its last not ended */
-    bool has_moved;     /* one has come whole in this turn */
-    char host[];        /* NUL-terminated */
+    struct ws_frames *frames;
+    bool has_moved; /* a message has come whole in this turn */
+    char host[];    /* NUL-terminated */
 };
 
-/* --- wslay's callbacks; the context is the connection ------------------- */
+/* --- what the frames ask for; the context is the connection ------------- */
 
-static ssize_t on_recv(wslay_event_context_ptr wslay, uint8_t *data, size_t len, int flags,
-                       void *context)
+static size_t on_read(void *context, uint8_t *data, size_t capacity)
 {
     struct conn *conn = context;
 
-    (void)flags;
     /* Paused: what wslay has read before (4 KiB at most) is still given to the owner. */
     int got = conn->is_paused || conn->why != NULL
                   ? 0
-                  : evbuffer_remove(bufferevent_get_input(conn->bev), data, len);
+                  : evbuffer_remove(bufferevent_get_input(conn->bev), data, capacity);
     if (got <= 0) {
-        wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
-        return -1;
+        return 0;
     }
     conn->listener->counters.bytes_in += (size_t)got;
-    return got;
+    return (size_t)got;
 }
 
-static ssize_t on_send(wslay_event_context_ptr wslay, const uint8_t *data, size_t len, int flags,
-                       void *context)
+static bool on_write(void *context, const uint8_t *data, size_t len)
 {
-    (void)flags;
-    if (!conn_queue(context, data, len)) {
-        wslay_event_set_error(wslay, WSLAY_ERR_CALLBACK_FAILURE);
-        return -1;
-    }
-    return (ssize_t)len;
+    return conn_queue(context, data, len);
 }
 
-static void refuse_frame(wslay_event_context_ptr wslay, uint16_t status)
-{
-    (void)wslay_event_queue_close(wslay, status, NULL, 0);
-    wslay_event_shutdown_read(wslay);
-}
-
-/* CoAP is binary (RFC 8323 section 4.2); said as soon as a text begins. */
-static void on_frame(wslay_event_context_ptr wslay,
-                     const struct wslay_event_on_frame_recv_start_arg *frame, void *context)
+static void on_message(void *context, const uint8_t *data, size_t len)
 {
     struct conn *conn = context;
 
-    if (frame->opcode == WSLAY_BINARY_FRAME || frame->opcode == WSLAY_CONTINUATION_FRAME) {
-        conn->ws->is_in_message = true;
-        conn->ws->fragments = frame->opcode == WSLAY_BINARY_FRAME ? 1 : conn->ws->fragments + 1;
-    }
-    if (frame->opcode == WSLAY_TEXT_FRAME) {
-        refuse_frame(wslay, WSLAY_CODE_UNSUPPORTED_DATA);
-    } else if (conn->ws->fragments > FRAGMENTS_MAX) {
-        refuse_frame(wslay, WSLAY_CODE_POLICY_VIOLATION);
-    }
-}
-
-static void on_message(wslay_event_context_ptr wslay,
-                       const struct wslay_event_on_msg_recv_arg *message, void *context)
-{
-    struct conn *conn = context;
-
-    /* wslay goes on to the end of the frame that was refused. */
-    if (message->opcode == WSLAY_BINARY_FRAME && conn->why == NULL &&
-        wslay_event_get_read_enabled(wslay)) {
-        conn->ws->is_in_message = false;
+    if (conn->why == NULL) {
         conn->ws->has_moved = true;
-        (void)conn_give(conn, message->msg, message->msg_length);
+        (void)conn_give(conn, data, len);
     }
 }
+
+static const struct ws_frames_handler handler = {
+    .read = on_read, .write = on_write, .on_message = on_message};
 
 /* --- messages ----------------------------------------------------------- */
 
-static bool flush(struct conn *conn)
+void conn_ws_input(struct conn *conn)
 {
-    if (wslay_event_want_write(conn->ws->wslay) && wslay_event_send(conn->ws->wslay) != 0) {
+    enum ws_end end = ws_frames_input(conn->ws->frames);
+
+    if (end == WS_FAILED) {
+        conn_cut_later(conn, "out of memory"); /* or for a reason given already */
+        return;
+    }
+    conn_note_partial(conn, ws_frames_is_partial(conn->ws->frames), conn->ws->has_moved);
+    conn->ws->has_moved = false;
+    /* With a Close frame sent: conn_ws_goodbye() adds nothing to it. */
+    if (end != WS_OPEN) {
+        conn_close_later(conn, end == WS_CLOSED ? "closed by the peer" : "WebSocket error");
+    }
+}
+
+bool conn_ws_send(struct conn *conn, const uint8_t *data, size_t len)
+{
+    if (!ws_frames_send(conn->ws->frames, data, len)) {
         conn_cut_later(conn, "out of memory"); /* or for a reason given already */
         return false;
     }
     return true;
 }
 
-void conn_ws_input(struct conn *conn)
-{
-    wslay_event_context_ptr wslay = conn->ws->wslay;
-
-    if (wslay_event_recv(wslay) == WSLAY_ERR_NOMEM) {
-        conn_cut_later(conn, "out of memory");
-        return;
-    }
-    conn_note_partial(conn, conn->ws->is_in_message, conn->ws->has_moved);
-    conn->ws->has_moved = false;
-    /* Pongs, and wslay's Close frames, to which nothing is added by conn_ws_goodbye(). */
-    if (flush(conn) &&
-        (!wslay_event_get_read_enabled(wslay) || wslay_event_get_close_sent(wslay))) {
-        conn_close_later(conn, wslay_event_get_close_received(wslay) ? "closed by the peer"
-                                                                     : "WebSocket error");
-    }
-}
-
-bool conn_ws_send(struct conn *conn, const uint8_t *data, size_t len)
-{
-    const struct wslay_event_msg message = {
-        .opcode = WSLAY_BINARY_FRAME, .msg = data, .msg_length = len};
-    int error = wslay_event_queue_msg(conn->ws->wslay, &message);
-
-    if (error == WSLAY_ERR_NO_MORE_MSG) {
-        return true; /* after Close nothing is said, and the end is near */
-    }
-    if (error != 0) {
-        conn_cut_later(conn, "out of memory");
-        return false;
-    }
-    return flush(conn);
-}
-
 void conn_ws_goodbye(struct conn *conn)
 {
-    if (conn->ws != NULL && !conn->is_cut &&
-        wslay_event_queue_close(conn->ws->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0) == 0) {
-        (void)flush(conn);
+    if (conn->ws != NULL && !conn->is_cut) {
+        ws_frames_close(conn->ws->frames);
     }
 }
 
@@ -152,21 +91,17 @@ void conn_ws_goodbye(struct conn *conn)
 
 static struct conn_ws *ws_new(struct conn *conn, const struct ws_request *request)
 {
-    static const struct wslay_event_callbacks callbacks = {
-        .recv_callback = on_recv,
-        .send_callback = on_send,
-        .on_frame_recv_start_callback = on_frame,
-        .on_msg_recv_callback = on_message,
-    };
     size_t host_len = strlen(request->host) + 1;
     struct conn_ws *ws = calloc(1, sizeof *ws + host_len);
 
-    if (ws == NULL || wslay_event_context_server_init(&ws->wslay, &callbacks, conn) != 0) {
+    if (ws != NULL) {
+        ws->frames = ws_frames_new(&handler, conn, conn->listener->options.input_max);
+    }
+    if (ws == NULL || ws->frames == NULL) {
         free(ws);
         return NULL;
     }
     memcpy(ws->host, request->host, host_len);
-    wslay_event_config_set_max_recv_msg_length(ws->wslay, conn->listener->options.input_max);
     return ws;
 }
 
@@ -243,7 +178,7 @@ const char *conn_ws_host(const struct conn_ws *ws)
 void conn_ws_free(struct conn_ws *ws)
 {
     if (ws != NULL) {
-        wslay_event_context_free(ws->wslay);
+        ws_frames_free(ws->frames);
         free(ws);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The HTTP request with which a WebSocket begins (RFC 6455 section 4.2, RFC 8323
+ * The HTTP request with which a client's WebSocket begins (RFC 6455 section 4.2, RFC 8323
  * section 4.1), as bytes: no I/O.
  *
  * It is read here and not by an HTTP library, since libevent's evhttp does not
@@ -10,13 +10,11 @@
 #ifndef CRIPROXY_WS_UPGRADE_H
 #define CRIPROXY_WS_UPGRADE_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "net/ws_head.h"
 
 /* Request line and header fields, with the empty line that ends them. */
-#define WS_REQUEST_MAX 8192u
+#define WS_REQUEST_MAX WS_HEAD_MAX
 #define WS_HOST_MAX 256
-#define WS_ACCEPT_LEN 28
 
 /* Longest answer of ws_upgrade_answer(). */
 #define WS_ANSWER_MAX 512
