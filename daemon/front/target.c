@@ -227,7 +227,9 @@ static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_le
     target->is_name = false;
     address_set_ip(&target->address, ip, ip_len, 0);
     if (address_is_multicast(&target->address) && !builder->config->multicast_enabled) {
-        return fail(builder, REASON_multicast);
+        /* There are no groups to serve over anything but UDP (SCH-6). */
+        bool is_udp = target->scheme->transport == TRANSPORT_UDP;
+        return fail(builder, is_udp ? REASON_multicast : REASON_target_refused);
     }
     return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);
 }

@@ -26,7 +26,7 @@ enum reason group_check(const struct config *config, const struct target *target
         return has_timeout ? REASON_option_unknown : REASON_none;
     }
     if (target->scheme->transport != TRANSPORT_UDP || is_global(&target->address)) {
-        return REASON_target_refused; /* MCAST-4, MCAST-16 */
+        return REASON_target_refused; /* SCH-6, MCAST-4, MCAST-16 */
     }
     if (options->block1.data != NULL) {
         return REASON_multicast; /* MCAST-15 */
@@ -40,6 +40,9 @@ enum reason group_reason_against(const struct engine *engine, const struct excha
     if (!address_is_multicast(address)) {
         return exchange->is_group ? REASON_option_unknown : REASON_none;
     }
+    if (exchange->hop.scheme->transport != TRANSPORT_UDP) {
+        return REASON_target_refused; /* SCH-6, MCAST-4: whatever is enabled or asked for */
+    }
     bool is_allowed = engine->config->multicast_enabled && !exchange->hop.is_parent;
     if (!is_allowed) {
         return REASON_multicast;
@@ -47,8 +50,7 @@ enum reason group_reason_against(const struct engine *engine, const struct excha
     if (!exchange->is_group) {
         return REASON_group_timeout;
     }
-    bool is_plain = exchange->hop.scheme->transport == TRANSPORT_UDP;
-    return is_plain && !is_global(address) ? REASON_none : REASON_target_refused;
+    return is_global(address) ? REASON_target_refused : REASON_none;
 }
 
 bool group_is_target(const struct exchange *exchange)

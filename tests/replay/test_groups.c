@@ -3,6 +3,8 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
+#include "support/fake_client.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +156,47 @@ static void test_what_is_refused(void **state)
     stop();
 }
 
+/* Who asks for a group over anything but UDP is told so, in each way of saying it. */
+static void refuse_sessions(const char *host, const char *timeout)
+{
+    static const char *const schemes[] = {"coaps", "coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws"};
+    static unsigned mid = 0x100;
+    char head[32], body[64], expected[32];
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        mid++;
+        snprintf(head, sizeof(head), "41 01 %04x aa", mid);
+        snprintf(body, sizeof(body), "%s35=%s://%s/x", timeout, schemes[i], host);
+        snprintf(expected, sizeof(expected), "61 a5 %04x aa ...", mid);
+        print_message("    %s\n", body);
+        replay_ask(&replay, words(head, body));
+        fake_net_run(0);
+        fake_peer_expect(replay.client, expected, NULL);
+    }
+    fake_client_expect_nothing();
+}
+
+/* SCH-6, MCAST-4: no session leads to a group, by address or by name. */
+static void test_only_over_udp(void **state)
+{
+    static const char *const timeouts[] = {"", "2:02 "};
+    (void)state;
+    for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+        start(NULL);
+        fake_net_name("all.example", 0, RESOLVE_OK, "224.0.1.187");
+        refuse_sessions("224.0.1.187", timeouts[i]);
+        refuse_sessions("[ff0e::fd]", timeouts[i]);
+        refuse_sessions("all.example", timeouts[i]);
+        stop();
+    }
+    replay_start(&replay, NULL); /* as installed: no groups at all */
+    fake_net_name("all.example", 0, RESOLVE_OK, "ff02::fd");
+    refuse_sessions("224.0.1.187", "");
+    refuse_sessions("[ff02::fd]", "");
+    refuse_sessions("all.example", "");
+    stop();
+}
+
 /* MCAST-3: a name that leads to a group, or does not. */
 static void test_names(void **state)
 {
@@ -276,6 +319,7 @@ int main(void)
         TEST(test_timeout_zero),
         TEST(test_timeout_missing),
         TEST(test_what_is_refused),
+        TEST(test_only_over_udp),
         TEST(test_names),
         TEST(test_no_response_chooses_answers),
         TEST(test_client_has_enough),
