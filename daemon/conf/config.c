@@ -47,14 +47,10 @@ const char *config_transport_name(enum config_scheme_transport transport)
 
 static void print_scheme(const struct config_scheme *scheme, FILE *out)
 {
-    enum config_scheme_transport transport = scheme->transport;
-    bool is_websocket = transport == TRANSPORT_WS || transport == TRANSPORT_WSS;
-
     (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
                   scheme->default_port);
     if (config_is_reachable(scheme)) {
-        (void)fprintf(out, "forwarded over %s%s\n", config_transport_name(transport),
-                      is_websocket ? ", where libcoap is 4.3.2 or later" : "");
+        (void)fprintf(out, "forwarded over %s\n", config_transport_name(scheme->transport));
     } else {
         (void)fputs("not forwarded\n", out);
     }

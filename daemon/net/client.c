@@ -113,6 +113,7 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
     upstream->now_ms = loop_now_ms(loop);
     upstream->scratch_bytes = options->message_bytes;
     upstream->scratch = malloc(upstream->scratch_bytes);
+    entropy_init(&upstream->entropy);
     timer_wheel_init(&upstream->wheel, upstream->now_ms, upstream);
     if (upstream->scratch == NULL ||
         hash_map_init(&upstream->places, options->sessions_max, options->seed) != 0 ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sessions towards origin servers and parent proxies that are not reached over plain
- * UDP: DTLS, TCP, TLS, and WebSockets where the libcoap that is linked has them. They
- * are libcoap's client sessions; only the net/client*.c files know that.
+ * UDP: DTLS, TCP, TLS, and WebSockets on those two. DTLS is libcoap's client session,
+ * the others are our own; only the net/client*.c files know that.
  *
  * Sessions are pooled by transport, address, name of the host and credentials. A
  * request goes out on the session that is there, or on a new one; one that has never
@@ -31,7 +31,7 @@ enum upstream_transport {
     UPSTREAM_WSS,
 };
 
-/** Whether the linked libcoap has that transport. */
+/** Whether that transport is there: DTLS is not with a libcoap that was built without OpenSSL. */
 bool upstream_has(enum upstream_transport transport);
 
 /** As "4.3.1"; the version of libcoap that is linked, for people. */
@@ -112,7 +112,7 @@ enum upstream_status {
     UPSTREAM_FULL,              /* sessions_max of them are busy */
     UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
     UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
-    UPSTREAM_UNSUPPORTED,       /* this libcoap has no such transport */
+    UPSTREAM_UNSUPPORTED,       /* see upstream_has() */
     UPSTREAM_NO_MEMORY,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sessions of libcoap: DTLS, and WebSockets where it has them. Each has a context of its own.
+ * Sessions on DTLS, which are libcoap's. Each has a context of its own.
  *
  * A context each, because in libcoap (4.3.1 to 4.3.5) the name for SNI, the trust
  * anchors and the checks of a certificate belong to the context and not to the session,
@@ -28,7 +28,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +35,6 @@
 
 /* Around options and payload: header, marker, an option put in. */
 #define MESSAGE_EXTRA 32u
-
-#if LIBCOAP_VERSION >= 4003002U
-#define HAS_WEBSOCKETS 1
-#else
-#define HAS_WEBSOCKETS 0
-#endif
 
 /* ---- libcoap as a whole ---- */
 
@@ -87,51 +80,13 @@ static void start(void)
 bool upstream_has(enum upstream_transport transport)
 {
     (void)pthread_once(&once, start);
-    switch (transport) {
-    case UPSTREAM_DTLS:
-        return is_openssl && coap_dtls_is_supported() != 0;
-    case UPSTREAM_TCP:
-    case UPSTREAM_TLS:
-        return true; /* not libcoap's */
-    case UPSTREAM_WS:
-#if HAS_WEBSOCKETS
-        return coap_ws_is_supported() != 0;
-#else
-        return false;
-#endif
-    case UPSTREAM_WSS:
-#if HAS_WEBSOCKETS
-        return is_openssl && coap_wss_is_supported() != 0;
-#else
-        return false;
-#endif
-    }
-    return false;
+    return transport != UPSTREAM_DTLS || (is_openssl && coap_dtls_is_supported() != 0);
 }
 
 const char *upstream_version(void)
 {
     /* LIBCOAP_PACKAGE_VERSION is what we were built with; the library has no other word. */
     return LIBCOAP_PACKAGE_VERSION;
-}
-
-static coap_proto_t proto_of(enum upstream_transport transport)
-{
-    switch (transport) {
-    case UPSTREAM_DTLS:
-        return COAP_PROTO_DTLS;
-    case UPSTREAM_TCP:
-    case UPSTREAM_TLS:
-        break;
-    case UPSTREAM_WS:
-    case UPSTREAM_WSS:
-#if HAS_WEBSOCKETS
-        return transport == UPSTREAM_WS ? COAP_PROTO_WS : COAP_PROTO_WSS;
-#else
-        break;
-#endif
-    }
-    return COAP_PROTO_NONE;
 }
 
 /* What a session of this kind has. */
@@ -194,22 +149,12 @@ static int on_event(coap_session_t *coap, const coap_event_t event)
     case COAP_EVENT_DTLS_ERROR:
         on_tls_error(session);
         break;
-    case COAP_EVENT_TCP_FAILED:
-        session_die(session, UPSTREAM_REFUSED, NULL);
-        break;
     case COAP_EVENT_DTLS_CLOSED:
-    case COAP_EVENT_TCP_CLOSED:
     case COAP_EVENT_SESSION_CLOSED:
     case COAP_EVENT_SESSION_FAILED:
         on_closed(session);
         break;
     case COAP_EVENT_DTLS_CONNECTED:
-        if (session->place->target.transport == UPSTREAM_DTLS) {
-            session->is_up = true;
-            session_set_due(session);
-        }
-        break;
-    case COAP_EVENT_SESSION_CONNECTED: /* WebSockets: the other side's CSM has come */
         session->is_up = true;
         session_set_due(session);
         break;
@@ -251,17 +196,6 @@ static void on_nack(coap_session_t *coap, const coap_pdu_t *sent, const coap_nac
     } else if (request != NULL && reason == COAP_NACK_TOO_MANY_RETRIES) {
         client_on_failure(session, request, UPSTREAM_TIMEOUT, NULL);
     } /* else the session has ended, which an event tells */
-}
-
-static void on_signal_pong(coap_session_t *coap, const coap_pdu_t *received, const coap_mid_t mid)
-{
-    struct session *session = session_of(coap);
-
-    (void)received;
-    (void)mid;
-    if (session != NULL) {
-        session_pong(session);
-    }
 }
 
 /* The options in their encoded form: libcoap gives them one by one. */
@@ -389,13 +323,13 @@ static bool catch_contexts(struct session *session)
     if (session->coap->context == NULL) {
         return false;
     }
-    for (unsigned i = 0; session->credentials != NULL && i < caught.count; i++) {
+    for (unsigned i = 0; i < caught.count; i++) {
         if (!credentials_apply(session->credentials, caught.made[i])) {
             ERR_clear_error();
             return false;
         }
     }
-    return session->credentials == NULL || caught.count > 0;
+    return caught.count > 0;
 }
 
 static bool open_context(struct session *session)
@@ -409,11 +343,8 @@ static bool open_context(struct session *session)
     coap_context_t *context = session->coap->context;
     coap_set_app_data(context, session);
     coap_context_set_block_mode(context, 0);
-    coap_context_set_csm_max_message_size(context, upstream->options.message_bytes);
-    coap_context_set_csm_timeout(context, upstream->options.handshake_ms / 1000 + 1);
     coap_register_event_handler(context, on_event);
     coap_register_nack_handler(context, on_nack);
-    coap_register_pong_handler(context, on_signal_pong);
     coap_register_response_handler(context, on_response);
     /* A parent proxy that does not know these has them in its 4.02 (PXO-26). libcoap would
      * drop that as an answer with a critical option that it does not know itself. */
@@ -443,8 +374,8 @@ static coap_session_t *connect_psk(struct session *session, const coap_address_t
     };
     setup.psk_info.identity = (coap_bin_const_t){strlen(identity), (const uint8_t *)identity};
     setup.psk_info.key = (coap_bin_const_t){key.len, key.data};
-    return coap_new_client_session_psk2(session->coap->context, NULL, address,
-                                        proto_of(place->target.transport), &setup);
+    return coap_new_client_session_psk2(session->coap->context, NULL, address, COAP_PROTO_DTLS,
+                                        &setup);
 }
 
 static coap_session_t *connect_pki(struct session *session, const coap_address_t *address)
@@ -460,8 +391,8 @@ static coap_session_t *connect_pki(struct session *session, const coap_address_t
         .client_sni = place->target.host != NULL ? place->host : NULL,
     };
     setup.pki_key.key_type = COAP_PKI_KEY_PEM; /* without files: credentials_apply() gave them */
-    return coap_new_client_session_pki(session->coap->context, NULL, address,
-                                       proto_of(place->target.transport), &setup);
+    return coap_new_client_session_pki(session->coap->context, NULL, address, COAP_PROTO_DTLS,
+                                       &setup);
 }
 
 static coap_fixed_point_t fixed_point(uint32_t thousandths)
@@ -475,48 +406,26 @@ static void set_parameters(const struct session *session)
     const struct upstream_target *target = &session->place->target;
 
     coap_session_set_nstart(session->coap->session, UINT16_MAX);
-    if (target->transport == UPSTREAM_DTLS) {
-        coap_session_set_mtu(session->coap->session, session->upstream->options.message_bytes);
-        coap_session_set_ack_timeout(session->coap->session, fixed_point(target->ack_timeout_ms));
-        coap_session_set_ack_random_factor(session->coap->session,
-                                           fixed_point(target->ack_random_factor * 10));
-        coap_session_set_max_retransmit(session->coap->session, (uint16_t)target->max_retransmit);
-    }
-#if HAS_WEBSOCKETS
-    if (target->transport == UPSTREAM_WS || target->transport == UPSTREAM_WSS) {
-        char host[UPSTREAM_HOST_MAX + ADDRESS_TEXT_MAX + 8];
-        if (target->host != NULL) {
-            (void)snprintf(host, sizeof host, "%s:%u", target->host, target->address.port);
-        } else {
-            char text[ADDRESS_TEXT_MAX];
-            (void)snprintf(host, sizeof host, "%s", address_format(&target->address, text));
-        }
-        coap_str_const_t name = {strlen(host), (const uint8_t *)host};
-        (void)coap_ws_set_host_request(session->coap->session, &name);
-    }
-#endif
+    coap_session_set_mtu(session->coap->session, session->upstream->options.message_bytes);
+    coap_session_set_ack_timeout(session->coap->session, fixed_point(target->ack_timeout_ms));
+    coap_session_set_ack_random_factor(session->coap->session,
+                                       fixed_point(target->ack_random_factor * 10));
+    coap_session_set_max_retransmit(session->coap->session, (uint16_t)target->max_retransmit);
 }
 
 static bool connect_session(struct session *session)
 {
-    struct place *place = session->place;
     union sockaddr_any name;
     coap_address_t address;
-    coap_session_t *coap = NULL;
 
     coap_address_init(&address);
-    address.size = sockaddr_from_address(&place->target.address, &name);
+    address.size = sockaddr_from_address(&session->place->target.address, &name);
     memcpy(&address.addr, &name, address.size);
     errno = 0;
     ERR_clear_error();
-    if (session->credentials == NULL) {
-        coap = coap_new_client_session(session->coap->context, NULL, &address,
-                                       proto_of(place->target.transport));
-    } else if (credentials_have_psk(session->credentials)) {
-        coap = connect_psk(session, &address);
-    } else {
-        coap = connect_pki(session, &address);
-    }
+    coap_session_t *coap = credentials_have_psk(session->credentials)
+                               ? connect_psk(session, &address)
+                               : connect_pki(session, &address);
     session->coap->session = coap;
     if (coap != NULL) {
         set_parameters(session);
@@ -541,21 +450,6 @@ static bool coap_open(struct session *session, enum upstream_status *ret_status)
 
 /* ---- closing ---- */
 
-static bool is_reliable(const struct session *session)
-{
-    return session->place->target.transport != UPSTREAM_DTLS;
-}
-
-/* RFC 8323 section 5.5 (TCP-12). */
-static void release(const struct session *session)
-{
-    coap_pdu_t *pdu = coap_pdu_init(COAP_MESSAGE_CON, COAP_SIGNALING_CODE_RELEASE, 0, 8);
-
-    if (pdu != NULL) {
-        (void)coap_send(session->coap->session, pdu);
-    }
-}
-
 static void coap_close(struct session *session)
 {
     struct coap_end *end = session->coap;
@@ -567,10 +461,6 @@ static void coap_close(struct session *session)
         event_free(end->event);
     }
     coap_session_t *last = end->session;
-    if (last != NULL && is_reliable(session) && !session->is_dead &&
-        session->state != SESSION_CONNECTING) {
-        release(session);
-    }
     end->session = NULL; /* on_event() and on_nack() look away from now on */
     if (last != NULL) {
         coap_session_release(last);
@@ -605,7 +495,7 @@ static bool add_options(coap_pdu_t *pdu, struct bytes options)
 static coap_pdu_t *make_pdu(const struct session *session, const struct message *message)
 {
     size_t len = message->token.len + message->options.len + message->payload.len + MESSAGE_EXTRA;
-    coap_mid_t mid = is_reliable(session) ? 0 : coap_new_message_id(session->coap->session);
+    coap_mid_t mid = coap_new_message_id(session->coap->session);
     coap_pdu_t *pdu = coap_pdu_init(COAP_MESSAGE_CON, (coap_pdu_code_t)message->code, mid, len);
 
     if (pdu == NULL) {
@@ -624,13 +514,6 @@ static coap_pdu_t *make_pdu(const struct session *session, const struct message 
 static bool coap_transmit(struct session *session, const struct message *message,
                           enum upstream_status *ret_status)
 {
-    size_t len = message->token.len + message->options.len + 1 + message->payload.len;
-
-    /* What the other side's CSM allows (TCP-4); the session is up, so this does not wait. */
-    if (is_reliable(session) && len > coap_session_max_pdu_size(session->coap->session)) {
-        *ret_status = UPSTREAM_MESSAGE_TOO_LARGE;
-        return false;
-    }
     coap_pdu_t *pdu = make_pdu(session, message);
     if (pdu == NULL) {
         *ret_status = UPSTREAM_NO_MEMORY;

@@ -23,6 +23,7 @@
 #include "coap/hash.h"
 #include "coap/timer.h"
 #include "net/client.h"
+#include "net/entropy.h"
 
 #include <stdatomic.h>
 
@@ -57,7 +58,7 @@ struct request_list {
 };
 
 /*
- * What makes a session of a transport: libcoap's (client_coap.c), or a connection
+ * What makes a session of a transport: libcoap's DTLS (client_coap.c), or a connection
  * (client_stream.c).
  */
 struct session_kind {
@@ -144,7 +145,8 @@ struct upstream {
     struct place *due_places;
     struct session *due_sessions;
     struct request_list failed;
-    uint8_t *scratch; /* options of a response */
+    struct entropy entropy; /* for WebSockets */
+    uint8_t *scratch;       /* options of a response */
     size_t scratch_bytes;
     uint64_t now_ms;
     struct upstream_counters counters;
@@ -225,8 +227,6 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
 
 /** Says good-bye where it can. Requests on it must have gone. Takes NULL. */
 void session_free(struct session *session);
-
-bool session_is_secure(const struct session *session);
 
 /** It has ended, for @p cause: the first one counts. */
 void session_die(struct session *session, enum upstream_status cause, const char *why);

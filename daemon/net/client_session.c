@@ -13,15 +13,9 @@ static bool is_secure(enum upstream_transport transport)
     return transport != UPSTREAM_TCP && transport != UPSTREAM_WS;
 }
 
-bool session_is_secure(const struct session *session)
-{
-    return is_secure(session->place->target.transport);
-}
-
 static const struct session_kind *kind_of(enum upstream_transport transport)
 {
-    return transport == UPSTREAM_TCP || transport == UPSTREAM_TLS ? &session_kind_stream
-                                                                  : &session_kind_coap;
+    return transport == UPSTREAM_DTLS ? &session_kind_coap : &session_kind_stream;
 }
 
 struct session *session_open(struct place *place, enum upstream_status *ret_status)

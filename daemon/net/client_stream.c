@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sessions on connections, TCP and TLS: RFC 8323 as a client, over libevent.
+ * Sessions on connections, TCP and TLS, bare or with a WebSocket on them: RFC 8323 as a
+ * client, over libevent.
  *
  * Not libcoap's, though it has them: 4.3.1 loses its place in the stream when a read
  * ends inside the header of a message (of three bytes or more, after the second), and
  * waits for the rest of a message that never was. On a busy connection that happens
  * every few thousand responses.
  */
-#include "net/client_internal.h"
+#include "net/client_stream_internal.h"
 
 #include "coap/frame.h"
 #include "net/loop_internal.h"
@@ -21,12 +22,8 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define CHAIN_MAX 6
-#define COAPS_PORT 5684
 #define TOKEN_MAX 8u
 
 /* Requests that may wait for the other side to take them; then they wait in the pool. */
@@ -36,142 +33,24 @@
  * connection (RFC 5482). */
 #define SILENCE_HANDSHAKES 2u
 
-/* Options of signalling messages (RFC 8323 section 5). */
-#define CSM_MAX_MESSAGE_SIZE 2u
-#define CSM_BLOCK_WISE_TRANSFER 4u
-#define PING_CUSTODY 2u
-#define ABORT_BAD_CSM_OPTION 2u
-
-struct stream_end {
-    struct bufferevent *bev;
-    SSL *ssl;          /* the bufferevent's; NULL on TCP */
-    bool is_connected; /* TCP, and TLS where there is one */
-    bool is_open;      /* the other side's CSM has come */
-    bool is_wrong_name;
-    long verdict;      /* on the certificate */
-    const char *why;   /* the handshake failed */
-    uint64_t peer_max; /* longest message it takes */
-};
-
-/* ---- out ---- */
-
-static void write_bytes(const struct session *session, struct bytes bytes)
+bool stream_is_ws(const struct session *session)
 {
-    if (session->stream->bev != NULL) {
-        (void)bufferevent_write(session->stream->bev, bytes.data, bytes.len);
+    enum upstream_transport transport = session->place->target.transport;
+    return transport == UPSTREAM_WS || transport == UPSTREAM_WSS;
+}
+
+bool stream_write(const struct session *session, struct bytes frame)
+{
+    const struct stream_end *end = session->stream;
+
+    if (end->bev == NULL || frame.len == 0) {
+        return false;
     }
-}
-
-/* @p option 0: none. */
-static void send_signal(const struct session *session, uint8_t code, struct bytes token,
-                        uint16_t option, struct bytes value)
-{
-    uint8_t buffer[64];
-    struct message_writer writer;
-
-    frame_writer_init(&writer, buffer, sizeof buffer, token);
-    if (option != 0) {
-        message_writer_option(&writer, option, value);
-    }
-    write_bytes(session, frame_finish(&writer, code, token, false));
-}
-
-/* The first thing that is sent (TCP-5, TCP-8). */
-static void send_csm(const struct session *session)
-{
-    uint8_t buffer[32];
-    struct message_writer writer;
-    struct bytes none = {0};
-
-    frame_writer_init(&writer, buffer, sizeof buffer, none);
-    message_writer_option_uint(&writer, CSM_MAX_MESSAGE_SIZE,
-                               session->upstream->options.message_bytes);
-    message_writer_option(&writer, CSM_BLOCK_WISE_TRANSFER, none);
-    write_bytes(session, frame_finish(&writer, CODE_CSM, none, false));
-}
-
-static void abort_session(struct session *session, const char *why, uint16_t bad_option)
-{
-    uint8_t number[2] = {(uint8_t)(bad_option >> 8), (uint8_t)bad_option};
-    struct bytes value = {number + (bad_option < 256), bad_option < 256 ? 1 : 2};
-
-    send_signal(session, CODE_ABORT, (struct bytes){0}, bad_option != 0 ? ABORT_BAD_CSM_OPTION : 0,
-                value);
-    session_die(session,
-                session->state == SESSION_CONNECTING ? UPSTREAM_HANDSHAKE_FAILED : UPSTREAM_CLOSED,
-                why);
+    return stream_is_ws(session) ? client_ws_write(end->ws, frame)
+                                 : bufferevent_write(end->bev, frame.data, frame.len) == 0;
 }
 
 /* ---- in ---- */
-
-/* Later ones replace what earlier ones said (TCP-7). */
-static void on_csm(struct session *session, const struct message *message)
-{
-    struct stream_end *end = session->stream;
-    struct option_iter iter;
-    struct option option;
-
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == CSM_MAX_MESSAGE_SIZE) {
-            end->peer_max = option_uint(option.value);
-        } else if (option.number % 2 != 0) {
-            abort_session(session, "unknown critical option in CSM", option.number);
-            return;
-        }
-    }
-    end->is_open = true;
-    session->is_up = true;
-    session_set_due(session);
-}
-
-static void on_signal(struct session *session, const struct message *message)
-{
-    bool has_custody = message_has_option(message, PING_CUSTODY);
-
-    switch (message->code) {
-    case CODE_CSM:
-        on_csm(session, message);
-        break;
-    case CODE_PING:
-        send_signal(session, CODE_PONG, message->token, has_custody ? PING_CUSTODY : 0,
-                    (struct bytes){0});
-        break;
-    case CODE_PONG:
-        session_pong(session);
-        break;
-    case CODE_RELEASE:
-        session->is_leaving = true;
-        session_set_due(session);
-        break;
-    case CODE_ABORT:
-        session_die(session, session->stream->is_open ? UPSTREAM_CLOSED : UPSTREAM_HANDSHAKE_FAILED,
-                    "aborted by the other side");
-        break;
-    default: /* signals to come (TCP-15) */
-        break;
-    }
-}
-
-static void on_message(struct session *session, const struct message *message)
-{
-    session_heard(session);
-    if (CODE_CLASS(message->code) == 7) {
-        if (!session->stream->is_open && message->code != CODE_CSM && message->code != CODE_ABORT) {
-            abort_session(session, "CSM expected first", 0); /* TCP-6 */
-        } else {
-            on_signal(session, message);
-        }
-    } else if (message->code == CODE_EMPTY) {
-        return; /* TCP-16 */
-    } else if (!session->stream->is_open) {
-        abort_session(session, "CSM expected first", 0);
-    } else if (message_is_request(message)) {
-        send_signal(session, CODE(5, 1), message->token, 0, (struct bytes){0}); /* TCP-20 */
-    } else {
-        (void)session_on_response(session, message); /* one nobody waits for is dropped */
-    }
-}
 
 static void read_frames(struct session *session)
 {
@@ -187,16 +66,16 @@ static void read_frames(struct session *session)
         switch (frame_decode(data, len, session->upstream->options.message_bytes, TOKEN_MAX,
                              &frame_len, &message)) {
         case FRAME_OK:
-            on_message(session, &message);
+            stream_on_message(session, &message);
             (void)evbuffer_drain(input, frame_len);
             break;
         case FRAME_MORE:
             return;
         case FRAME_TOO_LARGE:
-            abort_session(session, "message too large", 0); /* TCP-3 */
+            stream_abort(session, "message too large", 0); /* TCP-3 */
             return;
         case FRAME_MALFORMED:
-            abort_session(session, "malformed message", 0); /* TCP-14 */
+            stream_abort(session, "malformed message", 0); /* TCP-14 */
             return;
         }
     }
@@ -209,7 +88,11 @@ static void on_read(struct bufferevent *bev, void *context)
     (void)bev;
     loop_turn_begin(session->upstream->loop);
     session->upstream->inside = session;
-    read_frames(session);
+    if (stream_is_ws(session)) {
+        client_ws_input(session);
+    } else {
+        read_frames(session);
+    }
     session->upstream->inside = NULL;
 }
 
@@ -221,75 +104,6 @@ static void on_write(struct bufferevent *bev, void *context)
     (void)bev;
     loop_turn_begin(session->upstream->loop);
     session_set_due(session);
-}
-
-/* ---- TLS ---- */
-
-static int on_verify(int is_good, X509_STORE_CTX *store)
-{
-    const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-    struct session *session = SSL_get_app_data(ssl);
-    X509 *certificate = X509_STORE_CTX_get_current_cert(store);
-
-    if (is_good == 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
-        !credentials_match_name(&session->place->target, certificate)) {
-        session->stream->is_wrong_name = true;
-        X509_STORE_CTX_set_error(store, X509_V_ERR_HOSTNAME_MISMATCH);
-        return 0;
-    }
-    return is_good;
-}
-
-/*
- * The bufferevent does not hand on OpenSSL's errors, and by the time its callback comes
- * the queue can hold those of another connection. Here they are fresh.
- */
-static void on_info(const SSL *ssl, int where, int result)
-{
-    const struct session *session = SSL_get_app_data(ssl);
-    unsigned long code = ERR_peek_last_error();
-
-    if (where == SSL_CB_CONNECT_EXIT && result <= 0 && code != 0) {
-        session->stream->why = ERR_reason_error_string(code);
-        session->stream->verdict = SSL_get_verify_result(ssl);
-    }
-}
-
-static SSL *make_ssl(struct session *session)
-{
-    const struct upstream_target *target = &session->place->target;
-    SSL *ssl = SSL_new(credentials_tls_client(session->credentials));
-
-    if (ssl == NULL) {
-        return NULL;
-    }
-    SSL_set_app_data(ssl, session);
-    SSL_set_info_callback(ssl, on_info);
-    if (!credentials_have_psk(session->credentials)) {
-        SSL_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
-        SSL_set_verify_depth(ssl, CHAIN_MAX);
-    }
-    if (target->host != NULL && SSL_set_tlsext_host_name(ssl, session->place->host) != 1) {
-        SSL_free(ssl);
-        return NULL;
-    }
-    return ssl;
-}
-
-/* On other ports than the default one it has to speak CoAP in so many words (TCP-26). A
- * pre-shared key says as much: it is for CoAP, and libcoap's servers do not answer then. */
-static bool lacks_alpn(const struct session *session)
-{
-    const struct upstream_target *target = &session->place->target;
-    const unsigned char *name = NULL;
-    unsigned len = 0;
-
-    if (session->stream->ssl == NULL || target->address.port == COAPS_PORT ||
-        credentials_have_psk(session->credentials)) {
-        return false;
-    }
-    SSL_get0_alpn_selected(session->stream->ssl, &name, &len);
-    return len != 4 || memcmp(name, "coap", 4) != 0;
 }
 
 /* ---- its life ---- */
@@ -333,12 +147,16 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms,
                          sizeof silence_ms);
-        if (lacks_alpn(session)) {
+        if (client_tls_lacks_alpn(session)) {
             session_die(session, UPSTREAM_HANDSHAKE_FAILED, "no ALPN");
             return;
         }
         session->stream->is_connected = true;
-        send_csm(session);
+        if (!stream_is_ws(session)) {
+            stream_send_csm(session);
+        } else if (!client_ws_open(session)) {
+            session_die(session, UPSTREAM_NO_MEMORY, NULL);
+        }
     } else if ((what & (BEV_EVENT_ERROR | BEV_EVENT_EOF)) != 0) {
         on_failed(session, (what & BEV_EVENT_ERROR) != 0 ? error : 0);
     }
@@ -360,7 +178,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
     end->peer_max = FRAME_BASE_MESSAGE_SIZE;
     end->verdict = X509_V_OK;
     if (session->credentials != NULL) {
-        end->ssl = make_ssl(session);
+        end->ssl = client_tls_new(session);
         if (end->ssl == NULL) {
             ERR_clear_error();
             return false;
@@ -386,7 +204,8 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
            bufferevent_enable(end->bev, EV_READ | EV_WRITE) == 0;
 }
 
-/* Once more what libevent had no occasion to write: Release, Abort, close_notify (TCP-12). */
+/* Once more what libevent had no occasion to write: Release, Abort, a Close frame,
+ * close_notify (TCP-12). */
 static void flush(const struct stream_end *end)
 {
     struct evbuffer *output = bufferevent_get_output(end->bev);
@@ -414,14 +233,16 @@ static void stream_close(struct session *session)
     }
     if (end->bev != NULL) {
         if (end->is_open && !session->is_dead) {
-            send_signal(session, CODE_RELEASE, (struct bytes){0}, 0, (struct bytes){0});
+            stream_send_release(session);
         }
+        client_ws_goodbye(end->ws);
         if (end->is_connected) {
             flush(end);
         }
         bufferevent_setcb(end->bev, NULL, NULL, NULL, NULL);
         bufferevent_free(end->bev);
     }
+    client_ws_free(end->ws);
     free(end);
     session->stream = NULL;
 }
@@ -449,12 +270,13 @@ static bool stream_transmit(struct session *session, const struct message *messa
         message_writer_option(&writer, option.number, option.value);
     }
     message_writer_payload(&writer, message->payload);
-    struct bytes frame = frame_finish(&writer, message->code, message->token, false);
+    struct bytes frame =
+        frame_finish(&writer, message->code, message->token, stream_is_ws(session));
     *ret_status = UPSTREAM_MESSAGE_TOO_LARGE; /* than its CSM allows (TCP-4) */
     bool is_good = frame.len > 0 && frame.len <= end->peer_max;
     if (is_good) {
         *ret_status = UPSTREAM_NO_MEMORY;
-        is_good = bufferevent_write(end->bev, frame.data, frame.len) == 0;
+        is_good = stream_write(session, frame);
     }
     free(buffer);
     return is_good;
@@ -463,7 +285,7 @@ static bool stream_transmit(struct session *session, const struct message *messa
 static bool stream_ping(struct session *session)
 {
     session->has_pong = false;
-    send_signal(session, CODE_PING, (struct bytes){0}, 0, (struct bytes){0});
+    stream_send_ping(session);
     return true;
 }
 

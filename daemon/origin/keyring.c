@@ -68,7 +68,7 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
         if (scheme != NULL && via_session_transport(scheme, &transport) &&
             !upstream_has(transport)) {
             (void)snprintf(ret_error, error_capacity,
-                           "route %s: via: no %s: libcoap %s has no WebSockets", route->name,
+                           "route %s: via: no %s: libcoap %s has no OpenSSL", route->name,
                            scheme->name, upstream_version());
             return false;
         }

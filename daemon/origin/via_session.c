@@ -135,7 +135,7 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
         return;
     }
     if (reason == REASON_transport_missing) {
-        (void)snprintf(text, sizeof text, "no %s: libcoap %s has no WebSockets",
+        (void)snprintf(text, sizeof text, "no %s: libcoap %s has no OpenSSL",
                        exchange->hop.scheme->name, upstream_version());
     } else if (failure->why != NULL) {
         (void)snprintf(text, sizeof text, "%s: %s", reason_row(reason)->diagnostic, failure->why);

@@ -41,6 +41,8 @@ static void test_each_transport_of_a_parent(void **state)
         {"route lab.via=coaps+tcp://parent.example:99", "tls 192.0.2.77:99 parent.example"},
         {"route lab.via=coap+tcp://[2001:db8::9]", "tcp [2001:db8::9]:5683 -"},
         {"route lab.via=coaps://192.0.2.77", "dtls 192.0.2.77:5684 -"},
+        {"route lab.via=coap+ws://parent.example", "ws 192.0.2.77:80 parent.example"},
+        {"route lab.via=coaps+ws://parent.example:8443", "wss 192.0.2.77:8443 parent.example"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

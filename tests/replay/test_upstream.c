@@ -63,6 +63,11 @@ static void test_each_transport_in_each_form(void **state)
         {"3=h 11=x 39=coap+tcp", "tcp 192.0.2.5:5683 h"},
         {"235:8327816168816178", "tls 192.0.2.5:5684 h"},
         {"35=coaps+tcp://h:61616/x", "tls 192.0.2.5:61616 h"},
+        {"35=coap+ws://h/x", "ws 192.0.2.5:80 h"},
+        {"3=h 11=x 39=coap+ws", "ws 192.0.2.5:80 h"},
+        {"235:833818816168816178", "ws 192.0.2.5:80 h"},
+        {"235:833819816168816178", "wss 192.0.2.5:443 h"},
+        {"35=coaps+ws://h:8443/x", "wss 192.0.2.5:8443 h"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -163,7 +168,7 @@ static void test_failures(void **state)
         {UPSTREAM_FULL, false, NULL, "a3", "no room", REASON_sessions_full},
         {UPSTREAM_BACKING_OFF, false, NULL, "a3", "left alone", REASON_origin_backing_off},
         {UPSTREAM_MESSAGE_TOO_LARGE, false, NULL, "8d", "too large", REASON_request_too_large},
-        {UPSTREAM_UNSUPPORTED, false, NULL, "a5", "no coaps: libcoap 0.0.0",
+        {UPSTREAM_UNSUPPORTED, false, NULL, "a5", "no coaps: libcoap 0.0.0 has no OpenSSL",
          REASON_transport_missing},
         {UPSTREAM_NO_MEMORY, false, NULL, "a3", "busy", REASON_proxy_busy},
     };

@@ -6,8 +6,6 @@
  *     fake_client_expect("dtls 192.0.2.5:5684 h", "01 b1 78");      code, options, payload
  *     fake_client_answer("45 ff 68 69");
  *     fake_net_run(0);
- *
- * WebSockets are not supported here, as with libcoap 4.3.1; everything else is.
  */
 #ifndef CRIPROXY_FAKE_CLIENT_H
 #define CRIPROXY_FAKE_CLIENT_H

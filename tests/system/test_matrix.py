@@ -3,8 +3,8 @@
 
 Clients: libcoap's coap-client as it is built with OpenSSL and GnuTLS and without TLS,
 the npm packages coap and node-coap-client, aiocoap, and Python's websockets under this
-suite's own CoAP. Origin servers: libcoap's coap-server, likewise. What is not installed is
-skipped; a transport upstream that is not built in yet is, too.
+suite's own CoAP. Origin servers: libcoap's coap-server, likewise; the npm package ws and
+Python's websockets. What is not installed is skipped.
 """
 
 import asyncio
@@ -19,9 +19,10 @@ import pytest
 
 from coap_wire import GET, PATIENCE_S, PROXY_CRI, PROXY_URI, code, decode_options
 from ports import free_port
-from processes import Proxy, program
+from processes import Proxy
 from stream_wire import CSM, client_context, frame
 from target import Target
+from web_origins import NodeOrigin, PythonOrigin
 
 KEY = "sesame"
 IDENTITY = "sensor-1"
@@ -29,7 +30,7 @@ FORMS = ("cri", "uri")
 WORDS = b"This is a test server made with libcoap"
 
 FRONTS = ("coap", "coaps", "coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws")
-UPSTREAMS = ("coap", "coaps", "coap+tcp", "coaps+tcp")
+UPSTREAMS = FRONTS
 
 # What is not yet answered from its own query is: no cache is to stand in for an origin.
 numbers = itertools.count(1)
@@ -79,15 +80,33 @@ def servers():
     running.stop()
 
 
+class WebOrigins:
+    """Those on WebSockets, started when first asked for."""
+
+    def __init__(self, certificate):
+        self.certificate = certificate
+        self.running = {}
+
+    def origin(self, build, scheme, node):
+        if (build, scheme) not in self.running:
+            files = self.certificate[:2] if scheme == "coaps+ws" else None
+            self.running[build, scheme] = NodeOrigin(node, files) if build == "ws" else \
+                PythonOrigin(files)
+        return self.running[build, scheme]
+
+    def stop(self):
+        for origin in self.running.values():
+            origin.stop()
+
+
+@pytest.fixture(scope="module")
+def web_origins(certificate):
+    running = WebOrigins(certificate)
+    yield running
+    running.stop()
+
+
 # --- the proxy ----------------------------------------------------------------
-
-def is_served(scheme):
-    """Whether this build goes on to origin servers over that transport."""
-    done = subprocess.run([program("criproxyd"), "--explain", scheme + "://127.0.0.1:9/"],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=PATIENCE_S, check=False)
-    return "scheme_unsupported" not in done.stdout
-
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
@@ -96,7 +115,7 @@ def certificate(tmp_path_factory):
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
          "-nodes", "-days", "2", "-subj", "/CN=proxy.example", "-addext",
-         "subjectAltName=DNS:proxy.example", "-out", paths[0], "-keyout", paths[1]],
+         "subjectAltName=DNS:proxy.example,IP:127.0.0.1", "-out", paths[0], "-keyout", paths[1]],
         stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
     (folder / "keys").write_text("%s:%s\n" % (IDENTITY, KEY.encode().hex()))
     return (*paths, str(folder / "keys"))
@@ -110,7 +129,11 @@ def proxy(certificate):
                     # libcoap's client does not say with ALPN that it speaks CoAP.
                     "--set", "stream.require-alpn=no",
                     "--set", "upstream.psk-identity=" + IDENTITY,
-                    "--set", "upstream.psk-key=" + KEY.encode().hex(), listen=("127.0.0.1",))
+                    "--set", "upstream.psk-key=" + KEY.encode().hex(),
+                    # Those have a certificate and no key.
+                    "--set", "upstream web.target=coaps+ws://*",
+                    "--set", "upstream web.psk-identity=", "--set", "upstream web.psk-key=",
+                    "--set", "upstream web.ca=" + certificate[0], listen=("127.0.0.1",))
     yield running
     running.stop_cleanly()
 
@@ -217,6 +240,8 @@ ORIGINS = {
     "coaps": ("openssl", "gnutls"),
     "coap+tcp": ("notls",),
     "coaps+tcp": ("openssl", "gnutls"),
+    "coap+ws": ("ws", "websockets"),
+    "coaps+ws": ("ws", "websockets"),
 }
 
 
@@ -228,15 +253,19 @@ def cells():
 
 
 @pytest.mark.parametrize("front, client, upstream, build, form", cells())
-def test_every_way(proxy, servers, certificate, request, front, client, upstream, build, form):
+def test_every_way(proxy, servers, web_origins, certificate, request, front, client, upstream,
+                   build, form):
     """PXO-6, OPT-15, TCP-17, SEC-1: the answer of the origin server arrives, whatever the way."""
-    if not is_served(upstream):
-        pytest.skip("targets with %s are not served" % upstream)
     ask = CLIENTS[front][client]
-    for name in (getattr(ask, "needs", None), "coap-server-" + build):
+    is_web = upstream.endswith("+ws")
+    for name in (getattr(ask, "needs", None), None if is_web else "coap-server-" + build):
         if name and not shutil.which(name):
             pytest.skip(name + " is not installed")
-    node = request.getfixturevalue("node") if client == "node" else None
-    target = Target("127.0.0.1", servers.port(build, upstream), (), ("q=%d" % next(numbers),),
-                    scheme=upstream)
-    assert WORDS in ask(Case(proxy, front, target, form, certificate, node))
+    node = request.getfixturevalue("node") if client == "node" or build == "ws" else None
+    if is_web:
+        origin = web_origins.origin(build, upstream, node)
+        port, wanted = origin.port, origin.words
+    else:
+        port, wanted = servers.port(build, upstream), WORDS
+    target = Target("127.0.0.1", port, (), ("q=%d" % next(numbers),), scheme=upstream)
+    assert wanted in ask(Case(proxy, front, target, form, certificate, node))

@@ -154,10 +154,10 @@ KEY = "00112233445566778899aabbccddeeff"
 
 @pytest.fixture(scope="module")
 def secure_parent(tmp_path_factory):
-    """A criproxyd that listens on every transport but WebSockets."""
+    """A criproxyd that listens on every transport."""
     keys = tmp_path_factory.mktemp("parent") / "keys"
     keys.write_text("child:%s\n" % KEY)
-    listeners = [argument for scheme in ("coap+tcp", "coaps", "coaps+tcp")
+    listeners = [argument for scheme in ("coap+tcp", "coaps", "coaps+tcp", "coap+ws", "coaps+ws")
                  for argument in ("--listen", scheme + "://127.0.0.1:0")]
     parent = Proxy(*listeners, "--set", "tls.psk-file=%s" % keys, "--set",
                    "stream.require-alpn=no")
@@ -165,7 +165,8 @@ def secure_parent(tmp_path_factory):
     parent.stop_cleanly()
 
 
-@pytest.mark.parametrize("scheme", ["coap", "coap+tcp", "coaps", "coaps+tcp"])
+@pytest.mark.parametrize(
+    "scheme", ["coap", "coap+tcp", "coaps", "coaps+tcp", "coap+ws", "coaps+ws"])
 @pytest.mark.parametrize("route_form", ROUTE_FORMS)
 def test_parents_on_every_transport(start_proxy, secure_parent, scheme, route_form):
     """TGT-17: the parent's transport is the route's, the target's what the parent makes of it."""

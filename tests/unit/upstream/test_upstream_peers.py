@@ -204,6 +204,7 @@ def certified(authority):
 
 SECURE = ("dtls", "tls")
 ALL = ("dtls", "tcp", "tls")
+NOBODY = (*ALL, "ws", "wss")
 
 
 def port_of(server, transport):
@@ -350,7 +351,7 @@ def test_no_suite_in_common(asker):
         server.wait()
 
 
-@pytest.mark.parametrize("transport", ALL)
+@pytest.mark.parametrize("transport", NOBODY)
 def test_nobody_there(asker, transport):
     """ERR-7: at once, not by time-out; and it is not asked again and again."""
     asker.use_key()
@@ -472,12 +473,6 @@ def test_credentials_make_the_session(asker, keyed):
     asker.use_key(identity="somebody")
     assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
     assert asker.counters()["opened"] == 2
-
-
-def test_what_is_not_there(asker):
-    """An error of its own, not a crash."""
-    answer = asker.ask("ws", free_ports())
-    assert answer in ("failure unsupported unsent -", "failure refused unsent -")
 
 
 @pytest.mark.parametrize("wanted, word", [

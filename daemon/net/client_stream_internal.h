@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by client_stream.c (a connection's life), client_signal.c (messages on it),
+ * client_tls.c and client_ws.c (what is between the connection and the messages).
+ */
+#ifndef CRIPROXY_CLIENT_STREAM_INTERNAL_H
+#define CRIPROXY_CLIENT_STREAM_INTERNAL_H
+
+#include "net/client_internal.h"
+
+struct bufferevent;
+struct client_ws;
+struct ssl_st;
+
+struct stream_end {
+    struct bufferevent *bev;
+    struct ssl_st *ssl;   /* the bufferevent's; NULL without TLS */
+    struct client_ws *ws; /* from when TCP and TLS are there; NULL without WebSockets */
+    bool is_connected;    /* TCP, and TLS where there is one */
+    bool is_open;         /* the other side's CSM has come */
+    bool is_wrong_name;
+    long verdict;      /* on the certificate */
+    const char *why;   /* the handshake failed */
+    uint64_t peer_max; /* longest message it takes */
+};
+
+/* ---- client_stream.c ---- */
+
+/** Whether its messages are those of WebSockets: without a length (TCP-23). */
+bool stream_is_ws(const struct session *session);
+
+/** Queue an encoded message. False where there is no memory, or no WebSocket yet. */
+bool stream_write(const struct session *session, struct bytes frame);
+
+/* ---- client_signal.c ---- */
+
+/** The first message that is sent (TCP-5, TCP-8). */
+void stream_send_csm(const struct session *session);
+void stream_send_ping(const struct session *session);
+void stream_send_release(const struct session *session);
+
+/** Abort, and the session is dead. @p bad_option of the CSM, or 0. */
+void stream_abort(struct session *session, const char *why, uint16_t bad_option);
+
+/** The session is dead: while it was being made, or afterwards. */
+void stream_fail(struct session *session, const char *why);
+
+/** A whole message has come. */
+void stream_on_message(struct session *session, const struct message *message);
+
+/* ---- client_tls.c ---- */
+
+/** What is to shake hands; NULL without memory, or where the host cannot be named. */
+struct ssl_st *client_tls_new(struct session *session);
+
+/** Whether the other side failed to say with ALPN that it speaks what was asked for. */
+bool client_tls_lacks_alpn(const struct session *session);
+
+/* ---- client_ws.c ---- */
+
+/** Ask for a WebSocket: the connection is there. False without memory. */
+bool client_ws_open(struct session *session);
+
+/** Bytes have arrived. */
+void client_ws_input(struct session *session);
+
+/** False without memory, or before the WebSocket is open. */
+bool client_ws_write(const struct client_ws *ws, struct bytes message);
+
+/** A Close frame, where there is a WebSocket. */
+void client_ws_goodbye(const struct client_ws *ws);
+
+/** Takes NULL. */
+void client_ws_free(struct client_ws *ws);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TLS under a connection to an origin server: who it has to be, and what it has to speak. */
+#include "net/client_stream_internal.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+
+#define CHAIN_MAX 6
+#define COAPS_PORT 5684
+
+static int on_verify(int is_good, X509_STORE_CTX *store)
+{
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct session *session = SSL_get_app_data(ssl);
+    X509 *certificate = X509_STORE_CTX_get_current_cert(store);
+
+    if (is_good == 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
+        !credentials_match_name(&session->place->target, certificate)) {
+        session->stream->is_wrong_name = true;
+        X509_STORE_CTX_set_error(store, X509_V_ERR_HOSTNAME_MISMATCH);
+        return 0;
+    }
+    return is_good;
+}
+
+/*
+ * The bufferevent does not hand on OpenSSL's errors, and by the time its callback comes
+ * the queue can hold those of another connection. Here they are fresh.
+ */
+static void on_info(const SSL *ssl, int where, int result)
+{
+    const struct session *session = SSL_get_app_data(ssl);
+    unsigned long code = ERR_peek_last_error();
+
+    if (where == SSL_CB_CONNECT_EXIT && result <= 0 && code != 0) {
+        session->stream->why = ERR_reason_error_string(code);
+        session->stream->verdict = SSL_get_verify_result(ssl);
+    }
+}
+
+SSL *client_tls_new(struct session *session)
+{
+    /* WebSockets have no name but HTTP's, which a server need not take up (RFC 8323 section
+     * 8.4 asks for none; RFC 7301). */
+    static const unsigned char http[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+
+    const struct upstream_target *target = &session->place->target;
+    SSL *ssl = SSL_new(credentials_tls_client(session->credentials));
+
+    if (ssl == NULL) {
+        return NULL;
+    }
+    SSL_set_app_data(ssl, session);
+    SSL_set_info_callback(ssl, on_info);
+    if (!credentials_have_psk(session->credentials)) {
+        SSL_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
+        SSL_set_verify_depth(ssl, CHAIN_MAX);
+    }
+    if (stream_is_ws(session) && SSL_set_alpn_protos(ssl, http, sizeof http) != 0) { /* 0 is good */
+        SSL_free(ssl);
+        return NULL;
+    }
+    if (target->host != NULL && SSL_set_tlsext_host_name(ssl, session->place->host) != 1) {
+        SSL_free(ssl);
+        return NULL;
+    }
+    return ssl;
+}
+
+/* On other ports than the default one it has to speak CoAP in so many words (TCP-26). A
+ * pre-shared key says as much: it is for CoAP, and libcoap's servers do not answer then. */
+bool client_tls_lacks_alpn(const struct session *session)
+{
+    const struct upstream_target *target = &session->place->target;
+    const unsigned char *name = NULL;
+    unsigned len = 0;
+
+    if (session->stream->ssl == NULL || stream_is_ws(session) ||
+        target->address.port == COAPS_PORT || credentials_have_psk(session->credentials)) {
+        return false;
+    }
+    SSL_get0_alpn_selected(session->stream->ssl, &name, &len);
+    return len != 4 || memcmp(name, "coap", 4) != 0;
+}
