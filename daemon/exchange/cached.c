@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Who has proved nothing is the address or connection that it is: no enum identity_kind. */
+/* Who has proved no name is the address or connection that it is: no enum identity_kind. */
 #define AUDIENCE_ONE_CLIENT 0xffu
 
 const char *cache_answer_name(enum cache_answer answer)
@@ -56,7 +56,7 @@ static bool set_audience(const struct engine *engine, const struct leg *leg, uin
     if (rule == CACHE_SECURE_OFF) {
         return false;
     }
-    if (identity_is_known(leg->identity)) {
+    if (identity_is_distinct(leg->identity)) {
         source->audience_kind = (uint8_t)leg->identity->kind;
         source->audience =
             (struct bytes){(const uint8_t *)leg->identity->names, leg->identity->names_len};

@@ -67,12 +67,18 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
     if (identity->name[0] == '\0') {
         (void)escape(bytes, len, identity->name, sizeof(identity->name), &is_whole);
     }
-    if (left == 0 || len == 0) {
+    if (len == 0) {
+        return;
+    }
+    if (left == 0) {
+        identity->lacks_names = true;
         return;
     }
     size_t used = escape(bytes, len, identity->names + identity->names_len, left, &is_whole);
     if (is_whole) {
         identity->names_len += used + 1;
+    } else {
+        identity->lacks_names = true;
     }
 }
 
@@ -94,6 +100,11 @@ void identity_release(struct identity *identity)
 bool identity_is_known(const struct identity *identity)
 {
     return identity != NULL && identity->kind != IDENTITY_NONE;
+}
+
+bool identity_is_distinct(const struct identity *identity)
+{
+    return identity_is_known(identity) && identity->names_len > 0 && !identity->lacks_names;
 }
 
 bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name)

@@ -34,6 +34,7 @@ struct identity {
     const char *server_name; /* SNI the peer asked for, lower case, at most 255 bytes; or "" */
     /* To be shown: printable ASCII, other bytes as \xHH, cut where it does not fit. */
     char name[IDENTITY_NAME_MAX];
+    bool lacks_names; /* one did not fit */
     /* To be compared: escaped the same way, never cut, a NUL after each. */
     size_t names_len, names_capacity;
     char names[]; /* the PSK identity; all SANs that are text, or where there are none the CN */
@@ -62,6 +63,12 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
 
 /** Whether anything has been proved. Takes NULL: nobody. */
 bool identity_is_known(const struct identity *identity);
+
+/**
+ * Whether its names say who it is and nobody else: a certificate may have none that is text,
+ * or more than are kept. Takes NULL: no.
+ */
+bool identity_is_distinct(const struct identity *identity);
 
 /**
  * Whether it is of @p kind and @p name (escaped as names are) is one of its names,

@@ -120,6 +120,36 @@ static void test_identities_have_their_own(void **state)
     stop();
 }
 
+/*
+ * Certificates need not have a name that is text, as those that devices are made with, and have
+ * more than are kept: then it is the session that counts.
+ */
+static void test_identities_without_names_are_not_the_same(void **state)
+{
+    struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+    static char long_name[2000];
+    char request[256];
+    (void)state;
+    memset(long_name, '"', sizeof(long_name) - 1); /* escaped it does not fit */
+    start(NULL, NULL);
+    assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &options.udp.bind));
+    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct dtls_session *one = fake_dtls_open("192.0.2.21:1");
+        struct dtls_session *two = fake_dtls_open("192.0.2.22:1");
+        fake_dtls_certify(one, i == 0 ? NULL : long_name);
+        fake_dtls_certify(two, i == 0 ? NULL : long_name);
+        snprintf(request, sizeof(request), "%s", words("41 01 0001 aa", SECURE_URI));
+        fake_dtls_send(one, request);
+        serve_secure("31");
+        fake_dtls_expect(one, "61 45 0001 aa ff 31");
+        fake_dtls_send(two, request);
+        serve_secure("32");
+        fake_dtls_expect(two, "61 45 0001 aa ff 32");
+    }
+    stop();
+}
+
 /* Nor are their requests sent together. */
 static void test_secure_requests_do_not_follow_another_client(void **state)
 {
@@ -433,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_secure_answers_stay_with_their_client),
         TEST(test_identities_have_their_own),
+        TEST(test_identities_without_names_are_not_the_same),
         TEST(test_secure_requests_do_not_follow_another_client),
         TEST(test_secure_answers_are_shared_or_not_kept),
         TEST(test_weaker_transport_has_no_hit),

@@ -150,6 +150,17 @@ void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
     identity_add_name(session->identity, (const unsigned char *)psk_identity, strlen(psk_identity));
 }
 
+void fake_dtls_certify(struct dtls_session *session, const char *name)
+{
+    size_t len = name != NULL ? strlen(name) : 0;
+    identity_release(session->identity);
+    session->identity = identity_new(IDENTITY_CERTIFICATE, len + 1, NULL);
+    assert_non_null(session->identity);
+    if (name != NULL) {
+        identity_add_name(session->identity, (const unsigned char *)name, len);
+    }
+}
+
 struct dtls_session *fake_dtls_open(const char *from)
 {
     struct dtls_session *session = new_session();

@@ -15,6 +15,9 @@ struct dtls_session *fake_dtls_open(const char *from);
 void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
                         const char *server_name);
 
+/** The same with a certificate that has the one name @p name; NULL: none. */
+void fake_dtls_certify(struct dtls_session *session, const char *name);
+
 /** Another session from where @p older is from, at once; that it is gone is told a turn later. */
 struct dtls_session *fake_dtls_replace(struct dtls_session *older);
 
