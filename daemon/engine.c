@@ -13,9 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How long the list of the host's own addresses is used. */
-#define OWN_ADDRESSES_MS 5000u
-
 static int init_tables(struct engine *engine)
 {
     const struct config *config = engine->config;

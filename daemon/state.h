@@ -127,8 +127,8 @@ static inline uint64_t engine_now_ms(const struct engine *engine)
     return loop_now_ms(engine->loop);
 }
 
-/** Whether the host has @p address; the system is asked once in a few seconds. */
-bool engine_is_host_address(struct engine *engine, const struct address *address);
+/** The host's addresses, for which the system is asked once in a few seconds; borrowed. */
+const struct address *engine_host_addresses(struct engine *engine, size_t *ret_count);
 
 /** Whether @p address is one of the engine's own listeners for @p scheme (TGT-3, TGT-4). */
 bool engine_is_own_address(struct engine *engine, const struct config_scheme *scheme,

@@ -12,10 +12,9 @@
  */
 #define PAYLOAD_MARKER 0xffu
 
-/* Nibbles that announce 1 or 2 more bytes, and the one that is reserved. */
+/* Nibbles that announce 1 or 2 more bytes; 15 is reserved. */
 #define NIBBLE_EXT8 13u
 #define NIBBLE_EXT16 14u
-#define NIBBLE_RESERVED 15u
 #define EXT8_BASE 13u
 #define EXT16_BASE 269u
 
@@ -44,7 +43,7 @@ static bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_valu
         in->left -= 2;
         return true;
     }
-    return false; /* NIBBLE_RESERVED, or cut short */
+    return false; /* reserved, or cut short */
 }
 
 /* One option; false where it breaks the format. */

@@ -67,34 +67,14 @@ static struct access_request request_of(const struct engine *engine, const struc
     return request;
 }
 
-/*
- * Services of this host trust what comes from it, and a firewall in front of them is behind
- * us: they are for clients on the host (SEC-20), in whatever form their address is written.
- * Straight to our own listeners is no matter of policy: that is the proxy itself (TGT-3).
- */
-static bool is_host_refused(struct engine *engine, const struct leg *leg,
-                            const struct address *address)
-{
-    const struct access *access = engine->config->access;
-    const struct address *remote = &leg->path.remote;
-    struct address ipv4[EMBEDDED_MAX];
-    bool is_own = engine_is_host_address(engine, address);
-    size_t count = embedded_ipv4(address, access->nat64, access->nat64_count, ipv4);
-    for (size_t i = 0; i < count && !is_own; i++) {
-        is_own = engine_is_host_address(engine, &ipv4[i]);
-    }
-    /* What has a source address of this host comes from it: the kernel drops others. */
-    return is_own && !address_is_loopback(remote) && !engine_is_host_address(engine, remote);
-}
-
-static enum reason conclude(struct engine *engine, struct leg *leg, const struct address *address,
+static enum reason conclude(struct engine *engine, struct leg *leg,
+                            const struct access_client *client, const struct address *address,
                             struct access_verdict verdict)
 {
-    bool is_open = engine->config->policy_own_host || verdict.is_by_range;
-    if (verdict.reason == REASON_none && !is_open && address->family != ADDRESS_NONE &&
-        is_host_refused(engine, leg, address)) {
-        verdict.reason = REASON_target_refused;
-        verdict.rule = ACCESS_BUILTIN "own-host";
+    if (!engine->config->policy_own_host) {
+        size_t count;
+        const struct address *own = engine_host_addresses(engine, &count);
+        access_check_own_host(engine->config->access, client, own, count, address, &verdict);
     }
     leg->rule = verdict.rule;
     return verdict.reason;
@@ -105,7 +85,7 @@ enum reason admit_target(struct engine *engine, struct leg *leg, const struct ta
 {
     const struct access_request request = request_of(engine, leg, target, method);
     struct access_verdict verdict = access_check_target(engine->config->access, &request);
-    return conclude(engine, leg, &target->address, verdict);
+    return conclude(engine, leg, &request.client, &target->address, verdict);
 }
 
 enum reason admit_address(struct engine *engine, struct leg *leg, const struct target *target,
@@ -113,5 +93,5 @@ enum reason admit_address(struct engine *engine, struct leg *leg, const struct t
 {
     const struct access_request request = request_of(engine, leg, target, method);
     struct access_verdict verdict = access_check_address(engine->config->access, &request, address);
-    return conclude(engine, leg, address, verdict);
+    return conclude(engine, leg, &request.client, address, verdict);
 }

@@ -200,27 +200,13 @@ static void print_client(const struct config *config, const struct explain_quest
     fprintf(out, ": %s\n", standings[question->request.standing]);
 }
 
-/* As front/admit.c has it, for a target at @p address. */
-static bool is_host_refused(const struct config *config, const struct access_verdict *verdict,
-                            const struct address *client, const struct address *address)
-{
-    struct address own[EXPLAIN_OWN_MAX];
-    size_t count = interfaces_list(own, EXPLAIN_OWN_MAX);
-    bool is_own = false, is_local = address_is_loopback(client);
-    for (size_t i = 0; i < count; i++) {
-        is_own = is_own || address_same_host(&own[i], address);
-        is_local = is_local || address_same_host(&own[i], client);
-    }
-    return is_own && !is_local && !config->policy_own_host && !verdict->is_by_range;
-}
-
 static void judge_host(const struct config *config, const struct access_request *request,
                        const struct address *address, struct access_verdict *verdict)
 {
-    if (verdict->reason == REASON_none && address->family != ADDRESS_NONE &&
-        is_host_refused(config, verdict, &request->client.address, address)) {
-        verdict->reason = REASON_target_refused;
-        verdict->rule = ACCESS_BUILTIN "own-host";
+    struct address own[EXPLAIN_OWN_MAX];
+    if (!config->policy_own_host) {
+        size_t count = interfaces_list(own, EXPLAIN_OWN_MAX);
+        access_check_own_host(config->access, &request->client, own, count, address, verdict);
     }
 }
 

@@ -278,19 +278,22 @@ uint64_t listen_turn(struct engine *engine, uint64_t now_ms)
 
 /* --- our own addresses -------------------------------------------------- */
 
-bool engine_is_host_address(struct engine *engine, const struct address *address)
+const struct address *engine_host_addresses(struct engine *engine, size_t *ret_count)
 {
     uint64_t now_ms = engine_now_ms(engine);
     if (now_ms >= engine->own_until_ms) {
         engine->own_count = interfaces_list(engine->own, OWN_ADDRESSES_MAX);
         engine->own_until_ms = now_ms + OWN_ADDRESSES_MS;
     }
-    for (size_t i = 0; i < engine->own_count; i++) {
-        if (address_same_host(&engine->own[i], address)) {
-            return true;
-        }
-    }
-    return false;
+    *ret_count = engine->own_count;
+    return engine->own;
+}
+
+static bool is_host_address(struct engine *engine, const struct address *address)
+{
+    size_t count;
+    const struct address *own = engine_host_addresses(engine, &count);
+    return address_is_among(own, count, address);
 }
 
 static bool leads_to(struct engine *engine, const struct address *bound,
@@ -301,7 +304,7 @@ static bool leads_to(struct engine *engine, const struct address *bound,
     }
     return address_is_unspecified(bound)
                ? address_is_loopback(address) || address_is_unspecified(address) ||
-                     engine_is_host_address(engine, address)
+                     is_host_address(engine, address)
                : address_same_host(bound, address);
 }
 

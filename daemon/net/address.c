@@ -35,6 +35,16 @@ bool address_same_host(const struct address *a, const struct address *b)
            memcmp(a->ip, b->ip, sizeof a->ip) == 0;
 }
 
+bool address_is_among(const struct address *addresses, size_t count, const struct address *address)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (address_same_host(&addresses[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /*
  * SipHash-1-3 (Aumasson, Bernstein) over the 24 bytes: keyed well enough for a
  * table that strangers fill, at some 20 ns.

@@ -35,6 +35,9 @@ bool address_equal(const struct address *a, const struct address *b);
 /** Same IP address and scope, whatever the ports. */
 bool address_same_host(const struct address *a, const struct address *b);
 
+/** Whether one of @p count @p addresses is the same host's, whatever the ports. */
+bool address_is_among(const struct address *addresses, size_t count, const struct address *address);
+
 /** Keyed by @p seed, so that nobody outside can choose colliding addresses. */
 uint64_t address_hash(const struct address *address, uint64_t seed);
 

@@ -11,6 +11,7 @@
 
 static const char by_default[] = ACCESS_BUILTIN "default";
 static const char by_port[] = ACCESS_BUILTIN "port";
+static const char by_own_host[] = ACCESS_BUILTIN "own-host";
 static const char by_leg[] = ACCESS_BUILTIN "secure-leg";
 
 /* --- clients ------------------------------------------------------------ */
@@ -306,6 +307,27 @@ struct access_verdict access_check_address(const struct access *access,
 {
     struct judgement judgement = {.access = access, .request = request, .address = address};
     return judge(&judgement);
+}
+
+void access_check_own_host(const struct access *access, const struct access_client *client,
+                           const struct address *own, size_t own_count,
+                           const struct address *address, struct access_verdict *verdict)
+{
+    if (verdict->reason != REASON_none || verdict->is_by_range || address->family == ADDRESS_NONE) {
+        return;
+    }
+    struct address ipv4[EMBEDDED_MAX];
+    bool is_own = address_is_among(own, own_count, address);
+    size_t count = embedded_ipv4(address, access->nat64, access->nat64_count, ipv4);
+    for (size_t i = 0; i < count && !is_own; i++) {
+        is_own = address_is_among(own, own_count, &ipv4[i]);
+    }
+    /* What has a source address of this host comes from it: the kernel drops others. */
+    if (is_own && !address_is_loopback(&client->address) &&
+        !address_is_among(own, own_count, &client->address)) {
+        verdict->reason = REASON_target_refused;
+        verdict->rule = by_own_host;
+    }
 }
 
 const char *access_rule_name(const struct access *access, const char *name)

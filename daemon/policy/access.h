@@ -117,6 +117,20 @@ struct access_verdict access_check_address(const struct access *access,
                                            const struct access_request *request,
                                            const struct address *address);
 
+/**
+ * The proxy's own host: services there trust what comes from it, and a firewall in front of
+ * them is behind us, so they are for clients on that host (SEC-20), in whatever form their
+ * address is written. Only where a range of a rule has allowed the address, and that the
+ * rules have refused it, stands.
+ *
+ * @param own     the host's addresses, @p own_count of them.
+ * @param address of the target, or one that its name led to; of no family: not known yet.
+ * @param verdict of the rules; may become a refusal.
+ */
+void access_check_own_host(const struct access *access, const struct access_client *client,
+                           const struct address *own, size_t own_count,
+                           const struct address *address, struct access_verdict *verdict);
+
 /** The rule of that name, as a text that lives as long as @p access; "-" where it is gone. */
 const char *access_rule_name(const struct access *access, const char *name);
 

@@ -7,6 +7,9 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
+#include "front/explain.h"
+#include "state.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -426,6 +429,21 @@ static void test_ports_of_other_services_are_refused(void **state)
     end(&suite);
 }
 
+/* --explain says what the proxy would do, about this too; what a name leads to it is told. */
+static void expect_explained(const struct config *config, const char *uri)
+{
+    static const struct explain_options asking = {.client = "10.0.0.7", .address = "192.0.2.9"};
+    char text[4096] = "";
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    assert_false(explain_target(config, &asking, uri, out));
+    assert_int_equal(fclose(out), 0);
+    if (strstr(text, "rule builtin:own-host") == NULL &&
+        strstr(text, "rule       builtin:own-host") == NULL) {
+        fail_msg("%s is explained as\n%s", uri, text);
+    }
+}
+
 /* Other services of the proxy's host, and its own listener by a way that leads back. */
 static void test_services_of_the_own_host(void **state)
 {
@@ -448,6 +466,9 @@ static void test_services_of_the_own_host(void **state)
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
         print_message("    %s\n", requests[i]);
         expect_refusal(&suite, requests[i], "a5", REASON_target_refused);
+        if (strncmp(requests[i], "35=", 3) == 0) {
+            expect_explained(suite.replay.engine->config, requests[i] + 3);
+        }
     }
     end(&suite);
 }
