@@ -359,8 +359,10 @@ static void take_state(struct engine *engine, struct observation *observation,
     await_next(engine, observation, is_registered ? observation->latest.max_age_s : 0);
     tell_observers(engine, observation);
     answer_followers(engine, observation, REASON_answered, reply);
-    if (engine->is_draining) {
-        end_for_reason(engine, observation, REASON_shutting_down);
+    enum reason against = engine->is_draining ? REASON_shutting_down
+                                              : observation_reason_against_way(engine, observation);
+    if (against != REASON_none) {
+        end_for_reason(engine, observation, against);
     }
     observation_check(engine, observation);
 }
@@ -512,6 +514,12 @@ void observations_drain(struct engine *engine)
 void observations_recheck(struct engine *engine)
 {
     for (uint32_t i = 0; i < engine->observations.used; i++) {
-        recheck(engine, &engine->observations.slots[i]);
+        struct observation *observation = &engine->observations.slots[i];
+        enum reason against = observation_reason_against_way(engine, observation);
+        recheck(engine, observation);
+        /* Those whose registration is under way are answered first. */
+        if (against != REASON_none && observation->state == OBSERVATION_OBSERVING) {
+            end_for_reason(engine, observation, against);
+        }
     }
 }

@@ -128,7 +128,10 @@ void observations_turn(struct engine *engine);
 enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
                                        struct leg *leg);
 
-/** The rules have changed: who may not observe any more is told so, and removed. */
+/**
+ * Rules and routes have changed: who may not observe any more is told so, and removed; so are
+ * all who observe what is reached another way now, or not at all.
+ */
 void observations_recheck(struct engine *engine);
 
 /** All end, with 5.03 to those who observe. */

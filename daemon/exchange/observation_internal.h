@@ -38,6 +38,10 @@ extern const struct internal_handler observation_handler;
  */
 bool observation_is_fresh(const struct engine *engine, const struct observation *observation);
 
+/** REASON_none, or why a reload has closed the way that its registration went. */
+enum reason observation_reason_against_way(const struct engine *engine,
+                                           const struct observation *observation);
+
 /** Register again, with the same token. May end it at once. */
 void observation_register_again(struct engine *engine, struct observation *observation);
 

@@ -127,6 +127,52 @@ static void test_registering_again_is_for_those_who_observe(void **state)
     acknowledge(other, &notification);
 }
 
+#define EVERYBODY "policy.clients=any", "policy.ports=any", "policy.own-host=yes"
+
+/* TGT-17: ... a reload that refuses what is observed, or does nothing about it. */
+static void test_reload_closes_the_way(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request, last;
+    observe_x(&registration);
+    reload((const char *const[]){EVERYBODY, "route a.target=coap://g", "route a.via=refuse"}, 5);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &last);
+    acknowledge(replay.client, &last);
+    reload((const char *const[]){EVERYBODY, "route a.target=coap://h", "route a.via=refuse"}, 5);
+    fake_peer_expect(replay.client, "41 a5 MID aa ...", &last);
+    acknowledge(replay.client, &last);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+}
+
+/* ... a reload that leads to a parent proxy, while it is registered and before. */
+static void test_reload_leads_another_way(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request, last;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: " TARGET_Y));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179", &registration);
+    reload(
+        (const char *const[]){EVERYBODY, "route a.target=coap://h", "route a.via=coap://192.0.2.6"},
+        5);
+    fake_peer_expect(replay.client, "41 a3 MID aa ...", &last);
+    acknowledge(replay.client, &last);
+    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    fake_peer_expect(other, "41 a3 MID bb ...", &last);
+    acknowledge(other, &last);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5179", &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+}
+
 /* --- a body in blocks, and ... -------------------------------------------- */
 
 /* ... a name that leads to the proxy itself. */
@@ -152,6 +198,8 @@ int main(void)
         OBSERVE_TEST(test_who_is_told_of_trouble_does_not_observe),
         OBSERVE_TEST(test_what_was_changed_is_not_the_state_any_more),
         OBSERVE_TEST(test_registering_again_is_for_those_who_observe),
+        OBSERVE_TEST(test_reload_closes_the_way),
+        OBSERVE_TEST(test_reload_leads_another_way),
         OBSERVE_TEST(test_upload_to_the_proxy_itself_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -696,6 +696,7 @@ static bool is_out_of_reach(const char *name)
         "cri_unprocessable" /* every feature of CRIs is on: CRI_FEATURES_ALL */,
         "observed",
         "format_changed", /* test_observe.c */
+        "way_changed",    /* test_crossings.c */
         "client_gone",    /* of connections: test_streams.c */
         "block_invalid",
         "block_missing",
