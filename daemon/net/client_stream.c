@@ -141,10 +141,8 @@ static void on_event(struct bufferevent *bev, short what, void *context)
 
     loop_turn_begin(session->upstream->loop);
     if ((what & BEV_EVENT_CONNECTED) != 0) {
-        int on = 1;
         /* A host that is gone without a word: found out while the request may be repeated. */
         unsigned silence_ms = SILENCE_HANDSHAKES * session->upstream->options.handshake_ms;
-        (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms,
                          sizeof silence_ms);
         if (client_tls_lacks_alpn(session)) {
@@ -162,12 +160,25 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     }
 }
 
+static bool connect_to(struct bufferevent *bev, const struct address *address)
+{
+    const int on = 1;
+    union sockaddr_any name;
+    socklen_t name_len = sockaddr_from_address(address, &name);
+
+    if (bufferevent_socket_connect(bev, &name.any, (int)name_len) != 0) {
+        return false;
+    }
+    /* From the first byte on: a flight of TLS's handshake is several writes, each of which
+     * would wait for the acknowledgement of the one before, which may be delayed. */
+    (void)setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return bufferevent_enable(bev, EV_READ | EV_WRITE) == 0;
+}
+
 static bool stream_open(struct session *session, enum upstream_status *ret_status)
 {
     struct event_base *base = loop_event_base(session->upstream->loop);
-    const struct place *place = session->place;
     const int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
-    union sockaddr_any name;
     struct stream_end *end = calloc(1, sizeof *end);
 
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -198,10 +209,8 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
         return false;
     }
     bufferevent_setcb(end->bev, on_read, on_write, on_event, session);
-    socklen_t name_len = sockaddr_from_address(&place->target.address, &name);
     *ret_status = UPSTREAM_REFUSED;
-    return bufferevent_socket_connect(end->bev, &name.any, (int)name_len) == 0 &&
-           bufferevent_enable(end->bev, EV_READ | EV_WRITE) == 0;
+    return connect_to(end->bev, &session->place->target.address);
 }
 
 /* Once more what libevent had no occasion to write: Release, Abort, a Close frame,
