@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A listener of net/conn.h on the loopback with an owner that does what a test
- * tells it to, and clients on plain sockets.
+ * tells it to, and clients on plain sockets. All of it is one thread, whose clock stands
+ * still while the machine does something else: deadlines can be short.
  */
 #ifndef CRIPROXY_CONN_FIXTURE_H
 #define CRIPROXY_CONN_FIXTURE_H
