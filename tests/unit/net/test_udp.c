@@ -256,25 +256,37 @@ static void test_ipv6_socket_is_ipv6_only_and_tells_the_local_address(void **sta
     close_socket();
 }
 
+/* What fits into an ordinary user's receive buffer. @return turns that it took to come in. */
+static unsigned receive_burst(int peer)
+{
+    size_t first = seen.count;
+
+    seen.fixture.turns = 0;
+    for (uint32_t i = 0; i < 200; i++) {
+        peer_send_number(peer, i);
+    }
+    run(first + 200, 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(seen.received[first + i].number, i);
+        assert_int_equal(seen.received[first + i].len, 4);
+    }
+    return seen.fixture.turns;
+}
+
 static void test_many_datagrams_keep_their_order_and_take_few_turns(void **state)
 {
     struct udp_options options = options_for("127.0.0.1:0");
+    unsigned bursts = 0;
     (void)state;
 
     options.buffer_bytes = 4u << 20;
     open_socket(&options);
     int peer = peer_open("127.0.0.1");
     peer_connect(peer, "127.0.0.1", udp_local(seen.socket)->port);
-    /* What fits into an ordinary user's receive buffer. */
-    for (uint32_t i = 0; i < 200; i++) {
-        peer_send_number(peer, i);
+    /* Where the kernel is busy it hands them over one by one; it is not always. */
+    while (receive_burst(peer) > 6) {
+        assert_true(++bursts < 10);
     }
-    run(200, 0);
-    for (uint32_t i = 0; i < 200; i++) {
-        assert_int_equal(seen.received[i].number, i);
-        assert_int_equal(seen.received[i].len, 4);
-    }
-    assert_true(seen.fixture.turns <= 6);
 
     struct udp_path path = path_to(peer);
     for (uint32_t i = 0; i < 200; i++) { /* more than one batch: flushes by itself */
@@ -347,14 +359,12 @@ static void test_longer_than_asked_for_is_marked_truncated(void **state)
     close_socket();
 }
 
-/* A port at which nobody is: a socket that was there and is closed. */
-static struct udp_path path_to_nobody(void)
+/* An address at which nobody is: the socket that keeps it for us listens to another alone. */
+static struct udp_path path_to_nobody(int *ret_fd)
 {
-    int fd = peer_open("127.0.0.1");
-    struct udp_path path = path_to(fd);
-
-    close(fd);
-    return path;
+    *ret_fd = peer_open("127.0.0.1");
+    peer_connect(*ret_fd, "127.0.0.1", peer_address(*ret_fd).port);
+    return path_to(*ret_fd);
 }
 
 static void test_icmp_error_names_the_remote_and_quotes_the_datagram(void **state)
@@ -363,7 +373,8 @@ static void test_icmp_error_names_the_remote_and_quotes_the_datagram(void **stat
     (void)state;
 
     open_socket(&options);
-    struct udp_path path = path_to_nobody();
+    int keeper;
+    struct udp_path path = path_to_nobody(&keeper);
     send_number(&path, 0x01020304);
     run(0, 1);
     assert_int_equal(seen.error, ECONNREFUSED);
@@ -371,6 +382,7 @@ static void test_icmp_error_names_the_remote_and_quotes_the_datagram(void **stat
     assert_int_equal(seen.quoted_len, 4);
     assert_memory_equal(seen.quoted, &(uint32_t){0x01020304}, 4);
     assert_int_equal(udp_counters(seen.socket)->send_failures, 0);
+    close(keeper);
     close_socket();
 }
 
@@ -380,8 +392,8 @@ static void test_icmp_errors_do_not_lose_other_datagrams(void **state)
     (void)state;
 
     open_socket(&options);
-    int peer = peer_open("127.0.0.1");
-    struct udp_path nobody = path_to_nobody(), somebody = path_to(peer);
+    int keeper, peer = peer_open("127.0.0.1");
+    struct udp_path nobody = path_to_nobody(&keeper), somebody = path_to(peer);
     /* Over loopback the error is there before the next datagram of the batch is sent. */
     for (uint32_t i = 0; i < 150; i++) {
         send_number(&nobody, i);
@@ -390,7 +402,7 @@ static void test_icmp_errors_do_not_lose_other_datagrams(void **state)
     udp_flush(seen.socket);
     for (uint32_t i = 0; i < 150; i++) {
         uint32_t number;
-        assert_int_equal(recv(peer, &number, sizeof number, MSG_DONTWAIT), 4);
+        assert_int_equal(recv(peer, &number, sizeof number, 0), 4);
         assert_int_equal(number, i);
     }
     /* And before the first one of the next batch. */
@@ -400,7 +412,7 @@ static void test_icmp_errors_do_not_lose_other_datagrams(void **state)
         udp_flush(seen.socket);
         send_number(&somebody, i);
         udp_flush(seen.socket);
-        assert_int_equal(recv(peer, &number, sizeof number, MSG_DONTWAIT), 4);
+        assert_int_equal(recv(peer, &number, sizeof number, 0), 4);
         assert_int_equal(number, i);
     }
     peer_connect(peer, "127.0.0.1", udp_local(seen.socket)->port);
@@ -409,6 +421,7 @@ static void test_icmp_errors_do_not_lose_other_datagrams(void **state)
     assert_int_equal(seen.error_count, 160);
     assert_int_equal(udp_counters(seen.socket)->send_failures, 0);
     close(peer);
+    close(keeper);
     close_socket();
 }
 
@@ -480,13 +493,14 @@ static void test_datagrams_the_kernel_dropped_are_counted(void **state)
         peer_send_number(peer, i);
     }
     run(1, 0);
-    size_t came = seen.count;
-    while (came < 1000 && udp_counters(seen.socket)->receive_overflows == 0) {
-        peer_send_number(peer, 1000); /* the count comes with the next datagram */
-        run(++came, 0);
-    }
-    assert_true(udp_counters(seen.socket)->receive_overflows > 500);
-    assert_true(udp_counters(seen.socket)->receive_overflows < 1000);
+    /* The count comes with the next datagram that there is room for. */
+    uint32_t sent = 1000;
+    do {
+        peer_send_number(peer, sent++);
+        run(seen.count + 1, 0);
+    } while (seen.received[seen.count - 1].number != sent - 1);
+    assert_in_range(udp_counters(seen.socket)->receive_overflows, 1, 999);
+    assert_int_equal(udp_counters(seen.socket)->receive_overflows, sent - seen.count);
     close(peer);
     close_socket();
 }
