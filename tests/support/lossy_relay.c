@@ -5,8 +5,9 @@
  *
  *     lossy_relay --listen 127.0.0.1:0 --to 127.0.0.1:5683 --loss 20 --delay 5-50
  *
- * The first line of output is the port it listens on. At SIGTERM or SIGINT it
- * prints what it did, one line for each direction, and ends with status 0.
+ * The first line of output is the port it listens on. At SIGUSR1 it prints what it
+ * has done up to then, one line for each direction and one for the clients; at SIGTERM
+ * or SIGINT the same, and ends with status 0.
  *
  * Each client gets a socket of its own towards the origin, so that the origin
  * tells them apart; beyond the limit the one that was silent longest loses its.
@@ -94,10 +95,11 @@ static struct {
     struct client *buckets[BUCKETS];
     struct timer_wheel wheel;
     size_t held_bytes;
+    uint64_t held;        /* datagrams that wait */
     struct batch in, out; /* of the listening socket */
 } relay;
 
-static volatile sig_atomic_t is_stopping;
+static volatile sig_atomic_t is_stopping, is_asked;
 
 static void die(const char *what)
 {
@@ -277,6 +279,7 @@ static void on_packet_due(void *context, struct timer *timer, uint64_t now_ms)
     (void)now_ms;
 
     relay.held_bytes -= sizeof *packet + packet->len;
+    relay.held--;
     if (packet->generation == packet->client->generation) {
         send_now(packet->direction, packet->client, packet->data, packet->len);
     } else {
@@ -299,6 +302,7 @@ static void hold(enum direction direction, struct client *client, const uint8_t 
         return;
     }
     relay.held_bytes += bytes;
+    relay.held++;
     *packet = (struct packet){
         .direction = direction, .client = client, .generation = client->generation, .len = len};
     memcpy(packet->data, data, len);
@@ -388,6 +392,23 @@ static void receive_from_origin(struct client *client)
     }
 }
 
+static void print_statistics(void)
+{
+    static const char *const names[DIRECTIONS] = {"to-origin", "to-client"};
+
+    for (unsigned i = 0; i < DIRECTIONS; i++) {
+        const struct statistics *s = &relay.statistics[i];
+        printf("%s received=%" PRIu64 " sent=%" PRIu64 " lost=%" PRIu64 " duplicated=%" PRIu64
+               " reordered=%" PRIu64 " corrupted=%" PRIu64 " truncated=%" PRIu64 " failed=%" PRIu64
+               " overflowed=%" PRIu64 "\n",
+               names[i], s->received, s->sent, s->lost, s->duplicated, s->reordered, s->corrupted,
+               s->truncated, s->failed, s->overflowed);
+    }
+    printf("clients seen=%" PRIu64 " evicted=%" PRIu64 " seed=%" PRIu64 " held=%" PRIu64 "\n",
+           relay.clients_seen, relay.clients_evicted, relay.rules.seed, relay.held);
+    fflush(stdout);
+}
+
 static void run(const sigset_t *while_waiting)
 {
     struct epoll_event events[EVENTS];
@@ -409,6 +430,10 @@ static void run(const sigset_t *while_waiting)
             }
         }
         out_flush();
+        if (is_asked) {
+            is_asked = 0;
+            print_statistics();
+        }
     }
 }
 
@@ -472,24 +497,29 @@ static void clients_init(void)
 
 static void on_signal(int number)
 {
-    (void)number;
-    is_stopping = 1;
+    if (number == SIGUSR1) {
+        is_asked = 1;
+    } else {
+        is_stopping = 1;
+    }
 }
 
 /* The signals arrive only while we wait, so none is missed between the test and the wait. */
 static void signals_init(sigset_t *ret_while_waiting)
 {
+    static const int caught[] = {SIGTERM, SIGINT, SIGUSR1};
     struct sigaction action = {.sa_handler = on_signal};
     sigset_t blocked;
 
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
     sigemptyset(&blocked);
-    sigaddset(&blocked, SIGTERM);
-    sigaddset(&blocked, SIGINT);
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
+        sigaction(caught[i], &action, NULL);
+        sigaddset(&blocked, caught[i]);
+    }
     sigprocmask(SIG_BLOCK, &blocked, ret_while_waiting);
-    sigdelset(ret_while_waiting, SIGTERM);
-    sigdelset(ret_while_waiting, SIGINT);
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
+        sigdelset(ret_while_waiting, caught[i]);
+    }
 }
 
 static void usage(const char *problem)
@@ -613,22 +643,6 @@ static void parse_rules(int argc, char **argv, struct rules *rules)
         rules->origin.family == ADDRESS_NONE || rules->clients_max == 0) {
         usage("--listen and --to are needed, and nothing besides options");
     }
-}
-
-static void print_statistics(void)
-{
-    static const char *const names[DIRECTIONS] = {"to-origin", "to-client"};
-
-    for (unsigned i = 0; i < DIRECTIONS; i++) {
-        const struct statistics *s = &relay.statistics[i];
-        printf("%s received=%" PRIu64 " sent=%" PRIu64 " lost=%" PRIu64 " duplicated=%" PRIu64
-               " reordered=%" PRIu64 " corrupted=%" PRIu64 " truncated=%" PRIu64 " failed=%" PRIu64
-               " overflowed=%" PRIu64 "\n",
-               names[i], s->received, s->sent, s->lost, s->duplicated, s->reordered, s->corrupted,
-               s->truncated, s->failed, s->overflowed);
-    }
-    printf("clients seen=%" PRIu64 " evicted=%" PRIu64 " seed=%" PRIu64 "\n", relay.clients_seen,
-           relay.clients_evicted, relay.rules.seed);
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The lossy relay does what it is told: the program's path is the only argument."""
 
-import contextlib
 import select
 import signal
 import socket
@@ -11,40 +10,53 @@ import time
 import unittest
 
 RELAY = None
-PATIENCE_S = 20
+PATIENCE_S = 60
+WINDOW = 50  # datagrams under way: no more than any socket's buffer holds
 
 
-@contextlib.contextmanager
-def relay(origin, *options):
-    """A running relay: yields (address, statistics); the dict is filled at the end."""
-    command = [RELAY, "--listen", "127.0.0.1:0", "--to", "127.0.0.1:%d" % origin.getsockname()[1]]
-    process = subprocess.Popen(command + list(options), stdout=subprocess.PIPE, text=True)
-    statistics = {}
-    try:
-        yield ("127.0.0.1", int(process.stdout.readline())), statistics
-    finally:
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=PATIENCE_S)
-        for line in output.splitlines():
-            name, *fields = line.split()
-            statistics[name] = {key: int(value) for key, value in (f.split("=") for f in fields)}
-    assert process.returncode == 0, process.returncode
+class Relay:
+    """A relay to a socket while the test runs; `statistics` holds what it has said last."""
+
+    def __init__(self, origin, *options):
+        self.process = subprocess.Popen(
+            [RELAY, "--listen", "127.0.0.1:0", "--to", "127.0.0.1:%d" % origin.getsockname()[1],
+             *options], stdout=subprocess.PIPE, text=True)
+        self.address = ("127.0.0.1", int(self.process.stdout.readline()))
+        self.statistics = {}
+
+    def read(self):
+        for _ in ("to-origin", "to-client", "clients"):
+            name, *fields = self.process.stdout.readline().split()
+            self.statistics[name] = {key: int(value)
+                                     for key, value in (f.split("=") for f in fields)}
+
+    def await_passed(self, count):
+        """Until so many datagrams of clients have come, and none is held back any more."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            self.process.send_signal(signal.SIGUSR1)
+            self.read()
+            waiting = count - self.statistics["to-origin"]["received"]
+            if waiting == 0 and self.statistics["clients"]["held"] == 0:
+                return
+            assert time.monotonic() < deadline, self.statistics
+            select.select([], [], [], 0.002)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.read()
+        assert self.process.wait(PATIENCE_S) == 0
+        self.process.stdout.close()
 
 
 def udp():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     sock.bind(("127.0.0.1", 0))
     sock.settimeout(PATIENCE_S)
     return sock
-
-
-def drain(sock, quiet_s=0.3):
-    """All that arrives until nothing has come for a while."""
-    got = []
-    while select.select([sock], [], [], quiet_s)[0]:
-        got.append(sock.recv(65536))
-    return got
 
 
 class LossyRelay(unittest.TestCase):
@@ -54,23 +66,23 @@ class LossyRelay(unittest.TestCase):
 
     def one_way(self, count, *options):
         """What of @p count numbered datagrams arrives at the origin, and the statistics."""
-        client = udp()
         got = []
-        with relay(self.origin, *options) as (address, statistics):
+        with udp() as client, Relay(self.origin, *options) as relay:
             for number in range(count):
-                client.sendto(b"%06d" % number, address)
-                if number % 50 == 49:  # no more than any socket's buffer holds
-                    got += drain(self.origin, 0.005)
-            got += drain(self.origin)
-        client.close()
-        return got, statistics
+                client.sendto(b"%06d" % number, relay.address)
+                if (number + 1) % WINDOW == 0 or number + 1 == count:
+                    relay.await_passed(number + 1)
+                    while len(got) < relay.statistics["to-origin"]["sent"]:
+                        got.append(self.origin.recv(100))
+        self.assertEqual(select.select([self.origin], [], [], 0)[0], [])
+        return got, relay.statistics
 
     def test_without_rules_each_client_gets_its_own_answers(self):
         clients = [udp() for _ in range(40)]
-        with relay(self.origin) as (address, statistics):
+        with Relay(self.origin) as relay:
             for turn in range(5):
                 for number, client in enumerate(clients):
-                    client.sendto(b"%d/%d" % (turn, number), address)
+                    client.sendto(b"%d/%d" % (turn, number), relay.address)
                 for _ in clients:
                     data, sender = self.origin.recvfrom(100)
                     self.origin.sendto(b"re " + data, sender)
@@ -78,11 +90,11 @@ class LossyRelay(unittest.TestCase):
                     self.assertEqual(client.recv(100), b"re %d/%d" % (turn, number))
         for client in clients:
             client.close()
-        self.assertEqual(statistics["clients"]["seen"], 40)
+        self.assertEqual(relay.statistics["clients"]["seen"], 40)
         for direction in "to-origin", "to-client":
-            self.assertEqual(statistics[direction]["received"], 200)
-            self.assertEqual(statistics[direction]["sent"], 200)
-            self.assertEqual(statistics[direction]["lost"], 0)
+            self.assertEqual(relay.statistics[direction]["received"], 200)
+            self.assertEqual(relay.statistics[direction]["sent"], 200)
+            self.assertEqual(relay.statistics[direction]["lost"], 0)
 
     def test_loss_and_duplication_in_the_proportions_asked_for(self):
         got, statistics = self.one_way(2000, "--loss", "20", "--dup", "5", "--seed", "7")
@@ -107,9 +119,9 @@ class LossyRelay(unittest.TestCase):
 
     def test_delay_is_kept(self):
         client = udp()
-        with relay(self.origin, "--delay", "60-80") as (address, _):
+        with Relay(self.origin, "--delay", "60-80") as relay:
             start = time.monotonic()
-            client.sendto(b"x", address)
+            client.sendto(b"x", relay.address)
             data, sender = self.origin.recvfrom(100)
             there = time.monotonic() - start
             self.origin.sendto(data, sender)
@@ -132,18 +144,18 @@ class LossyRelay(unittest.TestCase):
 
     def test_longest_silent_client_makes_room(self):
         clients = [udp() for _ in range(4)]
-        with relay(self.origin, "--clients", "3") as (address, statistics):
+        with Relay(self.origin, "--clients", "3") as relay:
             for number, client in enumerate(clients):
-                client.sendto(b"%d" % number, address)
+                client.sendto(b"%d" % number, relay.address)
                 self.origin.recvfrom(100)
-            clients[3].sendto(b"again", address)
+            clients[3].sendto(b"again", relay.address)
             data, sender = self.origin.recvfrom(100)
             self.origin.sendto(data, sender)
             self.assertEqual(clients[3].recv(100), b"again")
         for client in clients:
             client.close()
-        self.assertEqual(statistics["clients"]["seen"], 4)
-        self.assertEqual(statistics["clients"]["evicted"], 1)
+        self.assertEqual(relay.statistics["clients"]["seen"], 4)
+        self.assertEqual(relay.statistics["clients"]["evicted"], 1)
 
     def test_bad_command_lines_are_refused(self):
         good = ["--listen", "127.0.0.1:0", "--to", "127.0.0.1:5683"]

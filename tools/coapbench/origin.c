@@ -412,7 +412,7 @@ static int run_loop(struct origin *origin)
         wheel_advance(&origin->wheel, origin->now_ms, on_due, origin);
         origin->refused += batch_flush(origin->out, origin->fd);
     }
-    return 0;
+    return receive_all(origin); /* what came before the signal counts */
 }
 
 static int open_tables(struct origin *origin)

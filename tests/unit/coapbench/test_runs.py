@@ -4,21 +4,22 @@
 import contextlib
 import json
 import os
-import select
-import shutil
 import socket
 import subprocess
 import threading
 
 import pytest
 
+import coap_server
+
 COAPBENCH = os.environ["COAPBENCH"]
+PATIENCE_S = 240
 
 
 @contextlib.contextmanager
 def started(command, *options):
     """A coapbench server; gives (process, "address:port")."""
-    process = subprocess.Popen([COAPBENCH, command, "--time", "60s", *options],
+    process = subprocess.Popen([COAPBENCH, command, "--time", "300s", *options],
                                stdout=subprocess.PIPE, text=True)
     try:
         word, address = process.stdout.readline().split()
@@ -30,8 +31,9 @@ def started(command, *options):
 
 
 def load(*options, status=0):
-    run = subprocess.run([COAPBENCH, "load", "--json", "--seed", "5", *options],
-                         capture_output=True, text=True, timeout=90)
+    """What a load tells of itself. All end by --count; no machine is too slow for that."""
+    run = subprocess.run([COAPBENCH, "load", "--json", "--seed", "5", "--time", "200s", *options],
+                         capture_output=True, text=True, timeout=PATIENCE_S)
     assert run.returncode == status, (run.stdout, run.stderr)
     return json.loads(run.stdout)
 
@@ -46,7 +48,7 @@ def test_every_request_to_an_origin_is_answered():
     assert set(result["codes"]) == {"2.02", "2.04", "2.05"}
     assert result["measured"]["answers"] > 0
     latency = result["measured"]["latency_us"]
-    assert 0 < latency["p50"] <= latency["p99"] <= latency["max"] < 10e6
+    assert 0 < latency["p50"] <= latency["p99"] <= latency["max"]
     assert result["process"]["cpu_us_per_request"] > 0
     assert result["process"]["rss_kib_after"] > 0
 
@@ -67,14 +69,16 @@ def test_relay_brings_each_answer_to_its_client(single):
 
 def test_delay_shows_as_latency_and_separate_answers_are_acknowledged():
     with started("origin", "--delay", "30ms", "--separate") as (process, address):
-        result = load("--proxy", address, "--form", "direct", "--rate", "500", "--time", "1s",
-                      "--warmup", "0")
+        result = load("--proxy", address, "--form", "direct", "--rate", "500", "--count", "400",
+                      "--warmup", "0", "--ack-timeout", "60s")
         process.terminate()
         counters = dict(pair.split("=") for pair in process.stdout.read().split())
-    assert result["ends"]["answered"] == result["sent"] >= 400
+    assert result["ends"]["answered"] == result["sent"] == 400
     assert result["measured"]["latency_us"]["p50"] >= 29000
-    # A request and the ACK of its answer each: had the ACK been missing, there would be repeats.
-    assert int(counters["received"]) == 2 * result["sent"]
+    # A request and the ACK of its answer each; and one more where the machine has held up an
+    # ACK for as long as the origin waits for it.
+    assert counters["requests"] == "400"
+    assert 800 <= int(counters["received"]) <= 900
     assert counters["unacked"] == "0"
 
 
@@ -99,7 +103,8 @@ def test_silence_ends_every_request():
 
 
 class Liar(threading.Thread):
-    """An origin that answers each second request with the first one's payload, or token."""
+    """An origin that answers each second request with the first one's payload, or token, and
+    has both end with a Reset."""
 
     def __init__(self, swap):
         super().__init__(daemon=True)
@@ -124,6 +129,7 @@ class Liar(threading.Thread):
     def answer(self, request, peer, other):
         token = (other if self.swap == "token" else request)[4:12]
         self.socket.sendto(bytes([0x68, 0x45]) + request[2:4] + token + b"\xffnot yours\n", peer)
+        self.socket.sendto(bytes([0x70, 0]) + request[2:4], peer)
 
     def stop(self):
         self.socket.sendto(b"", self.socket.getsockname())
@@ -136,7 +142,7 @@ def test_a_swapped_answer_is_caught(swap, counter):
     liar = Liar(swap)
     liar.start()
     result = load("--proxy", liar.address, "--form", "direct", "--count", "2", "--clients", "2",
-                  "--warmup", "0", "--ack-timeout", "50ms", "--max-retransmit", "0", status=1)
+                  "--warmup", "0", "--ack-timeout", "60s", "--max-retransmit", "0", status=1)
     liar.stop()
     assert result[counter] == 2
     assert result["ends"]["answered"] == 0
@@ -153,7 +159,7 @@ def test_a_swapped_answer_is_caught(swap, counter):
     ["relay"], ["relay", "--upstream", "[::1]:1"], ["relay", "--nonsense"],
 ])
 def test_bad_command_lines_are_refused(arguments):
-    run = subprocess.run([COAPBENCH, *arguments], capture_output=True, text=True, timeout=20)
+    run = subprocess.run([COAPBENCH, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
     assert run.returncode == 2
     assert run.stderr and not run.stdout
 
@@ -161,54 +167,27 @@ def test_bad_command_lines_are_refused(arguments):
 @pytest.mark.parametrize("command", [[], ["load"], ["origin"], ["relay"]])
 def test_help_lists_the_options(command):
     run = subprocess.run([COAPBENCH, *command, "--help"], capture_output=True, text=True,
-                         timeout=20)
+                         timeout=PATIENCE_S)
     assert run.returncode == 0
     assert "usage: coapbench" in run.stdout and not run.stderr
 
 
-LIBCOAP = shutil.which("coap-server-openssl")
-needs_libcoap = pytest.mark.skipif(not LIBCOAP, reason="libcoap3-bin is not installed")
+needs_libcoap = pytest.mark.skipif(not coap_server.PROGRAM, reason="libcoap3-bin is not installed")
 
 
-@contextlib.contextmanager
-def coap_server(key="sesame"):
-    """libcoap's server on two ports that were free; gives them: clear, and with TLS."""
-    for _ in range(20):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-        process = subprocess.Popen(
-            [LIBCOAP, "-A", "127.0.0.1", "-p", str(port), "-k", key, "-d", "10"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(200):
-                try:
-                    socket.create_connection(("127.0.0.1", port + 1), 1).close()
-                    break
-                except OSError:
-                    assert process.poll() is None
-                    select.select([], [], [], 0.02)
-            yield process, port, port + 1
-            return
-        finally:
-            process.terminate()
-            process.wait()
-    raise AssertionError("no two ports are free")
+def serving():
+    return coap_server.CoapServer("-k", "sesame")
 
 
 @needs_libcoap
 @pytest.mark.parametrize("scheme", ["coaps", "coap+tcp", "coaps+tcp"])
 def test_sessions_with_a_server_of_others(scheme):
-    with coap_server() as (process, clear, secure):
+    with serving() as server:
         result = load("--scheme", scheme, "--proxy",
-                      "127.0.0.1:%d" % (secure if "coaps" in scheme else clear), "--psk",
+                      server.secure if "coaps" in scheme else server.clear, "--psk",
                       "bench:sesame", "--form", "direct", "--path", "time", "--paths", "1",
                       "--no-check", "--clients", "20", "--count", "400", "--warmup", "0",
-                      "--timeout", "20s", "--resume", "--pid", str(process.pid))
+                      "--resume", "--pid", str(server.process.pid))
     assert result["ends"]["answered"] == 400 and result["codes"] == {"2.05": 400}
     assert result["sessions"]["up"] == result["resumptions"]["up"] == 20
     assert result["sessions"]["failed"] == result["sessions"]["resumed"] == 0
@@ -218,21 +197,21 @@ def test_sessions_with_a_server_of_others(scheme):
 
 @needs_libcoap
 def test_a_wrong_key_is_an_error():
-    with coap_server() as (_, clear, secure):
+    with serving() as server:
         run = subprocess.run(
-            [COAPBENCH, "load", "--scheme", "coaps+tcp", "--proxy", "127.0.0.1:%d" % secure,
+            [COAPBENCH, "load", "--scheme", "coaps+tcp", "--proxy", server.secure,
              "--psk", "bench:other", "--form", "direct", "--clients", "2"],
-            capture_output=True, text=True, timeout=90)
+            capture_output=True, text=True, timeout=PATIENCE_S)
     assert run.returncode == 1
     assert "refused" in run.stderr.lower()
 
 
 @needs_libcoap
 def test_sessions_are_held():
-    with coap_server() as (_, clear, secure):
+    with serving() as server:
         process = subprocess.Popen(
-            [COAPBENCH, "load", "--json", "--scheme", "coaps", "--proxy", "127.0.0.1:%d" % secure,
-             "--psk", "bench:sesame", "--clients", "5", "--hold", "--time", "60s"],
+            [COAPBENCH, "load", "--json", "--scheme", "coaps", "--proxy", server.secure,
+             "--psk", "bench:sesame", "--clients", "5", "--hold", "--time", "200s"],
             stdout=subprocess.PIPE, text=True)
         assert process.stdout.readline() == "holding\n"
         process.terminate()
@@ -246,5 +225,5 @@ def test_sessions_are_held():
     ["--resume"], ["--hold"]])
 def test_options_that_do_not_go_together(options):
     run = subprocess.run([COAPBENCH, "load", "--proxy", "127.0.0.1:9", "--form", "direct", *options],
-                         capture_output=True, text=True, timeout=90)
+                         capture_output=True, text=True, timeout=PATIENCE_S)
     assert run.returncode == 2
