@@ -19,6 +19,10 @@ ADDRESS = "127.%d.%d.%d" % (64 + (os.getpid() >> 16 & 63), os.getpid() >> 8 & 25
                             os.getpid() & 255)
 
 
+def at(port):
+    return "%s:%d" % (ADDRESS, port)
+
+
 def free_ports():
     """A port P that is free at ADDRESS, with P + 1, on UDP and TCP: coap-server takes all."""
     for _ in range(100):
@@ -40,7 +44,7 @@ def free_ports():
 
 
 class Nobody:
-    """A port that is kept, and at which nobody answers, neither on UDP nor on TCP."""
+    """A place that is kept, and where nobody answers, neither on UDP nor on TCP."""
 
     def __enter__(self):
         self.stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -48,10 +52,10 @@ class Nobody:
         for _ in range(100):
             try:
                 self.datagrams.bind((ADDRESS, 0))
-                self.port = self.datagrams.getsockname()[1]
-                self.stream.bind((ADDRESS, self.port))  # it does not listen
-                self.datagrams.connect((ADDRESS, self.port))  # it hears itself alone
-                return self
+                name = self.datagrams.getsockname()
+                self.stream.bind(name)  # it does not listen
+                self.datagrams.connect(name)  # it hears itself alone
+                return at(name[1])
             except OSError:
                 self.datagrams.close()
                 self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -65,19 +69,19 @@ class Nobody:
 class CoapServer:
     """coap-server, plain at `clear`, with DTLS and TLS at `secure`; both are "ADDRESS:PORT"."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, port=None):
+        """On @p port, or on one that is free."""
         self.arguments = arguments
-        for _ in range(3):
-            self.port = free_ports()
-            if self.start():
-                break
-        else:
-            raise AssertionError("coap-server does not come up")
-        self.clear = "%s:%d" % (ADDRESS, self.port)
-        self.secure = "%s:%d" % (ADDRESS, self.port + 1)
+        self.port = port or free_ports()
+        if not self._comes_up():
+            self.port = port or free_ports()  # somebody was quicker
+            self.start()
+        self.clear, self.secure = at(self.port), at(self.port + 1)
 
     def start(self):
-        """On its ports. @return whether it has come up"""
+        assert self._comes_up(), "coap-server does not come up"
+
+    def _comes_up(self):
         self.process = subprocess.Popen(
             [PROGRAM, "-A", ADDRESS, "-p", str(self.port), "-d", "100", *self.arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests through net/client on the real network, for test_upstream_peers.py. Reads
+ * Requests through net/client on the real network, for the tests beside it. Reads
  * lines, and answers each with one when it is over:
  *
  *     ask TRANSPORT ADDRESS HOST|- METHOD PATH [PAYLOAD]   METHOD is a code's number
@@ -38,7 +38,7 @@ static struct upstream_options options = {
     .sessions_max = 8,
     .requests_max = 1024,
     .idle_ms = 60000,
-    .handshake_ms = 3000,
+    .handshake_ms = 30000,
     .back_off_ms = 200,
     .back_off_max_ms = 1000,
     .message_bytes = 65536,

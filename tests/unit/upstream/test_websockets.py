@@ -14,9 +14,8 @@ import ssl
 
 import pytest
 
-# The fixtures are used by their names.
-from test_upstream_peers import (PATIENCE_S, Authority, asker, authority,  # noqa: F401
-                                 start_asker)
+from asking import Authority
+from coap_server import PATIENCE_S
 
 CSM = "00e1"
 OUR_CSM = "00e12301000020"  # Max-Message-Size 65536, Block-Wise-Transfer

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of net/client on the real network share: the program that asks, servers of
+OpenSSL's, and certificates."""
+
+import contextlib
+import os
+import select
+import shutil
+import subprocess
+import threading
+import time
+
+from coap_server import PATIENCE_S
+
+OPENSSL = shutil.which("openssl")
+KEY = b"sesame"
+SECURE = ("dtls", "tls")
+ALL = ("dtls", "tcp", "tls")
+
+
+def place_of(server, transport):
+    """Where a coap-server speaks that."""
+    return server.clear if transport == "tcp" else server.secure
+
+
+class Asker:
+    """A running upstream_ask."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [os.environ["UPSTREAM_ASK"], *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            bufsize=1)
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        timer = threading.Timer(PATIENCE_S, self.process.kill)
+        timer.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            timer.cancel()
+        assert line, "upstream_ask has ended"
+        return line.strip()
+
+    def run(self, line):
+        self.tell(line)
+        return self.hear()
+
+    def ask(self, transport, place, method=1, path="time", host="-"):
+        return self.run("ask %s %s %s %d %s" % (transport, place, host, method, path))
+
+    def await_counters(self, condition):
+        """The counters, once they are as wanted."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition(self.counters()):
+            assert time.monotonic() < deadline, self.counters()
+            select.select([], [], [], 0.02)
+
+    def counters(self):
+        return self.counters_of(self.run("counters"))
+
+    @staticmethod
+    def counters_of(line):
+        word, *numbers = line.split()
+        assert word == "counters", line
+        names = ("sessions", "opened", "failures", "lost", "repeated", "backed_off")
+        return dict(zip(names, map(int, numbers)))
+
+    def use_key(self, key=KEY, identity="me"):
+        assert self.run("credentials - - - %s %s" % (identity, key.hex())) == "loaded"
+
+    def use_certificates(self, ca, name=None):
+        own = (name + ".pem", name + ".key") if name else ("-", "-")
+        assert self.run("credentials %s %s %s - -" % (ca, *own)) == "loaded"
+
+    def close(self):
+        self.process.stdin.close()
+        rest = self.process.stdout.read()
+        status = self.process.wait(PATIENCE_S)
+        self.process.stdout.close()
+        assert status == 0, rest
+        for word in ("ERROR: ", "runtime error:", "WARNING: ThreadSanitizer"):
+            assert word not in rest, rest
+
+
+def openssl(*arguments):
+    subprocess.run([OPENSSL, *arguments], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class Authority:
+    """A CA in a folder; certificates of one day from it."""
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self.path = self._at(name)
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", self.path + ".key", "-out", self.path + ".pem", "-subj", "/CN=" + name,
+                "-days", "1", "-addext", "basicConstraints=critical,CA:TRUE")
+        self.pem = self.path + ".pem"
+
+    def _at(self, name):
+        return str(self.folder / name)
+
+    def make(self, name, alternative, days="1"):
+        path = self._at(name)
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", path + ".key", "-out", path + ".csr", "-subj", "/CN=origin.example")
+        with open(path + ".ext", "w", encoding="ascii") as file:
+            file.write("subjectAltName=%s\n" % alternative if alternative else "")
+        openssl("x509", "-req", "-in", path + ".csr", "-CA", self.pem, "-CAkey",
+                self.path + ".key", "-CAcreateserial", "-out", path + ".pem", "-days", days,
+                "-extfile", path + ".ext")
+        return path
+
+
+@contextlib.contextmanager
+def s_server(place, *arguments):
+    """OpenSSL's server, which may not be up yet; what it is told it sends, and says nothing."""
+    process = subprocess.Popen(
+        [OPENSSL, "s_server", "-accept", place, "-quiet", *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+
+
+def ask_until_up(asker, *question, **more):
+    """The first answer of a server that has come up."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        answer = asker.ask(*question, **more)
+        if "refused" not in answer and "backing-off" not in answer:
+            return answer
+        assert time.monotonic() < deadline, answer
+        select.select([], [], [], 0.05)

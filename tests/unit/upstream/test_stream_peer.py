@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""net/client with an origin server on TCP that does what it is told, byte by byte.
+
+TCP-3, TCP-4, TCP-6, TCP-7, TCP-11, TCP-12, TCP-13, TCP-14, TCP-16, TCP-20, TCP-21, TCP-29.
+"""
+
+import select
+import socket
+
+import pytest
+
+from coap_server import PATIENCE_S
+
+CSM = "00e1"
+OUR_CSM = "50e12301000020"  # Max-Message-Size 65536, Block-Wise-Transfer
+
+
+class Peer:
+    """An origin server on TCP by hand."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(4)
+        self.listener.settimeout(PATIENCE_S)
+        self.port = self.listener.getsockname()[1]
+        self.connection = None
+
+    def accept(self, csm=CSM):
+        if self.connection:
+            self.connection.close()
+        self.connection = self.listener.accept()[0]
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.settimeout(PATIENCE_S)
+        assert self.read(len(OUR_CSM) // 2) == OUR_CSM
+        self.send(csm)
+
+    def send(self, text):
+        self.connection.sendall(bytes.fromhex(text))
+
+    def read(self, count):
+        got = b""
+        while len(got) < count:
+            more = self.connection.recv(count - len(got))
+            assert more, "closed after %s" % got.hex()
+            got += more
+        return got.hex()
+
+    def request(self):
+        """Code and token of a request without a payload."""
+        head = bytes.fromhex(self.read(2))
+        token = self.read(head[0] & 15)
+        self.read(head[0] >> 4)
+        return head[1], token
+
+    def is_closed(self):
+        try:
+            return self.connection.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        if self.connection:
+            self.connection.close()
+
+
+def begin(asker, peer, method=1):
+    asker.tell("ask tcp 127.0.0.1:%d - %d x" % (peer.port, method))
+    peer.accept()
+    return peer.request()[1]
+
+
+@pytest.mark.parametrize("payload", [1, 50, 300, 2000])
+def test_a_response_in_any_pieces(asker, payload):
+    """TCP-29: a header in two pieces, after each of its bytes; libcoap 4.3.1 gets lost there."""
+    body = "ff" + "79" * payload
+    length = len(body) // 2
+    head = ("%x8" % length if length < 13 else "d8%02x" % (length - 13) if length < 269 else
+            "e8%04x" % (length - 269)) + "45"
+    with Peer() as peer:
+        token = begin(asker, peer)
+        for cut in range(1, len(head) // 2 + 9):
+            whole = head + token + body
+            peer.send(whole[:2 * cut])
+            select.select([], [], [], 0.02)  # so that it is read by itself
+            peer.send(whole[2 * cut:])
+            assert asker.hear().startswith("response 2.05 %d y" % payload)
+            asker.tell("ask tcp 127.0.0.1:%d - 1 x" % peer.port)
+            token = peer.request()[1]
+
+
+def test_ping_is_answered(asker):
+    """RFC 8323 section 5.4: Pong with the same token, with Custody where that was asked."""
+    with Peer() as peer:
+        token = begin(asker, peer)
+        peer.send("01e242" + "11e24320")
+        assert peer.read(6) == "01e342" + "11e343"
+        assert peer.read(1) == "20"
+        peer.send("0845" + token)
+        assert asker.hear().startswith("response 2.05")
+
+
+def test_requests_of_an_origin_server(asker):
+    """TCP-20"""
+    with Peer() as peer:
+        token = begin(asker, peer)
+        peer.send("010177")
+        assert peer.read(3) == "01a177"
+        peer.send("0000" + "0845" + token)  # and an empty message, TCP-16
+        assert asker.hear().startswith("response 2.05")
+
+
+def test_no_csm(asker):
+    """TCP-6, TCP-7, TCP-14, TCP-3: Abort, then the connection is closed."""
+    for said, abort in (("0045", "00e5"), ("10e110", "20e52101"), ("10e1ff", "00e5"),
+                        ("f0ffffffff45", "00e5")):
+        with Peer() as peer:
+            asker.tell("ask tcp 127.0.0.1:%d - 1 x" % peer.port)
+            peer.accept(said)
+            assert peer.read(len(abort) // 2) == abort
+            assert peer.is_closed()
+            assert asker.hear().startswith("failure handshake-failed unsent")
+
+
+def test_a_message_larger_than_announced(asker):
+    """TCP-3: the limit is ours, and found out from the first bytes."""
+    with Peer() as peer:
+        begin(asker, peer, 2)
+        peer.send("f0ffffffff45")
+        assert peer.read(2) == "00e5"
+        assert asker.hear() == "failure closed sent message too large"
+
+
+def test_a_message_larger_than_the_peer_takes(asker):
+    """TCP-4: the base value without a word of it; a later CSM counts."""
+    with Peer() as peer:
+        asker.tell("big 2000 tcp 127.0.0.1:%d - 2 x" % peer.port)
+        peer.accept()
+        assert asker.hear() == "failure too-large unsent -"
+        peer.send("30e1220fff")
+        asker.tell("big 2000 tcp 127.0.0.1:%d - 2 x" % peer.port)
+        assert peer.read(4).startswith("e8")
+
+
+def test_abort_of_the_peer(asker):
+    """TCP-13, TCP-21: what is safe to repeat is, once; the rest has failed."""
+    with Peer() as peer:
+        begin(asker, peer, 2)
+        peer.send("00e5")
+        assert asker.hear() == "failure closed sent aborted by the other side"
+        begin(asker, peer, 1)
+        peer.send("00e5")
+        peer.accept()
+        peer.request()
+        peer.send("00e5")
+        assert asker.hear() == "failure closed sent aborted by the other side"
+
+
+def test_release_of_the_peer(asker):
+    """TCP-11: the answer may still come there; the next request goes elsewhere."""
+    with Peer() as peer:
+        token = begin(asker, peer, 2)
+        peer.send("00e4")
+        asker.tell("ask tcp 127.0.0.1:%d - 1 x" % peer.port)
+        first = peer.connection
+        peer.connection = None
+        peer.accept()
+        later = peer.request()[1]
+        first.sendall(bytes.fromhex("0844" + token))
+        assert asker.hear().startswith("response 2.04")
+        peer.send("0845" + later)
+        assert asker.hear().startswith("response 2.05")
+        first.close()
+
+
+def test_our_release(start_asker):
+    """TCP-12: when it has been idle for long enough."""
+    asker = start_asker("--idle", "100")
+    with Peer() as peer:
+        token = begin(asker, peer)
+        peer.send("0845" + token)
+        assert asker.hear().startswith("response 2.05")
+        assert peer.read(2) == "00e4"
+        assert peer.is_closed()
+
+
+def test_a_reader_that_stops(asker):
+    """Requests that the peer does not take wait, and are not lost when it does."""
+    with Peer() as peer:
+        count = 40
+        for _ in range(count):
+            asker.tell("big 60000 tcp 127.0.0.1:%d - 3 x" % peer.port)
+        peer.accept("40e1230fffff")
+        for _ in range(count):
+            head = bytes.fromhex(peer.read(4))
+            assert head[0] == 0xe8
+            token = peer.read(8)
+            peer.read(269 + (head[1] << 8 | head[2]))
+            peer.send("0844" + token)
+        for _ in range(count):
+            assert asker.hear().startswith("response 2.04")
