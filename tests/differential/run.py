@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The cri tool against model.py on random input: run.py --tool CRI [--count N] [--seed S]"""
+"""The cri tool against model.py on random input: run.py --tool CRI [--count N] [--seed S]
+
+A seed of 0 is one of the moment."""
 import argparse
 import json
 import random
@@ -238,11 +240,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tool", required=True)
     parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--seed", type=int, default=20261122)
     arguments = parser.parse_args()
-    print("seed", arguments.seed)
+    seed = arguments.seed or random.SystemRandom().randrange(2**32)
+    print("seed", seed)
     comparison = Comparison(arguments.tool)
-    compare_all(comparison, Generator(random.Random(arguments.seed)), arguments.count)
+    compare_all(comparison, Generator(random.Random(seed)), arguments.count)
     for wrong in comparison.wrong[:20]:
         print(wrong)
     print(f"{comparison.count} cases, {comparison.good} accepted, {len(comparison.wrong)} wrong")

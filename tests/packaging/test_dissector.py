@@ -20,7 +20,7 @@ PROXY_CRI, PROXY_SCHEME_NUMBER, CONTENT_FORMAT = 235, 239, 12
 URI_HOST, URI_PORT, URI_PATH, URI_QUERY = 3, 7, 11, 15
 GET, POST = 1, 2
 CBOR = b"\x3c"
-TIMEOUT_S = 100
+TIMEOUT_S = 250
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark here")
 
@@ -169,7 +169,7 @@ def test_what_is_no_cri_is_said_to_be_malformed(tmp_path):
 
 def test_hostile_bytes(tmp_path):
     """Issue 8: damaged vectors and noise in every place, without an error of Lua's."""
-    seed = int.from_bytes(os.urandom(4), "big")
+    seed = int(os.environ.get("TEST_SEED", "20261122"))
     print("seed", seed)
     chance = random.Random(seed)
     encodings = [bytes.fromhex(v["cri"]) for v in vectors("decode-valid")]

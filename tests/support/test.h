@@ -12,7 +12,10 @@
 
 #include "support/test_random.h"
 
-/** The seed to use: TEST_SEED of the environment, else one of the moment; printed. */
+/**
+ * The seed to use, printed: TEST_SEED of the environment, where "random" is one of the
+ * moment; without it always the same.
+ */
 uint64_t test_seed(void);
 
 /** Bytes of hex text ("40 01 12 34"; blanks are skipped); fails the test if it is none. */
