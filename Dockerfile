@@ -21,8 +21,8 @@ RUN cmake --preset package >/dev/null \
 
 FROM ${BASE} AS lab
 RUN --mount=type=bind,from=packages,source=/packages,target=/packages \
-    apt-get update --quiet=2 \
-    && apt-get install --yes --quiet=2 --no-install-recommends \
+    apt-get --option=Acquire::Retries=5 update --quiet=2 \
+    && apt-get --option=Acquire::Retries=5 install --yes --quiet=2 --no-install-recommends \
         libcoap3-bin /packages/criproxy-tools_*.deb \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
 USER 5683:5683
@@ -34,8 +34,8 @@ RUN --mount=type=bind,from=packages,source=/packages,target=/packages \
     groupadd --gid 5683 criproxy \
     && useradd --uid 5683 --gid 5683 --no-create-home --home-dir / --shell /usr/sbin/nologin \
         criproxy \
-    && apt-get update --quiet=2 \
-    && apt-get install --yes --quiet=2 --no-install-recommends systemd-standalone-sysusers \
+    && apt-get --option=Acquire::Retries=5 update --quiet=2 \
+    && apt-get --option=Acquire::Retries=5 install --yes --quiet=2 --no-install-recommends systemd-standalone-sysusers \
         /packages/libcri0_*.deb /packages/criproxyd_*.deb \
     && install -d -o criproxy -g criproxy -m 0750 /run/criproxy \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* /usr/lib/systemd/system/criproxyd*

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def read(*path):

@@ -14,7 +14,7 @@ BASH = os.path.join(STAGE, "share/bash-completion/completions")
 ZSH = os.path.join(STAGE, "share/zsh/site-functions")
 CONFIGURATION = os.path.join(STAGE, "etc/criproxy/criproxyd.conf")
 PATH = os.pathsep.join((os.path.join(STAGE, "bin"), os.path.join(STAGE, "sbin"), os.environ["PATH"]))
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 PROGRAMS = sorted(os.listdir(BASH))
 
 # The words of the line, asked of the completion as the shell would ask it.

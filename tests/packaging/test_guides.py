@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 STAGE = os.environ["CRI_STAGE"]
 CRIPROXYD = os.path.join(STAGE, "sbin/criproxyd")
 GUIDES = sorted(glob.glob(os.path.join(ROOT, "docs/guides/*.md")))
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 def read(path):

@@ -14,7 +14,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MONITORING = os.path.join(ROOT, "docs/examples/monitoring")
 CRIPROXYD = os.path.join(os.environ["CRI_STAGE"], "sbin/criproxyd")
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def read(name):

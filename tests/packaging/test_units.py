@@ -14,7 +14,7 @@ import pytest
 STAGE = os.environ["CRI_STAGE"]
 UNITS = os.path.join(STAGE, "lib/systemd/system")
 MOST_EXPOSED = 15  # tenths of systemd's scale, on which 100 is bare
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 needs_analyze = pytest.mark.skipif(
     shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")

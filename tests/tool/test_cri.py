@@ -10,7 +10,7 @@ import unittest
 
 TOOL = os.environ["CRI_TOOL"]
 BASE = "85218263666f6f19126782627061627468816571756572796466726167"
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 def run(*arguments, data=b""):
