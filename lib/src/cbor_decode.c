@@ -4,8 +4,8 @@
  *
  * How it works: libcbor's streaming decoder is called once per item and calls back
  * once; the callback only notes what the item is. Nothing is allocated and nothing
- * recurses. What libcbor does not do is done here: simple values without a name,
- * and a look at whether as many items as an array announces can follow.
+ * recurses. What libcbor does not do is done here: simple values and tags it has no
+ * name for, and a look at whether as many items as an array announces can follow.
  */
 #include "internal.h"
 
@@ -174,16 +174,17 @@ static const struct cbor_callbacks callbacks = {
     .indef_break = on_break,
 };
 
-/* libcbor knows no simple values but the four with names; they are well-formed all the same. */
-static enum cri_error read_simple(struct cri__reader *reader, struct cri_fault *ret_fault)
+/*
+ * What libcbor refuses as unassigned is well-formed all the same: simple values other
+ * than the four with names, and the tags 6 to 20, among them those of COSE.
+ */
+static enum cri_error read_unassigned(struct cri__reader *reader, struct cri_fault *ret_fault)
 {
     const uint8_t *item = reader->data + reader->at;
-    size_t left = reader->len - reader->at;
+    const size_t left = reader->len - reader->at;
+    const bool is_tag = item[0] >> 5 == CRI__MAJOR_TAG;
 
-    if (item[0] >= 0xe0 && item[0] <= 0xf3) {
-        reader->arg = item[0] & 0x1fu;
-        reader->pos = reader->at + 1;
-    } else if (item[0] == 0xf8) {
+    if (item[0] == 0xf8) {
         if (left < 2) {
             return cri__fail(ret_fault, CRI_ERR_TRUNCATED, reader->at, "item ends early");
         }
@@ -193,10 +194,13 @@ static enum cri_error read_simple(struct cri__reader *reader, struct cri_fault *
         }
         reader->arg = item[1];
         reader->pos = reader->at + 2;
+    } else if ((is_tag || item[0] >= 0xe0) && (item[0] & 0x1fu) < CRI__SHORT_MAX) {
+        reader->arg = item[0] & 0x1fu;
+        reader->pos = reader->at + 1;
     } else {
         return cri__fail(ret_fault, CRI_ERR_CBOR, reader->at, "reserved additional information");
     }
-    reader->kind = CRI__SIMPLE;
+    reader->kind = is_tag ? CRI__TAG : CRI__SIMPLE;
     return CRI_OK;
 }
 
@@ -207,7 +211,7 @@ static enum cri_error read_long(struct cri__reader *reader, struct cri_fault *re
         reader->data + reader->pos, reader->len - reader->pos, &callbacks, reader);
     if (result.status != CBOR_DECODER_FINISHED) {
         if (result.status == CBOR_DECODER_ERROR) {
-            return read_simple(reader, ret_fault);
+            return read_unassigned(reader, ret_fault);
         }
         return cri__fail(ret_fault, CRI_ERR_TRUNCATED, reader->at, "item ends early");
     }

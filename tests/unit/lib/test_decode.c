@@ -459,6 +459,7 @@ static void test_decode_fills_every_section(void **state)
 static void test_decode_next_resumes_behind_unprocessable(void **state)
 {
     struct bytes bytes = bytes_from_hex("82208163612e62"
+                                        "8220d28161c3"
                                         "8220816168");
     struct cri_slice rest = bytes_slice(&bytes);
     struct cri_slice item = {NULL, 0};
@@ -468,6 +469,9 @@ static void test_decode_next_resumes_behind_unprocessable(void **state)
     assert_int_equal(cri_decode_next(&rest, NULL, &cri, &item, &fault), CRI_ERR_HOST);
     assert_int_equal(fault.offset, 5);
     assert_int_equal(item.len, 7);
+    /* [-1, 18([text that is not UTF-8])]: a tag has no place there, but an end. */
+    assert_int_equal(cri_decode_next(&rest, NULL, &cri, &item, &fault), CRI_ERR_TAG);
+    assert_int_equal(item.len, 6);
     assert_int_equal(cri_decode_next(&rest, NULL, &cri, NULL, &fault), CRI_OK);
     assert_int_equal(rest.len, 0);
     assert_int_equal(cri.labels.count, 1);
@@ -495,6 +499,10 @@ static const struct {
     {"bb8000000000000000", CRI_ERR_TRUNCATED, 0},
     {"8281838200", CRI_ERR_TRUNCATED, 2},
     {"c1", CRI_ERR_TRUNCATED, 0},
+    {"82c600d400", CRI_OK, 5}, /* CRI-42: tags that libcbor calls unassigned */
+    {"d28441a0a041b041c000", CRI_OK, 9},
+    {"ccc7", CRI_ERR_TRUNCATED, 1},
+    {"dc00", CRI_ERR_CBOR, 0},
 };
 
 static void test_skip_gives_extent_of_any_item(void **state)

@@ -149,6 +149,8 @@ static void test_a_faulty_entry_counts_for_nothing_and_the_rest_does(void **stat
         {"[[[[\"a\"]]], 1]", CRI_ERR_PET, 3},
         {"{1: {2: [3, 99(4)]}}", CRI_ERR_STRUCTURE, 0},
         {"99([[[\"a\"]], 1])", CRI_ERR_STRUCTURE, 0},
+        {"18([[[\"a\"]], 1])", CRI_ERR_STRUCTURE, 0},
+        {"[[[6(\"a\")]], 1]", CRI_ERR_TAG, 3},
         {"\"text\"", CRI_ERR_STRUCTURE, 0},
         {"0", CRI_ERR_STRUCTURE, 0},
     };
