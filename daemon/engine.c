@@ -68,6 +68,9 @@ static int init_tables(struct engine *engine)
         engine->changes = engine->own_changes;
     }
     if (error == 0) {
+        error = source_table_init(&engine->sources, config->limits_addresses, seed);
+    }
+    if (error == 0) {
         error = coalesce_init(&engine->leaders, config->limits_exchanges, seed);
     }
     return error;
@@ -115,6 +118,7 @@ void engine_free(struct engine *engine)
     resolver_forget(engine->resolver, engine->loop);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
+    source_table_clear(&engine->sources);
     name_table_clear(&engine->names);
     observer_table_clear(&engine->observers);
     observation_table_clear(&engine->observations);
@@ -158,6 +162,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     totals_update(engine);
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
+    metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
     metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
     metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);

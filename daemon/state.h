@@ -12,7 +12,9 @@
 #include "exchange/exchange.h"
 #include "exchange/observation.h"
 #include "front/client.h"
+#include "front/limit.h"
 #include "front/observer.h"
+#include "front/source.h"
 #include "front/stream.h"
 #include "front/totals.h"
 #include "front/zones.h"
@@ -63,8 +65,8 @@ struct engine {
     struct dedup dedup;
     struct body_store bodies;
     struct cookies *cookies; /* for Echo; made when the first one is needed */
-    uint64_t rejections_s;   /* the second that rejections have been counted in, */
-    uint32_t rejections;     /* and how many there were */
+    struct source_table sources;
+    struct rate rejections[LIMIT_REJECTIONS];
     struct cache_store cache;
     struct changes *changes;     /* shared, or */
     struct changes *own_changes; /* of this engine alone */

@@ -8,6 +8,7 @@
 
 #include "front/admit.h"
 #include "front/echo.h"
+#include "front/limit.h"
 #include "front/reply.h"
 #include "front/request.h"
 #include "ops/log.h"
@@ -94,10 +95,12 @@ static void on_request(struct engine *engine, const struct arrival *arrival,
         .received_ms = engine_now_ms(engine),
         .confirmable = message->type == MESSAGE_CON,
     };
-    if (is_duplicate(engine, &leg)) {
+    echo_note(engine, &leg, datagram);
+    /* Before repetitions are answered: those can be made up, too. */
+    if ((leg.is_unverified && !limit_may_answer(engine, &leg, message)) ||
+        is_duplicate(engine, &leg)) {
         return;
     }
-    echo_note(engine, &leg, datagram);
     if (datagram->truncated) {
         request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
         return;
@@ -132,22 +135,12 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
 }
 
 /* Where it is not known who it is from there is an end to what is sent (AMP-13). */
-static bool may_reject(struct engine *engine, const struct address *remote)
+static bool may_reject(const struct arrival *arrival)
 {
-    if (access_is_echo_exempt(engine->config->access, remote)) {
-        return true;
-    }
-    uint64_t now_s = engine_now_ms(engine) / 1000;
-    if (engine->rejections_s != now_s) {
-        engine->rejections_s = now_s;
-        engine->rejections = 0;
-    }
-    if (engine->rejections >= engine->config->limits_rejections) {
-        metric_add(&engine->metrics.rejections_withheld, 1);
-        return false;
-    }
-    engine->rejections++;
-    return true;
+    struct engine *engine = arrival->listener->engine;
+    return arrival->session != NULL ||
+           access_is_echo_exempt(engine->config->access, &arrival->datagram->path.remote) ||
+           limit_may_reject(engine, LIMIT_RESETS);
 }
 
 static void send_reset(const struct arrival *arrival, const struct message *message)
@@ -164,8 +157,7 @@ static void send_reset(const struct arrival *arrival, const struct message *mess
 /* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
 static void reject(const struct arrival *arrival, const struct message *message)
 {
-    if (message->type == MESSAGE_CON &&
-        may_reject(arrival->listener->engine, &arrival->datagram->path.remote)) {
+    if (message->type == MESSAGE_CON && may_reject(arrival)) {
         send_reset(arrival, message);
     }
 }
@@ -181,7 +173,7 @@ static void on_message(struct engine *engine, const struct arrival *arrival,
         /* A ping, a response nobody asked for, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
             metric_add(&engine->metrics.pings, 1);
-            send_reset(arrival, message); /* who asks whether we are there is told */
+            reject(arrival, message); /* who asks whether we are there is told */
         } else {
             metric_add(&engine->metrics.messages_ignored, 1);
             reject(arrival, message);

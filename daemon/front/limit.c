@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/limit.h"
 
+#include "coap/option.h"
+#include "front/echo.h"
 #include "policy/access.h"
 #include "state.h"
 
@@ -56,11 +58,51 @@ static bool is_too_fast(const struct engine *engine, struct peer *peer)
     return is_over;
 }
 
-enum reason limit_take(const struct engine *engine, struct peer *peer)
+static bool take_source(struct engine *engine, enum source_kind kind, const struct leg *leg,
+                        uint32_t per_s)
 {
-    bool is_too_much =
-        peer->in_flight >= limit_exchanges(engine, peer) || is_too_fast(engine, peer);
+    return source_take(&engine->sources, kind, &leg->path.remote,
+                       engine->config->limits_ipv6_prefix, per_s, engine_now_ms(engine));
+}
+
+/* Of all that comes from its address; who has a rate of its own is not part of that. */
+static bool is_address_too_fast(struct engine *engine, const struct leg *leg)
+{
+    uint32_t rate = engine->config->limits_address_rate;
+    return rate > 0 && limits_of(engine, leg->peer)->rate == 0 &&
+           !take_source(engine, SOURCE_REQUESTS, leg, rate);
+}
+
+enum reason limit_take(struct engine *engine, const struct leg *leg)
+{
+    struct peer *peer = leg->peer;
+    bool is_too_much = peer->in_flight >= limit_exchanges(engine, peer) ||
+                       is_too_fast(engine, peer) || is_address_too_fast(engine, leg);
     return is_too_much ? REASON_client_busy : REASON_none;
+}
+
+bool limit_may_answer(struct engine *engine, struct leg *leg, const struct message *message)
+{
+    uint32_t rate = engine->config->limits_unverified_rate;
+    struct bytes echo;
+    if (rate == 0 || take_source(engine, SOURCE_UNVERIFIED, leg, rate) ||
+        (option_find(message->options, OPTION_echo, &echo) && echo_take(engine, leg, echo))) {
+        return true;
+    }
+    metric_add(&engine->metrics.requests_withheld, 1);
+    return false;
+}
+
+bool limit_may_reject(struct engine *engine, enum limit_rejection kind)
+{
+    uint32_t per_s = engine->config->limits_rejections;
+    struct rate *rate = &engine->rejections[kind];
+    if (per_s == 0 || !rate_has(rate, per_s, engine_now_ms(engine))) {
+        metric_add(&engine->metrics.rejections_withheld, 1);
+        return false;
+    }
+    rate_take(rate);
+    return true;
 }
 
 bool limit_is_silent(struct engine *engine, const struct leg *leg)
@@ -69,6 +111,13 @@ bool limit_is_silent(struct engine *engine, const struct leg *leg)
     uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
     if (leg->kind != LEG_DATAGRAM) {
         return false; /* its connection is not read from while it has too much */
+    }
+    /* An address with many ports has one share of refusals where its rate is watched. */
+    uint32_t refusals = engine->config->limits_refusals;
+    if (engine->config->limits_address_rate > 0 && refusals > 0 &&
+        !take_source(engine, SOURCE_REFUSALS, leg, refusals)) {
+        metric_add(&engine->metrics.ended[REASON_client_ignored], 1);
+        return true;
     }
     if (peer->refused_s != now_s) {
         peer->refused_s = now_s;

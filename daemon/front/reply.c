@@ -169,6 +169,14 @@ void reply_remember(struct engine *engine, const struct leg *leg, struct bytes a
               lifetime_ms - (uint32_t)age_ms);
 }
 
+/* Refusals cost nothing to draw, and may go to somebody who has asked for nothing (AMP-13). */
+static bool may_refuse(struct engine *engine, const struct reply *reply)
+{
+    struct bytes echo;
+    bool is_challenge = option_find(reply->options, OPTION_echo, &echo);
+    return limit_may_reject(engine, is_challenge ? LIMIT_CHALLENGES : LIMIT_REFUSALS);
+}
+
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
 {
     uint8_t options[ECHO_OPTIONS_MAX];
@@ -179,6 +187,9 @@ void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *r
     if (leg->kind == LEG_STREAM) {
         stream_reply(engine, leg, reply);
         return;
+    }
+    if (leg->is_unverified && CODE_CLASS(reply->code) == 4 && !may_refuse(engine, reply)) {
+        return; /* nor is it remembered: who is there asks again */
     }
     reply_remember(engine, leg, send_plain(engine, leg, reply));
 }

@@ -321,7 +321,7 @@ static void proxy_request(struct engine *engine, struct request *request)
 /* --- what comes in ------------------------------------------------------ */
 
 /* What can be said without a look at the options: who asks, how much, and in which form. */
-static enum reason admit(const struct engine *engine, const struct request *request)
+static enum reason admit(struct engine *engine, const struct request *request)
 {
     struct leg *leg = request->leg;
     enum reason reason = admit_client(engine, leg);
@@ -331,7 +331,7 @@ static enum reason admit(const struct engine *engine, const struct request *requ
     if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
-    reason = limit_take(engine, leg->peer);
+    reason = limit_take(engine, leg);
     if (reason == REASON_none &&
         request->message->token.len > engine->config->proxy_max_token_bytes) {
         reason = REASON_token_too_long;

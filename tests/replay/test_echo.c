@@ -222,6 +222,86 @@ static void test_rejections_are_limited(void **state)
     stop();
 }
 
+/* AMP-13: so are refusals, challenges, and answers to Pings; each for itself. */
+static void test_refusals_are_limited(void **state)
+{
+    char head[32], echo[32], body[128];
+    (void)state;
+    start("limits.rejections=3");
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x aa", i);
+        replay_ask(&replay, words(head, "235:9f9f9f9f9f9f9f9f")); /* no CRI */
+        replay_ask(&replay, "40 00 1001");
+        snprintf(head, sizeof(head), "41 02 %04x aa", 0x2000 + i);
+        replay_ask(&replay, words(head, CRI));
+        fake_net_run(0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        fake_peer_expect(replay.client, "61 8? 000? aa ...", NULL);
+        fake_peer_expect(replay.client, "70 00 1001", NULL);
+        expect_challenge("61 81 200? aa", echo);
+    }
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(replay_metric(&replay, rejections_withheld), 21);
+    /* Who is there asks again, and is not taken for one that had its answer. */
+    fake_net_run(1000);
+    replay_ask(&replay, words("41 02 2009 aa", CRI));
+    expect_challenge("61 81 2009 aa", echo);
+    snprintf(body, sizeof(body), CRI " %s", echo);
+    replay_ask(&replay, words("41 02 3000 aa", body));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X), NULL);
+    fake_net_run(300000);
+    stop();
+}
+
+/*
+ * MSG-33: one address that has not shown that it asks gets so many answers and no more,
+ * repetitions included. Who is there shows it, and is served.
+ */
+static void test_answers_to_an_unverified_address_are_limited(void **state)
+{
+    struct fake_datagram request;
+    char head[32], text[32], echo[32], body[128];
+    (void)state;
+    start("limits.unverified-rate=5");
+    replay_ask(&replay, words("41 02 0001 aa", CRI));
+    expect_challenge("61 81 0001 aa", echo);
+    for (unsigned i = 0; i < 20; i++) { /* the same one, repeated: 4 more answers */
+        replay_ask(&replay, words("41 02 0001 aa", CRI));
+    }
+    fake_net_run(0);
+    for (unsigned i = 0; i < 4; i++) {
+        fake_peer_expect(replay.client, "61 81 0001 aa ...", NULL);
+    }
+    fake_peer_expect_nothing(replay.client);
+    for (unsigned i = 0; i < 20; i++) { /* nor from other ports */
+        snprintf(text, sizeof(text), "192.0.2.7:%u", 50000 + i);
+        struct fake_peer *other = fake_peer_new(text);
+        snprintf(head, sizeof(head), "41 01 %04x aa", i);
+        fake_peer_send(other, PROXY, words(head, CRI));
+        fake_peer_expect_nothing(other);
+        fake_peer_close(other);
+    }
+    fake_peer_expect_nothing(replay.origin);
+    assert_int_equal(replay_metric(&replay, requests_withheld), 36);
+    struct fake_peer *elsewhere = fake_peer_new("192.0.2.8:50000");
+    fake_peer_send(elsewhere, PROXY, words("41 02 0001 aa", CRI));
+    fake_peer_expect(elsewhere, "61 81 0001 aa ...", NULL);
+    /* A made-up value does not help, the right one does. */
+    replay_ask(&replay, words("41 02 0002 aa", CRI " 252:0001020304050607"));
+    fake_peer_expect_nothing(replay.client);
+    snprintf(body, sizeof(body), CRI " %s", echo);
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(head, sizeof(head), "41 02 %04x aa", 0x3000 + i);
+        replay_ask(&replay, words(head, body));
+        fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X), &request);
+        fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+        snprintf(head, sizeof(head), "61 44 %04x aa", 0x3000 + i);
+        fake_peer_expect(replay.client, head, NULL);
+    }
+    stop();
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -235,6 +315,8 @@ int main(void)
         TEST(test_late_answer_is_sent_once),
         TEST(test_factor_of_everything),
         TEST(test_rejections_are_limited),
+        TEST(test_refusals_are_limited),
+        TEST(test_answers_to_an_unverified_address_are_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

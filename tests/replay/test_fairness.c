@@ -177,9 +177,9 @@ static void test_spoofed_sources(void **state)
     struct fake_datagram request;
     uint64_t forwarded = 0;
     (void)state;
-    replay_start(&replay,
-                 (const char *[]){"policy.clients=any", "policy.ports=any", "limits.clients=1024",
-                                  "policy.echo-exempt=192.0.2.7/32", NULL});
+    replay_start(&replay, (const char *[]){"policy.clients=any", "policy.ports=any",
+                                           "limits.clients=1024", "policy.echo-exempt=192.0.2.7/32",
+                                           "limits.rejections=1000000", NULL});
     for (unsigned i = 0; i < SOURCES; i++) {
         char from[32];
         snprintf(from, sizeof(from), "10.%u.%u.%u:5683", i >> 16, i >> 8 & 255u, i & 255u);

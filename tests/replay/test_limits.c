@@ -54,6 +54,73 @@ static void test_client_that_is_too_fast(void **state)
     stop(&replay);
 }
 
+static void ask_and_answer(struct replay *replay, struct fake_peer *client, unsigned mid)
+{
+    struct fake_datagram request;
+    char head[32];
+    snprintf(head, sizeof(head), "41 01 %04x aa", mid);
+    fake_peer_send(client, PROXY, words(head, CRI));
+    fake_peer_expect(replay->origin, UPSTREAM, &request);
+    fake_peer_reply(replay->origin, &request, "6T 45 MID TOKEN");
+    snprintf(head, sizeof(head), "61 45 %04x aa", mid);
+    fake_peer_expect(client, head, NULL);
+}
+
+/* MSG-33, RATE-4: one address, whatever the port; 4.29 has one share for all of them, too. */
+static void test_address_that_is_too_fast(void **state)
+{
+    struct replay replay;
+    char text[32];
+    (void)state;
+    replay_start(&replay, (const char *[]){"limits.address-rate=3", "limits.refusals=2",
+                                           "limit gateway.clients=192.0.2.8",
+                                           "limit gateway.rate=1000", NULL});
+    struct fake_peer *ports[7];
+    for (unsigned i = 0; i < 7; i++) {
+        snprintf(text, sizeof(text), "192.0.2.7:%u", 50000 + i);
+        ports[i] = fake_peer_new(text);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        ask_and_answer(&replay, ports[i], i);
+    }
+    for (unsigned i = 3; i < 7; i++) {
+        fake_peer_send(ports[i], PROXY, words("41 01 0001 aa", CRI));
+        fake_net_run(0);
+    }
+    fake_peer_expect(ports[3], "61 9d 0001 aa ...", NULL);
+    fake_peer_expect(ports[4], "61 9d 0001 aa ...", NULL);
+    fake_peer_expect_nothing(ports[5]);
+    fake_peer_expect_nothing(ports[6]);
+    assert_int_equal(replay_ended(&replay, REASON_client_ignored), 2);
+    /* Another address, and one that many are known to be behind. */
+    ask_and_answer(&replay, fake_peer_new("192.0.2.6:50000"), 1);
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(text, sizeof(text), "192.0.2.8:%u", 50000 + i);
+        ask_and_answer(&replay, fake_peer_new(text), 1);
+    }
+    fake_net_run(1000);
+    ask_and_answer(&replay, ports[6], 2);
+    stop(&replay);
+}
+
+/* As installed hundreds of clients behind one address are served. */
+static void test_many_clients_behind_one_address(void **state)
+{
+    struct replay replay;
+    char text[32];
+    (void)state;
+    start(&replay, NULL);
+    for (unsigned i = 0; i < 600; i++) {
+        snprintf(text, sizeof(text), "192.0.2.8:%u", 50000 + i);
+        struct fake_peer *client = fake_peer_new(text);
+        ask_and_answer(&replay, client, 1);
+        ask_and_answer(&replay, client, 2);
+        fake_peer_close(client);
+    }
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1200);
+    stop(&replay);
+}
+
 /* MSG-31: the queue towards an origin server, its cap and its deadline. */
 static void test_origin_queue(void **state)
 {
@@ -261,6 +328,8 @@ int main(void)
         TEST(test_unacknowledged_answers_make_room),
         TEST(test_refusals_do_not_fill_the_store_of_unsafe_requests),
         TEST(test_client_that_is_too_fast),
+        TEST(test_address_that_is_too_fast),
+        TEST(test_many_clients_behind_one_address),
         TEST(test_origin_queue),
         TEST(test_too_many_origins),
         TEST(test_answer_that_does_not_fit_the_client),
