@@ -7,6 +7,7 @@
  */
 #include "origin/receive.h"
 
+#include "coap/block.h"
 #include "coap/option.h"
 #include "front/hops.h"
 #include "front/reply.h"
@@ -58,8 +59,24 @@ static void send_empty(struct port *port, const struct address *remote, enum mes
     udp_send(port->socket, &path, empty, sizeof(empty));
 }
 
+/*
+ * RFC 7959 section 2.2: size 7 is for reliable transports, and a block that more follow is
+ * whole. What the client would make of another one nobody knows (BLK-3, BLK-6).
+ */
+static bool is_good_block(const struct message *message, const struct option *option,
+                          enum config_scheme_transport transport)
+{
+    bool is_datagram = transport == TRANSPORT_UDP || transport == TRANSPORT_DTLS;
+    const struct block block = block_of(option->value);
+    if (is_datagram && block.szx == BLOCK_SZX_BERT) {
+        return false;
+    }
+    return option->number == OPTION_block1 || CODE_CLASS(message->code) != 2 || !block.more ||
+           block_fits_payload(&block, message->payload.len);
+}
+
 /* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
-static bool has_bad_option(const struct message *message)
+static bool has_bad_option(const struct message *message, enum config_scheme_transport transport)
 {
     struct option_iter iter;
     struct option option;
@@ -71,7 +88,11 @@ static bool has_bad_option(const struct message *message)
                              option_length_is_good(row, option.value) &&
                              (row != last || row->repeats_in_response);
         last = row;
+        bool is_block = option.number == OPTION_block1 || option.number == OPTION_block2;
         if (!is_recognised && option_is_unsafe(option.number)) {
+            return true;
+        }
+        if (is_block && !is_good_block(message, &option, transport)) {
             return true;
         }
     }
@@ -118,9 +139,9 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     cached_answer(engine, exchange, &named);
 }
 
-bool receive_is_usable(const struct message *message)
+bool receive_is_usable(const struct message *message, enum config_scheme_transport transport)
 {
-    return is_good_code(message) && !has_bad_option(message);
+    return is_good_code(message) && !has_bad_option(message, transport);
 }
 
 void receive_response(struct engine *engine, struct exchange *exchange,
@@ -136,7 +157,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     if (rename_and_ask_again(engine, exchange, message->code)) {
         return;
     }
-    if (!receive_is_usable(message)) {
+    if (!receive_is_usable(message, exchange->hop.scheme->transport)) {
         exchange_end(engine, exchange, REASON_origin_invalid, NULL);
         return;
     }

@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_RECEIVE_H
 #define CRIPROXY_RECEIVE_H
 
+#include "conf/config.h"
 #include "net/udp.h"
 
 struct engine;
@@ -21,7 +22,8 @@ extern const struct udp_handler receive_handler;
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated);
 
-/** Whether a response may be given to a client: its code and its options. */
-bool receive_is_usable(const struct message *message);
+/** Whether a response that came over @p transport may be given to a client: its code and options.
+ */
+bool receive_is_usable(const struct message *message, enum config_scheme_transport transport);
 
 #endif

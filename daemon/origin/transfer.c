@@ -147,12 +147,23 @@ static bool keep_options(struct engine *engine, struct transfer *transfer, struc
                                            (struct bytes){writer.buffer, writer.len}, NULL);
 }
 
-/* Whether the block belongs to what was fetched before: the first one's ETag is kept (BLK-10). */
+/* Absent and 0, text/plain, are two (RFC 7252 section 5.5.1). */
+static uint64_t content_format_of(struct bytes options)
+{
+    struct bytes value;
+    return option_find(options, OPTION_content_format, &value) ? option_uint(value) : UINT64_MAX;
+}
+
+/*
+ * Whether the block belongs to what was fetched before, of which the first one's options are
+ * kept: its ETag (BLK-10) and its Content-Format (BLK-11).
+ */
 static bool is_same_body(const struct transfer *transfer, const struct reply *reply)
 {
     const struct bytes first = {transfer->options.data, transfer->options.len};
     return reply->code == transfer->code &&
-           bytes_equal(freshness_etag(reply->options), freshness_etag(first));
+           bytes_equal(freshness_etag(reply->options), freshness_etag(first)) &&
+           content_format_of(reply->options) == content_format_of(first);
 }
 
 /* What has been put together, or the last word of the origin server, to the client. */

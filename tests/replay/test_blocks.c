@@ -281,6 +281,23 @@ static void test_uploads_pass_with_request_tags(void **state)
     stop();
 }
 
+/* BLK-32: each block is asked about by itself, also one of a body that was begun with the right. */
+static void test_right_is_taken_away_between_blocks(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start(NULL);
+    replay_ask(&replay, words("41 03 0001 aa", "27:08 " CRI " /#16"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " 27:08 ..."), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:08"));
+    fake_peer_expect(replay.client, words("61 5f 0001 aa", "27:08"), NULL);
+    replay_reload(&replay, (const char *[]){"access no.target=coap://h", NULL});
+    replay_ask(&replay, words("41 03 0002 aa", "27:10 " CRI " /61"));
+    fake_peer_expect(replay.client, "61 a5 0002 aa ...", NULL);
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
 /* BLK-34: what one message of TCP holds goes to a UDP origin server in blocks. */
 static void test_large_request_over_tcp(void **state)
 {
@@ -298,6 +315,32 @@ static void test_large_request_over_tcp(void **state)
     expect_step(H_X " 27:26 ...", 952, &request);
     fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:26 /6f6b"));
     fake_stream_expect(stream, "31 44 aa ff 6f6b");
+    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
+    stop();
+}
+
+/* BLK-26, BLK-31: the answer to an upload is fetched with the upload's tag, and no Block1. */
+static void test_large_answer_to_a_large_request(void **state)
+{
+    struct fake_datagram request;
+    struct fake_stream *stream;
+    uint8_t tag[8];
+    char body[64];
+    (void)state;
+    start(NULL);
+    stream = open_stream(CSM);
+    stream_send(stream, "02 aa", CRI_OPTION, 1100);
+    expect_step(H_X " 27:0e 60:044c ...", 1024, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
+    expect_step(H_X " 27:16 ...", 76, &request);
+    request_tag_of(&request, tag);
+    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "4:01 23:08 27:16 /#16"));
+    snprintf(body, sizeof(body), H_X " 23:10 292:%02x%02x%02x%02x%02x%02x%02x%02x", tag[0], tag[1],
+             tag[2], tag[3], tag[4], tag[5], tag[6], tag[7]);
+    expect_step(body, 0, &request);
+    assert_int_equal(request.data[1], CODE_POST);
+    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "4:01 23:10 /6262"));
+    fake_stream_expect(stream, "d1 08 44 aa 41 01 ff 61616161616161616161616161616161 6262");
     assert_int_equal(replay_ended(&replay, REASON_answered), 1);
     stop();
 }
@@ -395,6 +438,30 @@ static void test_answer_is_put_together(void **state)
                                "61616161616161616161616161616161 6262");
     assert_int_equal(replay_ended(&replay, REASON_answered), 1);
     stop();
+}
+
+/* BLK-11: a block with another Content-Format belongs to something else. */
+static void test_content_format_changes_under_way(void **state)
+{
+    static const char *const others[] = {"4:01 12:32 23:10 /62", "4:01 23:10 /62"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct fake_datagram request;
+        struct fake_stream *stream;
+        start(NULL);
+        stream = open_stream(CSM);
+        fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+        for (unsigned turn = 0; turn < 2; turn++) { /* and once more from the start */
+            expect_step(turn == 0 ? H_X : H_X " 23:", 0, &request);
+            fake_peer_reply(replay.origin, &request,
+                            words("6T 45 MID TOKEN", "4:01 12:3c 23:08 /#16"));
+            expect_step(H_X " 23:10", 0, &request);
+            fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", others[i]));
+        }
+        fake_stream_expect(stream, "?1 ?? a2 aa");
+        assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
+        stop();
+    }
 }
 
 static void test_representation_changes_under_way(void **state)
@@ -565,11 +632,14 @@ int main(void)
         TEST(test_invalid_blocks),
         TEST(test_more_bit_of_a_request),
         TEST(test_uploads_pass_with_request_tags),
+        TEST(test_right_is_taken_away_between_blocks),
         TEST(test_large_request_over_tcp),
+        TEST(test_large_answer_to_a_large_request),
         TEST(test_origin_wants_smaller_blocks),
         TEST(test_upload_that_fails),
         TEST(test_body_limit_of_requests),
         TEST(test_answer_is_put_together),
+        TEST(test_content_format_changes_under_way),
         TEST(test_representation_changes_under_way),
         TEST(test_bert_upload),
         TEST(test_bert_block_missing),

@@ -461,6 +461,9 @@ static void test_observing_can_be_switched_off(void **state)
     fake_peer_expect(replay.client, "61 45 0001 aa ff 31", NULL);
 }
 
+#define TWICE(text) text text
+#define BLOCK_OF(byte) TWICE(TWICE(TWICE(TWICE(TWICE(TWICE(byte)))))) /* 64 bytes */
+
 /* OBS-30, OBS-31: what is asked for in blocks is observed in blocks of that size. */
 static void test_first_block_is_what_is_observed(void **state)
 {
@@ -470,10 +473,10 @@ static void test_first_block_is_what_is_observed(void **state)
     fake_peer_send(replay.client, PROXY, words("41 01 0001 aa", "6: 23:02 " TARGET_X));
     fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178 c1 02", &registration);
     fake_peer_reply(replay.origin, &registration,
-                    "6T 45 MID TOKEN 41 77 21 05 d1 04 0a ff 30313233");
-    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30313233", NULL);
-    notify(&registration, "5T 45 0101 TOKEN 41 78 21 06 d1 04 0a ff 34353637");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "34353637", &notification);
+                    "6T 45 MID TOKEN 41 77 21 05 d1 04 0a ff" BLOCK_OF("30"));
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, BLOCK_OF("30"), NULL);
+    notify(&registration, "5T 45 0101 TOKEN 41 78 21 06 d1 04 0a ff" BLOCK_OF("34"));
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, BLOCK_OF("34"), &notification);
     acknowledge(replay.client, &notification);
     /* The rest is fetched without Observe, even where the client sets it. */
     fake_peer_send(replay.client, PROXY, words("41 01 0002 ab", "6: 23:12 " TARGET_X));
