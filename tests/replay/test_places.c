@@ -7,6 +7,7 @@
 #include "replay/rows.h"
 #include "replay/words.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -349,6 +350,36 @@ static void test_methods_do_not_matter(void **state)
     replay_stop(&replay);
 }
 
+/* TGT-16: resolve.prefer puts one family in front; the other one is next. */
+static void test_preferred_family_comes_first(void **state)
+{
+    static const struct {
+        const char *setting;
+        bool is_ipv6_first;
+    } rows[] = {{"resolve.prefer=system", false},
+                {"resolve.prefer=ipv4", false},
+                {"resolve.prefer=ipv6", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram request;
+        replay_start(&replay, (const char *[]){rows[i].setting, NULL});
+        struct fake_peer *four = fake_peer_new("192.0.2.61:5683");
+        struct fake_peer *six = fake_peer_new("[2001:db8::61]:5683");
+        struct fake_peer *first = rows[i].is_ipv6_first ? six : four;
+        struct fake_peer *second = rows[i].is_ipv6_first ? four : six;
+        fake_net_name("n", 0, RESOLVE_OK, "192.0.2.61 2001:db8::61");
+        replay_ask(&replay, words("41 01 0001 aa", "35=coap://n/x"));
+        fake_peer_expect(first, words("48 01 MID TOKEN", "3=n 11=x"), &request);
+        fake_peer_expect_nothing(second);
+        fake_peer_reject(first, &request, ECONNREFUSED);
+        fake_peer_expect(second, words("48 01 MID TOKEN", "3=n 11=x"), &request);
+        fake_peer_reply(second, &request, "6T 45 MID TOKEN");
+        fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+        replay_stop(&replay);
+    }
+}
+
 /* A name is asked for once for all that wait, and again when its time is over (ERR-21). */
 static void test_names_are_remembered_for_a_while(void **state)
 {
@@ -419,6 +450,7 @@ static void test_equal_paths_of_two_origins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_preferred_family_comes_first),
         TEST(test_names_are_remembered_for_a_while),
         TEST(test_equal_paths_of_two_origins),
         TEST(test_proxy_uri),
