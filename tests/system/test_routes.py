@@ -228,12 +228,13 @@ def test_two_proxies_in_a_loop(start_proxy, tmp_path):
     assert (answer.code_text, answer.payload) == ("5.08", b"first second")
 
 
-@pytest.mark.parametrize("scheme", ["coap", "coap+tcp"])
+@pytest.mark.parametrize("scheme", ["coap", "coap+tcp", "coap+ws"])
 def test_a_parent_that_is_the_proxy_itself(start_proxy, tmp_path, scheme):
     """TGT-4: nothing goes to itself, on any transport."""
     file = tmp_path / "self.conf"
     file.write_text("")
-    proxy = start_proxy("-c", str(file), "--listen", "coap+tcp://127.0.0.1:0")
+    proxy = start_proxy("-c", str(file), "--listen", "coap+tcp://127.0.0.1:0",
+                        "--listen", "coap+ws://127.0.0.1:0")
     file.write_text("[route loop]\ntarget = coap://*\nvia = %s://127.0.0.1:%d\n"
                     % (scheme, port_on(proxy, scheme)))
     with proxy.client() as client:

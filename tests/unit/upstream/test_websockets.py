@@ -6,7 +6,9 @@ TCP-14, TCP-21, TCP-22, TCP-23, TCP-24, TCP-29.
 """
 
 import base64
+import contextlib
 import hashlib
+import random
 import re
 import select
 import socket
@@ -393,6 +395,34 @@ def test_a_large_message_each_way(asker):
         asker.tell("big 2000 ws 127.0.0.1:%d - 2 x" % peer.port)
         peer.accept()
         assert asker.hear() == "failure too-large unsent -"
+
+
+@pytest.mark.parametrize("stage", ["answer", "frames"])
+@pytest.mark.parametrize("seed", range(4))
+def test_garbage(start_asker, seed, stage):
+    """SEC-24: whatever the origin server sends, one request fails of it, or none."""
+    asker = start_asker("--handshake", "500", "--back-off", "1", "--back-off-max", "1")
+    chance = random.Random(seed)
+    with WebPeer() as peer:
+        for _ in range(25):
+            asker.tell("ask ws 127.0.0.1:%d - 2 x" % peer.port)
+            if stage == "answer":
+                peer.read_upgrade()
+                good = bytearray(peer.answer())
+                for _ in range(chance.choice((1, 3))):
+                    good[chance.randrange(len(good))] = chance.randrange(256)
+                data = bytes(good) + bytes(chance.randrange(256) for _ in range(50))
+            else:
+                peer.accept()
+                token = peer.request()[1]
+                good = peer.frame("0845" + token + "ff" + "79" * chance.choice((1, 200, 70000)))
+                data = bytearray(good)
+                data[chance.randrange(min(16, len(data)))] ^= 1 << chance.randrange(8)
+            with contextlib.suppress(OSError):  # it may have been closed already
+                peer.connection.sendall(data)
+                peer.connection.shutdown(socket.SHUT_WR)
+            assert asker.hear().split()[0] in ("failure", "response")
+        assert asker.run("counters").startswith("counters")
 
 
 # --- over TLS -------------------------------------------------------------------
