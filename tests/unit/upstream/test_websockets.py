@@ -238,16 +238,16 @@ def test_answers_that_are_no_websocket(asker, changes, why):
 
 def test_no_answer(start_asker):
     """ERR-10: a handshake that takes too long is a time-out, at each of its stages."""
-    asker = start_asker("--handshake", "300", "--back-off", "1")
+    asker = start_asker("--handshake", "300", "--back-off", "1", "--back-off-max", "1")
     with WebPeer() as peer:
         for stage in ("request", "answer", "csm"):
             asker.tell("ask ws 127.0.0.1:%d - 1 x" % peer.port)
-            peer.read_upgrade()
-            if stage != "request":
-                whole = peer.answer()
-                peer.connection.sendall(whole if stage == "csm" else whole[:-1])
+            with contextlib.suppress(AssertionError, OSError):  # where we have taken too long
+                peer.read_upgrade()
+                if stage != "request":
+                    whole = peer.answer()
+                    peer.connection.sendall(whole if stage == "csm" else whole[:-1])
             assert asker.hear() == "failure connect-timeout unsent -"
-            select.select([], [], [], 0.1)
 
 
 def test_pings_of_both_kinds(asker):
@@ -359,6 +359,8 @@ def test_release_of_the_peer(asker):
     with WebPeer() as peer:
         token = begin(asker, peer, 2)
         peer.send("00e4")
+        peer.send("", PING)
+        assert peer.receive() == (PONG, "")  # it has been heard
         asker.tell("ask ws 127.0.0.1:%d - 1 x" % peer.port)
         first, peer.connection = peer.connection, None
         peer.accept()
@@ -401,7 +403,7 @@ def test_a_large_message_each_way(asker):
 @pytest.mark.parametrize("seed", range(4))
 def test_garbage(start_asker, seed, stage):
     """SEC-24: whatever the origin server sends, one request fails of it, or none."""
-    asker = start_asker("--handshake", "500", "--back-off", "1", "--back-off-max", "1")
+    asker = start_asker("--back-off", "1", "--back-off-max", "1")
     chance = random.Random(seed)
     with WebPeer() as peer:
         for _ in range(25):
