@@ -45,6 +45,7 @@ struct load {
     struct load_recent *recent;
     uint64_t *acked; /* keys of message ids, 0: none */
     uint32_t in_flight_cap, in_flight;
+    uint64_t taken_count; /* messages that had come when it was told to stop */
     uint32_t free_slot;
     uint32_t next_client;
     uint64_t now_ns, start_ns, warm_ns, stop_ns;
