@@ -14,8 +14,8 @@
 /* ---- out ---- */
 
 /* @p option 0: none. */
-static void send_signal(const struct session *session, uint8_t code, struct bytes token,
-                        uint16_t option, struct bytes value)
+static void send_signal(struct session *session, uint8_t code, struct bytes token, uint16_t option,
+                        struct bytes value)
 {
     uint8_t buffer[64];
     struct message_writer writer;
@@ -27,7 +27,7 @@ static void send_signal(const struct session *session, uint8_t code, struct byte
     (void)stream_write(session, frame_finish(&writer, code, token, stream_is_ws(session)));
 }
 
-void stream_send_csm(const struct session *session)
+void stream_send_csm(struct session *session)
 {
     uint8_t buffer[32];
     struct message_writer writer;
@@ -40,12 +40,12 @@ void stream_send_csm(const struct session *session)
     (void)stream_write(session, frame_finish(&writer, CODE_CSM, none, stream_is_ws(session)));
 }
 
-void stream_send_ping(const struct session *session)
+void stream_send_ping(struct session *session)
 {
     send_signal(session, CODE_PING, (struct bytes){0}, 0, (struct bytes){0});
 }
 
-void stream_send_release(const struct session *session)
+void stream_send_release(struct session *session)
 {
     send_signal(session, CODE_RELEASE, (struct bytes){0}, 0, (struct bytes){0});
 }

@@ -29,6 +29,12 @@
 /* Requests that may wait for the other side to take them; then they wait in the pool. */
 #define OUTPUT_MAX 262144u
 
+/*
+ * Past that much, beside one message, it is what the other side made us say, with Pings and
+ * with requests, and does not read: then the connection is cut.
+ */
+#define OUTPUT_HARD_MAX (2 * OUTPUT_MAX)
+
 /* What was written and is not acknowledged for as long as so many handshakes may take ends a
  * connection (RFC 5482). */
 #define SILENCE_HANDSHAKES 2u
@@ -39,11 +45,23 @@ bool stream_is_ws(const struct session *session)
     return transport == UPSTREAM_WS || transport == UPSTREAM_WSS;
 }
 
-bool stream_write(const struct session *session, struct bytes frame)
+bool stream_has_room(struct session *session)
+{
+    const struct evbuffer *output = bufferevent_get_output(session->stream->bev);
+    size_t most = OUTPUT_HARD_MAX + (size_t)session->upstream->options.message_bytes;
+
+    if (evbuffer_get_length(output) <= most) {
+        return true;
+    }
+    stream_fail(session, "the other side does not read");
+    return false;
+}
+
+bool stream_write(struct session *session, struct bytes frame)
 {
     const struct stream_end *end = session->stream;
 
-    if (end->bev == NULL || frame.len == 0) {
+    if (end->bev == NULL || frame.len == 0 || !stream_has_room(session)) {
         return false;
     }
     return stream_is_ws(session) ? client_ws_write(end->ws, frame)

@@ -29,15 +29,18 @@ struct stream_end {
 /** Whether its messages are those of WebSockets: without a length (TCP-23). */
 bool stream_is_ws(const struct session *session);
 
-/** Queue an encoded message. False where there is no memory, or no WebSocket yet. */
-bool stream_write(const struct session *session, struct bytes frame);
+/** Whether more may be queued; if not, as nothing is read there, the session is dead. */
+bool stream_has_room(struct session *session);
+
+/** Queue an encoded message. False where there is no memory or room, or no WebSocket yet. */
+bool stream_write(struct session *session, struct bytes frame);
 
 /* ---- client_signal.c ---- */
 
 /** The first message that is sent (TCP-5, TCP-8). */
-void stream_send_csm(const struct session *session);
-void stream_send_ping(const struct session *session);
-void stream_send_release(const struct session *session);
+void stream_send_csm(struct session *session);
+void stream_send_ping(struct session *session);
+void stream_send_release(struct session *session);
 
 /** Abort, and the session is dead. @p bad_option of the CSM, or 0. */
 void stream_abort(struct session *session, const char *why, uint16_t bad_option);

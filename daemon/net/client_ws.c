@@ -40,7 +40,9 @@ static size_t on_read(void *context, uint8_t *data, size_t capacity)
 static bool on_write(void *context, const uint8_t *data, size_t len)
 {
     const struct client_ws *ws = context;
-    return bufferevent_write(ws->session->stream->bev, data, len) == 0;
+    /* Pongs, too, which the other side can have as many of as it likes. */
+    return stream_has_room(ws->session) &&
+           bufferevent_write(ws->session->stream->bev, data, len) == 0;
 }
 
 static void on_message(void *context, const uint8_t *data, size_t len)

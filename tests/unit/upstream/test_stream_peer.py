@@ -104,6 +104,19 @@ def test_ping_is_answered(asker):
         assert asker.hear().startswith("response 2.05")
 
 
+@pytest.mark.parametrize("said", ["08e2" + 8 * "70", "0801" + 8 * "70"])
+def test_a_peer_that_has_us_talk_and_does_not_read(asker, said):
+    """TCP-28: Pings, or requests, without end: what we say to them has an end."""
+    with Peer() as peer:
+        peer.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        begin(asker, peer, 2)  # POST is not sent again
+        flood = bytes.fromhex(said) * 10000
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for _ in range(1000):  # 100 MB: more than any buffer of a kernel
+                peer.connection.sendall(flood)
+        assert asker.hear().startswith("failure closed")
+
+
 def test_requests_of_an_origin_server(asker):
     """TCP-20"""
     with Peer() as peer:
