@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by client_coap.c (sessions on DTLS) and client_coap_events.c (what libcoap tells of
+ * them). */
+#ifndef CRIPROXY_CLIENT_COAP_INTERNAL_H
+#define CRIPROXY_CLIENT_COAP_INTERNAL_H
+
+#include "net/client_internal.h"
+
+#include <coap3/coap.h>
+
+struct event;
+
+/* What a session of this kind has. Its context's application data is the session. */
+struct coap_end {
+    coap_context_t *context;
+    coap_session_t *session;
+    struct event *event;
+    bool is_wrong_name;
+};
+
+/**
+ * Have libcoap tell what happens to the session that @p context is for.
+ *
+ * @return false without memory
+ */
+bool client_coap_listen(coap_context_t *context);
+
+/* libcoap's questions during a handshake; the last parameter is the session. */
+
+/** Whether a certificate is good. libcoap's own seven parameters. */
+/* NOLINTNEXTLINE(readability-function-size) */
+int client_coap_on_certificate(const char *name, const uint8_t *certificate, size_t certificate_len,
+                               coap_session_t *coap, unsigned depth, int is_good, void *context);
+
+/** The key, and by its being asked for TLS 1.2 at most: see credentials_apply(). */
+const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, coap_session_t *coap,
+                                                void *context);
+
+#endif
