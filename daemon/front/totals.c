@@ -12,6 +12,7 @@ void totals_add_sessions(struct totals *totals, const struct dtls_counters *coun
     totals->put_off += metric_get(&counters->handshakes_put_off);
     totals->hellos += metric_get(&counters->hellos_without_cookie);
     totals->records_dropped += metric_get(&counters->records_dropped);
+    totals->records_unsent += metric_get(&counters->sends_dropped);
     totals->sessions_evicted += metric_get(&counters->sessions_evicted);
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
         totals->failed[i] += metric_get(&counters->failed[i]);
@@ -55,6 +56,7 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->handshakes_put_off, sum->put_off);
     metric_set(&metrics->hellos_without_cookie, sum->hellos);
     metric_set(&metrics->records_dropped, sum->records_dropped);
+    metric_set(&metrics->records_unsent, sum->records_unsent);
     metric_set(&metrics->sessions_evicted, sum->sessions_evicted);
 #define HANDSHAKE(name, help)                                                                      \
     metric_set(&metrics->handshakes_failed_##name, sum->failed[HANDSHAKE_##name]);

@@ -58,7 +58,7 @@ struct dtls_counters {
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
     _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
-    _Atomic uint64_t sends_dropped;
+    _Atomic uint64_t sends_dropped;         /* too long, or their session had ended */
 };
 
 /** @return 0 or -errno. @p handler and @p context are borrowed. */
@@ -74,10 +74,6 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
 
 /** Encrypt and queue; dropped and counted where it cannot be. */
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);
-
-/** The owner's word for the session: stored, handed back. */
-void dtls_session_set_user(struct dtls_session *session, void *user);
-void *dtls_session_user(const struct dtls_session *session);
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session);
 

@@ -63,7 +63,6 @@ struct dtls_session {
     uint64_t used_ms;     /* last datagram of use, either way */
     uint64_t next_alert;  /* record number for an alert in epoch 0 */
     const char *why;      /* doomed */
-    void *user;
     struct udp_path path;
     struct identity *identity; /* of an established session */
 };

@@ -467,16 +467,6 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
 
 /* ---- what the owner asks ---- */
 
-void dtls_session_set_user(struct dtls_session *session, void *user)
-{
-    session->user = user;
-}
-
-void *dtls_session_user(const struct dtls_session *session)
-{
-    return session->user;
-}
-
 const struct udp_path *dtls_session_path(const struct dtls_session *session)
 {
     return &session->path;

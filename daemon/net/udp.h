@@ -65,10 +65,9 @@ struct udp_options {
 
 /* Counters of one socket; the owner's thread writes them, others may read. */
 struct udp_counters {
-    _Atomic uint64_t datagrams_in, datagrams_out, bytes_in, bytes_out;
+    _Atomic uint64_t datagrams_in, datagrams_out;
     _Atomic uint64_t receive_overflows; /* dropped by the kernel: receive buffer full */
     _Atomic uint64_t send_failures;     /* datagrams the kernel would not take */
-    _Atomic uint64_t truncated;
 };
 
 /** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */

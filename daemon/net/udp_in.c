@@ -172,10 +172,6 @@ static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned
         read_control(socket, &header->msg_hdr, &datagram.path.local);
     }
     udp_count(&socket->counters.datagrams_in, 1);
-    udp_count(&socket->counters.bytes_in, datagram.len);
-    if (datagram.truncated) {
-        udp_count(&socket->counters.truncated, 1);
-    }
     socket->handler->on_datagram(socket->context, socket, &datagram);
 }
 

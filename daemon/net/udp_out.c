@@ -72,17 +72,6 @@ static void note_failure_at(struct udp_socket *socket, unsigned i, int error)
 
 /* ---- flush ---- */
 
-static void count_sent(struct udp_socket *socket, unsigned first, unsigned end)
-{
-    uint64_t bytes = 0;
-
-    for (unsigned i = first; i < end; i++) {
-        bytes += socket->out->parts[i].iov_len;
-    }
-    udp_count(&socket->counters.datagrams_out, end - first);
-    udp_count(&socket->counters.bytes_out, bytes);
-}
-
 void udp_flush(struct udp_socket *socket)
 {
     struct udp_out *out = socket->out;
@@ -92,7 +81,7 @@ void udp_flush(struct udp_socket *socket)
         int sent = sendmmsg(socket->fd, out->headers + done, out->count - done,
                             MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent > 0) {
-            count_sent(socket, done, done + (unsigned)sent);
+            udp_count(&socket->counters.datagrams_out, (unsigned)sent);
             done += (unsigned)sent;
             attempts = 0;
         } else if (errno == EAGAIN) {

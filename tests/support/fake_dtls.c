@@ -17,7 +17,6 @@ struct dtls_session {
     struct dtls_session *next;
     struct udp_path path;
     struct identity *identity;
-    void *user;
     bool is_open, is_closing;
     size_t head, count;
     size_t len[QUEUE_MAX];
@@ -81,16 +80,6 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     size_t at = (session->head + session->count++) % QUEUE_MAX;
     memcpy(session->data[at], data, len);
     session->len[at] = len;
-}
-
-void dtls_session_set_user(struct dtls_session *session, void *user)
-{
-    session->user = user;
-}
-
-void *dtls_session_user(const struct dtls_session *session)
-{
-    return session->user;
 }
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session)

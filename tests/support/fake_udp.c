@@ -103,8 +103,6 @@ enum fake_fate fake_udp_deliver(const struct address *from, const struct address
         datagram.path.local = *to;
     }
     socket->counters.datagrams_in++;
-    socket->counters.bytes_in += datagram.len;
-    socket->counters.truncated += datagram.truncated;
     fake_loop_wake(socket->loop);
     socket->handler->on_datagram(socket->context, socket, &datagram);
     return FAKE_DELIVERED;
@@ -292,7 +290,6 @@ static void output_send(struct udp_socket *socket, const struct output *output)
     }
     from.port = socket->local.port;
     socket->counters.datagrams_out++;
-    socket->counters.bytes_out += output->len;
     fake_wire_send(socket, &from, &output->path.remote, output->data, output->len);
 }
 

@@ -252,7 +252,6 @@ static void test_too_long_a_datagram_arrives_truncated(void **state)
     fake_net_run(0);
     assert_true(echo.truncated);
     assert_int_equal(echo.len, 1500);
-    assert_int_equal(udp_counters(echo.socket)->truncated, 1);
     echo_close(&echo);
 }
 

@@ -410,25 +410,6 @@ static void test_what_cannot_be_sent_is_dropped(void **state)
     server_stop();
 }
 
-static void test_the_user_of_a_session_is_kept(void **state)
-{
-    struct client client;
-    int mine = 0;
-    (void)state;
-
-    server_start_with(credentials_psk(), &small);
-    open_at(&client, "127.0.0.1:40001");
-    client_must_talk(&client, "hello");
-    assert_null(dtls_session_user(server.session));
-    dtls_session_set_user(server.session, &mine);
-    client_must_talk(&client, "hello");
-    assert_ptr_equal(dtls_session_user(server.session), &mine);
-    const struct udp_path *path = dtls_session_path(server.session);
-    assert_true(address_equal(&path->remote, fake_peer_address(client.peer)));
-    client_close(&client);
-    server_stop();
-}
-
 /* ---- what a session costs ---- */
 
 #define MANY 5000
@@ -516,7 +497,6 @@ int main(void)
         cmocka_unit_test(test_each_of_our_addresses_has_its_sessions),
         cmocka_unit_test(test_the_owner_may_send_inside_on_datagram),
         cmocka_unit_test(test_what_cannot_be_sent_is_dropped),
-        cmocka_unit_test(test_the_user_of_a_session_is_kept),
         cmocka_unit_test(test_five_thousand_sessions),
         cmocka_unit_test(test_handshakes_past_the_rate_come_later),
     };
