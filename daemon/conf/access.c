@@ -6,6 +6,7 @@
 #include "conf/loader.h"
 
 #include "coap/message.h"
+#include "coap/method.h"
 #include "policy/access.h"
 #include "policy/aif.h"
 #include "policy/ranges.h"
@@ -168,8 +169,6 @@ static uint32_t take_transports(const struct origin_of_values *from, const struc
 
 static uint8_t take_methods(const struct origin_of_values *from, const struct config_list *list)
 {
-    static const char *const methods[] = {"GET",   "POST",  "PUT",   "DELETE",
-                                          "FETCH", "PATCH", "iPATCH"};
     struct words words = {.list = list};
     const char *word;
     unsigned set = 0;
@@ -177,17 +176,13 @@ static uint8_t take_methods(const struct origin_of_values *from, const struct co
     char got[GOT_MAX];
 
     while (next_word(&words, &word, &len)) {
-        unsigned bit = 0;
-        for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-            if (strlen(methods[i]) == len && memcmp(methods[i], word, len) == 0) {
-                bit = 1u << i;
-            }
-        }
-        if (bit == 0) {
+        uint8_t code = method_find(word, len);
+        if (code == CODE_EMPTY) {
             report(from, "expected GET, POST, PUT, DELETE, FETCH, PATCH or iPATCH, got %s",
                    got_text(got, word, len));
+            continue;
         }
-        set |= bit;
+        set |= 1u << (code - 1);
     }
     return (uint8_t)set;
 }

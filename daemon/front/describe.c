@@ -13,13 +13,6 @@
 /* Longest piece of an option's value that is shown. */
 #define VALUE_TEXT_MAX 160
 
-const char *method_name(uint8_t code)
-{
-    static const char *const names[] = {"EMPTY",  "GET",   "POST",  "PUT",
-                                        "DELETE", "FETCH", "PATCH", "iPATCH"};
-    return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown method";
-}
-
 const char *target_form_name(enum target_form form)
 {
     switch (form) {

@@ -8,9 +8,6 @@
 
 #include "front/target.h"
 
-/** "GET", "POST", ... or "method 0.12". Static text. */
-const char *method_name(uint8_t code);
-
 /** "Proxy-Cri", ... Static text. */
 const char *target_form_name(enum target_form form);
 

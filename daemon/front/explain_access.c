@@ -2,6 +2,7 @@
 #include "front/explain_access.h"
 
 #include "coap/message.h"
+#include "coap/method.h"
 #include "net/interfaces.h"
 #include "ops/escape.h"
 
@@ -124,25 +125,13 @@ static const char *take_client(const struct config *config, const char *client,
     return NULL;
 }
 
-static const char *const methods[] = {"GET", "POST", "PUT", "DELETE", "FETCH", "PATCH", "iPATCH"};
-
-static uint8_t find_method(const char *name)
-{
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        if (strcmp(methods[i], name) == 0) {
-            return (uint8_t)(i + 1);
-        }
-    }
-    return 0;
-}
-
 const char *explain_question_init(const struct config *config,
                                   const struct explain_options *options,
                                   struct explain_question *ret_question)
 {
     struct explain_question question = {.request = {.method = CODE_GET}};
     if (options->method != NULL) {
-        question.request.method = find_method(options->method);
+        question.request.method = method_find(options->method, strlen(options->method));
         if (question.request.method == 0) {
             return "expected GET, POST, PUT, DELETE, FETCH, PATCH or iPATCH";
         }

@@ -30,6 +30,16 @@ uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
     return UINT64_C(3) << 62;
 }
 
+bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid)
+{
+    if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
+                       ret_mid)) {
+        return true;
+    }
+    metric_add(&engine->metrics.message_ids_exhausted, 1);
+    return false;
+}
+
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {
     if (leg->session != NULL) {

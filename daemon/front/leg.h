@@ -92,6 +92,13 @@ static inline bool leg_has_same_token(const struct leg *leg, const struct leg *o
 /** A number that no other client has had or will have: for what is kept for this one. */
 uint64_t leg_serial(const struct engine *engine, const struct leg *leg);
 
+/**
+ * A message id for a message that we begin; @p leg is of kind LEG_DATAGRAM.
+ *
+ * @return false, and counted, where all towards the client are in use (MSG-14).
+ */
+bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid);
+
 /** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len);
 

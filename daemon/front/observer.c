@@ -186,14 +186,11 @@ static struct bytes encode(struct engine *engine, const struct observer *observe
 
 static bool take_mid(struct engine *engine, struct observer *observer)
 {
-    struct client *client = observer->leg.client;
-    if (!mid_space_take(&client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
-                        &observer->mid)) {
-        metric_add(&engine->metrics.message_ids_exhausted, 1);
+    if (!leg_take_mid(engine, &observer->leg, &observer->mid)) {
         return false;
     }
     hash_map_add(&engine->observers.messages, &observer->by_message,
-                 key_of_client(engine, KEY_CLIENT_RESPONSE, client, observer->mid));
+                 key_of_client(engine, KEY_CLIENT_RESPONSE, observer->leg.client, observer->mid));
     return true;
 }
 

@@ -4,8 +4,6 @@
 #include "coap/option.h"
 #include "state.h"
 
-#define BLOCK_NUM_SHIFT 4u /* of a Block option's value (RFC 7959 section 2.2) */
-
 /*
  * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
  * are groups.
@@ -13,8 +11,7 @@
 static bool is_registration(const struct request_options *options)
 {
     return options->observe.data != NULL && options->multicast_timeout.data == NULL &&
-           option_uint(options->observe) == OBSERVE_REGISTER &&
-           option_uint(options->block2) >> BLOCK_NUM_SHIFT == 0;
+           option_uint(options->observe) == OBSERVE_REGISTER && block_of(options->block2).num == 0;
 }
 
 bool registration_is_one(const struct engine *engine, const struct request_options *options)

@@ -139,9 +139,7 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
         message_write_empty(buffer, MESSAGE_ACK, mid);
         datagram = (struct bytes){buffer, leg->confirmable ? MESSAGE_HEADER_LEN : 0};
     } else {
-        if (!leg->confirmable && !mid_space_take(&leg->client->mids, engine_now_ms(engine),
-                                                 engine->coap->exchange_lifetime, &mid)) {
-            metric_add(&engine->metrics.message_ids_exhausted, 1);
+        if (!leg->confirmable && !leg_take_mid(engine, leg, &mid)) {
             return (struct bytes){0}; /* as if the network had lost it */
         }
         datagram = reply_encode(buffer, capacity, type, mid, leg, reply);
@@ -261,8 +259,7 @@ static void send_separate(struct engine *engine, struct exchange *exchange,
     uint64_t now_ms = engine_now_ms(engine);
     const struct leg *leg = &exchange->leg;
     uint16_t mid;
-    if (!mid_space_take(&leg->client->mids, now_ms, engine->coap->exchange_lifetime, &mid)) {
-        metric_add(&engine->metrics.message_ids_exhausted, 1);
+    if (!leg_take_mid(engine, leg, &mid)) {
         exchange->reason = REASON_proxy_busy;
         finish_acknowledged(engine, exchange);
         return;
@@ -294,8 +291,7 @@ static void send_once(struct engine *engine, struct exchange *exchange, const st
 {
     const struct leg *leg = &exchange->leg;
     uint16_t mid;
-    if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
-                       &mid)) {
+    if (leg_take_mid(engine, leg, &mid)) {
         struct bytes datagram =
             reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes,
                          MESSAGE_NON, mid, leg, reply);
@@ -345,9 +341,7 @@ void reply_one_of_many(struct engine *engine, struct exchange *exchange, const s
     if (leg->confirmable && !leg->acknowledged) {
         reply_acknowledge(engine, exchange);
     }
-    if (!mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
-                        &mid)) {
-        metric_add(&engine->metrics.message_ids_exhausted, 1);
+    if (!leg_take_mid(engine, leg, &mid)) {
         return;
     }
     struct bytes datagram =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/access.h"
 
+#include "coap/method.h"
 #include "front/describe.h"
 #include "ops/escape.h"
 #include "ops/log.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/trace.h"
 
+#include "coap/method.h"
 #include "coap/option.h"
 #include "front/describe.h"
 #include "ops/access.h"
