@@ -71,6 +71,9 @@ static int init_tables(struct engine *engine)
         error = source_table_init(&engine->sources, config->limits_addresses, seed);
     }
     if (error == 0) {
+        error = throttle_table_init(&engine->throttles, config->limits_throttled);
+    }
+    if (error == 0) {
         error = coalesce_init(&engine->leaders, config->limits_exchanges, seed);
     }
     return error;
@@ -119,6 +122,7 @@ void engine_free(struct engine *engine)
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
     source_table_clear(&engine->sources);
+    throttle_table_clear(&engine->throttles);
     name_table_clear(&engine->names);
     observer_table_clear(&engine->observers);
     observation_table_clear(&engine->observations);
@@ -163,6 +167,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->metrics.clients, engine->clients.used);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
+    metric_set(&engine->metrics.throttles_evicted, engine->throttles.evicted);
     metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
     metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
     metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);

@@ -25,6 +25,7 @@
 #include "origin/names.h"
 #include "origin/origin.h"
 #include "origin/rename.h"
+#include "origin/throttle.h"
 #include "origin/via_session.h"
 
 #define LISTENERS_MAX 64
@@ -66,6 +67,7 @@ struct engine {
     struct body_store bodies;
     struct cookies *cookies; /* for Echo; made when the first one is needed */
     struct source_table sources;
+    struct throttle_table throttles;
     struct rate rejections[LIMIT_REJECTIONS];
     struct cache_store cache;
     struct changes *changes;     /* shared, or */

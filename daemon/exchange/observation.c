@@ -287,8 +287,14 @@ void observation_register_again(struct engine *engine, struct observation *obser
 static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
-    (void)now_ms;
-    observation_register_again(engine, HASH_ENTRY(timer, struct observation, timer));
+    struct observation *observation = HASH_ENTRY(timer, struct observation, timer);
+    const struct exchange *exchange = observation->exchange;
+    uint64_t wait_s = throttle_left_s(engine, &exchange->target, exchange->datagram[1]);
+    if (wait_s > 0) {
+        timer_set(&engine->wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
+    } else {
+        observation_register_again(engine, observation);
+    }
 }
 
 /* The next notification is due within @p max_age_s. */

@@ -278,11 +278,31 @@ static enum block_plan plan_blocks(struct engine *engine, struct request *reques
     return plan;
 }
 
+/* Whether its origin server has asked not to be asked this now: it is told so here (RATE-5). */
+static bool is_throttled(struct engine *engine, struct request *request,
+                         const struct cached_lookup *lookup)
+{
+    uint8_t method = request->message->code;
+    if (engine_now_ms(engine) >= engine->throttles.latest_ms) {
+        return false;
+    }
+    /* What a lookup has made lies where another key would be made. */
+    uint32_t left_s = lookup->has_key ? throttle_left_of_s(engine, lookup->key.target_hash, method)
+                                      : throttle_left_s(engine, &request->target, method);
+    if (left_s == 0) {
+        return false;
+    }
+    struct reply reply = reply_of(REASON_origin_throttles, NULL);
+    reply.max_age_s = left_s;
+    answer_here(engine, request, &reply, REASON_origin_throttles);
+    return true;
+}
+
 /* Not answered here: an exchange, which observes, follows an equal one, or goes its own way. */
 static void proxy_request(struct engine *engine, struct request *request)
 {
     struct cached_lookup lookup;
-    if (is_in_cache(engine, request, &lookup)) {
+    if (is_in_cache(engine, request, &lookup) || is_throttled(engine, request, &lookup)) {
         return;
     }
     struct exchange_recipe recipe = recipe_of(engine, request, &lookup);

@@ -7,6 +7,7 @@
  */
 #include "origin/receive.h"
 
+#include "cache/freshness.h"
 #include "coap/block.h"
 #include "coap/option.h"
 #include "front/hops.h"
@@ -160,6 +161,10 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     if (!receive_is_usable(message, exchange->hop.scheme->transport)) {
         exchange_end(engine, exchange, REASON_origin_invalid, NULL);
         return;
+    }
+    if (message->code == CODE(4, 29)) {
+        throttle_note(engine, &exchange->target, exchange->datagram[1],
+                      freshness_max_age_s(message->options));
     }
     struct reply reply = {
         .code = message->code,

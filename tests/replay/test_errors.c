@@ -702,10 +702,11 @@ static bool is_out_of_reach(const char *name)
         "block_missing",
         "block_range",
         "block_served",
-        "block_taken",    /* of bodies in blocks: test_blocks.c */
-        "unanswered",     /* test_options.c */
-        "echo_required",  /* test_echo.c */
-        "client_ignored", /* test_fairness.c */
+        "block_taken",      /* of bodies in blocks: test_blocks.c */
+        "unanswered",       /* test_options.c */
+        "echo_required",    /* test_echo.c */
+        "origin_throttles", /* test_limits.c */
+        "client_ignored",   /* test_fairness.c */
         "group_done",
         "group_timeout", /* test_groups.c */
         "route_refused",

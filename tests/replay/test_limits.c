@@ -121,6 +121,102 @@ static void test_many_clients_behind_one_address(void **state)
     stop(&replay);
 }
 
+/* RATE-5, RATE-6: an origin server's 4.29 holds for its method and target, for everybody. */
+static void test_origin_server_that_asks_to_wait(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    start(&replay, NULL);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    replay_ask(&replay, words("41 02 0001 a1", CRI));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", "3=h 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 9d MID TOKEN", "14:0a /31"));
+    fake_peer_expect(replay.client, words("61 9d 0001 a1", "14:0a /31"), NULL); /* as it is */
+    fake_net_run(3500);
+    fake_peer_send(other, PROXY, words("41 02 0001 b1", "3=h 11=x 39=coap"));
+    fake_peer_expect(other, words("61 9d 0001 b1", "14:07 ..."), NULL);
+    fake_peer_expect_nothing(replay.origin);
+    assert_int_equal(replay_ended(&replay, REASON_origin_throttles), 1);
+    replay_ask(&replay, words("41 01 0002 a2", CRI)); /* another method */
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0002 a2", NULL);
+    replay_ask(&replay, words("41 02 0003 a3", "35=coap://h/y")); /* another target */
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", "3=h 11=y"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "61 44 0003 a3", NULL);
+    fake_net_run(6499);
+    replay_ask(&replay, words("41 02 0004 a4", CRI));
+    fake_peer_expect(replay.client, words("61 9d 0004 a4", "14:01 ..."), NULL);
+    fake_net_run(1);
+    replay_ask(&replay, words("41 02 0005 a5", CRI));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", "3=h 11=x"), &request);
+    /* Without Max-Age it is a minute (RATE-2). */
+    fake_peer_reply(replay.origin, &request, "6T 9d MID TOKEN");
+    fake_peer_expect(replay.client, "61 9d 0005 a5", NULL);
+    fake_net_run(59999);
+    replay_ask(&replay, words("41 02 0006 a6", CRI));
+    fake_peer_expect(replay.client, words("61 9d 0006 a6", "14:01 ..."), NULL);
+    stop(&replay);
+}
+
+/* RATE-7: nor does the proxy renew an observation before that. */
+static void test_renewal_waits_as_well(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request, notification;
+    (void)state;
+    start(&replay, NULL);
+    replay_ask(&replay, words("41 01 0001 a1", "6: " CRI));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "6:01 14:05 /31"));
+    fake_peer_expect(replay.client, "61 45 0001 a1 ...", NULL);
+    replay_ask(&replay, words("41 01 0002 a2", "17:32 " CRI));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x 17:32"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 9d MID TOKEN", "14:64"));
+    fake_peer_expect(replay.client, words("61 9d 0002 a2", "14:64"), NULL);
+    fake_peer_expect_nothing_within(replay.origin, 99999); /* it would have been 10 to 20 s */
+    fake_peer_expect_within(replay.origin, 1001, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 84 MID TOKEN", ""));
+    fake_peer_expect(replay.client, "41 84 MID a1", &notification);
+    fake_peer_reply(replay.client, &notification, "60 00 MID");
+    stop(&replay);
+}
+
+/* What is fresh in the cache is given all the while; many targets find their places. */
+static void test_waiting_targets_and_the_cache(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    char head[32], options[64];
+    (void)state;
+    replay_start(&replay, (const char *[]){"cache.max-bytes=1MiB", "limits.throttled=64", NULL});
+    replay_ask(&replay, words("41 01 0001 a1", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    fake_peer_expect(replay.client, words("61 45 0001 a1", "/31"), NULL);
+    replay_ask(&replay, words("41 01 0002 a2", "17:32 " CRI)); /* another key, the same target */
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x 17:32"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 9d MID TOKEN", "14:1e"));
+    fake_peer_expect(replay.client, words("61 9d 0002 a2", "14:1e"), NULL);
+    replay_ask(&replay, words("41 01 0003 a3", CRI));
+    fake_peer_expect(replay.client, words("61 45 0003 a3", "/31"), NULL);
+    replay_ask(&replay, words("41 01 0004 a4", "17:33 " CRI));
+    fake_peer_expect(replay.client, words("61 9d 0004 a4", "14:1e ..."), NULL);
+    for (unsigned i = 0; i < 1000; i++) { /* more than there is room for */
+        snprintf(head, sizeof(head), "41 02 %04x a5", 0x100 + i);
+        snprintf(options, sizeof(options), "35=coap://h/%u", i);
+        replay_ask(&replay, words(head, options));
+        fake_peer_expect(replay.origin, "48 02 MID TOKEN ...", &request);
+        fake_peer_reply(replay.origin, &request, words("6T 9d MID TOKEN", "14:14"));
+        snprintf(head, sizeof(head), "61 9d %04x a5", 0x100 + i);
+        fake_peer_expect(replay.client, words(head, "14:14"), NULL);
+    }
+    assert_int_equal(replay.engine->throttles.evicted, 1001 - 64);
+    stop(&replay);
+}
+
 /* MSG-31: the queue towards an origin server, its cap and its deadline. */
 static void test_origin_queue(void **state)
 {
@@ -329,6 +425,9 @@ int main(void)
         TEST(test_refusals_do_not_fill_the_store_of_unsafe_requests),
         TEST(test_client_that_is_too_fast),
         TEST(test_address_that_is_too_fast),
+        TEST(test_origin_server_that_asks_to_wait),
+        TEST(test_renewal_waits_as_well),
+        TEST(test_waiting_targets_and_the_cache),
         TEST(test_many_clients_behind_one_address),
         TEST(test_origin_queue),
         TEST(test_too_many_origins),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What origin servers have asked not to be asked for now: 4.29 (RFC 8516). A request with the
+ * same method for the same target, whoever sends it, is not sent before Max-Age is over
+ * (RATE-5); others are (RATE-6). A table of fixed size, in which what ends soonest makes room.
+ */
+#ifndef CRIPROXY_THROTTLE_H
+#define CRIPROXY_THROTTLE_H
+
+#include <stdint.h>
+
+struct engine;
+struct target;
+
+struct throttle {
+    uint64_t key; /* hash of target and method */
+    uint64_t until_ms;
+};
+
+struct throttle_table {
+    struct throttle *slots;
+    uint32_t capacity;  /* a power of two */
+    uint64_t latest_ms; /* when the last of all ends */
+    uint64_t evicted;   /* before their time */
+};
+
+/** @return 0 or -ENOMEM */
+int throttle_table_init(struct throttle_table *table, uint32_t capacity);
+
+/** Takes a zeroed table. */
+void throttle_table_clear(struct throttle_table *table);
+
+/** The origin server has answered 4.29, with @p max_age_s, to a request for @p target. */
+void throttle_note(struct engine *engine, const struct target *target, uint8_t method,
+                   uint32_t max_age_s);
+
+/** For how long such a request is not to be sent, in seconds; 0: it may be. */
+uint32_t throttle_left_s(struct engine *engine, const struct target *target, uint8_t method);
+
+/** The same by the target's hash in a cache key. */
+uint32_t throttle_left_of_s(const struct engine *engine, uint64_t target_hash, uint8_t method);
+
+#endif
