@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Clients that go away, or ask for something else meanwhile. */
+#include "replay/errors.h"
+
+#include <errno.h>
+
+static void start_delivery(struct replay *replay, struct fake_datagram *ret_answer)
+{
+    struct fake_datagram request;
+    errors_start(replay, NULL);
+    replay_ask(replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay->origin, UPSTREAM, &request);
+    fake_peer_expect_within(replay->client, 250, "60 00 0001", NULL);
+    fake_peer_reply(replay->origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay->client, "41 45 MID aa ff 31", ret_answer);
+}
+
+/* MSG-15, MSG-19: whatever became of the answer, the request's repetition gets its ACK. */
+static void expect_ack_again(struct replay *replay)
+{
+    replay_ask(replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay->client, "60 00 0001", NULL);
+    fake_peer_expect_nothing(replay->origin);
+}
+
+static void test_clients_that_go_away(void **state)
+{
+    struct replay replay;
+    struct fake_datagram answer, forged;
+    (void)state;
+    start_delivery(&replay, &answer);
+    fake_peer_reply(replay.client, &answer, "70 00 MID");
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_client_reset), 1);
+    expect_ack_again(&replay);
+    errors_stop(&replay);
+
+    start_delivery(&replay, &answer);
+    fake_net_run(100000);
+    assert_int_equal(replay_ended(&replay, REASON_client_unreachable), 1);
+    while (fake_peer_take(replay.client, &answer)) {
+    }
+    expect_ack_again(&replay);
+    errors_stop(&replay);
+
+    start_delivery(&replay, &answer);
+    for (size_t at = 2; at < answer.len; at++) {
+        forged = answer;
+        forged.data[at] ^= 1;
+        fake_peer_reject(replay.client, &forged, ECONNREFUSED);
+    }
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_client_unreachable), 0);
+    fake_peer_reject(replay.client, &answer, ECONNREFUSED);
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_client_unreachable), 1);
+    expect_ack_again(&replay);
+    errors_stop(&replay);
+
+    /* The token used again while its answer is out. */
+    start_delivery(&replay, &answer);
+    replay_ask(&replay, words("41 01 0002 aa", CRI));
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_client_replaced), 1);
+    while (fake_peer_take(replay.origin, &forged)) {
+    }
+    fake_peer_expect_nothing_within(replay.client, 249); /* not the old answer again */
+    errors_stop(&replay);
+}
+
+/* MSG-26 with RFC 7252 section 4.2: what is replaced was a CON all the same. */
+static void test_replaced_request_is_acknowledged(void **state)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    errors_start(&replay, NULL);
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    replay_ask(&replay, words("41 01 0002 aa", CRI));
+    fake_peer_expect(replay.client, "60 00 0001", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.origin, UPSTREAM, &request);
+    fake_peer_expect_nothing(replay.client);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_expect(replay.client, "61 45 0002 aa ff 32", NULL);
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_expect(replay.client, "60 00 0001", NULL);
+    fake_peer_expect_nothing(replay.origin);
+    /* NON: nothing to say. */
+    replay_ask(&replay, words("51 01 0003 ab", CRI));
+    replay_ask(&replay, words("51 01 0004 ab", CRI));
+    fake_net_run(0);
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_client_replaced), 2);
+    errors_stop(&replay);
+}
+
+int errors_clients(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clients_that_go_away),
+        cmocka_unit_test(test_replaced_request_is_acknowledged),
+    };
+    return cmocka_run_group_tests_name("clients", tests, NULL, NULL);
+}
