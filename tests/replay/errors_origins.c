@@ -75,8 +75,7 @@ static void test_origin_that_resets(void **state)
     (void)state;
     errors_start(&replay, NULL);
     replay_ask(&replay, words("51 01 0001 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, "70 00 MID");
+    fake_peer_serve(replay.origin, UPSTREAM, "70 00 MID");
     errors_expect(replay.client, 5, 2, 0);
     replay_ask(&replay, words("51 01 0002 aa", CRI));
     fake_peer_expect(replay.origin, UPSTREAM, &request);
@@ -102,8 +101,7 @@ static void test_answers_with_format_errors(void **state)
         struct fake_datagram request;
         errors_start(&replay, NULL);
         replay_ask(&replay, words("51 01 0001 aa", CRI));
-        fake_peer_expect(replay.origin, UPSTREAM, &request);
-        fake_peer_reply(replay.origin, &request, broken[i]);
+        fake_peer_serve(replay.origin, UPSTREAM, broken[i]);
         fake_peer_expect_nothing_within(replay.client, 30000);
         errors_expect(replay.client, 5, 2, 93000);
         assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
@@ -123,14 +121,12 @@ static void test_answers_with_format_errors(void **state)
 static void test_answered_and_local(void **state)
 {
     struct replay replay;
-    struct fake_datagram request;
     (void)state;
     errors_start(&replay, NULL);
     replay_ask(&replay, words("41 01 0001 aa", "11=.well-known 11=core"));
     fake_peer_expect(replay.client, "61 45 0001 aa ...", NULL);
     replay_ask(&replay, words("41 01 0002 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "67:01"));
+    fake_peer_serve(replay.origin, UPSTREAM, words("6T 45 MID TOKEN", "67:01"));
     errors_expect(replay.client, 5, 2, 0);
     errors_stop(&replay);
 }
@@ -139,20 +135,17 @@ static void test_answered_and_local(void **state)
 static void test_cached_and_stale(void **state)
 {
     struct replay replay;
-    struct fake_datagram request;
     (void)state;
     replay_start(&replay,
                  (const char *[]){"cache.max-bytes=1MiB", "cache.stale-if-error=1h", NULL});
     replay_ask(&replay, words("41 01 0001 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "14:01 /31"));
+    fake_peer_serve(replay.origin, UPSTREAM, words("6T 45 MID TOKEN", "14:01 /31"));
     fake_peer_expect(replay.client, words("61 45 0001 aa", "14:01 /31"), NULL);
     replay_ask(&replay, words("41 01 0002 aa", CRI));
     fake_peer_expect(replay.client, words("61 45 0002 aa", "14:01 /31"), NULL);
     fake_net_run(2000);
     replay_ask(&replay, words("41 01 0003 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, "70 00 MID");
+    fake_peer_serve(replay.origin, UPSTREAM, "70 00 MID");
     fake_peer_expect(replay.client, words("61 45 0003 aa", "14: /31"), NULL);
     errors_stop(&replay);
 }

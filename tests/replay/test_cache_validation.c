@@ -259,13 +259,11 @@ static void test_change_covers_all_keys_of_the_target(void **state) /* CACHE-19 
     };
     const size_t count = sizeof(variants) / sizeof(variants[0]);
     struct talk talk;
-    struct fake_datagram request;
     (void)state;
     talk_start(&talk);
     for (size_t i = 0; i < count; i++) {
         talk_ask(&talk, 0x01, variants[i]);
-        fake_peer_expect(talk.replay.origin, "48 01 MID TOKEN ...", &request);
-        fake_peer_reply(talk.replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+        fake_peer_serve(talk.replay.origin, "48 01 MID TOKEN ...", words("6T 45 MID TOKEN", "/31"));
         talk_expect(&talk, 0x45, "/31");
     }
     talk_ask(&talk, 0x05, CRI " /61");
@@ -304,13 +302,12 @@ static void test_created_location_is_changed(void **state) /* CACHE-17 */
 static void test_block_of_an_upload_changes(void **state) /* CACHE-18 */
 {
     struct talk talk;
-    struct fake_datagram request;
     (void)state;
     talk_start(&talk);
     talk_fetch(&talk, 0x45, "/31");
     talk_ask(&talk, 0x03, "27:08 " CRI " /#16");
-    fake_peer_expect(talk.replay.origin, words("48 03 MID TOKEN", H_X " 27:08 ..."), &request);
-    fake_peer_reply(talk.replay.origin, &request, words("6T 5f MID TOKEN", "27:08"));
+    fake_peer_serve(talk.replay.origin, words("48 03 MID TOKEN", H_X " 27:08 ..."),
+                    words("6T 5f MID TOKEN", "27:08"));
     talk_expect(&talk, 0x5f, "27:08");
     talk_fetch(&talk, 0x45, "/32");
     talk_stop(&talk);
@@ -393,11 +390,9 @@ static void test_stale_if_error(void **state)
 static void test_stale_if_the_origin_is_gone(void **state)
 {
     struct talk talk;
-    struct fake_datagram request;
     (void)state;
     keep_one(&talk, "cache.stale-if-error=30s");
-    fake_peer_expect(talk.replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x"), &request);
-    fake_peer_reply(talk.replay.origin, &request, "70 00 MID");
+    fake_peer_serve(talk.replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x"), "70 00 MID");
     talk_expect(&talk, 0x45, "4:01 14: /31");
     fake_net_refuse("192.0.2.5:5683", 111);
     talk_ask(&talk, 0x01, "4:01 " CRI);

@@ -64,8 +64,7 @@ static void test_ten_are_asked_once(void **state)
     assert_int_equal(replay_ended(&replay, REASON_answered), 10);
     /* The cache is off: who comes later asks again. */
     get(clients[0], "41 01 0002 aa", CRI);
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, "6T 84 MID TOKEN");
+    fake_peer_serve(replay.origin, UPSTREAM, "6T 84 MID TOKEN");
     fake_peer_expect(clients[0], "61 84 0002 aa", NULL);
     replay_stop(&replay);
 }
@@ -90,15 +89,15 @@ static void test_what_is_not_equal(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct replay replay;
-        struct fake_datagram first, second;
+        struct fake_datagram first;
         print_message("    %s\n", rows[i].id);
         start_with(&replay, NULL, NULL);
         struct fake_peer *other = client_at(1);
         replay_ask(&replay, words("41 01 0001 aa", CRI));
         get(other, rows[i].head, rows[i].body);
         fake_peer_expect(replay.origin, UPSTREAM, &first);
-        fake_peer_expect(replay.origin, words(rows[i].upstream_head, rows[i].upstream), &second);
-        fake_peer_reply(replay.origin, &second, words("6T 45 MID TOKEN", rows[i].answer));
+        fake_peer_serve(replay.origin, words(rows[i].upstream_head, rows[i].upstream),
+                        words("6T 45 MID TOKEN", rows[i].answer));
         fake_peer_reply(replay.origin, &first, words("6T 45 MID TOKEN", "/31"));
         fake_peer_expect(replay.client, words("61 45 0001 aa", "/31"), NULL);
         fake_peer_expect(other, words("61 45 0001 aa", rows[i].answer), NULL);
@@ -152,7 +151,7 @@ static void test_cap_of_followers(void **state)
 static void test_each_has_its_own_time(void **state)
 {
     struct replay replay;
-    struct fake_datagram request, answer;
+    struct fake_datagram request;
     (void)state;
     start_with(&replay, NULL, NULL);
     struct fake_peer *early = client_at(1), *late = client_at(2);
@@ -165,8 +164,7 @@ static void test_each_has_its_own_time(void **state)
     fake_net_run(150);
     fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
     fake_peer_expect(late, words("61 45 0001 bb", "/31"), NULL); /* piggybacked */
-    fake_peer_expect(early, words("41 45 MID aa", "/31"), &answer);
-    fake_peer_reply(early, &answer, "60 00 MID");
+    fake_peer_serve(early, words("41 45 MID aa", "/31"), "60 00 MID");
     replay_stop(&replay);
 }
 
@@ -174,13 +172,12 @@ static void test_each_has_its_own_time(void **state)
 static void test_deadline_of_a_follower(void **state)
 {
     struct replay replay;
-    struct fake_datagram request, answer;
+    struct fake_datagram answer;
     (void)state;
     start_with(&replay, "proxy.request-timeout=10s", NULL);
     struct fake_peer *other = client_at(1);
     get(other, "51 01 0001 bb", CRI);
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, "60 00 MID");
+    fake_peer_serve(replay.origin, UPSTREAM, "60 00 MID");
     fake_net_run(5000);
     replay_ask(&replay, words("51 01 0001 aa", CRI));
     fake_net_run(4999);
@@ -450,8 +447,7 @@ static void test_validation_is_shared(void **state)
     start_with(&replay, "cache.max-bytes=1MiB", NULL);
     struct fake_peer *has_it = client_at(1), *none = client_at(2);
     replay_ask(&replay, words("41 01 0001 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 14:01 /31"));
+    fake_peer_serve(replay.origin, UPSTREAM, words("6T 45 MID TOKEN", "4:01 14:01 /31"));
     fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 14:01 /31"), NULL);
     fake_net_run(1001);
     replay_ask(&replay, words("41 01 0002 aa", CRI));
@@ -469,14 +465,12 @@ static void test_validation_is_shared(void **state)
 static void test_no_response_of_each(void **state)
 {
     struct replay replay;
-    struct fake_datagram request;
     (void)state;
     start_with(&replay, NULL, NULL);
     struct fake_peer *silent = client_at(1);
     get(silent, "41 01 0001 aa", CRI " 258:02");
     replay_ask(&replay, words("41 01 0001 aa", CRI));
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    fake_peer_serve(replay.origin, UPSTREAM, words("6T 45 MID TOKEN", "/31"));
     fake_peer_expect(silent, "60 00 0001", NULL);
     fake_peer_expect(replay.client, words("61 45 0001 aa", "/31"), NULL);
     replay_stop(&replay);
@@ -486,15 +480,14 @@ static void test_no_response_of_each(void **state)
 static void test_nobody_follows_across_a_change(void **state)
 {
     struct replay replay;
-    struct fake_datagram before, put, after;
+    struct fake_datagram before, after;
     (void)state;
     start_with(&replay, NULL, NULL);
     struct fake_peer *writer = client_at(1), *reader = client_at(2);
     replay_ask(&replay, words("41 01 0001 aa", CRI));
     fake_peer_expect(replay.origin, UPSTREAM, &before);
     get(writer, "41 03 0001 aa", CRI " /32");
-    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " /32"), &put);
-    fake_peer_reply(replay.origin, &put, "6T 44 MID TOKEN");
+    fake_peer_serve(replay.origin, words("48 03 MID TOKEN", H_X " /32"), "6T 44 MID TOKEN");
     fake_peer_expect(writer, "61 44 0001 aa", NULL);
     get(reader, "41 01 0001 aa", CRI);
     fake_peer_expect(replay.origin, UPSTREAM, &after);

@@ -37,15 +37,14 @@ static void test_reset_removes_the_client(void **state)
     observe_teardown(state);
     for (size_t i = 0; i < 2; i++) {
         const char *settings[] = {modes[i], NULL};
-        struct fake_datagram registration, notification, request;
+        struct fake_datagram registration, notification;
         observe_start(settings);
         observe_x(&registration);
         notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
         (void)expect_state(replay.client, i == 0 ? MESSAGE_CON : MESSAGE_NON, 0xaa, "32",
                            &notification);
         fake_peer_reply(replay.client, &notification, "70 00 MID");
-        fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+        fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
         fake_net_run(0);
         assert_int_equal(replay_metric(&replay, observers), 0);
         assert_int_equal(replay_metric(&replay, observers_lost), 1);
@@ -82,21 +81,18 @@ static void test_client_that_does_not_acknowledge_is_removed(void **state)
 static void test_connection_that_closes_leaves_all(void **state)
 {
     (void)state;
-    struct fake_datagram registration, second;
+    struct fake_datagram second;
     struct fake_stream *stream = open_stream();
     fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
-    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
-    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
     expect_stream_state(stream, 0xbb, 0x30);
     fake_stream_send(stream, "b1 01 bc 60 d8d88320816168816179");
     fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179", &second);
     fake_stream_close(stream);
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &registration);
-    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 30");
     /* Gone before it was answered: cancelled once it is known that there is something to. */
     fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN 61 05 ff 30");
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5179", &second);
-    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 30");
+    fake_peer_serve(replay.origin, "48 01 MID TOKEN 3168 31 01 5179", "6T 45 MID TOKEN ff 30");
     fake_net_run(0);
     assert_int_equal(replay_metric(&replay, observers), 0);
     assert_int_equal(replay_metric(&replay, observations), 0);
@@ -106,13 +102,12 @@ static void test_connection_that_closes_leaves_all(void **state)
 static void test_icmp_error_removes_the_client(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification, request;
+    struct fake_datagram registration, notification;
     observe_x(&registration);
     notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
     (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
     fake_peer_reject(replay.client, &notification, ECONNREFUSED);
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
     assert_int_equal(replay_metric(&replay, observers_lost), 1);
 }
 
@@ -268,11 +263,9 @@ static void test_slow_connection_gets_the_newest_state(void **state)
 static void test_quiet_connection_stays_while_it_observes(void **state)
 {
     (void)state;
-    struct fake_datagram registration;
     struct fake_stream *stream = open_stream();
     fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
-    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
-    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
     expect_stream_state(stream, 0xbb, 0x30);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(fake_stream_idle(stream), CONN_NOT_IDLE);
@@ -291,12 +284,11 @@ static void test_past_the_caps_it_is_a_plain_get(void **state)
     observe_teardown(state);
     for (size_t i = 0; i < 2; i++) {
         const char *settings[] = {caps[i], NULL};
-        struct fake_datagram registration, request;
+        struct fake_datagram registration;
         observe_start(settings);
         observe_x(&registration);
         fake_peer_send(i == 0 ? other : replay.client, PROXY, REGISTER("0002", "bb"));
-        fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
-        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+        fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
         fake_peer_expect(i == 0 ? other : replay.client, "61 45 0002 bb ff 31", NULL);
         /* The one who has it may renew it. */
         fake_peer_send(replay.client, PROXY, REGISTER("0003", "aa"));
@@ -311,13 +303,12 @@ static void test_past_the_registrations_it_is_a_plain_get(void **state)
 {
     (void)state;
     static const char *const settings[] = {"observe.targets=1", NULL};
-    struct fake_datagram registration, request;
+    struct fake_datagram registration;
     observe_teardown(state);
     observe_start(settings);
     observe_x(&registration);
     fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: " TARGET_Y));
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8179", &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_serve(replay.origin, "48 01 MID TOKEN 3168 8179", "6T 45 MID TOKEN ff 31");
     fake_peer_expect(other, "61 45 0002 bb ff 31", NULL);
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
 }
@@ -327,7 +318,6 @@ static void test_registrations_leave_room_for_requests(void **state)
 {
     (void)state;
     static const char *const settings[] = {"limits.exchanges=16", NULL};
-    struct fake_datagram request;
     char head[32], options[64];
     observe_teardown(state);
     observe_start(settings);
@@ -335,8 +325,7 @@ static void test_registrations_leave_room_for_requests(void **state)
         snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
         snprintf(options, sizeof(options), "6: 35=coap://h/%u", i);
         fake_peer_send(replay.client, PROXY, words(head, options));
-        fake_peer_expect(replay.origin, "48 01 ...", &request);
-        fake_peer_reply(replay.origin, &request,
+        fake_peer_serve(replay.origin, "48 01 ...",
                         i < 8 ? "6T 45 MID TOKEN 61 05 ff 30" : "6T 45 MID TOKEN ff 30");
         fake_peer_expect(replay.client, "61 45 ...", NULL);
     }
@@ -352,7 +341,7 @@ static void test_registration_where_all_slots_are_in_use(void **state)
 {
     (void)state;
     static const char *const settings[] = {"limits.exchanges=16", NULL};
-    struct fake_datagram requests[16], registration;
+    struct fake_datagram requests[16];
     char head[32];
     observe_teardown(state);
     observe_start(settings);
@@ -371,8 +360,7 @@ static void test_registration_where_all_slots_are_in_use(void **state)
         fake_peer_expect(replay.client, "41 45 ...", NULL);
     }
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
-    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
-    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
 }
 
@@ -380,12 +368,11 @@ static void test_registration_where_all_slots_are_in_use(void **state)
 static void test_a_loop_does_not_wait_for_itself(void **state)
 {
     (void)state;
-    struct fake_datagram registration, request;
+    struct fake_datagram registration;
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     fake_peer_send(other, PROXY, words("41 01 0001 bb", "6: 16:0f " TARGET_X));
-    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=x 16:0e"), &request);
-    fake_peer_reply(replay.origin, &request, "6T a8 MID TOKEN");
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 11=x 16:0e"), "6T a8 MID TOKEN");
     fake_peer_expect(other, "61 a8 0001 bb ...", NULL);
     fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
@@ -408,8 +395,7 @@ static void test_observers_leave_room_for_clients(void **state)
         if (i < 8) {
             (void)expect_state(peer, MESSAGE_ACK, 0xaa, "30", NULL);
         } else {
-            fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &registration);
-            fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN ff 30");
+            fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 30");
             fake_peer_expect(peer, "61 45 0001 aa ff 30", NULL);
         }
         fake_peer_close(peer);
@@ -423,7 +409,6 @@ static void test_past_the_bytes_it_is_a_plain_answer(void **state)
 {
     (void)state;
     static const char *const settings[] = {"observe.bytes=64KiB", "block.size=1024", NULL};
-    struct fake_datagram request;
     char head[32], options[64], upstream[64];
     observe_teardown(state);
     observe_start(settings);
@@ -432,8 +417,8 @@ static void test_past_the_bytes_it_is_a_plain_answer(void **state)
         snprintf(options, sizeof(options), "6: 35=coap://h/%u", i);
         snprintf(upstream, sizeof(upstream), "3=h 6: 11=%u", i);
         fake_peer_send(replay.client, PROXY, words(head, options));
-        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", upstream), &request);
-        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "6:05 /#7000"));
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream),
+                        words("6T 45 MID TOKEN", "6:05 /#7000"));
         /* Nine states of 7,000 bytes and their keys fit. */
         bool fits = i < 9;
         fake_peer_expect(replay.client,
@@ -442,8 +427,8 @@ static void test_past_the_bytes_it_is_a_plain_answer(void **state)
                          NULL);
     }
     snprintf(upstream, sizeof(upstream), "3=h 6:01 11=9");
-    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", upstream), &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/#7000"));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream),
+                    words("6T 45 MID TOKEN", "/#7000"));
     assert_int_equal(replay_metric(&replay, observers), 9);
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
 }
@@ -452,12 +437,10 @@ static void test_observing_can_be_switched_off(void **state)
 {
     (void)state;
     static const char *const settings[] = {"observe.max=0", NULL};
-    struct fake_datagram request;
     observe_teardown(state);
     observe_start(settings);
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
-    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
     fake_peer_expect(replay.client, "61 45 0001 aa ff 31", NULL);
 }
 
@@ -468,7 +451,7 @@ static void test_observing_can_be_switched_off(void **state)
 static void test_first_block_is_what_is_observed(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification, request;
+    struct fake_datagram registration, notification;
     /* Block2 0/0/64. */
     fake_peer_send(replay.client, PROXY, words("41 01 0001 aa", "6: 23:02 " TARGET_X));
     fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178 c1 02", &registration);
@@ -480,8 +463,8 @@ static void test_first_block_is_what_is_observed(void **state)
     acknowledge(replay.client, &notification);
     /* The rest is fetched without Observe, even where the client sets it. */
     fake_peer_send(replay.client, PROXY, words("41 01 0002 ab", "6: 23:12 " TARGET_X));
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8178 c1 12", &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN 41 78 d1 06 12 ff 38");
+    fake_peer_serve(replay.origin, "48 01 MID TOKEN 3168 8178 c1 12",
+                    "6T 45 MID TOKEN 41 78 d1 06 12 ff 38");
     fake_peer_expect(replay.client, "61 45 0002 ab 41 78 d1 06 12 ff 38", NULL);
 }
 
@@ -538,12 +521,11 @@ static void test_plain_get_of_what_is_observed(void **state)
 static void test_stopping_tells_those_who_observe(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification, request;
+    struct fake_datagram registration, notification;
     observe_x(&registration);
     engine_drain(replay.engine);
     fake_peer_expect(replay.client, "41 a3 MID aa ...", &notification);
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
     acknowledge(replay.client, &notification);
     fake_net_run(0);
     assert_int_equal(engine_in_flight(replay.engine), 0);
@@ -552,16 +534,13 @@ static void test_stopping_tells_those_who_observe(void **state)
 static void test_stopping_tells_connections_before_it_releases_them(void **state)
 {
     (void)state;
-    struct fake_datagram registration, request;
     struct fake_stream *stream = open_stream();
     fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
-    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
-    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
     expect_stream_state(stream, 0xbb, 0x30);
     engine_drain(replay.engine);
     fake_stream_expect(stream, "d1 04 a3 bb d1 01 ?? ff 7368757474696e6720646f776e 00 e4");
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
 }
 
 static void test_reload_keeps_observations(void **state)
@@ -581,7 +560,7 @@ static void test_state_is_given_to_those_who_may_have_it(void **state)
     static const char *const settings[] = {
         "policy.clients=any",    "access a.clients=192.0.2.8", "access a.target=coap://192.0.2.5",
         "access b.action=allow", "access b.target=coap://h",   NULL};
-    struct fake_datagram registration, request;
+    struct fake_datagram registration;
     observe_teardown(state);
     observe_start(settings);
     observe_x(&registration);
@@ -589,11 +568,9 @@ static void test_state_is_given_to_those_who_may_have_it(void **state)
     fake_peer_expect(other, "61 81 0002 bb ...", NULL);
     assert_int_equal(replay_metric(&replay, observers), 1);
     leave_x();
-    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 30");
     fake_peer_expect(replay.client, "61 45 7001 aa ff 30", NULL);
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 30");
     /* Asked for by one who may not: another who waits has its own answer. */
     fake_net_name("h", 50, RESOLVE_OK, "192.0.2.5");
     fake_net_run(11000); /* resolve.cache-time */
@@ -601,15 +578,14 @@ static void test_state_is_given_to_those_who_may_have_it(void **state)
     fake_peer_send(replay.client, PROXY, REGISTER("0004", "aa"));
     fake_net_run(60);
     fake_peer_expect(other, "61 81 0003 bb ...", NULL);
-    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
     fake_peer_expect(replay.client, "61 45 0004 aa ff 31", NULL);
 }
 
 static void test_reload_ends_what_is_not_allowed_any_more(void **state)
 {
     (void)state;
-    struct fake_datagram registration, request;
+    struct fake_datagram registration;
     observe_x(&registration);
     fake_peer_send(other, PROXY, REGISTER("0002", "bb"));
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
@@ -619,8 +595,7 @@ static void test_reload_ends_what_is_not_allowed_any_more(void **state)
     assert_int_equal(replay_metric(&replay, observers), 1);
     reload((const char *const[]){"policy.clients=any", "policy.targets=deny"}, 2);
     fake_peer_expect(other, "51 a5 MID bb ...", NULL);
-    fake_peer_expect(replay.origin, UPSTREAM_DEREGISTER, &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
+    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
 }
 
 int main(void)

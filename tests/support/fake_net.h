@@ -157,6 +157,12 @@ bool fake_peer_take(struct fake_peer *peer, struct fake_datagram *ret_datagram);
 void fake_peer_expect_at(struct fake_peer *peer, uint64_t ms, const char *pattern,
                          struct fake_datagram *ret_datagram, const char *file, int line);
 
+/** The next datagram must be @p request and here by now, and is replied to with @p answer. */
+#define fake_peer_serve(peer, request, answer)                                                     \
+    fake_peer_serve_at((peer), (request), (answer), __FILE__, __LINE__)
+void fake_peer_serve_at(struct fake_peer *peer, const char *request, const char *answer,
+                        const char *file, int line);
+
 /** Nothing must arrive within @p ms (0: at this moment). */
 #define fake_peer_expect_nothing_within(peer, ms)                                                  \
     fake_peer_expect_nothing_at((peer), (ms), __FILE__, __LINE__)

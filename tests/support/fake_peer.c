@@ -421,6 +421,15 @@ void fake_peer_expect_at(struct fake_peer *peer, uint64_t ms, const char *patter
     queue_pop(&peer->queue, ret_datagram);
 }
 
+void fake_peer_serve_at(struct fake_peer *peer, const char *request, const char *answer,
+                        const char *file, int line)
+{
+    struct fake_datagram datagram;
+
+    fake_peer_expect_at(peer, 0, request, &datagram, file, line);
+    fake_peer_reply(peer, &datagram, answer);
+}
+
 void fake_peer_expect_nothing_at(struct fake_peer *peer, uint64_t ms, const char *file, int line)
 {
     char text[ADDRESS_TEXT_MAX];
