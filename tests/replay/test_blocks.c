@@ -78,6 +78,14 @@ static void expect_step(const char *body, size_t payload, struct fake_datagram *
     assert_int_equal(ret_request->len > at ? ret_request->len - at - 1 : 0, payload);
 }
 
+/* As expect_step(), and its answer. */
+static void serve_step(const char *body, size_t payload, const char *answer)
+{
+    struct fake_datagram request;
+    expect_step(body, payload, &request);
+    fake_peer_reply(replay.origin, &request, answer);
+}
+
 /* --- answers to datagram clients ---------------------------------------- */
 
 /* BLK-12, BLK-14, BLK-15: a body that came whole leaves in blocks; the origin is asked once. */
@@ -113,16 +121,13 @@ static void test_large_answer_is_served_in_blocks(void **state)
 /* BLK-12: two FETCH requests that differ in their payload alone ask for two bodies. */
 static void test_fetches_of_one_client_are_apart(void **state)
 {
-    struct fake_datagram request;
     (void)state;
     start(NULL);
     replay_ask(&replay, words("41 05 0001 aa", CRI " /31"));
-    expect_step(H_X " ...", 1, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 /#1025"));
+    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1025"));
     fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0401 /#1024"), NULL);
     replay_ask(&replay, words("41 05 0002 bb", CRI " /32"));
-    expect_step(H_X " ...", 1, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 /#1026"));
+    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1026"));
     fake_peer_expect(replay.client, words("61 45 0002 bb", "4:01 23:0e 28:0402 /#1024"), NULL);
     replay_ask(&replay, words("41 05 0003 aa", "23:16 " CRI " /31"));
     fake_peer_expect(replay.client, words("61 45 0003 aa", "4:01 23:16 /#1"), NULL);
@@ -297,19 +302,15 @@ static void test_right_is_taken_away_between_blocks(void **state)
 /* BLK-34: what one message of TCP holds goes to a UDP origin server in blocks. */
 static void test_large_request_over_tcp(void **state)
 {
-    struct fake_datagram request;
     struct fake_stream *stream;
     (void)state;
     start(NULL);
     stream = open_stream(CSM);
     stream_send(stream, "02 aa", CRI_OPTION, 3000);
-    expect_step(H_X " 27:0e 60:0bb8 ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
-    expect_step(H_X " 27:1e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:1e"));
+    serve_step(H_X " 27:0e 60:0bb8 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:1e ...", 1024, words("6T 5f MID TOKEN", "27:1e"));
     assert_int_equal(fake_stream_waiting(stream), 0);
-    expect_step(H_X " 27:26 ...", 952, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:26 /6f6b"));
+    serve_step(H_X " 27:26 ...", 952, words("6T 44 MID TOKEN", "27:26 /6f6b"));
     fake_stream_expect(stream, "31 44 aa ff 6f6b");
     assert_int_equal(replay_ended(&replay, REASON_answered), 1);
     stop();
@@ -353,17 +354,13 @@ static void test_origin_wants_smaller_blocks(void **state)
                 "50 "
                 "d8d98320816168816178",
                 1100); /* If-None-Match */
-    expect_step("3=h 5: 11=x 27:0e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 8d MID TOKEN", "27:05"));
+    serve_step("3=h 5: 11=x 27:0e ...", 1024, words("6T 8d MID TOKEN", "27:05"));
     expect_step("3=h 5: 11=x 27:0d ...", 512, &request);
     /* This one is taken, the next are to be smaller: number 2 of 256 bytes. */
     fake_peer_reply(replay.origin, &request, words("6T 41 MID TOKEN", "27:0c"));
-    expect_step(H_X " 27:2c ...", 256, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:2c"));
-    expect_step(H_X " 27:3c ...", 256, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:3c"));
-    expect_step(H_X " 27:44 ...", 76, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:44"));
+    serve_step(H_X " 27:2c ...", 256, words("6T 44 MID TOKEN", "27:2c"));
+    serve_step(H_X " 27:3c ...", 256, words("6T 44 MID TOKEN", "27:3c"));
+    serve_step(H_X " 27:44 ...", 76, words("6T 44 MID TOKEN", "27:44"));
     fake_stream_expect(stream, "01 41 aa"); /* 2.01 of the first block counts */
     stop();
 }
@@ -377,15 +374,12 @@ static void test_upload_that_fails(void **state)
     start(NULL);
     stream = open_stream(CSM);
     stream_send(stream, "03 aa", CRI_OPTION, 1100);
-    expect_step(H_X " 27:0e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 88 MID TOKEN", "27:0e"));
-    expect_step(H_X " 27:0e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 88 MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:0e ...", 1024, words("6T 88 MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:0e ...", 1024, words("6T 88 MID TOKEN", "27:0e"));
     fake_stream_expect(stream, "01 88 aa");
 
     stream_send(stream, "03 ab", CRI_OPTION, 1100);
-    expect_step(H_X " 27:0e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN"); /* took the block for all */
+    serve_step(H_X " 27:0e ...", 1024, "6T 44 MID TOKEN"); /* took the block for all */
     fake_stream_expect(stream, "?1 ?? a2 ab");
     assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
 
@@ -417,18 +411,14 @@ static void test_body_limit_of_requests(void **state)
 /* BLK-10, BLK-11 */
 static void test_answer_is_put_together(void **state)
 {
-    struct fake_datagram request;
     struct fake_stream *stream;
     (void)state;
     start(NULL);
     stream = open_stream(CSM);
     fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
-    expect_step(H_X, 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 23:08 28:28 /#16"));
-    expect_step(H_X " 23:10", 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 23:18 /#16"));
-    expect_step(H_X " 23:20", 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 23:20 /6262"));
+    serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 23:08 28:28 /#16"));
+    serve_step(H_X " 23:10", 0, words("6T 45 MID TOKEN", "4:01 23:18 /#16"));
+    serve_step(H_X " 23:20", 0, words("6T 45 MID TOKEN", "4:01 23:20 /6262"));
     /* ETag, marker, 34 bytes. */
     fake_stream_expect(stream, "d1 18 45 aa 41 01 ff 61616161616161616161616161616161"
                                "61616161616161616161616161616161 6262");
@@ -462,21 +452,16 @@ static void test_content_format_changes_under_way(void **state)
 
 static void test_representation_changes_under_way(void **state)
 {
-    struct fake_datagram request;
     struct fake_stream *stream;
     (void)state;
     start(NULL);
     stream = open_stream(CSM);
     fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
-    expect_step(H_X, 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 23:08 /#16"));
-    expect_step(H_X " 23:10", 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:02 23:10 /62"));
+    serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 23:08 /#16"));
+    serve_step(H_X " 23:10", 0, words("6T 45 MID TOKEN", "4:02 23:10 /62"));
     /* Once more from the start. */
-    expect_step(H_X " 23:", 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:02 23:08 /#16"));
-    expect_step(H_X " 23:10", 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:03 23:10 /62"));
+    serve_step(H_X " 23:", 0, words("6T 45 MID TOKEN", "4:02 23:08 /#16"));
+    serve_step(H_X " 23:10", 0, words("6T 45 MID TOKEN", "4:03 23:10 /62"));
     fake_stream_expect(stream, "?1 ?? a2 aa");
     assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
     stop();
@@ -488,13 +473,11 @@ static void test_block_without_its_payload(void **state)
     static const char *const answers[] = {"4:01 23:08", "4:01 23:08 /6262"};
     (void)state;
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-        struct fake_datagram request;
         struct fake_stream *stream;
         start(NULL);
         stream = open_stream(CSM);
         fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
-        expect_step(H_X, 0, &request);
-        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", answers[i]));
+        serve_step(H_X, 0, words("6T 45 MID TOKEN", answers[i]));
         fake_stream_expect(stream, "?1 ?? a2 aa");
         fake_peer_expect_nothing(replay.origin);
         assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
@@ -534,12 +517,9 @@ static void test_bert_upload(void **state)
                 300);                                      /* 3/0/BERT */
     expect_step(H_X " 27:0e 60:0d2c ...", 1024, &request); /* 3,372 bytes in all */
     fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
-    expect_step(H_X " 27:1e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:1e"));
-    expect_step(H_X " 27:2e ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:2e"));
-    expect_step(H_X " 27:36 ...", 300, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:36"));
+    serve_step(H_X " 27:1e ...", 1024, words("6T 5f MID TOKEN", "27:1e"));
+    serve_step(H_X " 27:2e ...", 1024, words("6T 5f MID TOKEN", "27:2e"));
+    serve_step(H_X " 27:36 ...", 300, words("6T 44 MID TOKEN", "27:36"));
     fake_stream_expect(stream, "31 44 ac d10e37");
     assert_int_equal(replay_ended(&replay, REASON_block_taken), 3);
     stop();
@@ -549,7 +529,6 @@ static void test_bert_upload(void **state)
 static void test_bert_upload_and_the_budget(void **state)
 {
     struct fake_stream *stream;
-    struct fake_datagram request;
     (void)state;
     start("block.bodies-bytes=64KiB");
     stream = open_stream(CSM_BERT);
@@ -562,10 +541,8 @@ static void test_bert_upload_and_the_budget(void **state)
     /* One that there is room for. */
     stream = open_stream(CSM_BERT);
     stream_send(stream, "03 ac", "d1 0e 07 d8c38320816168816178", 1025); /* 0/0/BERT */
-    expect_step(H_X " 27:0e 60:0401 ...", 1024, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
-    expect_step(H_X " 27:16 ...", 1, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:16"));
+    serve_step(H_X " 27:0e 60:0401 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:16 ...", 1, words("6T 44 MID TOKEN", "27:16"));
     fake_stream_expect(stream, "31 44 ac d10e07");
     stop();
 }
@@ -600,14 +577,12 @@ static void test_bert_block_missing(void **state)
 /* A client that does blocks gets BERT of what does not fit one message, or the size it asks for. */
 static void test_bert_download(void **state)
 {
-    struct fake_datagram request;
     struct fake_stream *stream;
     (void)state;
     start(NULL);
     stream = open_stream("40 e1 22 0c00 20"); /* Max-Message-Size 3,072, Block-Wise-Transfer */
     fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
-    expect_step(H_X, 0, &request);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "4:01 /#5000"));
+    serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 /#5000"));
     /* 2,048 bytes: ETag, Block2 0/1/BERT, Size2, marker. */
     fake_stream_expect(stream, "e1 06fc 45 aa 4101 d1060f 521388 ff 6161");
     stop();
