@@ -172,6 +172,13 @@ void acknowledge(struct fake_peer *peer, const struct fake_datagram *notificatio
     fake_peer_reply(peer, notification, "60 00 MID");
 }
 
+void take_state(struct fake_peer *peer, unsigned token, const char *hex)
+{
+    struct fake_datagram notification;
+    (void)expect_state(peer, MESSAGE_CON, token, hex, &notification);
+    acknowledge(peer, &notification);
+}
+
 void leave_x(void)
 {
     fake_peer_send(replay.client, PROXY, DEREGISTER("7001", "aa"));

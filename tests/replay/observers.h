@@ -73,6 +73,9 @@ void notify(const struct fake_datagram *registration, const char *text);
 
 void acknowledge(struct fake_peer *peer, const struct fake_datagram *notification);
 
+/** As expect_state() of a CON with that token, and acknowledged. */
+void take_state(struct fake_peer *peer, unsigned token, const char *hex);
+
 /** The proxy reads another configuration. */
 void reload(const char *const *sets, size_t count);
 

@@ -70,8 +70,7 @@ static void test_two_tokens_of_one_client_are_two_observers(void **state)
     fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
     fake_peer_expect(replay.client, "61 45 7001 aa ff 31", NULL);
     notify(&registration, "5T 45 0102 TOKEN 61 07 ff 32");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xbb, "32", &second);
-    acknowledge(replay.client, &second);
+    take_state(replay.client, 0xbb, "32");
     fake_peer_expect_nothing(replay.client);
 }
 
@@ -79,7 +78,7 @@ static void test_two_tokens_of_one_client_are_two_observers(void **state)
 static void test_registering_again_does_not_add(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification;
+    struct fake_datagram registration;
     observe_x(&registration);
     for (unsigned i = 2; i < 6; i++) {
         char mid[5];
@@ -89,8 +88,7 @@ static void test_registering_again_does_not_add(void **state)
     }
     assert_int_equal(replay_metric(&replay, observers), 1);
     notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
     fake_peer_expect_nothing(replay.client);
     fake_peer_expect_nothing(replay.origin);
 }
@@ -114,7 +112,7 @@ static void test_token_for_another_target_ends_the_old_observation(void **state)
 static void test_one_registration_for_all_clients(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification;
+    struct fake_datagram registration;
     struct fake_stream *stream = open_stream();
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
@@ -127,10 +125,8 @@ static void test_one_registration_for_all_clients(void **state)
     (void)expect_state(other, MESSAGE_NON, 0xcc, "30", NULL);
     expect_stream_state(stream, 0xbb, 0x30);
     notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
-    (void)expect_state(other, MESSAGE_CON, 0xcc, "31", &notification);
-    acknowledge(other, &notification);
+    take_state(replay.client, 0xaa, "31");
+    take_state(other, 0xcc, "31");
     expect_stream_state(stream, 0xbb, 0x31); /* OBS-14 */
     fake_peer_expect_nothing(replay.origin);
     assert_int_equal(replay_metric(&replay, observers), 3);
@@ -180,7 +176,7 @@ static void test_late_joiner_gets_the_state_with_its_age(void **state)
 static void test_joiner_of_a_stale_state_has_it_renewed(void **state)
 {
     (void)state;
-    struct fake_datagram registration, again, notification;
+    struct fake_datagram registration, again;
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 81 0a ff 30");
@@ -191,8 +187,7 @@ static void test_joiner_of_a_stale_state_has_it_renewed(void **state)
     assert_memory_equal(again.data + 4, registration.data + 4, 8);
     fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 61 06 81 0a ff 31");
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "31", NULL);
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
 }
 
 /* An answer that is not there soon: an empty ACK, then the state as a message of its own. */
@@ -214,8 +209,7 @@ static void test_slow_origin_server(void **state)
     notify(&registration, "5T 45 0102 TOKEN 61 06 ff 31");
     fake_peer_expect_nothing(replay.client);
     fake_net_run(4000);
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
     fake_peer_expect_nothing_within(replay.client, 10000);
 }
 
@@ -257,7 +251,7 @@ static void test_other_accept_is_another_registration(void **state)
 static void test_oscore_is_observed_for_each_client_alone(void **state)
 {
     (void)state;
-    struct fake_datagram first, notification;
+    struct fake_datagram first;
     fake_peer_send(replay.client, PROXY, words("41 05 0001 aa", "6: 9:0914 " TARGET_X " /c0"));
     fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x /c0"), &first);
     fake_peer_reply(replay.origin, &first, words("6T 45 MID TOKEN", "6:05 9: 14:05 /30"));
@@ -267,8 +261,7 @@ static void test_oscore_is_observed_for_each_client_alone(void **state)
                     words("6T 45 MID TOKEN", "6:05 9: 14:05 /39"));
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "39", NULL);
     notify(&first, words("5T 45 0101 TOKEN", "6:06 9:01 /31"));
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
     fake_peer_expect_nothing(other);
     /* Max-Age passes: the client's to renew. */
     fake_peer_expect_nothing_within(replay.origin, 100000);
@@ -287,14 +280,13 @@ static void test_oscore_is_observed_for_each_client_alone(void **state)
 static void test_reordered_notification_is_dropped(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification;
+    struct fake_datagram registration;
     observe_x(&registration);
     notify(&registration, "4T 45 0102 TOKEN 61 07 ff 32");
     notify(&registration, "4T 45 0101 TOKEN 61 06 ff 31");
     fake_peer_expect(replay.origin, "60 00 0102", NULL);
     fake_peer_expect(replay.origin, "60 00 0101", NULL);
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "32");
     fake_peer_expect_nothing_within(replay.client, 5000);
     assert_int_equal(replay_metric(&replay, notifications_late), 1);
 }
@@ -302,14 +294,13 @@ static void test_reordered_notification_is_dropped(void **state)
 static void test_repeated_notification_is_acknowledged_again_only(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification;
+    struct fake_datagram registration;
     observe_x(&registration);
     for (unsigned i = 0; i < 3; i++) {
         notify(&registration, "4T 45 0102 TOKEN 61 07 ff 32");
         fake_peer_expect(replay.origin, "60 00 0102", NULL);
     }
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "32");
     fake_peer_expect_nothing(replay.client);
     assert_int_equal(replay_metric(&replay, upstream_duplicate), 2);
 }
@@ -355,24 +346,22 @@ static void test_error_notification_ends_it_for_all(void **state)
 static void test_notification_without_observe_is_passed_on_and_asked_again(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification, again;
+    struct fake_datagram registration, again;
     observe_x(&registration);
     notify(&registration, "4T 45 0102 TOKEN ff 32");
     fake_peer_expect(replay.origin, "60 00 0102", NULL);
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "32");
     fake_peer_expect_nothing_within(replay.origin, 4999);
     fake_peer_expect_within(replay.origin, 10002, UPSTREAM_REGISTER, &again);
     fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 61 08 ff 33");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "33", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "33");
 }
 
 /* OBS-18: silence for longer than Max-Age; the same token, from the same port. */
 static void test_silent_origin_server_is_registered_with_again(void **state)
 {
     (void)state;
-    struct fake_datagram registration, notification, again;
+    struct fake_datagram registration, again;
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 50 81 0a ff 30");
@@ -385,13 +374,11 @@ static void test_silent_origin_server_is_registered_with_again(void **state)
     /* It has started anew: its numbers begin anew, and the client's go on. */
     uint32_t last = last_number();
     fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 61 01 81 0a ff 31");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
     struct observe_mark mark = {last, 0};
     assert_true(observe_is_newer(&mark, last_number(), 0));
     notify(&again, "5T 45 0101 TOKEN 61 02 81 0a ff 32");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "32", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "32");
     assert_int_equal(replay_metric(&replay, reregistrations), 1);
 }
 
@@ -440,8 +427,7 @@ static void test_origin_server_that_is_away_is_tried_again(void **state)
     fake_peer_expect(other, "61 a2 0002 bb ...", NULL);
     fake_peer_expect_within(replay.origin, 15001, UPSTREAM_REGISTER, &again);
     fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 61 01 81 0a ff 31");
-    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
-    acknowledge(replay.client, &notification);
+    take_state(replay.client, 0xaa, "31");
     /* It counts anew from here: four in a row. */
     for (unsigned i = 0; i < 4; i++) {
         fake_peer_expect_nothing(replay.client);
