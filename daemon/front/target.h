@@ -75,7 +75,7 @@ struct target_memory {
 };
 
 /**
- * Find the target of a request (DESIGN section 2; CONFORMANCE sections 11 and 12).
+ * Find the target of a request (TGT and PXO in docs/CONFORMANCE.md).
  *
  * @param message the request; its options have been scanned into @p options.
  * @param local   where it was received: stands in for an absent Uri-Host and Uri-Port.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * After warm-up a proxied UDP request allocates nothing (DESIGN section 1, item 6,
- * and section 8): malloc() and its kin are replaced, for the whole process, by
- * ones that count. The fake network's own are not counted, see CMakeLists.txt.
+ * After warm-up a proxied UDP request allocates nothing: malloc() and its kin are
+ * replaced, for the whole process, by ones that count. The fake network's own are not
+ * counted, see CMakeLists.txt.
  */
 #include "replay/replay.h"
 

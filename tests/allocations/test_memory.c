@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory for clients (DESIGN section 8): 100,000 of them, each with one CON request
+ * Memory for clients: 100,000 of them, each with one CON request
  * within a minute, in virtual time; with the limits as they are by default. Counted
  * is what becomes resident, from before the engine exists, the fake network's own
  * needs included.
