@@ -37,7 +37,8 @@ static uint64_t key_of(const struct source_table *table, enum source_kind kind,
     if (address->family == ADDRESS_IPV6) {
         for (uint32_t i = 0; i < sizeof(prefix); i++) {
             uint32_t bits = ipv6_bits > 8 * i ? ipv6_bits - 8 * i : 0;
-            prefix[i] &= bits >= 8 ? 0xffu : (uint8_t)(0xff00u >> bits);
+            uint32_t mask = bits >= 8 ? 0xff : (0xff00u >> bits) & 0xff;
+            prefix[i] = (uint8_t)(prefix[i] & mask);
         }
     }
     uint64_t what = (uint64_t)kind << 32 | address->family;
