@@ -113,15 +113,15 @@ bool zones_apply(const struct zone_table *zones, const struct address *local, st
     }
     const struct interface_name *zone =
         has_zone ? find_called(zones, target->zone) : implied_zone(zones, local, target);
-    if (zone == NULL && has_zone) {
+    if (zone != NULL) {
+        target->address.scope = zone->index;
+        memcpy(target->zone, zone->name, sizeof(target->zone));
+        return true;
+    }
+    if (has_zone) {
         return fail_unknown(ret_problem, target->zone);
     }
-    if (zone == NULL) {
-        return address_is_multicast(&target->address) || fail(ret_problem, REASON_zone_needed);
-    }
-    target->address.scope = zone->index;
-    memcpy(target->zone, zone->name, sizeof(target->zone));
-    return true;
+    return address_is_multicast(&target->address) || fail(ret_problem, REASON_zone_needed);
 }
 
 bool zones_admit(const struct zone_table *zones, struct address *address)

@@ -41,6 +41,9 @@ static void on_upstream(const struct fake_datagram *datagram)
     struct use *use = use_of(datagram->from.port, mid);
     uint64_t token;
     memcpy(&token, datagram->data + 4, sizeof(token));
+    if (use == NULL) {
+        return; /* it has failed */
+    }
     if (use->is_used && use->token != token && datagram->at_ms - use->at_ms < LIFETIME_MS) {
         fail_msg("message id %u again after %u ms", mid, (unsigned)(datagram->at_ms - use->at_ms));
     }

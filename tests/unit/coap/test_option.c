@@ -44,7 +44,7 @@ static void test_rows_are_those_of_the_registries(void **state)
         if ((row != NULL) != (expected != NULL)) {
             fail_msg("option %u is %s", number, row != NULL ? "known" : "not known");
         }
-        if (row == NULL) {
+        if (row == NULL || expected == NULL) {
             continue;
         }
         assert_int_equal(row->number, number);

@@ -108,7 +108,10 @@ static size_t on_input(void *context, struct conn *conn, const uint8_t *data, si
 
 static void on_drained(void *context, struct conn *conn)
 {
-    end_of(context, conn)->drained++;
+    struct peer_end *end = end_of(context, conn);
+    if (end != NULL) { /* else it has failed */
+        end->drained++;
+    }
 }
 
 static uint32_t on_idle(void *context, struct conn *conn)
@@ -130,8 +133,11 @@ static void on_close(void *context, struct conn *conn, const char *why)
     struct peer_end *end = end_of(owner, conn);
 
     assert_non_null(why);
-    end->why = why;
-    end->conn = NULL;
+    assert_non_null(end);
+    if (end != NULL) {
+        end->why = why;
+        end->conn = NULL;
+    }
     owner->closed++;
 }
 
