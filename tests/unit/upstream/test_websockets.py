@@ -399,6 +399,20 @@ def test_a_large_message_each_way(asker):
         assert asker.hear() == "failure too-large unsent -"
 
 
+@pytest.mark.parametrize("said, opcode", [("70" * 100, PING), ("08e2" + "70" * 8, BINARY),
+                                          ("0801" + "70" * 8, BINARY)])
+def test_a_peer_that_has_us_talk_and_does_not_read(asker, said, opcode):
+    """TCP-28: pings of both kinds, or requests, without end: what we say to them has an end."""
+    with WebPeer() as peer:
+        peer.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        begin(asker, peer, 2)  # POST is not sent again
+        flood = peer.frame(said, opcode) * 10000
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            for _ in range(1000):  # more than any buffer of a kernel
+                peer.connection.sendall(flood)
+        assert asker.hear() == "failure closed sent the other side does not read"
+
+
 @pytest.mark.parametrize("stage", ["answer", "frames"])
 @pytest.mark.parametrize("seed", range(4))
 def test_garbage(start_asker, seed, stage):
