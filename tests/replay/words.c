@@ -4,7 +4,6 @@
 #include "support/test.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +17,11 @@ struct out {
 
 static void add_byte(struct out *out, unsigned byte)
 {
+    static const char digits[] = "0123456789abcdef";
     assert_true(out->len + 3 < TEXT_MAX);
-    out->len += (size_t)snprintf(out->text + out->len, TEXT_MAX - out->len, "%02x", byte & 0xff);
+    out->text[out->len++] = digits[byte >> 4 & 15];
+    out->text[out->len++] = digits[byte & 15];
+    out->text[out->len] = '\0';
 }
 
 static void add_text(struct out *out, const char *text)

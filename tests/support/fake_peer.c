@@ -215,9 +215,17 @@ static enum word word_next(const char **at, uint8_t *ret_digit)
                  {"?", WORD_ANY}};
     static const char digits[] = "0123456789abcdef0123456789ABCDEF";
 
-    *at += strspn(*at, " \n");
+    while (**at == ' ' || **at == '\n') {
+        (*at)++;
+    }
     if (**at == '\0') {
         return WORD_END;
+    }
+    const char *digit = strchr(digits, **at); /* mostly it is one */
+    if (digit != NULL) {
+        *ret_digit = (uint8_t)((digit - digits) % 16);
+        (*at)++;
+        return WORD_DIGIT;
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t len = strlen(words[i].text);
@@ -226,14 +234,8 @@ static enum word word_next(const char **at, uint8_t *ret_digit)
             return words[i].word;
         }
     }
-    const char *digit = strchr(digits, **at);
-    if (digit == NULL) {
-        fail_msg("neither hex nor a word of patterns: \"%s\"", *at);
-        return WORD_END;
-    }
-    *ret_digit = (uint8_t)((digit - digits) % 16);
-    (*at)++;
-    return WORD_DIGIT;
+    fail_msg("neither hex nor a word of patterns: \"%s\"", *at);
+    return WORD_END;
 }
 
 /* Bytes between message id and options: the token, and before it what RFC 8974 adds. */
