@@ -5,7 +5,6 @@
 #include "exchange/coalesce.h"
 #include "front/listen.h"
 #include "net/cookie.h"
-#include "origin/forward.h"
 #include "origin/transfer.h"
 #include "policy/access.h"
 #include "state.h"

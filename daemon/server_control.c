@@ -9,7 +9,6 @@
 #include "server_control.h"
 
 #include "net/conn.h"
-#include "net/loop.h"
 #include "ops/log.h"
 
 #include <errno.h>
@@ -141,7 +140,7 @@ static void on_answer(struct worker_ask *ask)
     ask_on(client, ask);
 }
 
-void control_list(struct control_client *client, inspect_fn run, const char *argument)
+void control_list(struct control_client *client, inspect_fn *run, const char *argument)
 {
     struct server *server = client->control->server;
     struct worker_ask *ask = calloc(1, sizeof(struct worker_ask));

@@ -35,7 +35,7 @@ void control_send(struct control_client *client, const struct json_writer *lines
 void control_end(struct control_client *client, const char *error);
 
 /** List what @p run finds in each worker, one after the other; ends the answer itself. */
-void control_list(struct control_client *client, inspect_fn run, const char *argument);
+void control_list(struct control_client *client, inspect_fn *run, const char *argument);
 
 /** Send what the workers trace until the client says something else, or goes. */
 void control_trace(struct control_client *client, const char *from, const char *target);

@@ -83,6 +83,7 @@ void server_notify_ready(const struct server *server);
 /** Seconds of Unix time. */
 double server_wall_clock_s(void);
 
+/** Log @p event with the words of @p error, which is -errno. */
 void server_log_failure(const char *event, int error);
 
 /* ---- server_reload.c ---- */
@@ -96,6 +97,7 @@ bool server_reload(struct server *server);
 /** Free what no worker uses any more. */
 void server_sweep_snapshots(struct server *server);
 
+/** All of them: the workers have been joined. */
 void server_free_snapshots(struct server *server);
 
 /* ---- server_http.c ---- */

@@ -74,7 +74,7 @@ bool worker_beat(struct worker *worker);
  * freed unanswered where that loop has ended.
  */
 struct worker_ask {
-    inspect_fn run;
+    inspect_fn *run;
     void (*on_answer)(struct worker_ask *ask);
     void *context;
     uint64_t id; /* the asker's */

@@ -74,11 +74,13 @@ struct cache_key cache_key_base(const struct cache_key *key);
 /** A copy of @p key over @p bytes, which has room for key->len. */
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes);
 
+/** Byte for byte. */
 bool cache_key_equal(const struct cache_key *a, const struct cache_key *b);
 
 /** Same but for the block that is asked for. */
 bool cache_key_same_base(const struct cache_key *a, const struct cache_key *b);
 
+/** Whether both are for the same target, whatever else differs. */
 bool cache_key_same_target(const struct cache_key *a, const struct cache_key *b);
 
 /**

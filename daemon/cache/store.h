@@ -144,6 +144,7 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
 bool cache_store_refresh(struct cache_store *store, struct cache_entry *entry, struct bytes update,
                          uint64_t now_ms, uint8_t *scratch, size_t scratch_bytes);
 
+/** Nobody finds it any more; who has pinned it still has it. */
 void cache_store_remove(struct cache_store *store, struct cache_entry *entry);
 
 /**

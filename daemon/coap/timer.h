@@ -31,6 +31,7 @@ struct timer_wheel {
     void *context; /* handed to every on_expire */
 };
 
+/** An empty wheel at @p now_ms; nothing to be freed. @p context is borrowed. */
 void timer_wheel_init(struct timer_wheel *wheel, uint64_t now_ms, void *context);
 
 /** Set or move @p timer. A time that has passed expires at the next advance. */

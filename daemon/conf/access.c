@@ -9,6 +9,7 @@
 #include "coap/method.h"
 #include "policy/access.h"
 #include "policy/aif.h"
+#include "policy/embedded.h"
 #include "policy/ranges.h"
 
 #include <errno.h>

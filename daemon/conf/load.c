@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/loader.h"
 
-#include "conf/value.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

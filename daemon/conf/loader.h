@@ -104,6 +104,7 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
 void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
                        struct place *set_at, const char *section, const char *value);
 
+/** Report that @p section has no @p key. */
 void loader_unknown_key(struct loader *loader, const char *section, const char *key);
 
 /** What stands between the brackets, or before the key in --set; reports what is not a section. */
@@ -131,6 +132,7 @@ void named_assign(struct loader *loader, const struct section *section, const ch
 /** Whether @p name, of @p kind, can be one; that of a scheme is lowered on the way. */
 bool named_take_name(enum config_named kind, char *name);
 
+/** Its NAME; of the configuration's arena. */
 const char *named_name(const struct named_draft *draft);
 
 /** Where @p key, which exists, was set last; a PLACE_PRESET for never. */

@@ -8,7 +8,6 @@
 #include "conf/loader.h"
 
 #include "coap/hash.h"
-#include "conf/value.h"
 #include "policy/pattern.h"
 
 #include <assert.h>

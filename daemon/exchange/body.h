@@ -81,6 +81,7 @@ struct kept_body *body_keep(struct body_store *store, const struct body_owner *o
 struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,
                             uint64_t now_ms);
 
+/** It is kept no more: freed. */
 void body_forget(struct body_store *store, struct kept_body *kept);
 
 #endif

@@ -4,7 +4,6 @@
 #include "exchange/cached.h"
 #include "exchange/internal.h"
 #include "exchange/observation_internal.h"
-#include "origin/forward.h"
 #include "state.h"
 
 static bool is_no_etag(uint16_t number)

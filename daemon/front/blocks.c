@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/blocks.h"
 
-#include "coap/option.h"
 #include "front/limit.h"
 #include "front/serve.h"
 #include "origin/transfer.h"

@@ -17,7 +17,7 @@
 #define CRIPROXY_ECHO_H
 
 #include "front/reply.h"
-#include "front/scan.h"
+#include "front/target.h"
 
 struct datagram;
 

@@ -4,7 +4,6 @@
 #include "coap/message.h"
 #include "coap/method.h"
 #include "net/interfaces.h"
-#include "ops/escape.h"
 
 #include <string.h>
 

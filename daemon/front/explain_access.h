@@ -23,6 +23,7 @@ const char *explain_question_init(const struct config *config,
                                   const struct explain_options *options,
                                   struct explain_question *ret_question);
 
+/** Let go of who asks. */
 void explain_question_clear(struct explain_question *question);
 
 /**

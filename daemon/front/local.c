@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/local.h"
 
-#include "coap/option.h"
 #include "front/reply.h"
 #include "ops/trace.h"
 #include "state.h"

@@ -30,6 +30,7 @@ struct address {
 /** Bytes of the IP address: 4, 16, or 0 when not set. */
 size_t address_ip_len(const struct address *address);
 
+/** Same family, IP address, scope and port. */
 bool address_equal(const struct address *a, const struct address *b);
 
 /** Same IP address and scope, whatever the ports. */
@@ -56,7 +57,9 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
 bool address_parse(const char *text, size_t len, uint16_t default_port,
                    struct address *ret_address);
 
+/** 127.0.0.0/8, IPv4-mapped too, or ::1. */
 bool address_is_loopback(const struct address *address);
+/** 224.0.0.0/4, IPv4-mapped too, or ff00::/8. */
 bool address_is_multicast(const struct address *address);
 /** fe80::/10: means something together with a scope only (RFC 4007). */
 bool address_is_ipv6_link_local(const struct address *address);

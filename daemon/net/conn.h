@@ -75,6 +75,8 @@ struct conn_counters {
     uint64_t open, bytes_in, bytes_out;
 };
 
+/** @return 0 or -errno. Close with conn_close_listener(). @p handler and @p context are borrowed.
+ */
 int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener);
@@ -84,6 +86,8 @@ void conn_close_listener(struct conn_listener *listener);
 
 /** Accept no more; connections go on. */
 void conn_stop_accepting(struct conn_listener *listener);
+
+/** For connections from now on; acquired. */
 void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials);
 
 /**
@@ -109,6 +113,7 @@ void conn_pause(struct conn *conn, bool paused);
 /** Send what is queued, then close; on_close follows, never from inside this call. */
 void conn_close(struct conn *conn);
 
+/** What was accepted, from where and at which address; borrowed, as long as the connection. */
 enum conn_kind conn_kind_of(const struct conn *conn);
 const struct address *conn_remote(const struct conn *conn);
 const struct address *conn_local(const struct conn *conn);

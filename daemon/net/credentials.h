@@ -53,6 +53,7 @@ struct credentials *credentials_acquire(struct credentials *credentials);
 /** Thread-safe. Takes NULL. */
 void credentials_release(struct credentials *credentials);
 
+/** What was loaded. */
 bool credentials_has_certificate(const struct credentials *credentials);
 size_t credentials_psk_count(const struct credentials *credentials);
 

@@ -75,10 +75,13 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
 /** Encrypt and queue; dropped and counted where it cannot be. */
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);
 
+/** The peer's address and ours; borrowed, as long as the session. */
 const struct udp_path *dtls_session_path(const struct dtls_session *session);
 
 /** Who the peer is; borrowed, never NULL. */
 struct identity *dtls_session_identity(const struct dtls_session *session);
+
+/** Where it listens, and what it has counted; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener);
 
@@ -87,6 +90,8 @@ const struct dtls_counters *dtls_counters(const struct dtls_listener *listener);
  * @return when to be called next, or UINT64_MAX
  */
 uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms);
+
+/** Send what is queued. */
 void dtls_flush(struct dtls_listener *listener);
 
 #endif

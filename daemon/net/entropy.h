@@ -18,6 +18,7 @@ struct entropy {
     uint8_t pool[4096];
 };
 
+/** Empty: the system is asked when the first value is. */
 void entropy_init(struct entropy *entropy);
 
 /** Unguessable; each value is handed out once. */

@@ -91,6 +91,7 @@ void udp_send(struct udp_socket *socket, const struct udp_path *path, const uint
 /** Send what is queued. */
 void udp_flush(struct udp_socket *socket);
 
+/** Borrowed, as long as the socket. */
 const struct udp_counters *udp_counters(const struct udp_socket *socket);
 
 #endif

@@ -9,7 +9,6 @@
  * one, which the kernel hands to whichever call comes next. The second is gone
  * when asked again, so a datagram is given up only when it fails repeatedly.
  */
-#include "net/loop_internal.h"
 #include "net/udp_internal.h"
 
 #include <errno.h>

@@ -18,25 +18,13 @@ struct engine;
  * @param cursor where to go on; 0 at first
  * @return whether that was all
  */
-typedef bool (*inspect_fn)(struct engine *engine, const char *argument, uint64_t *cursor,
-                           struct json_writer *out);
+typedef bool inspect_fn(struct engine *engine, const char *argument, uint64_t *cursor,
+                        struct json_writer *out);
 
-bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cursor,
-                      struct json_writer *out);
-bool inspect_origins(struct engine *engine, const char *argument, uint64_t *cursor,
-                     struct json_writer *out);
-bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cursor,
-                       struct json_writer *out);
-bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
-                       struct json_writer *out);
+inspect_fn inspect_sessions, inspect_origins, inspect_upstreams;
+inspect_fn inspect_exchanges, inspect_observations;
 
-bool inspect_observations(struct engine *engine, const char *argument, uint64_t *cursor,
-                          struct json_writer *out);
-
-/* What is in the cache, and taking it out; @p argument is a pattern of targets. */
-bool inspect_cache(struct engine *engine, const char *argument, uint64_t *cursor,
-                   struct json_writer *out);
-bool inspect_cache_flush(struct engine *engine, const char *argument, uint64_t *cursor,
-                         struct json_writer *out);
+/* What is in the cache, and taking it out; the argument is a pattern of targets. */
+inspect_fn inspect_cache, inspect_cache_flush;
 
 #endif

@@ -22,8 +22,10 @@ struct json_writer {
     bool is_overfull; /* the line under way did not fit: json_end() took it back */
 };
 
+/** Nothing written yet. @p buffer is borrowed. */
 void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity);
 
+/** A line that is an object; its members, in the order of the calls; and json_end(). */
 void json_begin(struct json_writer *writer);
 void json_text(struct json_writer *writer, const char *key, const char *text);
 void json_text_len(struct json_writer *writer, const char *key, const char *text, size_t len);

@@ -11,7 +11,7 @@
 #define CRIPROXY_GROUP_H
 
 #include "exchange/exchange.h"
-#include "front/scan.h"
+#include "front/target.h"
 
 /**
  * Whether the target and the options of a group request go together, as far as they show

@@ -36,6 +36,8 @@ struct name_table {
 
 /** @return 0 or -ENOMEM */
 int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
 void name_table_clear(struct name_table *table);
 
 /** Whether the system's resolver may be asked for @p name at all (TGT-12, C2O-18). */

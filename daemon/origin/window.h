@@ -31,11 +31,13 @@ struct window {
     uint64_t halved_ms; /* losses of what was sent before belong to the last halving */
 };
 
+/** Of @p nstart interactions at first, and at most @p nstart_max. */
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
 
 /** Other limits, after a reload. */
 void window_limit(struct window *window, uint32_t nstart_max);
 
+/** Whether one more may be sent. */
 bool window_is_open(const struct window *window);
 
 /** One more is outstanding. */

@@ -3,6 +3,7 @@
 
 #include "front/target.h"
 #include "policy/aif.h"
+#include "policy/embedded.h"
 #include "policy/ranges.h"
 
 #include <string.h>

@@ -26,7 +26,6 @@
 #define CRIPROXY_ACCESS_H
 
 #include "exchange/reason.h"
-#include "policy/embedded.h"
 #include "policy/rules.h"
 
 /* Ports from first to last. */

@@ -602,8 +602,8 @@ static bool flush_some(void *context, const struct target *target, uint32_t sche
 
 static void list_all(void)
 {
-    static const inspect_fn lists[] = {inspect_sessions,  inspect_origins,      inspect_upstreams,
-                                       inspect_exchanges, inspect_observations, inspect_cache};
+    static inspect_fn *const lists[] = {inspect_sessions,  inspect_origins,      inspect_upstreams,
+                                        inspect_exchanges, inspect_observations, inspect_cache};
     static char text[1 << 18];
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         uint64_t cursor = 0;
