@@ -171,6 +171,7 @@ struct kept_body *body_keep(struct body_store *store, const struct body_owner *o
 
 void body_forget(struct body_store *store, struct kept_body *kept)
 {
+    store->forgotten++;
     if (kept->newer != NULL) {
         kept->newer->older = kept->older;
     } else {

@@ -46,7 +46,8 @@ struct body_store {
     struct kept_body *newest, *oldest;
     uint32_t count, count_max;
     uint64_t seed;
-    uint64_t evicted; /* kept bodies that made room before their time was over */
+    uint64_t forgotten; /* kept bodies that are no more */
+    uint64_t evicted;   /* kept bodies that made room before their time was over */
 };
 
 /** @return 0 or -ENOMEM */

@@ -17,6 +17,8 @@
 #include "origin/transfer.h"
 #include "state.h"
 
+#include <assert.h>
+
 uint32_t exchange_first_timeout_ms(struct engine *engine, const struct config_scheme *scheme)
 {
     /* ACK_TIMEOUT to ACK_TIMEOUT * ACK_RANDOM_FACTOR; the factor is in hundredths. */
@@ -205,8 +207,12 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
         cut = shorter;
         reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }
+    /* The answer may be a piece of a kept body: no other request that ends may push it out. */
+    uint64_t forgotten = engine->bodies.forgotten;
     forward_release(engine, exchange);
     cached_release(engine, exchange);
+    assert(engine->bodies.forgotten == forgotten);
+    (void)forgotten;
     exchange->reason = reason;
     trace_ended(engine, exchange, reason, cut.code);
     reply_to_exchange(engine, exchange, &cut);

@@ -55,7 +55,10 @@ void forward_renamed(struct engine *engine, struct exchange *exchange);
 /** The origin has promised an answer: no more retransmissions. */
 void forward_acknowledged(struct engine *engine, struct exchange *exchange);
 
-/** Let go of queue, window, origin and timer. */
+/**
+ * Let go of queue, window, origin and timer. Others that waited may be sent, but none ends: what
+ * is borrowed from a store stays there.
+ */
 void forward_release(struct engine *engine, struct exchange *exchange);
 
 #endif

@@ -227,6 +227,21 @@ static const char *host_of(const struct next_hop *hop, char *buffer, size_t capa
     return buffer;
 }
 
+static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
+    exchange_end(context, exchange, exchange->reason, NULL);
+}
+
+/* Not from below: who lets a request go has another one sent, and holds on to what it answers. */
+static void end_soon(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    exchange->state = EXCHANGE_sent;
+    exchange->reason = reason;
+    timer_set(&engine->wheel, &exchange->timer, engine_now_ms(engine), on_unsent);
+}
+
 void via_session_send(struct engine *engine, struct exchange *exchange)
 {
     const struct config_scheme *scheme = exchange->hop.scheme;
@@ -245,7 +260,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     via_session_cancel(engine, exchange); /* what was sent before, under the same token */
     if (pool == NULL || !via_session_transport(scheme, &target.transport) ||
         message_decode(exchange->datagram, exchange->datagram_len, &request) != MESSAGE_OK) {
-        exchange_end(engine, exchange, pool == NULL ? REASON_proxy_busy : REASON_internal, NULL);
+        end_soon(engine, exchange, pool == NULL ? REASON_proxy_busy : REASON_internal);
         return;
     }
     exchange->state = EXCHANGE_sent;
@@ -261,7 +276,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     exchange->upstream =
         upstream_send(pool, &target, &request, exchange->is_kept_upstream, exchange);
     if (exchange->upstream == NULL) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        end_soon(engine, exchange, REASON_proxy_busy);
     }
 }
 

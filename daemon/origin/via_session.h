@@ -19,7 +19,7 @@ bool via_session_transport(const struct config_scheme *scheme,
 /** Whether the next hop of @p exchange is reached this way. */
 bool via_session_is_for(const struct exchange *exchange);
 
-/** Send the request, whose origin server is set: its turn has come. May end it at once. */
+/** Send the request, whose origin server is set: its turn has come. It never ends here. */
 void via_session_send(struct engine *engine, struct exchange *exchange);
 
 /** Nothing is wanted any more for what it has sent. Takes one that has sent nothing. */
