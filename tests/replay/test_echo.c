@@ -149,6 +149,33 @@ static void test_echo_of_the_origin_server(void **state)
     stop();
 }
 
+/*
+ * AMP-8: an origin server's challenge goes to the client, who asks again with its value; that
+ * goes to the origin server. The proxy answers no challenge by itself.
+ */
+static void test_challenge_of_the_origin_server(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start("policy.echo-exempt=192.0.2.0/24");
+    replay_ask(&replay, words("41 03 0001 aa", CRI " /61"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " /61"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 81 MID TOKEN", "252:0102030405060708"));
+    fake_peer_expect(replay.client, words("61 81 0001 aa", "252:0102030405060708"), NULL);
+    fake_peer_expect_nothing_within(replay.origin, 100000);
+    replay_ask(&replay, words("41 03 0002 ab", CRI " 252:0102030405060708 /61"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " 252:0102030405060708 /61"),
+                     &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "61 44 0002 ab", NULL);
+    /* Nor does it remember the value for the next one. */
+    replay_ask(&replay, words("41 03 0003 ac", CRI " /61"));
+    fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X " /61"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "61 44 0003 ac", NULL);
+    stop();
+}
+
 /* AMP-3: an answer that comes late is one datagram, and never sent again. */
 static void test_late_answer_is_sent_once(void **state)
 {
@@ -312,6 +339,7 @@ int main(void)
         TEST(test_challenged_before_it_is_forwarded),
         TEST(test_cookie_of_somebody_else),
         TEST(test_echo_of_the_origin_server),
+        TEST(test_challenge_of_the_origin_server),
         TEST(test_late_answer_is_sent_once),
         TEST(test_factor_of_everything),
         TEST(test_rejections_are_limited),
