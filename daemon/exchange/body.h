@@ -29,7 +29,7 @@ struct kept_body {
     struct body bytes;
     uint8_t code;       /* of the answer */
     uint32_t max_age_s; /* of the answer, when it came */
-    uint64_t made_ms;   /* when that was */
+    uint64_t made_ms;   /* when that was; uploads: when the first block came */
     size_t last_offset; /* uploads: where the block that came last began */
 };
 

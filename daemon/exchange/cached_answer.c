@@ -243,7 +243,7 @@ static bool is_origins(enum reason reason)
         REASON_answered,           REASON_name_unresolvable, REASON_name_timeout,
         REASON_no_route,           REASON_origin_refused,    REASON_origin_reset,
         REASON_origin_timeout,     REASON_origin_invalid,    REASON_origin_busy,
-        REASON_origin_backing_off,
+        REASON_origin_backing_off, REASON_transfer_timeout,
     };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         if (reasons[i] == reason) {
@@ -266,7 +266,8 @@ static bool is_usable_stale(const struct engine *engine, const struct cache_entr
 static bool may_have_changed(enum reason reason)
 {
     return reason == REASON_origin_timeout || reason == REASON_origin_invalid ||
-           reason == REASON_response_too_large || reason == REASON_unanswered;
+           reason == REASON_response_too_large || reason == REASON_unanswered ||
+           reason == REASON_transfer_timeout;
 }
 
 void cached_note_failure(struct engine *engine, const struct exchange *exchange, enum reason reason)

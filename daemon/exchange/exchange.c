@@ -193,7 +193,7 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
         return;
     }
     struct reply own = cached_reply_for(exchange, reply, etag_option);
-    if (transfer_gather(engine, exchange, &own)) {
+    if (transfer_gather(engine, exchange, &own) || transfer_in_blocks(engine, exchange, &own)) {
         return;
     }
     struct reply cut;

@@ -65,6 +65,7 @@ static enum reason start_body(struct engine *engine, const struct leg *leg, stru
     if (kept == NULL) {
         return REASON_proxy_busy;
     }
+    kept->made_ms = engine_now_ms(engine);
     return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
                                                                    : REASON_request_too_large;
 }
@@ -83,10 +84,16 @@ static enum reason take_piece(struct engine *engine, const struct leg *leg, stru
     if (kept == NULL || (offset != kept->bytes.len && offset != kept->last_offset)) {
         return REASON_block_missing;
     }
+    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t last_ms = kept->made_ms + engine->config->block_transfer_timeout;
+    if (now_ms >= last_ms) {
+        return REASON_block_missing; /* as if it had been forgotten: the client begins anew */
+    }
     if (offset == kept->last_offset) {
         kept->bytes.len = kept->last_offset; /* the same block again: not twice (BLK-18) */
     }
-    kept->expires_ms = engine_now_ms(engine) + engine->config->block_keep_time;
+    uint64_t until_ms = now_ms + engine->config->block_keep_time;
+    kept->expires_ms = until_ms < last_ms ? until_ms : last_ms;
     kept->last_offset = kept->bytes.len;
     return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
                                                                    : REASON_request_too_large;

@@ -339,7 +339,14 @@ static uint8_t hop_limit_of(const struct exchange *exchange)
     return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
 }
 
-static struct transfer *begin(struct exchange *exchange, enum phase phase)
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct engine *engine = context;
+    exchange_end(engine, HASH_ENTRY(timer, struct exchange, timer), REASON_transfer_timeout, NULL);
+}
+
+static struct transfer *begin(struct engine *engine, struct exchange *exchange, enum phase phase)
 {
     struct transfer *transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL) {
@@ -350,6 +357,8 @@ static struct transfer *begin(struct exchange *exchange, enum phase phase)
     transfer->hop_limit = hop_limit_of(exchange);
     exchange->transfer = transfer;
     exchange->state = EXCHANGE_transferring;
+    timer_set(&engine->wheel, &exchange->timer,
+              engine_now_ms(engine) + engine->config->block_transfer_timeout, on_deadline);
     return transfer;
 }
 
@@ -367,18 +376,18 @@ uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct
     return tag != 0 ? tag : 1;
 }
 
-void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
-                   struct bytes block1)
+/* Send the payload of @p message, which is else the exchange's own, in blocks of a size. */
+static void upload(struct engine *engine, struct exchange *exchange, const struct message *message,
+                   uint8_t szx, struct bytes block1)
 {
-    struct message message = {0};
-    struct transfer *transfer = begin(exchange, UPLOADING);
+    struct bytes payload = message->payload;
+    struct transfer *transfer = begin(engine, exchange, UPLOADING);
     if (transfer == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
         return;
     }
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
-    transfer->tag = transfer_tag(engine, &exchange->leg, message.options);
-    transfer->szx = block_szx_for(engine->config->block_size);
+    transfer->tag = transfer_tag(engine, &exchange->leg, message->options);
+    transfer->szx = szx;
     transfer->has_block1 = block1.data != NULL;
     transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
     if (!body_append(&engine->bodies, &transfer->body, payload, NULL)) {
@@ -391,6 +400,35 @@ void transfer_send(struct engine *engine, struct exchange *exchange, struct byte
     send_step(engine, transfer);
 }
 
+void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
+                   struct bytes block1)
+{
+    struct message message = {0};
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    message.payload = payload;
+    upload(engine, exchange, &message, block_szx_for(engine->config->block_size), block1);
+}
+
+bool transfer_in_blocks(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    static const struct bytes none;
+    const struct leg *leg = &exchange->leg;
+    struct message message = {0};
+    struct block block;
+    if (exchange->transfer != NULL || reply->code != CODE(4, 13) || leg->kind != LEG_STREAM ||
+        stream_takes_blocks(leg) || !find_block(reply, OPTION_block1, &block) ||
+        block.szx == BLOCK_SZX_BERT) {
+        return false;
+    }
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    if (message.payload.len <= block_size(&block)) {
+        return false;
+    }
+    forward_release(engine, exchange);
+    upload(engine, exchange, &message, block.szx, none);
+    return true;
+}
+
 bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply)
 {
     struct block block;
@@ -400,7 +438,7 @@ bool transfer_gather(struct engine *engine, struct exchange *exchange, const str
         return false;
     }
     forward_release(engine, exchange);
-    struct transfer *transfer = begin(exchange, GATHERING);
+    struct transfer *transfer = begin(engine, exchange, GATHERING);
     if (transfer == NULL) {
         exchange_end(engine, exchange, REASON_proxy_busy, NULL);
         return true;

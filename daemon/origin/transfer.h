@@ -32,6 +32,15 @@ void transfer_send(struct engine *engine, struct exchange *exchange, struct byte
                    struct bytes block1);
 
 /**
+ * @p reply says that the origin server wants the request in blocks, which its client does not
+ * do: send it so (RFC 7959 section 2.9.3).
+ *
+ * @return false where this is no such answer or client; nothing has been done then.
+ */
+bool transfer_in_blocks(struct engine *engine, struct exchange *exchange,
+                        const struct reply *reply);
+
+/**
  * @p reply is the first of several blocks, and the client does not do blocks: fetch the rest.
  *
  * @return false where this is no such answer or client; nothing has been done then.

@@ -316,6 +316,124 @@ static void test_large_request_over_tcp(void **state)
     stop();
 }
 
+/* BLK-23: 4.13 with a block size, to a request sent whole: in blocks, for who does none. */
+static void test_whole_request_is_sent_again_in_blocks(void **state)
+{
+    struct fake_datagram request;
+    struct fake_stream *stream;
+    (void)state;
+    start(NULL);
+    stream = open_stream(CSM);
+    stream_send(stream, "02 aa", CRI_OPTION, 300);
+    expect_step(H_X " ...", 300, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 8d MID TOKEN", "27:03")); /* of 128 */
+    expect_step(H_X " 27:0b 60:012c ...", 128, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0b"));
+    expect_step(H_X " 27:1b ...", 128, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:1b"));
+    expect_step(H_X " 27:23 ...", 44, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "27:23 /6f6b"));
+    fake_stream_expect(stream, "31 44 aa ff 6f6b");
+    /* One that is short enough, or without a size, is too large for good. */
+    stream_send(stream, "02 ab", CRI_OPTION, 290);
+    expect_step(H_X " ...", 290, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 8d MID TOKEN", "27:05"));
+    fake_stream_expect(stream, "31 8d ab d1 0e 05");
+    stream_send(stream, "02 ac", CRI_OPTION, 290);
+    expect_step(H_X " ...", 290, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 8d MID TOKEN", "60:64"));
+    fake_stream_expect(stream, "31 8d ac d1 2f 64");
+    stop();
+}
+
+/* A client that does blocks is told, and sends them itself. */
+static void test_client_of_blocks_is_told_the_size(void **state)
+{
+    struct fake_datagram request;
+    struct fake_stream *stream;
+    (void)state;
+    start(NULL);
+    stream = open_stream(CSM_BERT);
+    stream_send(stream, "02 aa", CRI_OPTION, 300);
+    expect_step(H_X " ...", 300, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 8d MID TOKEN", "27:03"));
+    fake_stream_expect(stream, "31 8d aa d1 0e 03");
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
+/* A peer that is slow with each block, and never too slow: there is an end to the whole. */
+static void test_body_that_takes_too_long(void **state)
+{
+    struct fake_datagram request;
+    struct fake_stream *stream;
+    char head[32], block[64];
+    (void)state;
+    start("block.transfer-timeout=100s");
+    stream = open_stream(CSM);
+    stream_send(stream, "02 aa", CRI_OPTION, 5000);
+    for (unsigned i = 0; i < 3; i++) { /* an upload */
+        expect_step("...", 1024, &request);
+        fake_peer_reply(replay.origin, &request, "60 00 MID");
+        fake_net_run(30000);
+        snprintf(block, sizeof(block), "27:%02x", i << 4 | 14);
+        snprintf(head, sizeof(head), "4T 5f 700%u TOKEN", i);
+        fake_peer_reply(replay.origin, &request, words(head, block));
+        fake_peer_expect(replay.origin, "60 00 700?", NULL);
+    }
+    expect_step("...", 1024, &request);
+    fake_peer_reply(replay.origin, &request, "60 00 MID");
+    fake_net_run(9999);
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_net_run(1);
+    fake_stream_expect(stream, "d1 ?? a4 aa");
+    fake_stream_forget(stream);
+    assert_int_equal(replay.engine->bodies.bytes, 0);
+    assert_int_equal(replay_ended(&replay, REASON_transfer_timeout), 1);
+    fake_stream_send(stream, "a1 01 ab " CRI_OPTION);
+    for (unsigned i = 0; i < 3; i++) { /* and a download */
+        fake_peer_expect(replay.origin, "48 01 MID TOKEN ...", &request);
+        fake_peer_reply(replay.origin, &request, "60 00 MID");
+        fake_net_run(40000);
+        snprintf(block, sizeof(block), "4:01 23:%02x /#16", i << 4 | 8);
+        snprintf(head, sizeof(head), "4T 45 800%u TOKEN", i);
+        fake_peer_reply(replay.origin, &request, words(head, block));
+        fake_peer_expect(replay.origin, "60 00 800?", NULL);
+    }
+    /* It counts from the first block that came. */
+    fake_net_run(19999);
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_net_run(1);
+    fake_stream_expect(stream, "d1 ?? a4 ab");
+    assert_int_equal(replay.engine->bodies.bytes, 0);
+    assert_int_equal(replay_ended(&replay, REASON_transfer_timeout), 2);
+    stop();
+}
+
+/* The same for what a client sends in BERT blocks: it is told to begin anew. */
+static void test_upload_that_takes_too_long(void **state)
+{
+    static const char *const blocks[] = {"d1 0e 0f ", "d1 0e 2f ", "d1 0e 3f ", "d1 0e 4f "};
+    static const size_t lens[] = {2048, 1024, 1024, 1024};
+    char options[64];
+    (void)state;
+    start("block.transfer-timeout=100s");
+    struct fake_stream *stream = open_stream(CSM_BERT);
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+        snprintf(options, sizeof(options), "%sd8c38320816168816178", blocks[i]);
+        stream_send(stream, "03 aa", options, lens[i]);
+        if (i < 3) {
+            fake_stream_expect(stream, "31 5f aa d1 0e");
+            fake_stream_expect(stream, "?f");
+        }
+        fake_net_run(i < 2 ? 49999 : 2); /* the third is in time, the fourth is not */
+    }
+    fake_stream_expect(stream, "d1 ?? 88 aa");
+    assert_int_equal(replay.engine->bodies.bytes, 0);
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
 /* BLK-26, BLK-31: the answer to an upload is fetched with the upload's tag, and no Block1. */
 static void test_large_answer_to_a_large_request(void **state)
 {
@@ -605,6 +723,10 @@ int main(void)
         TEST(test_uploads_pass_with_request_tags),
         TEST(test_right_is_taken_away_between_blocks),
         TEST(test_large_request_over_tcp),
+        TEST(test_whole_request_is_sent_again_in_blocks),
+        TEST(test_client_of_blocks_is_told_the_size),
+        TEST(test_body_that_takes_too_long),
+        TEST(test_upload_that_takes_too_long),
         TEST(test_large_answer_to_a_large_request),
         TEST(test_origin_wants_smaller_blocks),
         TEST(test_upload_that_fails),

@@ -26,6 +26,7 @@ static bool is_out_of_reach(const char *name)
         "unanswered",       /* test_options.c */
         "echo_required",    /* test_echo.c */
         "origin_throttles", /* test_limits.c */
+        "transfer_timeout", /* test_blocks.c */
         "client_ignored",   /* test_fairness.c */
         "group_done",
         "group_timeout", /* test_groups.c */
