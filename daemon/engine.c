@@ -12,11 +12,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int init_tables(struct engine *engine)
+static bool init_memory(struct engine *engine)
 {
     const struct config *config = engine->config;
-    uint64_t seed = entropy_u64(&engine->entropy);
-    uint32_t datagram_bytes = (uint32_t)config->limits_datagram_bytes;
+    size_t datagram_bytes = (size_t)config->limits_datagram_bytes;
     /* A datagram, or the same as a frame, with a token as long as is served. */
     size_t message_bytes = datagram_bytes > config->limits_stream_message_bytes
                                ? datagram_bytes
@@ -24,58 +23,53 @@ static int init_tables(struct engine *engine)
     engine->scratch_bytes = message_bytes + config->proxy_max_token_bytes + 64;
     engine->scratch = malloc(engine->scratch_bytes);
     /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
-    engine->target_memory_bytes = 2 * (size_t)datagram_bytes + 4096;
+    engine->target_memory_bytes = 2 * datagram_bytes + 4096;
     engine->target_memory = malloc(engine->target_memory_bytes);
-    if (engine->scratch == NULL || engine->target_memory == NULL) {
-        return -ENOMEM;
-    }
-    /* A large block holds a token, the target and the datagram made from them. */
-    int error =
-        exchange_table_init(&engine->exchanges, config->limits_exchanges, 4 * datagram_bytes, seed);
-    if (error == 0) {
-        error = client_table_init(&engine->clients, config->limits_clients, seed);
-    }
-    if (error == 0) {
-        error = origin_table_init(&engine->origins, config->limits_origins,
-                                  config->limits_origin_ports, seed);
-    }
-    if (error == 0) {
-        error = name_table_init(&engine->names, config->resolve_names, seed);
-    }
-    if (error == 0) {
-        error = observer_table_init(&engine->observers, config->observe_max, seed);
-    }
-    if (error == 0) {
-        uint32_t targets = config->observe_max > 0 ? config->observe_targets : 0;
-        /* Requests are to be served beside them. */
-        targets = targets < config->limits_exchanges / 2 ? targets : config->limits_exchanges / 2;
-        error = observation_table_init(&engine->observations, targets, seed);
-    }
-    if (error == 0) {
-        error = dedup_init(&engine->dedup, config->limits_dedup_bytes, seed);
-    }
-    if (error == 0) {
-        error = body_store_init(&engine->bodies, config->block_bodies_bytes,
-                                config->block_body_bytes, config->block_bodies, seed);
-    }
-    if (error == 0) {
-        error = cache_store_init(&engine->cache, config->cache_max_bytes,
-                                 config->cache_max_entry_bytes, seed);
-    }
-    if (error == 0 && engine->changes == NULL) {
-        error = changes_new(seed, &engine->own_changes);
+    return engine->scratch != NULL && engine->target_memory != NULL;
+}
+
+/* Of the other workers too, or of this one alone. */
+static bool init_changes(struct engine *engine, uint64_t seed)
+{
+    if (engine->changes == NULL && changes_new(seed, &engine->own_changes) == 0) {
         engine->changes = engine->own_changes;
     }
-    if (error == 0) {
-        error = source_table_init(&engine->sources, config->limits_addresses, seed);
-    }
-    if (error == 0) {
-        error = throttle_table_init(&engine->throttles, config->limits_throttled);
-    }
-    if (error == 0) {
-        error = coalesce_init(&engine->leaders, config->limits_exchanges, seed);
-    }
-    return error;
+    return engine->changes != NULL;
+}
+
+/* Requests are to be served beside them. */
+static uint32_t observation_count(const struct config *config)
+{
+    uint32_t most = config->limits_exchanges / 2;
+    uint32_t wanted = config->observe_max > 0 ? config->observe_targets : 0;
+    return wanted < most ? wanted : most;
+}
+
+/* What of it was made engine_free() gives back. */
+static int init_tables(struct engine *engine)
+{
+    const struct config *config = engine->config;
+    uint64_t seed = entropy_u64(&engine->entropy);
+    /* A large block holds a token, the target and the datagram made from them. */
+    uint32_t large_bytes = 4 * (uint32_t)config->limits_datagram_bytes;
+    bool good =
+        init_memory(engine) && init_changes(engine, seed) &&
+        exchange_table_init(&engine->exchanges, config->limits_exchanges, large_bytes, seed) == 0 &&
+        client_table_init(&engine->clients, config->limits_clients, seed) == 0 &&
+        origin_table_init(&engine->origins, config->limits_origins, config->limits_origin_ports,
+                          seed) == 0 &&
+        name_table_init(&engine->names, config->resolve_names, seed) == 0 &&
+        observer_table_init(&engine->observers, config->observe_max, seed) == 0 &&
+        observation_table_init(&engine->observations, observation_count(config), seed) == 0 &&
+        dedup_init(&engine->dedup, config->limits_dedup_bytes, seed) == 0 &&
+        body_store_init(&engine->bodies, config->block_bodies_bytes, config->block_body_bytes,
+                        config->block_bodies, seed) == 0 &&
+        cache_store_init(&engine->cache, config->cache_max_bytes, config->cache_max_entry_bytes,
+                         seed) == 0 &&
+        source_table_init(&engine->sources, config->limits_addresses, seed) == 0 &&
+        throttle_table_init(&engine->throttles, config->limits_throttled) == 0 &&
+        coalesce_init(&engine->leaders, config->limits_exchanges, seed) == 0;
+    return good ? 0 : -ENOMEM;
 }
 
 int engine_new(const struct engine_options *options, struct engine **ret_engine)

@@ -20,21 +20,12 @@
 
 #define CRI_MAX 1023u
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Whole bytes of hex, or 0. */
 static size_t parse_hex(const char *text, uint8_t *bytes, size_t capacity)
 {
     size_t len = 0;
     for (; text[0] != '\0' && text[1] != '\0' && len < capacity; text += 2) {
-        int high = hex_digit(text[0]), low = hex_digit(text[1]);
+        int high = escape_hex_digit(text[0]), low = escape_hex_digit(text[1]);
         if (high < 0 || low < 0) {
             return 0;
         }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char cut_mark[] = "...";
@@ -76,4 +77,28 @@ const char *escape_value(char *buffer, size_t capacity, const char *text, size_t
     buffer[end] = '"';
     buffer[end + 1] = '\0';
     return buffer;
+}
+
+int escape_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+size_t escape_json_byte(char piece[8], unsigned char c)
+{
+    if (c == '"' || c == '\\') {
+        piece[0] = '\\';
+        piece[1] = (char)c;
+        return 2;
+    }
+    if (c >= 0x20 && c < 0x7f) {
+        piece[0] = (char)c;
+        return 1;
+    }
+    (void)snprintf(piece, 8, "\\u%04x", c);
+    return 6;
 }

@@ -9,6 +9,12 @@
 
 #include <stddef.h>
 
+/** Value of a hexadecimal digit of either case, or -1. */
+int escape_hex_digit(char c);
+
+/** @p c as it stands in a JSON string (RFC 8259 section 7). @return its bytes, at most 6. */
+size_t escape_json_byte(char piece[8], unsigned char c);
+
 /**
  * Write @p text (at most @p len bytes of it) escaped into @p buffer, always
  * NUL-terminated; quotes and backslashes get a backslash. Needs a capacity of 8.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/json.h"
 
+#include "ops/escape.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,18 +27,8 @@ static void put(struct json_writer *writer, const char *text, size_t len)
 static void put_byte(struct json_writer *writer, unsigned char c)
 {
     char piece[8];
-
-    if (c == '"' || c == '\\') {
-        piece[0] = '\\';
-        piece[1] = (char)c;
-        put(writer, piece, 2);
-    } else if (c >= 0x20 && c < 0x7f) {
-        piece[0] = (char)c;
-        put(writer, piece, 1);
-    } else {
-        (void)snprintf(piece, sizeof(piece), "\\u%04x", c);
-        put(writer, piece, 6);
-    }
+    size_t len = escape_json_byte(piece, c);
+    put(writer, piece, len);
 }
 
 static void put_string(struct json_writer *writer, const char *text, size_t len)

@@ -155,26 +155,8 @@ static bool is_json_number(const char *text, size_t len)
 static void json_add_byte(struct line *line, unsigned char c)
 {
     char piece[8];
-
-    if (c == '"' || c == '\\') {
-        piece[0] = '\\';
-        piece[1] = (char)c;
-        line_add(line, piece, 2);
-    } else if (c >= 0x20 && c < 0x7f) {
-        piece[0] = (char)c;
-        line_add(line, piece, 1);
-    } else {
-        (void)snprintf(piece, sizeof(piece), "\\u%04x", c);
-        line_add(line, piece, 6);
-    }
-}
-
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = c == '\0' ? NULL : strchr(digits, c);
-
-    return at == NULL ? -1 : (int)(at - digits);
+    size_t len = escape_json_byte(piece, c);
+    line_add(line, piece, len);
 }
 
 /* The byte at @p text, which may be escaped as escape_text() does; how much it took. */
@@ -184,8 +166,9 @@ static size_t unescape(const char *text, size_t len, unsigned char *ret_byte)
     if (text[0] != '\\' || len < 2) {
         return 1;
     }
-    if (text[1] == 'x' && len >= 4 && hex_digit(text[2]) >= 0 && hex_digit(text[3]) >= 0) {
-        *ret_byte = (unsigned char)(hex_digit(text[2]) * 16 + hex_digit(text[3]));
+    if (text[1] == 'x' && len >= 4 && escape_hex_digit(text[2]) >= 0 &&
+        escape_hex_digit(text[3]) >= 0) {
+        *ret_byte = (unsigned char)(escape_hex_digit(text[2]) * 16 + escape_hex_digit(text[3]));
         return 4;
     }
     *ret_byte = (unsigned char)text[1];
