@@ -103,6 +103,7 @@ enum key_kind {
     KEY_CLIENT_RESPONSE, /* ours, towards a client */
     KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
     KEY_ORIGIN_RESPONSE, /* an origin server's message id */
+    KEY_MEMBER_RESPONSE, /* the same of a group's member */
 };
 
 /* Kind, who (slot and its generation, or the source port), message id: exact. */
@@ -123,6 +124,14 @@ static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *or
 {
     return key_make(kind, origin->slot, (uint32_t)port->index << 9 | (origin->generation & 0x1ffu),
                     mid);
+}
+
+/* Members have no slots: what they answer and who they are, as 61 bits of a hash. */
+static inline uint64_t key_of_member(const struct exchange *exchange, const struct address *member,
+                                     uint16_t mid)
+{
+    uint64_t hash = hash_mix(address_hash(member, exchange->id), mid);
+    return (uint64_t)KEY_MEMBER_RESPONSE << 61 | hash >> 3;
 }
 
 /* The wheel's clock: where every part of the engine has its time from. */

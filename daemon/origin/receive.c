@@ -218,6 +218,32 @@ static bool is_repeated_notification(const struct engine *engine, const struct e
                engine_now_ms(engine), &answer);
 }
 
+/*
+ * A response from a member of a group. One may send several (MCAST-8), but each counts once,
+ * CON or NON, however often the network brings it (RFC 7252 section 4.5).
+ */
+static void on_member(struct port *port, const struct datagram *datagram, struct exchange *exchange,
+                      const struct message *message)
+{
+    struct engine *engine = port->engine;
+    const struct address *remote = &datagram->path.remote;
+    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t key = key_of_member(exchange, remote, message->mid);
+    struct bytes none = {0}, answer;
+    if (message->type == MESSAGE_CON) {
+        send_empty(port, remote, MESSAGE_ACK, message->mid);
+    }
+    if (dedup_find(&engine->dedup, key, now_ms, &answer)) {
+        metric_add(&engine->metrics.upstream_duplicate, 1);
+        return;
+    }
+    dedup_add(&engine->dedup, DEDUP_SAFE, key, none, now_ms,
+              exchange->hop.scheme->exchange_lifetime);
+    if (!datagram->truncated) {
+        group_on_response(engine, exchange, message, remote);
+    }
+}
+
 /* A separate response; a CON one is acknowledged, as often as it comes (MSG-20). */
 static void on_separate(struct port *port, const struct datagram *datagram,
                         const struct message *message)
@@ -227,12 +253,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
     bool is_con = message->type == MESSAGE_CON;
     struct exchange *exchange = by_token(port, remote, message->token);
     if (exchange != NULL && exchange->state == EXCHANGE_collecting) {
-        if (is_con) {
-            send_empty(port, remote, MESSAGE_ACK, message->mid);
-        }
-        if (!datagram->truncated) {
-            group_on_response(engine, exchange, message, remote);
-        }
+        on_member(port, datagram, exchange, message);
         return;
     }
     if (exchange != NULL && !is_repeated_notification(engine, exchange, message)) {

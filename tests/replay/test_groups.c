@@ -91,6 +91,29 @@ static void test_answers_of_two_members(void **state)
     stop();
 }
 
+/* RFC 7252 section 4.5: what the network doubles is one answer; MCAST-8 is about others. */
+static void test_doubled_answers_count_once(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start(NULL);
+    replay_ask(&replay, words("51 01 0001 aa", "2:02 " GROUP_X));
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+    answer(a, &request, words("5T 45 0101 TOKEN", "/61"));
+    fake_peer_expect(replay.client, words("51 45 MID aa", FROM_A " /61"), NULL);
+    answer(a, &request, words("5T 45 0101 TOKEN", "/61"));
+    fake_peer_expect_nothing(replay.client);
+    answer(b, &request, words("4T 45 0101 TOKEN", "/62")); /* another's message id */
+    fake_peer_expect(b, "60 00 0101", NULL);
+    fake_peer_expect(replay.client, words("51 45 MID aa", FROM_B " /62"), NULL);
+    answer(b, &request, words("4T 45 0101 TOKEN", "/62")); /* its ACK was lost */
+    fake_peer_expect(b, "60 00 0101", NULL);
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(replay_metric(&replay, upstream_duplicate), 2);
+    fake_net_run(2000);
+    stop();
+}
+
 /* A NON request is not acknowledged; nobody answers. */
 static void test_nobody_answers(void **state)
 {
@@ -315,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_off),
         TEST(test_answers_of_two_members),
+        TEST(test_doubled_answers_count_once),
         TEST(test_nobody_answers),
         TEST(test_timeout_zero),
         TEST(test_timeout_missing),
