@@ -155,38 +155,49 @@ static enum cri_error write_related(const void *context, uint8_t *buffer, size_t
     return cri_relate(pair->base, pair->other, buffer, capacity, ret_len, ret_fault);
 }
 
-/* Input and result are hexadecimal, or with --uri URIs. */
-static bool run_with_base(struct tool *tool, struct cri_slice input, write_fn write)
+static enum cri_error write_related_uri(const void *context, uint8_t *buffer, size_t capacity,
+                                        size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct pair *pair = context;
+    return cri_uri_relate(pair->base, pair->other, NULL, (char *)buffer, capacity, ret_len,
+                          ret_fault);
+}
+
+/* A URI to its view. Offsets in bytes that the user has not seen would not help. */
+static bool read_uri(struct tool *tool, struct cri_slice uri, struct cri *ret_cri)
+{
+    struct cri_fault fault = {0};
+    return convert_uri(tool, uri, &tool->input) &&
+           (cri_decode(buffer_slice(&tool->input), NULL, ret_cri, &fault) == CRI_OK ||
+            refuse(tool, fault.rule));
+}
+
+bool run_resolve(struct tool *tool, struct cri_slice input)
 {
     struct cri other;
     struct cri_fault fault = {0};
     const struct pair pair = {&tool->base, &other};
     if (!tool->with_uri) {
-        return read_cri(tool, input, &tool->input, &other) && write_hex(tool, write, &pair);
+        return read_cri(tool, input, &tool->input, &other) &&
+               write_hex(tool, write_resolved, &pair);
     }
-    if (!convert_uri(tool, input, &tool->input)) {
+    if (!read_uri(tool, input, &other) || !write_out(tool, write_resolved, &pair, &tool->second)) {
         return false;
     }
-    enum cri_error error = cri_decode(buffer_slice(&tool->input), NULL, &other, &fault);
-    if (error == CRI_OK && !write_out(tool, write, &pair, &tool->second)) {
-        return false;
-    }
-    if (error == CRI_OK) {
-        error = cri_decode(buffer_slice(&tool->second), NULL, &other, &fault);
-    }
-    /* Offsets in what the user has not seen would not help. */
-    return error == CRI_OK ? write_out(tool, write_uri, &other, &tool->result)
-                           : refuse(tool, fault.rule);
-}
-
-bool run_resolve(struct tool *tool, struct cri_slice input)
-{
-    return run_with_base(tool, input, write_resolved);
+    return cri_decode(buffer_slice(&tool->second), NULL, &other, &fault) == CRI_OK
+               ? write_out(tool, write_uri, &other, &tool->result)
+               : refuse(tool, fault.rule);
 }
 
 bool run_relate(struct tool *tool, struct cri_slice input)
 {
-    return run_with_base(tool, input, write_related);
+    struct cri target;
+    const struct pair pair = {&tool->base, &target};
+    if (tool->with_uri) {
+        return read_uri(tool, input, &target) &&
+               write_out(tool, write_related_uri, &pair, &tool->result);
+    }
+    return read_cri(tool, input, &tool->input, &target) && write_hex(tool, write_related, &pair);
 }
 
 static bool is_blank(uint8_t c)

@@ -16,25 +16,44 @@
  *     queries, are the same.
  *
  * Which sections can be left out behind these is decided by the encoder.
+ *
+ * Where a URI reference is wanted the candidates are the same, and the length is that
+ * of their text; some have none. Then [n, ...] with one more than the smallest n is
+ * another: a path that ends there ("..", not the reference without a path).
  */
 #include <cri/resolve.h>
+#include <cri/uri.h>
 
 #include "internal.h"
 
-/* The best so far. */
+/* What is looked for, and the best so far. */
 struct best {
+    bool is_uri; /* By the length of its text, not of its encoding. */
+    const struct cri_scheme_table *table;
     struct cri reference;
-    size_t len;
+    size_t len; /* SIZE_MAX: none yet. */
 };
+
+/* SIZE_MAX where a URI is wanted and there is none. */
+static size_t size_of(const struct best *best, const struct cri *candidate)
+{
+    if (best->is_uri) {
+        size_t len = 0;
+        enum cri_error error = cri_uri_format(candidate, best->table, NULL, 0, &len, NULL);
+        return error == CRI_OK || error == CRI_ERR_SPACE ? len : SIZE_MAX;
+    }
+    struct cri__writer writer = {NULL, 0, 0};
+    cri__put_cri(&writer, candidate, NULL);
+    return writer.len;
+}
 
 static void offer(struct best *best, const struct cri *candidate)
 {
-    struct cri__writer writer = {NULL, 0, 0};
+    size_t len = size_of(best, candidate);
 
-    cri__put_cri(&writer, candidate, NULL);
-    if (writer.len < best->len) {
+    if (len < best->len) {
         best->reference = *candidate;
-        best->len = writer.len;
+        best->len = len;
     }
 }
 
@@ -94,11 +113,12 @@ static void offer_append(struct best *best, const struct cri *base, const struct
         (!base->has_fragment || cri__item_is_equal(&base->fragment, &target->fragment));
 
     if (has_same_query && (has_same_fragment || target->has_fragment)) {
-        reference.query.is_set = false;
-        reference.has_fragment = target->has_fragment && !has_same_fragment;
-        offer(best, &reference);
+        struct cri bare = reference;
+        bare.query = (struct cri_list){.is_set = false};
+        /* The empty URI reference keeps the fragment here (AMB-3), elsewhere it does not. */
+        bare.has_fragment = target->has_fragment && (best->is_uri || !has_same_fragment);
+        offer(best, &bare);
     }
-    reference.has_fragment = target->has_fragment;
     reference.query.is_set = true;
     if (has_same_path) {
         offer(best, &reference);
@@ -106,6 +126,26 @@ static void offer_append(struct best *best, const struct cri *base, const struct
     reference.query.is_set = target->query.count > 0;
     reference.path.is_set = true;
     offer(best, &reference);
+}
+
+static void offer_discard(struct best *best, const struct cri *base, const struct cri *target,
+                          size_t drop)
+{
+    size_t keep = base->path.count > drop ? base->path.count - drop : 0;
+
+    /*
+     * Without an authority RFC 3986 5.2 gives something else where nothing is left of the
+     * base's path: "../x" becomes "/x" behind a rootless one, "x" rootless behind none.
+     */
+    bool is_other =
+        keep == 0 && (base->authority == CRI_AUTHORITY_ROOTLESS
+                          ? drop > 1
+                          : base->authority == CRI_AUTHORITY_NULL && base->path.count == 0);
+    if (drop < CRI_DISCARD_ALL && !(best->is_uri && is_other)) {
+        struct cri reference =
+            candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
+        offer(best, &reference);
+    }
 }
 
 static void offer_discards(struct best *best, const struct cri *base, const struct cri *target)
@@ -117,11 +157,9 @@ static void offer_discards(struct best *best, const struct cri *base, const stru
             offer_append(best, base, target);
             drop = 1;
         }
-        if (drop < CRI_DISCARD_ALL) {
-            size_t keep = base->path.count > drop ? base->path.count - drop : 0;
-            struct cri reference =
-                candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
-            offer(best, &reference);
+        offer_discard(best, base, target, drop);
+        if (best->is_uri) {
+            offer_discard(best, base, target, drop + 1);
         }
     }
     struct cri kept = *base;
@@ -141,22 +179,50 @@ static bool has_same_scheme(const struct cri *a, const struct cri *b)
                                        : cri__slice_is_equal(a->scheme_name, b->scheme_name));
 }
 
-enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint8_t *buffer,
-                          size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
+static enum cri_error find_best(const struct cri *base, const struct cri *target, struct best *best,
+                                struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
-    struct best best = {.len = SIZE_MAX};
-
+    best->len = SIZE_MAX;
     if (!cri_is_full(base) || !cri_is_full(target)) {
         return cri__fail(ret_fault, CRI_ERR_NOT_FULL, 0,
                          cri_is_full(base) ? "target is not a full CRI" : "base is not a full CRI");
     }
     if (has_same_scheme(base, target)) {
-        offer_discards(&best, base, target);
-        offer_authority(&best, target);
+        offer_discards(best, base, target);
+        offer_authority(best, target);
     }
-    offer(&best, target);
+    offer(best, target);
+    return CRI_OK;
+}
+
+enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint8_t *buffer,
+                          size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
+{
+    struct cri__writer writer = {buffer, capacity, 0};
+    struct best best = {.is_uri = false};
+    enum cri_error error = find_best(base, target, &best, ret_fault);
+
+    if (error != CRI_OK) {
+        return error;
+    }
     cri__put_cri(&writer, &best.reference, NULL);
-    enum cri_error error = cri__writer_finish(&writer, ret_len);
+    error = cri__writer_finish(&writer, ret_len);
     return error == CRI_OK ? error : cri__fail(ret_fault, error, 0, "buffer too small");
+}
+
+/* Two CRIs, and a writer's parameters as everywhere.
+ * NOLINTNEXTLINE(readability-function-size) */
+enum cri_error cri_uri_relate(const struct cri *base, const struct cri *target,
+                              const struct cri_scheme_table *table, char *buffer, size_t capacity,
+                              size_t *ret_len, struct cri_fault *ret_fault)
+{
+    struct best best = {.is_uri = true, .table = table};
+    enum cri_error error = find_best(base, target, &best, ret_fault);
+
+    if (error != CRI_OK) {
+        return error;
+    }
+    /* Without any the target's own URI says what is in the way. */
+    return cri_uri_format(best.len == SIZE_MAX ? target : &best.reference, table, buffer, capacity,
+                          ret_len, ret_fault);
 }

@@ -53,6 +53,11 @@ class Outputs(unittest.TestCase):
             (["relate", "--base", BASE, "83218263666f6f191267826270616178"],
              "8201816178"),
             (["relate", "--uri", "--base", "http://a/b/c", "http://a/b/d"], "d"),
+            # The shortest references in CRIs, [0, ["d"]] and [1], have no URI form.
+            (["relate", "--uri", "--base", "http://a/b/c", "http://a/b/c/d"], "c/d"),
+            (["relate", "--uri", "--base", "http://a/b/c/d", "http://a/b/c"], "../c"),
+            (["relate", "--uri", "--base", "http://a/b#f", "http://a/b#f"], "#f"),
+            (["relate", "--uri", "--base", "urn:a/b", "urn:c"], "urn:c"),
             (["compare", "8220816168", "980220816168"], "equal"),
             (["compare", "8220816168", "8520816168808060"], "equal"),
             (["compare", "--fragment", "8220816168", "8520816168808060"], "different"),

@@ -53,6 +53,31 @@ CRI_API CRI_NODISCARD enum cri_error cri_uri_format(const struct cri *cri,
                                                     char *buffer, size_t capacity, size_t *ret_len,
                                                     struct cri_fault *ret_fault);
 
+/**
+ * Find the shortest URI reference that means @p target where @p base is the base: by
+ * cri_resolve() of what cri_uri_parse() makes of it, and by RFC 3986 section 5.2.
+ *
+ * It is not always what cri_relate() finds, for not every CRI reference has a URI form.
+ * A fragment of the target is always in it.
+ *
+ * @param base      a full CRI.
+ * @param target    a full CRI.
+ * @param table     rows laid over the scheme table, or NULL.
+ * @param buffer    receives the text, not NUL-terminated.
+ * @param capacity  bytes at @p buffer.
+ * @param ret_len   bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @param ret_fault NULL, or why it failed; the offset is 0.
+ * @return CRI_OK; CRI_ERR_NOT_FULL for either; a CONVERSION error where neither the
+ *         target nor a reference to it has a URI form; CRI_ERR_SPACE.
+ *
+ * Linear in the lengths of both, no heap.
+ */
+CRI_API CRI_NODISCARD enum cri_error cri_uri_relate(const struct cri *base,
+                                                    const struct cri *target,
+                                                    const struct cri_scheme_table *table,
+                                                    char *buffer, size_t capacity, size_t *ret_len,
+                                                    struct cri_fault *ret_fault);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cri_relate() against brute force: over a small universe every reference there is
- * gets resolved against every base, and none that gives the target may be shorter.
+ * cri_relate() and cri_uri_relate() against brute force: over a small universe every
+ * reference there is gets resolved against every base, and none that gives the target
+ * may be shorter.
  */
 #include "hex.h"
+#include "rfc3986.h"
 
 #include <cri/compare.h>
 #include <cri/resolve.h>
+#include <cri/uri.h>
 
 #define ENTRIES_MAX 4096u
 #define ENTRY_BYTES 40u
@@ -148,6 +151,110 @@ static void test_relate_is_never_longer_than_brute_force(void **state)
     }
 }
 
+#define TEXT_MAX 128u
+
+static struct cri_slice format_uri(const struct cri *cri, char text[TEXT_MAX])
+{
+    size_t len = 0;
+    assert_int_equal(cri_uri_format(cri, NULL, text, TEXT_MAX, &len, NULL), CRI_OK);
+    return (struct cri_slice){(const uint8_t *)text, len};
+}
+
+static bool is_text(struct cri_slice a, struct cri_slice b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* What RFC 3986 makes of a reference. */
+static struct cri_slice resolve_text(struct cri_slice base, struct cri_slice reference,
+                                     char text[TEXT_MAX])
+{
+    const size_t len = rfc3986_resolve(base, reference, text, TEXT_MAX);
+    assert_true(len <= TEXT_MAX);
+    return (struct cri_slice){(const uint8_t *)text, len};
+}
+
+/* The related URI reference means the target in both ways; gives its length. */
+static size_t check_uri_relate(const struct cri *base, const struct cri *target)
+{
+    char base_text[TEXT_MAX];
+    char target_text[TEXT_MAX];
+    char text[TEXT_MAX];
+    char by_text[TEXT_MAX];
+    uint8_t parsed[TEXT_MAX];
+    uint8_t resolved[TEXT_MAX];
+    size_t len;
+    size_t parsed_len;
+    size_t resolved_len;
+    struct cri reference;
+    struct cri result;
+
+    assert_int_equal(cri_uri_relate(base, target, NULL, text, sizeof text, &len, NULL), CRI_OK);
+    const struct cri_slice related = {(const uint8_t *)text, len};
+    const struct cri_slice wanted = format_uri(target, target_text);
+    if (!is_text(resolve_text(format_uri(base, base_text), related, by_text), wanted)) {
+        fail_msg("from %s, %.*s is not %.*s", base_text, (int)len, text, (int)wanted.len,
+                 target_text);
+    }
+    assert_int_equal(cri_uri_parse(related, NULL, parsed, sizeof parsed, &parsed_len, NULL),
+                     CRI_OK);
+    assert_int_equal(cri_decode((struct cri_slice){parsed, parsed_len}, NULL, &reference, NULL),
+                     CRI_OK);
+    assert_int_equal(cri_resolve(base, &reference, resolved, sizeof resolved, &resolved_len, NULL),
+                     CRI_OK);
+    assert_int_equal(cri_decode((struct cri_slice){resolved, resolved_len}, NULL, &result, NULL),
+                     CRI_OK);
+    assert_true(cri_is_equal(&result, target, true));
+    return len;
+}
+
+/* No reference whose URI form means the same, in both ways, is shorter. */
+static void check_uri_base(const struct entry *base_entry, const struct universe *references)
+{
+    char base_text[TEXT_MAX];
+    struct cri base;
+    decode_entry(base_entry, &base);
+    const struct cri_slice base_uri = format_uri(&base, base_text);
+    for (size_t r = 0; r < references->count; r++) {
+        char text[TEXT_MAX];
+        char target_text[TEXT_MAX];
+        char by_text[TEXT_MAX];
+        uint8_t target_bytes[2 * ENTRY_BYTES + 16];
+        size_t len;
+        size_t target_len;
+        struct cri reference;
+        struct cri target;
+        decode_entry(&references->entries[r], &reference);
+        if (cri_resolve(&base, &reference, target_bytes, sizeof target_bytes, &target_len, NULL) !=
+            CRI_OK) {
+            continue;
+        }
+        assert_int_equal(
+            cri_decode((struct cri_slice){target_bytes, target_len}, NULL, &target, NULL), CRI_OK);
+        const size_t related_len = check_uri_relate(&base, &target);
+        if (cri_uri_format(&reference, NULL, text, sizeof text, &len, NULL) != CRI_OK) {
+            continue;
+        }
+        const struct cri_slice reference_uri = {(const uint8_t *)text, len};
+        if (is_text(resolve_text(base_uri, reference_uri, by_text),
+                    format_uri(&target, target_text)) &&
+            related_len > len) {
+            fail_msg("from %.*s, %.*s is shorter", (int)base_uri.len, base_text, (int)len, text);
+        }
+    }
+}
+
+static void test_uri_relate_is_never_longer_than_brute_force(void **state)
+{
+    static struct universe full;
+    static struct universe references;
+    (void)state;
+    fill(&full, &references);
+    for (size_t b = 0; b < full.count; b++) {
+        check_uri_base(&full.entries[b], &references);
+    }
+}
+
 static const struct {
     const char *id;
     const char *base;
@@ -264,6 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_relate_is_never_longer_than_brute_force),
+        cmocka_unit_test(test_uri_relate_is_never_longer_than_brute_force),
         cmocka_unit_test(test_relate_examples),
         cmocka_unit_test(test_relate_wants_full_cris),
         cmocka_unit_test(test_relate_from_deep_paths),
