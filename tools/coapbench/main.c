@@ -26,7 +26,9 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
     }
-    fputs("`coapbench COMMAND --help` lists the options of a command.\n", out);
+    fputs("`coapbench COMMAND --help` lists the options of a command; `coapbench --version`\n"
+          "prints the version. See coapbench(1).\n",
+          out);
 }
 
 int main(int argc, char **argv)
@@ -42,6 +44,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0) {
         print_usage(stdout);
+        return STATUS_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("coapbench " COAPBENCH_VERSION);
         return STATUS_OK;
     }
     fprintf(stderr, "coapbench: unknown command '%s'\n", argv[1]);

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -170,6 +171,13 @@ def test_help_lists_the_options(command):
                          timeout=PATIENCE_S)
     assert run.returncode == 0
     assert "usage: coapbench" in run.stdout and not run.stderr
+
+
+def test_version():
+    run = subprocess.run([COAPBENCH, "--version"], capture_output=True, text=True,
+                         timeout=PATIENCE_S)
+    assert run.returncode == 0
+    assert re.fullmatch(r"coapbench \d+\.\d+\.\d+\n", run.stdout) and not run.stderr
 
 
 needs_libcoap = pytest.mark.skipif(not coap_server.PROGRAM, reason="libcoap3-bin is not installed")
