@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <cri/cri.h>
 #include <cri/uri.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -44,6 +45,26 @@ static bool fail_at(struct builder *builder, enum reason reason, const char *opt
     builder->problem->reason = reason;
     snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: byte %zu: %s", option,
              fault->offset, fault->rule);
+    return false;
+}
+
+#define SCHEME_SHOWN_MAX 32u /* bytes of a name, in a diagnostic */
+
+/* A scheme that nobody has configured, by the name that it was given with, which is one. */
+static bool fail_scheme_name(struct builder *builder, const uint8_t *name, size_t len)
+{
+    builder->problem->reason = REASON_scheme_unsupported;
+    snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: %.*s",
+             reason_row(REASON_scheme_unsupported)->diagnostic,
+             (int)(len < SCHEME_SHOWN_MAX ? len : SCHEME_SHOWN_MAX), (const char *)name);
+    return false;
+}
+
+static bool fail_scheme_number(struct builder *builder, uint64_t number)
+{
+    builder->problem->reason = REASON_scheme_unsupported;
+    snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: number %" PRIu64,
+             reason_row(REASON_scheme_unsupported)->diagnostic, number);
     return false;
 }
 
@@ -207,7 +228,7 @@ static bool set_scheme(struct builder *builder, uint64_t number)
     const struct config_scheme *scheme = config_scheme_by_number(builder->config, number);
     /* Whether there is a transport for it is for the route to say: a parent may have one. */
     if (scheme == NULL) {
-        return fail(builder, REASON_scheme_unsupported);
+        return fail_scheme_number(builder, number);
     }
     builder->target->scheme = scheme;
     return true;
@@ -296,7 +317,8 @@ static bool from_cri(struct builder *builder, const struct cri *cri)
         /* No scheme that is served may be given by name (PXO-8, AMB-13). */
         struct cri_slice name = cri->scheme_name;
         bool is_known = cri_scheme_by_name(&builder->config->scheme_table, name) != NULL;
-        return fail(builder, is_known ? REASON_cri_scheme_name : REASON_scheme_unsupported);
+        return is_known ? fail(builder, REASON_cri_scheme_name)
+                        : fail_scheme_name(builder, name.data, name.len);
     }
     if (!set_scheme(builder, cri->scheme_number)) {
         return false;
@@ -486,8 +508,10 @@ static bool find_scheme(struct builder *builder)
     }
     const struct cri_scheme *scheme =
         cri_scheme_by_name(&builder->config->scheme_table, (struct cri_slice){name.data, name.len});
-    return scheme != NULL ? set_scheme(builder, scheme->number)
-                          : fail(builder, REASON_scheme_unsupported);
+    if (scheme == NULL || config_scheme_by_number(builder->config, scheme->number) == NULL) {
+        return fail_scheme_name(builder, name.data, name.len);
+    }
+    return set_scheme(builder, scheme->number);
 }
 
 static bool from_uri_options(struct builder *builder)

@@ -104,10 +104,16 @@ static void test_schemes_that_are_not_served(void **state)
 {
     static const struct row rows[] = {
         {"urn", "235:8324f58163613a62", NULL, NULL, "a5", "scheme"},
-        {"urn", "3=h 239:04", NULL, NULL, "a5", "scheme"},
-        {"urn", "3=h 39=urn", NULL, NULL, "a5", "scheme"},
-        {"foo", "235:8263666f6f816168", NULL, NULL, "a5", "scheme"},
-        {"foo", "3=h 39=foo", NULL, NULL, "a5", "scheme"},
+        {"urn", "3=h 239:04", NULL, NULL, "a5", "supported: number 4"},
+        {"urn", "3=h 39=urn", NULL, NULL, "a5", "supported: urn"},
+        {"foo", "235:8263666f6f816168", NULL, NULL, "a5", "supported: foo"},
+        {"foo", "3=h 39=foo", NULL, NULL, "a5", "supported: foo"},
+        {"foo", "35=foo://h", NULL, NULL, "a5", "supported: foo"},
+        {"the largest number", "235:823b7fffffffffffffff816168", NULL, NULL, "a5",
+         "number 9223372036854775807"},
+        {"a long name", "3=h 39=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL,
+         NULL, "a5", "supported: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+        {"known, and without a transport", "35=http://h/x", NULL, NULL, "a5", "supported: http"},
         {"mailto", "3=h 39=mailto", NULL, NULL, "a5", "scheme"},
         {"without a host too", "39=urn", NULL, NULL, "a5", "scheme"},
     };
