@@ -64,7 +64,9 @@ class PythonOrigin:
             await self.end.wait()
 
     async def _talk(self, socket, *_):
-        self.hosts.append(socket.request_headers["Host"])
+        # From version 14 on they are the request's.
+        headers = socket.request.headers if hasattr(socket, "request") else socket.request_headers
+        self.hosts.append(headers["Host"])
         await socket.send(frame(CSM, options=[(2, b"\x20\0\0")], websocket=True))
         async for data in socket:
             code_, token = data[1], data[2:2 + (data[0] & 15)]
