@@ -105,6 +105,12 @@ static const char *const choices[][2] = {
     {"proxy.no-response=forward", "proxy.no-response=proxy"},
     {"proxy.hop-limit=yes", "proxy.hop-limit=no"},
     {"scheme coap.nstart=4", "scheme coap.nstart=1"},
+    {"limits.client-rate=0", "limits.client-rate=20"},
+    {"limits.address-rate=0", "limits.address-rate=20"},
+    {"limits.unverified-rate=0", "limits.unverified-rate=3"},
+    {"limits.rejections=1000", "limits.rejections=2"},
+    {"proxy.max-token-bytes=64", "proxy.max-token-bytes=8"},
+    {"observe.retry=60s", "observe.retry=0s"},
 };
 
 /* One of these, or none. */
@@ -450,9 +456,9 @@ static void session_acts(void)
 /* A good answer to a request for, or with, a block; otherwise any. */
 static uint8_t add_answer(struct message_writer *writer, struct bytes options, uint8_t asked)
 {
-    static const uint8_t codes[] = {CODE(2, 5),  CODE(2, 5), CODE(2, 5), CODE(2, 5), CODE(2, 4),
-                                    CODE(2, 3),  CODE(2, 1), CODE(2, 2), CODE(4, 4), CODE(4, 8),
-                                    CODE(4, 13), CODE(5, 3), CODE(5, 8), CODE(2, 31)};
+    static const uint8_t codes[] = {CODE(2, 5),  CODE(2, 5), CODE(2, 5), CODE(2, 5),  CODE(2, 4),
+                                    CODE(2, 3),  CODE(2, 1), CODE(2, 2), CODE(4, 4),  CODE(4, 8),
+                                    CODE(4, 13), CODE(5, 3), CODE(5, 8), CODE(2, 31), CODE(4, 29)};
     static const uint32_t ages[] = {0, 1, 5, 60, 100000, UINT32_MAX};
     static const uint8_t tag[2] = {7, 7};
     struct bytes block1 = {0}, block2 = {0}, observe = {0};
