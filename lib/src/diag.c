@@ -232,13 +232,16 @@ static void put_float(struct formatter *f, double value)
     for (int precision = 1; len == 0 || strtod(text, NULL) != value; precision++) {
         len = snprintf(text, sizeof(text), "%.*g", precision, value); /* ends: 17 always do */
     }
+    bool is_float = false; /* A whole number of 16 or 17 digits would read as an integer. */
     for (int i = 0; i < len; i++) {
         /* The program's locale may have another decimal point. */
         if (strchr("+-0123456789e", text[i]) == NULL) {
             text[i] = '.';
         }
+        is_float = is_float || text[i] == '.' || text[i] == 'e';
     }
     put(f, text, (size_t)len);
+    put_text(f, is_float ? "" : ".0");
 }
 
 static enum cri_error put_simple(struct formatter *f, const struct head *head)
@@ -320,15 +323,16 @@ static enum cri_error open_container(struct formatter *f, const struct head *hea
         return open_level(f, head, 0);
     }
     put_text(f, is_array ? "[" : "{");
-    if (count == 0) {
-        put_text(f, closing(head->major));
-        item_done(f);
-        return CRI_OK;
-    }
     if (!is_array) {
         count = count > UINT64_MAX / 2 ? UINT64_MAX : count * 2;
     }
-    return open_level(f, head, count);
+    enum cri_error err = open_level(f, head, count);
+    if (err == CRI_OK && count == 0) {
+        put_text(f, closing(head->major));
+        f->depth--;
+        item_done(f);
+    }
+    return err;
 }
 
 static enum cri_error put_definite_string(struct formatter *f, const struct head *head)

@@ -21,4 +21,20 @@ enum diag_major {
     DIAG_SIMPLE = 7
 };
 
+/* Sign, digits and point that a floating-point number in text may have. */
+#define CRI__FLOAT_DIGITS_MAX 100u
+#define CRI__FLOAT_TOO_LONG SIZE_MAX
+
+/* Bytes of an encoded floating-point number. */
+#define CRI__FLOAT_BYTES_MAX 9u
+
+/*
+ * Read a decimal number with a fraction or an exponent off the front of @p text: gives
+ * its length, 0 when there is none, or CRI__FLOAT_TOO_LONG. Infinite when out of range.
+ */
+size_t cri__float_parse(struct cri_slice text, double *ret_value);
+
+/* Encode a number, not NaN and not infinite, in its shortest form; gives the length. */
+size_t cri__float_encode(double value, uint8_t ret_bytes[CRI__FLOAT_BYTES_MAX]);
+
 #endif

@@ -39,11 +39,11 @@ CRI_API CRI_NODISCARD enum cri_error cri_diag_format(struct cri_slice encoded, c
 /**
  * Encode diagnostic notation: integers (decimal, or with 0x, 0o, 0b), text, byte
  * strings (h'' and ''), arrays, maps, tags, simple values, indefinite lengths
- * (`[_ ...]`), comments (between slashes, or from # to the end of the line).
- * Floating-point numbers, which no CRI has, are not read.
+ * (`[_ ...]`), comments (between slashes, or from # to the end of the line), and
+ * floating-point numbers (1.5, 1e3, Infinity, NaN) of at most 100 digits.
  *
- * Heads come out in their shortest form. Keys of maps stay in their order and
- * are not compared.
+ * Heads come out in their shortest form, floating-point numbers in the shortest that
+ * keeps their value. Keys of maps stay in their order and are not compared.
  *
  * @param text      one item, UTF-8, not NUL-terminated; deeper than
  *                  CRI_DIAG_DEPTH_MAX is an error.

@@ -9,6 +9,8 @@
 
 #define BYTES_MAX 4096
 
+#define FIFTY_ZEROS "00000000000000000000000000000000000000000000000000"
+
 struct row {
     const char *name;
     const char *hex;
@@ -92,6 +94,7 @@ static void test_format_shows_what_it_cannot_read_back(void **state)
         {"smallest half", "f90001", "5.9604644775390625e-08"},
         {"single float", "fa47c35000", "100000.0"},
         {"double float", "fb3ff199999999999a", "1.1"},
+        {"whole float of 16 digits", "fad90e09ce", "-2498764191301632.0"},
         {"large double", "fb7e37e43c8800759c", "1e+300"},
         {"negative zero", "f98000", "-0.0"},
         {"infinities", "82f97c00fbfff0000000000000", "[Infinity, -Infinity]"},
@@ -126,6 +129,18 @@ static void test_parse_takes_what_format_does_not_write(void **state)
         {"minus zero", "00", "-0"},
         {"escapes", "66c3a9412f0c08", "\"\\u00e9\\u0041\\/\\f\\b\""},
         {"surrogates", "64f09f9880", "\"\\ud83d\\ude00\""},
+        {"floats, the shortest", "83f93e00fa47c35000fb3ff199999999999a", "[1.5, 1e5, 1.1]"},
+        {"float with all there is", "f9fc00", "-Infinity"},
+        {"largest half", "f97bff", "6.5504E+4"},
+        {"above the largest half", "fa477fe100", "65505.0"},
+        {"smallest half", "f90001", "0.000000059604644775390625"},
+        {"half of it", "fa33000000", "2.98023223876953125e-8"},
+        {"minus zero with a point", "f98000", "-0.0"},
+        {"larger than any integer", "fa5f800000", "18446744073709551616.0"},
+        {"smallest double", "fb0000000000000001", "5e-324"},
+        {"less than that", "f90000", "1e-999999999999"},
+        {"a hundred digits", "f93c00",
+         "1." FIFTY_ZEROS "000000000000000000000000000000000000000000000000"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         uint8_t wanted[BYTES_MAX];
@@ -206,7 +221,11 @@ static void test_parse_errors_say_where(void **state)
         {"-2^64 and a digit", "-184467440737095516160", CRI_ERR_NOTATION, 22},
         {"no digits", "-x", CRI_ERR_NOTATION, 1},
         {"no digits in hexadecimal", "0x", CRI_ERR_NOTATION, 2},
-        {"float", "[1.5]", CRI_ERR_NOTATION, 1},
+        {"point without a fraction", "[1.]", CRI_ERR_NOTATION, 2},
+        {"fraction without a point before e", "[1.e3]", CRI_ERR_NOTATION, 2},
+        {"exponent without digits", "[1e+]", CRI_ERR_NOTATION, 2},
+        {"float out of range", "[1e309]", CRI_ERR_NOTATION, 1},
+        {"float of 101 digits", "1." FIFTY_ZEROS FIFTY_ZEROS, CRI_ERR_NOTATION, 0},
         {"odd digits", "h'abc'", CRI_ERR_NOTATION, 5},
         {"not a digit", "h'0g'", CRI_ERR_NOTATION, 3},
         {"open bytes", "h'00", CRI_ERR_NOTATION, 0},
@@ -236,7 +255,7 @@ static void test_parse_errors_say_where(void **state)
     }
 }
 
-/* 64 levels are fine, 65 and 10,000 an error, and the stack does not notice. */
+/* 64 levels are fine, 65, empty or not, and 10,000 an error, and the stack does not notice. */
 static void test_nesting_is_bounded(void **state)
 {
     (void)state;
@@ -258,10 +277,60 @@ static void test_nesting_is_bounded(void **state)
                                          &len, &fault),
                          wanted);
         assert_int_equal(fault.offset, wanted == CRI_OK ? 0 : CRI_DIAG_DEPTH_MAX);
+        encoded[depth - 1] = 0x80;
+        assert_int_equal(
+            cri_diag_format((struct cri_slice){encoded, depth}, text, sizeof(text), &len, NULL),
+            wanted);
         assert_int_equal(
             cri_diag_parse((struct cri_slice){(const uint8_t *)notation, 2 * depth + 1},
                            (uint8_t *)text, sizeof(text), &len, &fault),
             wanted == CRI_OK ? CRI_OK : CRI_ERR_NOTATION);
+    }
+}
+
+static void check_float(const uint8_t *encoded, size_t encoded_len, bool is_shortest)
+{
+    char text[BYTES_MAX];
+    char again[BYTES_MAX];
+    uint8_t back[BYTES_MAX];
+    size_t text_len = 0;
+    size_t again_len = 0;
+    size_t len = 0;
+
+    assert_int_equal(cri_diag_format((struct cri_slice){encoded, encoded_len}, text, sizeof(text),
+                                     &text_len, NULL),
+                     CRI_OK);
+    assert_int_equal(cri_diag_parse((struct cri_slice){(const uint8_t *)text, text_len}, back,
+                                    sizeof(back), &len, NULL),
+                     CRI_OK);
+    assert_true(len <= encoded_len);
+    if (is_shortest) {
+        assert_int_equal(len, encoded_len);
+        assert_memory_equal(back, encoded, len);
+    }
+    assert_int_equal(
+        cri_diag_format((struct cri_slice){back, len}, again, sizeof(again), &again_len, NULL),
+        CRI_OK);
+    assert_int_equal(again_len, text_len);
+    assert_memory_equal(again, text, text_len);
+}
+
+/* Every half, and random ones of the longer kinds: what is written is read as the same number. */
+static void test_floats_read_back(void **state)
+{
+    (void)state;
+    uint64_t random = test_seed();
+    for (unsigned half = 0; half <= 0xffff; half++) {
+        const uint8_t encoded[3] = {0xf9, (uint8_t)(half >> 8), (uint8_t)half};
+        const bool is_nan = (half & 0x7c00) == 0x7c00 && (half & 0x3ff) != 0;
+        check_float(encoded, sizeof(encoded), !is_nan);
+    }
+    for (int round = 0; round < 4000; round++) {
+        uint8_t encoded[9] = {round % 2 == 0 ? 0xfa : 0xfb};
+        for (size_t i = 1; i < sizeof(encoded); i++) {
+            encoded[i] = (uint8_t)test_random(&random);
+        }
+        check_float(encoded, round % 2 == 0 ? 5 : 9, false);
     }
 }
 
@@ -354,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_format_errors_say_where),
         cmocka_unit_test(test_parse_errors_say_where),
         cmocka_unit_test(test_nesting_is_bounded),
+        cmocka_unit_test(test_floats_read_back),
         cmocka_unit_test(test_random_items_read_back_and_fit_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
