@@ -18,9 +18,9 @@ const char *method_name(uint8_t code)
 
 uint8_t method_find(const char *name, size_t len)
 {
-    for (uint8_t code = CODE_GET; code < NAMES; code++) {
+    for (size_t code = CODE_GET; code < NAMES; code++) {
         if (strlen(names[code]) == len && memcmp(names[code], name, len) == 0) {
-            return code;
+            return (uint8_t)code;
         }
     }
     return CODE_EMPTY;
