@@ -14,6 +14,11 @@
  * - CoRI always names the port; it is left out of a CRI when it is the scheme's
  *   default, and filled in the other way.
  * - The empty sequence becomes `[]` and the reverse, as for the empty URI reference.
+ *
+ * A reference alone does not show what its base will be, so three things come out
+ * otherwise: a path that ends up as one empty segment stays one in the CRI
+ * (`coap://h/`), a host with the port that is the default of the base's scheme keeps
+ * that port, and `[]` keeps the base's fragment, which the old form drops.
  */
 #ifndef CRI_CORI_H
 #define CRI_CORI_H

@@ -114,7 +114,8 @@ struct cri {
 /** What a decoder accepts. All zero but @a features is the default. */
 struct cri_decode_options {
     uint32_t features; /**< CRI_FEATURE_* that are on. */
-    bool strict;       /**< Also refuse trailing defaults, long heads, text not in NFC. */
+    bool strict;       /**< Also refuse trailing defaults, long heads, text not in NFC
+                            (text with more than 31 marks on a character counts as such). */
     bool allow_tag99;  /**< Accept and skip one tag 99 in front (section 11.2). */
 };
 
