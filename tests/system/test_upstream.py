@@ -203,10 +203,11 @@ def test_observe(keyed, server, scheme):
     with keyed.client() as client:
         first = client.ask([(OBSERVE, b""), *target], token=b"ob")
         assert first.code_text == "2.05" and first.values(OBSERVE)
-        later = client.receive()
-        assert later.code_text == "2.05" and later.token == b"ob"
-        assert later.values(OBSERVE) and later.payload != first.payload
-        client.acknowledge(later)
+        later = first
+        while later.payload == first.payload:  # a clock's, which may tell a second twice
+            later = client.receive()
+            assert later.code_text == "2.05" and later.token == b"ob" and later.values(OBSERVE)
+            client.acknowledge(later)
         last = client.make([(OBSERVE, b"\1"), *target], token=b"ob")
         client.send(last.encode())
         while client.receive().mid != last.mid:
