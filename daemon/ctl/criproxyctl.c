@@ -243,12 +243,28 @@ static bool parse_command(int argc, char **argv, struct command_line *line)
     return true;
 }
 
+/* What somebody can do about it, where that is likely; else "". */
+static const char *hint_for(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ECONNREFUSED:
+        return "; is criproxyd running, with this as its admin.socket?";
+    case EACCES:
+        return "; it is for root, and the proxy's user and group";
+    default:
+        return "";
+    }
+}
+
 static int ask(const struct command_line *line)
 {
     int fd = connect_to(line->socket);
 
     if (fd < 0) {
-        (void)fprintf(stderr, "criproxyctl: %s: %s\n", line->socket, strerror(errno));
+        int error = errno;
+        (void)fprintf(stderr, "criproxyctl: %s: %s%s\n", line->socket, strerror(error),
+                      hint_for(error));
         return EXIT_REFUSED;
     }
     (void)signal(SIGPIPE, SIG_IGN);

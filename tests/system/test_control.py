@@ -309,7 +309,7 @@ def test_the_command_line(path):
     """Command line: criproxyctl's own errors and exit statuses."""
     assert "no such command: frobnicate" in ctl(path, "frobnicate", status=2)
     assert "usage: criproxyctl" in ctl(path, status=2)
-    assert "No such file or directory" in ctl(path, "status", status=1)
+    assert "No such file or directory; is criproxyd running" in ctl(path, "status", status=1)
     for words in (("cache",), ("cache", "flush"), ("explain",), ("log-level",), ("status", "all"),
                   ("trace", "client=1", "target=2", "target=3")):
         assert "criproxyctl: %s takes " % words[0] in ctl(path, *words, status=2)
