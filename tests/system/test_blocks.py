@@ -6,7 +6,7 @@ import random
 import pytest
 
 from admin_wire import http, http_place, parse_metrics
-from conftest import needs_libcoap
+from conftest import UNHURRIED, needs_libcoap
 from coap_wire import GET, PUT, Message, code, uint
 from processes import coap_client, wait_until
 from stream_wire import CSM, Stream
@@ -15,7 +15,7 @@ from target import Target
 pytestmark = needs_libcoap
 
 BLOCK2, BLOCK1, SIZE2 = 23, 27, 28
-TRANSFER_S = 180  # of a thousand blocks
+TRANSFER_S = 120  # of a thousand blocks
 STORED = ("2.01", "2.04")
 
 
@@ -44,7 +44,7 @@ def held(proxy):
 
 @pytest.fixture
 def watched_proxy(start_proxy):
-    return start_proxy("--set", "admin.listen=http://127.0.0.1:0")
+    return start_proxy(*UNHURRIED, "--set", "admin.listen=http://127.0.0.1:0")
 
 
 @pytest.mark.parametrize("szx_bytes", [1024, 256])

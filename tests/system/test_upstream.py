@@ -11,9 +11,9 @@ import subprocess
 import pytest
 
 from coap_wire import PATIENCE_S, PUT
-from conftest import needs_libcoap
+from conftest import UNHURRIED, needs_libcoap
 from ports import closed_port, free_port
-from processes import Proxy, run_criproxyd
+from processes import Proxy, coap_client, run_criproxyd
 from target import Target
 
 KEY = "sesame"
@@ -133,7 +133,8 @@ def libcoap_client(proxy_uri, method, uri, *more):
 @pytest.mark.parametrize("front", ["coap", "coap+tcp"])
 def test_long_bodies(tmp_path, start_proxy, server, front, scheme):
     """BLK-2, TCP-4: there and back, in blocks or in one message as each side can."""
-    proxy = start_proxy(*KEYED, "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    proxy = start_proxy(*KEYED, *UNHURRIED, "--listen", "coap+tcp://127.0.0.1:0",
+                        listen=("127.0.0.1",))
     via = "%s://127.0.0.1:%d" % (front, proxy.port(front))
     for size in (5000, 20000):
         body = b"".join(b"%08d" % number for number in range(size // 8))
@@ -142,7 +143,7 @@ def test_long_bodies(tmp_path, start_proxy, server, front, scheme):
         target = server.target(scheme, ())
         uri = "%s://127.0.0.1:%d/long-%s-%s-%d" % (scheme, target.port, front, scheme, size)
         libcoap_client(via, "put", uri, "-f", str(file))
-        assert libcoap_client(via, "get", uri) == body
+        assert coap_client("-m", "get", "-P", via, uri).payload == body
 
 
 @pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))

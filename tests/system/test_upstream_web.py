@@ -8,11 +8,12 @@ import subprocess
 import pytest
 
 from coap_wire import GET, PATIENCE_S, PUT
+from conftest import UNHURRIED
 from ports import free_port
-from processes import Proxy
+from processes import Proxy, coap_client
 from stream_wire import CSM, Stream
 from target import Target
-from test_upstream import ask, libcoap_client, make_certificate
+from test_upstream import ask, make_certificate
 from web_origins import NodeOrigin, PythonOrigin
 
 SCHEMES = ("coap+ws", "coaps+ws")
@@ -42,7 +43,7 @@ def start_origin(request, files):
 
 @pytest.fixture(scope="module")
 def proxy(files):
-    running = Proxy("--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
+    running = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
                     "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
     yield running
     running.stop_cleanly()
@@ -85,7 +86,8 @@ def test_long_bodies(proxy, start_origin, scheme):
     if not shutil.which("coap-client-notls"):
         pytest.skip("no coap-client is installed")
     uri = "%s://127.0.0.1:%d/long" % (scheme, origin.port)
-    assert libcoap_client("coap://127.0.0.1:%d" % proxy.port("coap"), "get", uri) == body
+    via = "coap://127.0.0.1:%d" % proxy.port("coap")
+    assert coap_client("-m", "get", "-P", via, uri).payload == body
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
