@@ -18,6 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* A worker that takes longer is told of in the log, and switches all the same. */
+#define RELOAD_WAIT_S 5
 
 /* What is shown to origin servers; what is wrong is in the log. */
 static int load_keyring(struct config *config, struct keyring **ret_keyring)
@@ -211,6 +215,23 @@ static struct config *load_anew(struct server *server)
     return NULL;
 }
 
+/* Who is told that the reload is done meets the new configuration, whichever worker is asked. */
+static void wait_for_workers(struct server *server)
+{
+    struct timespec deadline;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += RELOAD_WAIT_S;
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        worker_fence(server->workers[i]);
+    }
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (!worker_wait(server->workers[i], &deadline)) {
+            log_event(LOG_WARNING, "reload_slow", "worker=%u", i);
+        }
+    }
+}
+
 /* In the order that the workers need: a listener that is new finds its credentials. */
 static void hand_out(struct server *server, struct listen_change *change)
 {
@@ -224,6 +245,7 @@ static void hand_out(struct server *server, struct listen_change *change)
         }
     }
     server_listen_commit(server, change);
+    wait_for_workers(server);
     apply_log(newest->config);
 }
 

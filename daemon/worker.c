@@ -50,6 +50,7 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
     atomic_init(&worker->wanted, options->config);
     atomic_init(&worker->in_use, options->config);
     atomic_init(&worker->credentials, options->credentials);
+    (void)sem_init(&worker->fence, 0, 0); /* fails for values that are too large only */
     int error = loop_new(on_turn, worker, &worker->loop);
     if (error != 0) {
         goto fail;
@@ -80,6 +81,7 @@ void worker_free(struct worker *worker)
     }
     engine_free(worker->engine);
     loop_free(worker->loop);
+    (void)sem_destroy(&worker->fence);
     free(worker);
 }
 
@@ -262,6 +264,32 @@ bool worker_beat(struct worker *worker)
         worker->beats_asked++;
     }
     return has_answered;
+}
+
+static void fence_task(void *context)
+{
+    struct worker *worker = context;
+
+    atomic_fetch_add(&worker->fences, 1);
+    (void)sem_post(&worker->fence);
+}
+
+void worker_fence(struct worker *worker)
+{
+    if (loop_post(worker->loop, fence_task, worker) == 0) {
+        worker->fences_asked++;
+    }
+}
+
+bool worker_wait(struct worker *worker, const struct timespec *deadline)
+{
+    /* Posts that an earlier wait did not stay for only make this one look again. */
+    while (atomic_load(&worker->fences) != worker->fences_asked) {
+        if (sem_clockwait(&worker->fence, CLOCK_MONOTONIC, deadline) != 0 && errno == ETIMEDOUT) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void answered_task(void *context)

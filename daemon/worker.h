@@ -16,6 +16,7 @@
 #include "ops/trace.h"
 
 #include <stdbool.h>
+#include <time.h>
 
 struct loop;
 struct resolver;
@@ -143,6 +144,16 @@ void worker_join(struct worker *worker);
  */
 int worker_set_config(struct worker *worker, const struct config *config,
                       struct credentials *credentials);
+
+/** Have it say when all that it was told before is done: worker_wait() waits for that. */
+void worker_fence(struct worker *worker);
+
+/**
+ * Wait for what worker_fence() asked of it, until @p deadline by CLOCK_MONOTONIC.
+ *
+ * @return whether it is done; true where the worker was not asked, or is not running.
+ */
+bool worker_wait(struct worker *worker, const struct timespec *deadline);
 
 /** The snapshot it uses. When it is the newest, no older one is in use. */
 const struct config *worker_config(const struct worker *worker);

@@ -8,6 +8,7 @@
 #include "worker.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 struct worker {
@@ -20,6 +21,9 @@ struct worker {
     bool is_draining;     /* the worker's thread's */
     uint64_t beats_asked; /* main thread's */
     atomic_uint_fast64_t beats;
+    uint64_t fences_asked; /* main thread's */
+    atomic_uint_fast64_t fences;
+    sem_t fence;                            /* posted after each of them */
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
     uint64_t blocks_lost;
     atomic_uint blocks_under_way;

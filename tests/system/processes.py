@@ -142,15 +142,11 @@ class Proxy:
         return int(re.findall(r"^listening\b.*\buri=\"?%s://.*:(\d+)" % re.escape(scheme),
                               self.text, re.M)[-1])
 
-    def reload(self, *clients, line=r"^reloaded\b"):
-        """SIGHUP, and the line that ends it; then the worker that each of the clients talks to
-        has heard of it: of two pings the second is taken in a turn of its own."""
+    def reload(self, line=r"^reloaded\b"):
+        """SIGHUP, and the line that ends it: every worker goes by the new configuration then."""
         self.mark()
         self.process.send_signal(signal.SIGHUP)
         self.wait_for_line(line)
-        for client in clients:
-            client.ping()
-            client.ping()
 
     def address(self, host="127.0.0.1"):
         return self.addresses[family_of(host)]

@@ -159,7 +159,7 @@ def test_rules_are_read_anew(start_proxy, tmp_path, origin):
     with proxy.client() as client:
         assert client.ask(options).code_text == "2.05"
         rules(tmp_path, "[access none]\ntarget = *://127.0.0.1/x\n")
-        proxy.reload(client)
+        proxy.reload()
         assert client.ask(options).code_text == "5.05"
     assert len(origin.requests) == 1
 

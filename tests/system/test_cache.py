@@ -200,7 +200,7 @@ def test_reload_keeps_the_cache_and_takes_what_can_change(start_proxy, tmp_path)
         target = Target("127.0.0.1", origin.port, ("a",))
         assert client.ask(target.options("cri")).payload == b"one"
         path.write_text("[proxy]\nworkers = 1\n[cache]\nmax-bytes = 1MiB\nstale-if-error = 1h\n")
-        running.reload(client)
+        running.reload()
     closed_port(port=origin.port, kinds=(socket.SOCK_DGRAM,))
     with Client(running.address()) as client:
         assert client.ask(target.options("cri")).payload == b"one"

@@ -28,7 +28,7 @@ def test_reload_takes_over_live_keys(start_proxy, tmp_path):
         both = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
         assert client.ask(both).code_text == "2.05"
         file.write_text("[proxy]\nstrict = yes\n")
-        running.reload(client)
+        running.reload()
         assert client.ask(both).code_text == "4.02"
 
 

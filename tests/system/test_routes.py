@@ -223,7 +223,7 @@ def test_two_proxies_in_a_loop(start_proxy, tmp_path):
     file.write_text("[proxy]\nname = first\n[route loop]\ntarget = coap://*\nvia = %s\n"
                     % uri_of(second.address()))
     with first.client() as client:
-        first.reload(client)
+        first.reload()
         answer = client.ask(Target("sensor.invalid", None, ("x",)).options("cri"))
     assert (answer.code_text, answer.payload) == ("5.08", b"first second")
 
@@ -238,7 +238,7 @@ def test_a_parent_that_is_the_proxy_itself(start_proxy, tmp_path, scheme):
     file.write_text("[route loop]\ntarget = coap://*\nvia = %s://127.0.0.1:%d\n"
                     % (scheme, port_on(proxy, scheme)))
     with proxy.client() as client:
-        proxy.reload(client)
+        proxy.reload()
         answer = client.ask(Target("sensor.invalid", None, ("x",)).options("cri"))
     assert (answer.code_text, answer.payload) == ("5.02", b"route leads back to this proxy")
 

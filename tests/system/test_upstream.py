@@ -191,7 +191,7 @@ def test_sections_by_target(tmp_path, start_proxy, server):
     assert ask(proxy, server.target("coaps+tcp")).code_text == "2.05"
     file.write_text(text % "01")
     with proxy.client() as client:
-        proxy.reload(client)
+        proxy.reload()
         assert client.ask(server.target("coaps+tcp").options("cri")).code_text == "5.02"
     file.write_text(text % "01" + "ca = /nonexistent\n")
     proxy.reload(line=r"^credentials_failed .*/nonexistent")
