@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -21,6 +22,47 @@ ALL = ("dtls", "tcp", "tls")
 def place_of(server, transport):
     """Where a coap-server speaks that."""
     return server.clear if transport == "tcp" else server.secure
+
+
+class ListeningPeer:
+    """An origin server on TCP by hand: a listening socket, and the connection that came last."""
+
+    def __init__(self):
+        self.listener = socket.socket()
+        self.listener.bind(("127.0.0.1", 0))
+        self.listener.listen(4)
+        self.listener.settimeout(PATIENCE_S)
+        self.port = self.listener.getsockname()[1]
+        self.connection = None
+
+    def connect(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = self.listener.accept()[0]
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.settimeout(PATIENCE_S)
+
+    def read(self, count):
+        got = b""
+        while len(got) < count:
+            more = self.connection.recv(count - len(got))
+            assert more, "closed after %s" % got.hex()
+            got += more
+        return got
+
+    def is_closed(self):
+        try:
+            return self.connection.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        if self.connection:
+            self.connection.close()
 
 
 class Asker:

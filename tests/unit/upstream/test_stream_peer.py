@@ -9,29 +9,17 @@ import socket
 
 import pytest
 
-from coap_server import PATIENCE_S
+from asking import ListeningPeer
 
 CSM = "00e1"
 OUR_CSM = "50e12301000020"  # Max-Message-Size 65536, Block-Wise-Transfer
 
 
-class Peer:
-    """An origin server on TCP by hand."""
-
-    def __init__(self):
-        self.listener = socket.socket()
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(4)
-        self.listener.settimeout(PATIENCE_S)
-        self.port = self.listener.getsockname()[1]
-        self.connection = None
+class Peer(ListeningPeer):
+    """An origin server that speaks hexadecimal."""
 
     def accept(self, csm=CSM):
-        if self.connection:
-            self.connection.close()
-        self.connection = self.listener.accept()[0]
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection.settimeout(PATIENCE_S)
+        self.connect()
         assert self.read(len(OUR_CSM) // 2) == OUR_CSM
         self.send(csm)
 
@@ -39,12 +27,7 @@ class Peer:
         self.connection.sendall(bytes.fromhex(text))
 
     def read(self, count):
-        got = b""
-        while len(got) < count:
-            more = self.connection.recv(count - len(got))
-            assert more, "closed after %s" % got.hex()
-            got += more
-        return got.hex()
+        return super().read(count).hex()
 
     def request(self):
         """Code and token of a request without a payload."""
@@ -52,20 +35,6 @@ class Peer:
         token = self.read(head[0] & 15)
         self.read(head[0] >> 4)
         return head[1], token
-
-    def is_closed(self):
-        try:
-            return self.connection.recv(1) == b""
-        except ConnectionResetError:
-            return True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        if self.connection:
-            self.connection.close()
 
 
 def begin(asker, peer, method=1):

@@ -16,8 +16,7 @@ import ssl
 
 import pytest
 
-from asking import Authority
-from coap_server import PATIENCE_S
+from asking import Authority, ListeningPeer
 
 CSM = "00e1"
 OUR_CSM = "00e12301000020"  # Max-Message-Size 65536, Block-Wise-Transfer
@@ -27,25 +26,16 @@ FIELDS = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Accept: %s
           "Sec-WebSocket-Protocol: coap")
 
 
-class WebPeer:
+class WebPeer(ListeningPeer):
     """An origin server on WebSockets by hand; every frame from us has to be masked."""
 
     def __init__(self, context=None):
-        self.listener = socket.socket()
-        self.listener.bind(("127.0.0.1", 0))
-        self.listener.listen(4)
-        self.listener.settimeout(PATIENCE_S)
-        self.port = self.listener.getsockname()[1]
+        super().__init__()
         self.context = context
-        self.connection = None
         self.masks = set()
 
     def connect(self):
-        if self.connection:
-            self.connection.close()
-        self.connection = self.listener.accept()[0]
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection.settimeout(PATIENCE_S)
+        super().connect()
         if self.context:
             self.connection = self.context.wrap_socket(self.connection, server_side=True)
 
@@ -73,14 +63,6 @@ class WebPeer:
         self.connection.sendall(self.answer())
         assert self.receive() == (BINARY, OUR_CSM)
         self.send(csm)
-
-    def read(self, count):
-        got = b""
-        while len(got) < count:
-            more = self.connection.recv(count - len(got))
-            assert more, "closed after %s" % got.hex()
-            got += more
-        return got
 
     def receive(self):
         """Opcode and hexadecimal content of a frame."""
@@ -110,20 +92,6 @@ class WebPeer:
         assert opcode == BINARY and content[0] == "0"  # Len is 0 (TCP-23)
         length = int(content[1])
         return int(content[2:4], 16), content[4:4 + 2 * length]
-
-    def is_closed(self):
-        try:
-            return self.connection.recv(1) == b""
-        except ConnectionResetError:
-            return True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.close()
-        if self.connection:
-            self.connection.close()
 
 
 def begin(asker, peer, method=1, transport="ws", host="-"):
