@@ -130,7 +130,7 @@ uint32_t option_uint(struct bytes value);
 /* Bytes before the token; an empty message has no others (RFC 7252 sections 3 and 4.1). */
 #define MESSAGE_HEADER_LEN 4u
 
-/** An empty message: ACK or RST. */
+/** An empty message: ACK, RST, or as a CON a Ping. */
 void message_write_empty(uint8_t buffer[MESSAGE_HEADER_LEN], enum message_type type, uint16_t mid);
 
 /*

@@ -170,8 +170,7 @@ void reply_remember(struct engine *engine, const struct leg *leg, struct bytes a
 /* Refusals cost nothing to draw, and may go to somebody who has asked for nothing (AMP-13). */
 static bool may_refuse(struct engine *engine, const struct reply *reply)
 {
-    struct bytes echo;
-    bool is_challenge = option_find(reply->options, OPTION_echo, &echo);
+    bool is_challenge = options_have(reply->options, OPTION_echo);
     return limit_may_reject(engine, is_challenge ? LIMIT_CHALLENGES : LIMIT_REFUSALS);
 }
 

@@ -2,10 +2,10 @@
 #include "front/source.h"
 
 #include "coap/hash.h"
+#include "policy/prefix.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define WAYS 4u
 
@@ -32,17 +32,10 @@ void source_table_clear(struct source_table *table)
 static uint64_t key_of(const struct source_table *table, enum source_kind kind,
                        const struct address *address, uint32_t ipv6_bits)
 {
-    uint8_t prefix[sizeof(address->ip)];
-    memcpy(prefix, address->ip, sizeof(prefix));
-    if (address->family == ADDRESS_IPV6) {
-        for (uint32_t i = 0; i < sizeof(prefix); i++) {
-            uint32_t bits = ipv6_bits > 8 * i ? ipv6_bits - 8 * i : 0;
-            uint32_t mask = bits >= 8 ? 0xff : (0xff00u >> bits) & 0xff;
-            prefix[i] = (uint8_t)(prefix[i] & mask);
-        }
-    }
+    struct address prefix =
+        address_truncate(address, address->family == ADDRESS_IPV6 ? ipv6_bits : 32);
     uint64_t what = (uint64_t)kind << 32 | address->family;
-    uint64_t key = hash_bytes(prefix, sizeof(prefix), hash_mix(what, table->seed));
+    uint64_t key = hash_bytes(prefix.ip, sizeof(prefix.ip), hash_mix(what, table->seed));
     return key != 0 ? key : 1;
 }
 

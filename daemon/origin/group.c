@@ -92,7 +92,7 @@ void group_on_response(struct engine *engine, struct exchange *exchange,
                        const struct message *message, const struct address *remote)
 {
     uint8_t room[NAMING_CRI_ROOM];
-    if (exchange->group_timeout_s == 0 || !receive_is_usable(message, TRANSPORT_UDP)) {
+    if (exchange->group_timeout_s == 0 || !receive_is_usable(message, exchange->hop.scheme)) {
         return;
     }
     /* Free at this time: it is for requests while they are looked at. */

@@ -4,8 +4,6 @@
 #include "origin/forward.h"
 #include "state.h"
 
-#define PING_LEN 4u
-
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
 
@@ -17,22 +15,20 @@ static const struct config_scheme *scheme_of(const struct origin *origin)
 
 static uint64_t interval_ms(const struct config_scheme *scheme)
 {
-    uint64_t paced_ms = PING_SHARE * PING_LEN * 1000u / scheme->probing_rate;
+    uint64_t paced_ms = PING_SHARE * MESSAGE_HEADER_LEN * 1000u / scheme->probing_rate;
     return paced_ms > scheme->ack_timeout ? paced_ms : scheme->ack_timeout;
 }
 
 static void ping(struct engine *engine, struct origin *origin)
 {
-    uint8_t empty[PING_LEN];
-    struct message_writer writer;
+    uint8_t empty[MESSAGE_HEADER_LEN];
     struct udp_path path = {.remote = origin->address};
     struct port *port;
     if (!origin_take_mid(engine, origin, &port, &origin->ping_mid)) {
         return; /* the next one is due soon enough */
     }
     origin->ping_port = port;
-    message_writer_init(&writer, empty, sizeof(empty), MESSAGE_CON, CODE_EMPTY, origin->ping_mid,
-                        (struct bytes){0});
+    message_write_empty(empty, MESSAGE_CON, origin->ping_mid);
     metric_add(&engine->metrics.upstream_pings, 1);
     silence_on_send(&origin->silence, sizeof(empty), engine_now_ms(engine));
     udp_send(port->socket, &path, empty, sizeof(empty));

@@ -65,11 +65,10 @@ static void send_empty(struct port *port, const struct address *remote, enum mes
  * whole. What the client would make of another one nobody knows (BLK-3, BLK-6).
  */
 static bool is_good_block(const struct message *message, const struct option *option,
-                          enum config_scheme_transport transport)
+                          const struct config_scheme *scheme)
 {
-    bool is_datagram = transport == TRANSPORT_UDP || transport == TRANSPORT_DTLS;
     const struct block block = block_of(option->value);
-    if (is_datagram && block.szx == BLOCK_SZX_BERT) {
+    if (config_is_datagram(scheme) && block.szx == BLOCK_SZX_BERT) {
         return false;
     }
     return option->number == OPTION_block1 || CODE_CLASS(message->code) != 2 || !block.more ||
@@ -77,7 +76,7 @@ static bool is_good_block(const struct message *message, const struct option *op
 }
 
 /* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
-static bool has_bad_option(const struct message *message, enum config_scheme_transport transport)
+static bool has_bad_option(const struct message *message, const struct config_scheme *scheme)
 {
     struct option_iter iter;
     struct option option;
@@ -93,7 +92,7 @@ static bool has_bad_option(const struct message *message, enum config_scheme_tra
         if (!is_recognised && option_is_unsafe(option.number)) {
             return true;
         }
-        if (is_block && !is_good_block(message, &option, transport)) {
+        if (is_block && !is_good_block(message, &option, scheme)) {
             return true;
         }
     }
@@ -140,9 +139,9 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     cached_answer(engine, exchange, &named);
 }
 
-bool receive_is_usable(const struct message *message, enum config_scheme_transport transport)
+bool receive_is_usable(const struct message *message, const struct config_scheme *scheme)
 {
-    return is_good_code(message) && !has_bad_option(message, transport);
+    return is_good_code(message) && !has_bad_option(message, scheme);
 }
 
 void receive_response(struct engine *engine, struct exchange *exchange,
@@ -158,7 +157,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     if (rename_and_ask_again(engine, exchange, message->code)) {
         return;
     }
-    if (!receive_is_usable(message, exchange->hop.scheme->transport)) {
+    if (!receive_is_usable(message, exchange->hop.scheme)) {
         exchange_end(engine, exchange, REASON_origin_invalid, NULL);
         return;
     }

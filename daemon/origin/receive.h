@@ -24,6 +24,6 @@ void receive_response(struct engine *engine, struct exchange *exchange,
 
 /** Whether a response that came over @p transport may be given to a client: its code and options.
  */
-bool receive_is_usable(const struct message *message, enum config_scheme_transport transport);
+bool receive_is_usable(const struct message *message, const struct config_scheme *scheme);
 
 #endif
