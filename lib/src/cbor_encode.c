@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How it works: everything goes through a writer that counts what it is given and
- * keeps what fits, so the same code sizes and writes. Heads come from libcbor's
- * encoders, which choose the shortest.
+ * keeps what fits, so the same code sizes and writes.
  */
 #include "internal.h"
 
-#include <cbor.h>
 #include <string.h>
-
-/* Longest head: the initial byte and eight of argument. */
-#define HEAD_MAX 9u
 
 void cri__put_raw(struct cri__writer *writer, const void *data, size_t len)
 {
@@ -32,34 +27,6 @@ size_t cri__head_len(uint64_t arg)
         return 3;
     }
     return arg <= UINT32_MAX ? 5 : 9;
-}
-
-void cri__put_head(struct cri__writer *writer, enum cri__major major, uint64_t arg)
-{
-    unsigned char head[HEAD_MAX];
-    size_t len = 0;
-
-    switch (major) {
-    case CRI__MAJOR_UINT:
-        len = cbor_encode_uint(arg, head, sizeof head);
-        break;
-    case CRI__MAJOR_NINT:
-        len = cbor_encode_negint(arg, head, sizeof head);
-        break;
-    case CRI__MAJOR_BYTES:
-        len = cbor_encode_bytestring_start((size_t)arg, head, sizeof head);
-        break;
-    case CRI__MAJOR_TEXT:
-        len = cbor_encode_string_start((size_t)arg, head, sizeof head);
-        break;
-    case CRI__MAJOR_ARRAY:
-        len = cbor_encode_array_start((size_t)arg, head, sizeof head);
-        break;
-    case CRI__MAJOR_TAG:
-        len = cbor_encode_tag(arg, head, sizeof head);
-        break;
-    }
-    cri__put_raw(writer, head, len);
 }
 
 void cri__put_bool(struct cri__writer *writer, bool value)

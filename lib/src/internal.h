@@ -17,6 +17,7 @@ enum cri__major {
     CRI__MAJOR_BYTES = 2,
     CRI__MAJOR_TEXT = 3,
     CRI__MAJOR_ARRAY = 4,
+    CRI__MAJOR_MAP = 5, /* read only */
     CRI__MAJOR_TAG = 6
 };
 
@@ -31,7 +32,7 @@ enum cri__kind {
     CRI__FALSE,      /* */
     CRI__TRUE,       /* */
     CRI__NULL,       /* */
-    CRI__FLOAT,      /* number */
+    CRI__FLOAT,      /* its value has no use in a CRI */
     CRI__END,        /* never read: stands for the end of an array */
     CRI__TAG,        /* arg: its number; from here on nothing has a place in a CRI */
     CRI__SIMPLE,     /* arg: its number; undefined is 23 */
@@ -52,11 +53,13 @@ struct cri__reader {
     enum cri__kind kind;     /* And what it was. */
     uint64_t arg;            /* See enum cri__kind. */
     struct cri_slice string; /* Borrowed from the data. */
-    double number;           /* Of a CRI__FLOAT. */
 };
 
-/* What cri__read() leaves to libcbor: heads of more than one byte, and major types 5 to 7. */
+/* What cri__read() leaves: heads of more than one byte, major types 5 to 7, the input's end. */
 enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault);
+
+/* The same for a head that was judged: the string or the items it announces can follow. */
+enum cri_error cri__read_item(struct cri__reader *reader, struct cri_fault *ret_fault);
 
 /* Marks in cri__short_kinds, which is by major type. */
 #define CRI__COUNTS 0x40u
