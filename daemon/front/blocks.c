@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "front/blocks.h"
 
+#include "coap/option.h"
 #include "front/limit.h"
 #include "front/serve.h"
+#include "net/dtls.h"
 #include "origin/transfer.h"
 #include "state.h"
 
@@ -130,6 +132,24 @@ static enum block_plan assemble(struct engine *engine, const struct block_reques
     return BLOCK_PLAN_TRANSFER;
 }
 
+/* What the proxy adds: header, token, Hop-Limit, Uri-Port, marker, and longer deltas. */
+#define REQUEST_OWN_BYTES 48u
+
+/*
+ * An OSCORE message that needs no fragments is not cut: not every origin server knows Block
+ * options outside of the protection. The estimate is above what the datagram will have.
+ */
+static bool passes_whole(const struct block_request *request)
+{
+    const struct target *target = request->target;
+    size_t target_bytes = target->path.len + target->query.len + target->name_len +
+                          2 * (size_t)(target->path.count + target->query.count);
+    size_t at_most = REQUEST_OWN_BYTES + target_bytes + request->message->options.len +
+                     request->message->payload.len;
+    return at_most <= SERVE_OSCORE_WHOLE_BYTES - DTLS_RECORD_OVERHEAD &&
+           message_has_option(request->message, OPTION_oscore);
+}
+
 enum block_plan blocks_plan(struct engine *engine, const struct block_request *request,
                             struct additions *additions, struct bytes *ret_payload,
                             struct reply *ret_reply, enum reason *ret_reason)
@@ -142,7 +162,7 @@ enum block_plan blocks_plan(struct engine *engine, const struct block_request *r
         return assemble(engine, request, ret_payload, ret_reply, ret_reason);
     }
     bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&
-                       message->payload.len > engine->config->block_size;
+                       message->payload.len > engine->config->block_size && !passes_whole(request);
     if (is_too_long && block1.data == NULL) {
         *ret_payload = message->payload;
         return BLOCK_PLAN_TRANSFER;

@@ -107,16 +107,21 @@ struct reply reply_refusal(const struct engine *engine, enum reason reason, cons
     return reply;
 }
 
-bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
+bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
+                         const struct reply *reply, size_t bytes)
 {
-    size_t capacity = (size_t)engine->config->limits_datagram_bytes;
     size_t at_most = MESSAGE_HEADER_LEN + 2 + leg->token.len + reply->options.len +
                      REPLY_OWN_OPTIONS_MAX + 1 + reply->payload.len;
+    return at_most <= bytes ||
+           reply_encode(engine->scratch, bytes, MESSAGE_CON, 0, leg, reply).len > 0;
+}
+
+bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
+{
     if (leg->kind != LEG_DATAGRAM) {
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }
-    return at_most <= capacity ||
-           reply_encode(engine->scratch, capacity, MESSAGE_CON, 0, leg, reply).len > 0;
+    return reply_fits_datagram(engine, leg, reply, (size_t)engine->config->limits_datagram_bytes);
 }
 
 bool reply_is_unwanted(const struct leg *leg, uint8_t code)

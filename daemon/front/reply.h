@@ -93,6 +93,13 @@ void reply_nothing(struct engine *engine, struct exchange *exchange);
 /** Whether @p reply, with the client's token, fits what the client takes. */
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply);
 
+/**
+ * Whether the message with @p reply has at most @p bytes; @p leg is of kind LEG_DATAGRAM.
+ * Where that is close the message is made, in engine->scratch.
+ */
+bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
+                         const struct reply *reply, size_t bytes);
+
 /** Send the empty ACK that is due (or asked for by a repeated request). */
 void reply_acknowledge(struct engine *engine, struct exchange *exchange);
 

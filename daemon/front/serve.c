@@ -6,6 +6,7 @@
 #include "coap/option.h"
 #include "front/limit.h"
 #include "front/stream.h"
+#include "net/dtls.h"
 #include "state.h"
 
 #include <string.h>
@@ -114,12 +115,29 @@ bool serve_is_own_etag(uint64_t seed, struct bytes etag)
 
 /* --- cutting ------------------------------------------------------------ */
 
+/* Bytes of a message to the client in which an answer is sent whole, or else a block of it. */
+static size_t message_max(const struct engine *engine, const struct leg *leg,
+                          const struct reply *reply)
+{
+    size_t most = (size_t)engine->config->block_whole_bytes;
+    size_t limit = (size_t)engine->config->limits_datagram_bytes;
+    if (leg->kind == LEG_STREAM) {
+        return stream_message_max(leg);
+    }
+    if (most < SERVE_OSCORE_WHOLE_BYTES && options_have(reply->options, OPTION_oscore)) {
+        most = SERVE_OSCORE_WHOLE_BYTES;
+    }
+    if (leg->session != NULL) {
+        most -= DTLS_RECORD_OVERHEAD;
+    }
+    return most < limit ? most : limit;
+}
+
 /* Bytes of payload that one message to the client may have. */
 static size_t piece_max(const struct engine *engine, const struct leg *leg,
                         const struct reply *reply)
 {
-    size_t most = leg->kind == LEG_STREAM ? stream_message_max(leg)
-                                          : (size_t)engine->config->limits_datagram_bytes;
+    size_t most = message_max(engine, leg, reply);
     size_t taken = OVERHEAD + leg->token.len + reply->options.len;
     return most > taken ? most - taken : 0;
 }
@@ -129,7 +147,8 @@ static struct block choose(const struct engine *engine, const struct leg *leg, s
 {
     struct block block = {.szx = BLOCK_SZX_BERT};
     bool is_bert = leg->kind == LEG_STREAM && stream_takes_bert(leg);
-    uint8_t szx = block_szx_for(leg->kind == LEG_STREAM ? most : engine->config->block_size);
+    size_t size = engine->config->block_size;
+    uint8_t szx = block_szx_for(leg->kind == LEG_STREAM || most < size ? most : size);
     if (leg->has_block2) {
         block = leg->block2;
     }
@@ -143,6 +162,14 @@ static struct block choose(const struct engine *engine, const struct leg *leg, s
     return block;
 }
 
+static bool fits_whole(const struct engine *engine, const struct leg *leg,
+                       const struct reply *reply)
+{
+    return leg->kind == LEG_STREAM
+               ? reply_fits(engine, leg, reply)
+               : reply_fits_datagram(engine, leg, reply, message_max(engine, leg, reply));
+}
+
 static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
                          const struct reply *reply)
 {
@@ -150,12 +177,12 @@ static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
     if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !takes_blocks) {
         return false;
     }
-    if (leg->has_block2) {
-        return leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2) ||
-               !reply_fits(engine, leg, reply);
+    if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
+        return true;
     }
-    return leg->kind == LEG_DATAGRAM ? reply->payload.len > engine->config->block_size
-                                     : !reply_fits(engine, leg, reply);
+    /* Of no use where it is the options that are too long. */
+    struct block block = choose(engine, leg, piece_max(engine, leg, reply));
+    return reply->payload.len > block_size(&block) && !fits_whole(engine, leg, reply);
 }
 
 static bool is_of_whole(uint16_t number)

@@ -18,6 +18,13 @@ struct serve_subject {
     uint64_t query;       /* serve_query() of the client's request */
 };
 
+/*
+ * An OSCORE message that fits a datagram which every link of IPv6 carries without fragments
+ * (RFC 8200 section 5: 1,280 bytes) is not cut: endpoints need not know Block options outside
+ * of the protection, and clients of libcoap do not.
+ */
+#define SERVE_OSCORE_WHOLE_BYTES 1232u
+
 /** Longest key of a kept body. */
 #define SERVE_KEY_MAX 2048u
 

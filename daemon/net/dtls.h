@@ -22,6 +22,9 @@ struct dtls_session;
 /* Longest plaintext of a record, and so of a message. */
 #define DTLS_DATAGRAM_MAX 16384u
 
+/* What a record adds to its plaintext, at the most: header, explicit nonce, tag (AEAD suites). */
+#define DTLS_RECORD_OVERHEAD 37u
+
 struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */

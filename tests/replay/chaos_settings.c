@@ -32,6 +32,7 @@ static const char *const choices[][2] = {
     {"cache.stale-if-error=1h", "cache.stale-if-error=0s"},
     {"cache.secure-targets=shared", "cache.secure-targets=private"},
     {"block.size=64", "block.size=512"},
+    {"block.whole-bytes=100B", "block.whole-bytes=1232B"},
     {"block.body-bytes=4KiB", "block.body-bytes=1KiB"},
     {"observe.notifications=con", "observe.notifications=mirror"},
     {"proxy.no-response=forward", "proxy.no-response=proxy"},

@@ -91,6 +91,25 @@ static void test_large_request_over_tcp(void **state)
     bodies_stop();
 }
 
+/* OSCORE in one message stays one message, where that needs no fragments. */
+static void test_oscore_over_tcp(void **state)
+{
+    struct fake_datagram request;
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start(NULL);
+    stream = bodies_stream(CSM);
+    send_body(stream, "02 aa", "92 0914 d8d58320816168816178", 1042);
+    expect_step("3=h 9:0914 11=x ...", 1042, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "9: /6f6b"));
+    fake_stream_expect(stream, "41 44 aa 90 ff 6f6b");
+    send_body(stream, "02 ab", "92 0914 d8d58320816168816178", 1232);
+    serve_step("3=h 9:0914 11=x 27:0e 60:04d0 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step("3=h 9:0914 11=x 27:16 ...", 208, words("6T 44 MID TOKEN", "27:16"));
+    fake_stream_expect(stream, "01 44 ab");
+    bodies_stop();
+}
+
 /* BLK-23: 4.13 with a block size, to a request sent whole: in blocks, for who does none. */
 static void test_whole_request_is_sent_again_in_blocks(void **state)
 {
@@ -394,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_uploads_pass_with_request_tags),
         cmocka_unit_test(test_right_is_taken_away_between_blocks),
         cmocka_unit_test(test_large_request_over_tcp),
+        cmocka_unit_test(test_oscore_over_tcp),
         cmocka_unit_test(test_whole_request_is_sent_again_in_blocks),
         cmocka_unit_test(test_client_of_blocks_is_told_the_size),
         cmocka_unit_test(test_body_that_takes_too_long),

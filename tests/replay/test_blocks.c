@@ -2,6 +2,8 @@
 /* Answers in blocks at an intermediary: section 17 of the conformance list (BLK-*). */
 #include "replay/bodies.h"
 
+#include "support/fake_dtls.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -43,15 +45,15 @@ static void test_fetches_of_one_client_are_apart(void **state)
     (void)state;
     bodies_start(NULL);
     replay_ask(&replay, words("41 05 0001 aa", CRI " /31"));
-    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1025"));
-    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0401 /#1024"), NULL);
+    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1301"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0515 /#1024"), NULL);
     replay_ask(&replay, words("41 05 0002 bb", CRI " /32"));
-    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1026"));
-    fake_peer_expect(replay.client, words("61 45 0002 bb", "4:01 23:0e 28:0402 /#1024"), NULL);
+    serve_step(H_X " ...", 1, words("6T 45 MID TOKEN", "4:01 /#1302"));
+    fake_peer_expect(replay.client, words("61 45 0002 bb", "4:01 23:0e 28:0516 /#1024"), NULL);
     replay_ask(&replay, words("41 05 0003 aa", "23:16 " CRI " /31"));
-    fake_peer_expect(replay.client, words("61 45 0003 aa", "4:01 23:16 /#1"), NULL);
+    fake_peer_expect(replay.client, words("61 45 0003 aa", "4:01 23:16 /#277"), NULL);
     replay_ask(&replay, words("41 05 0004 bb", "23:16 " CRI " /32"));
-    fake_peer_expect(replay.client, words("61 45 0004 bb", "4:01 23:16 /#2"), NULL);
+    fake_peer_expect(replay.client, words("61 45 0004 bb", "4:01 23:16 /#278"), NULL);
     fake_peer_expect_nothing(replay.origin);
     bodies_stop();
 }
@@ -87,7 +89,7 @@ static void test_own_etag_is_not_forwarded(void **state)
     bodies_start(NULL);
     replay_ask(&replay, words("41 01 0001 aa", CRI));
     fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
-                    words("6T 45 MID TOKEN", "/#1100"));
+                    words("6T 45 MID TOKEN", "/#1300"));
     fake_peer_expect(replay.client, "61 45 0001 aa 48 ...", &answer);
     for (size_t i = 0; i < 8; i++) {
         snprintf(etag + 2 * i, 3, "%02x", answer.data[6 + i]);
@@ -107,9 +109,74 @@ static void test_body_limit_of_answers(void **state)
     bodies_start("block.body-bytes=1024B");
     replay_ask(&replay, words("41 01 0001 aa", CRI));
     fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
-                    words("6T 45 MID TOKEN", "/#1100"));
-    fake_peer_expect(replay.client, words("61 45 0001 aa", "/#1100"), NULL);
+                    words("6T 45 MID TOKEN", "/#1300"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "/#1300"), NULL);
     bodies_stop();
+}
+
+/* --- answers that pass whole -------------------------------------------- */
+
+/* MSG-35: what came in one message and needs no fragments leaves in one, and is not cut. */
+static void test_whole_answers(void **state)
+{
+    /* Header, token and marker take 6 bytes, the ETag 2. */
+    static const struct {
+        const char *setting, *options, *answer, *expected;
+    } rows[] = {
+        {NULL, CRI, "4:01 /#1224", "4:01 /#1224"},
+        {NULL, CRI, "4:01 /#1225", "4:01 23:0e 28:04c9 /#1024"},
+        {"block.whole-bytes=8KiB", CRI, "/#4000", "/#4000"},
+        {"block.size=64", CRI, "/#1200", "/#1200"}, /* of a block, not of a message */
+        {"block.whole-bytes=64B", CRI, "/#58", "/#58"},
+        {"block.whole-bytes=64B", CRI, "4:01 /#57", "4:01 23:08 28:39 /#16"},
+        /* The client has asked for blocks, and gets them. */
+        {NULL, "23:02 " CRI, "4:01 /#65", "4:01 23:0a 28:41 /#64"},
+        /* Blocks, too, are of a size that needs no fragments. */
+        {NULL, CRI, "4:01 8#200 /#1024", "4:01 8#200 23:0d 28:0400 /#512"},
+        {"block.whole-bytes=200B", CRI, "4:01 /#1024", "4:01 23:0b 28:0400 /#128"},
+        /* Blocks are no help where it is the options that are too long. */
+        {"block.whole-bytes=64B", CRI, "8#100 /#16", "8#100 /#16"},
+        /* OSCORE: as long as it needs no fragments, whatever the settings. */
+        {NULL, "9:0914 " CRI, "9: /#1042", "9: /#1042"},
+        {"block.whole-bytes=64B", "9:0914 " CRI, "9: /#1225", "9: /#1225"},
+        {NULL, "9:0914 " CRI, "4:01 9: /#1224", "4:01 9: 23:0e 28:04c8 /#1024"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bodies_start(rows[i].setting);
+        replay_ask(&replay, words("41 01 0001 aa", rows[i].options));
+        fake_peer_serve(replay.origin, "48 01 MID TOKEN ...",
+                        words("6T 45 MID TOKEN", rows[i].answer));
+        fake_peer_expect(replay.client, words("61 45 0001 aa", rows[i].expected), NULL);
+        bodies_stop();
+    }
+}
+
+/* The record of DTLS is part of the datagram: 37 bytes fewer. */
+static void test_whole_answers_over_dtls(void **state)
+{
+    static const struct {
+        const char *options, *answer, *expected;
+    } rows[] = {
+        {CRI, "4:01 /#1187", "4:01 /#1187"},
+        {CRI, "4:01 /#1188", "4:01 23:0e 28:04a4 /#1024"},
+        {"9:0914 " CRI, "9: /#1188", "9: /#1188"},
+        {"9:0914 " CRI, "4:01 9: /#1187", "4:01 9: 23:0e 28:04a3 /#1024"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+        bodies_start(NULL);
+        assert_true(address_parse("192.0.2.9:5684", 14, 0, &options.udp.bind));
+        assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+        struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+        fake_dtls_send(session, words("41 01 0001 aa", rows[i].options));
+        fake_peer_serve(replay.origin, "48 01 MID TOKEN ...",
+                        words("6T 45 MID TOKEN", rows[i].answer));
+        fake_dtls_expect(session, words("61 45 0001 aa", rows[i].expected));
+        bodies_stop();
+        fake_dtls_free();
+    }
 }
 
 /* --- blocks that make no sense ------------------------------------------ */
@@ -251,6 +318,8 @@ int main(void)
         cmocka_unit_test(test_client_chooses_the_size),
         cmocka_unit_test(test_own_etag_is_not_forwarded),
         cmocka_unit_test(test_body_limit_of_answers),
+        cmocka_unit_test(test_whole_answers),
+        cmocka_unit_test(test_whole_answers_over_dtls),
         cmocka_unit_test(test_invalid_blocks),
         cmocka_unit_test(test_more_bit_of_a_request),
         cmocka_unit_test(test_answer_is_put_together),

@@ -481,13 +481,13 @@ static void test_long_state_is_cut_for_the_client(void **state)
     fake_peer_expect(replay.client, "61 45 0002 ab 48 ???????????????? d1 06 16 ...",
                      &notification);
     fake_peer_expect_nothing(replay.origin);
-    notify(&registration, words("5T 45 0101 TOKEN", "6:06 /#1200"));
+    notify(&registration, words("5T 45 0101 TOKEN", "6:06 /#1300"));
     fake_peer_expect(replay.client, "41 45 MID aa 48 ???????????????? 2? ...", &notification);
     acknowledge(replay.client, &notification);
     fake_peer_send(replay.client, PROXY, words("41 01 0003 ab", "23:16 " TARGET_X));
     fake_peer_expect(replay.client, "61 45 0003 ab 48 ???????????????? d1 06 16 ...",
                      &notification);
-    assert_in_range(notification.len, 176, 200); /* the rest of 1,200 bytes */
+    assert_in_range(notification.len, 276, 300); /* the rest of 1,300 bytes */
 }
 
 /* OBS-28, CACHE-28: a GET of what is observed is answered with the state, without Observe. */

@@ -81,6 +81,7 @@ static struct config *load(const char *nstart)
         "cache.stale-if-error=1h",
         "cache.followers=2",
         "block.size=64",
+        "block.whole-bytes=100B",
         "block.body-bytes=1KiB",
         "block.bodies-bytes=64KiB",
         "block.bodies=16",

@@ -63,6 +63,7 @@ static struct config *load(void)
         "cache.max-bytes=64KiB",
         "cache.stale-if-error=1h",
         "block.size=64",
+        "block.whole-bytes=100B",
         "block.body-bytes=8KiB",
         "block.bodies-bytes=64KiB",
         "block.bodies=16",
