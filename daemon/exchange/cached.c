@@ -8,6 +8,7 @@
 #include "front/serve.h"
 #include "front/stream.h"
 #include "ops/trace.h"
+#include "policy/access.h"
 #include "state.h"
 
 #include <string.h>
@@ -148,8 +149,15 @@ struct reply cached_reply_for(const struct exchange *exchange, const struct repl
 bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct target *target,
                         uint8_t method, const struct address *address)
 {
-    return !target->is_name || address->family == ADDRESS_NONE ||
-           admit_address(engine, leg, target, method, address) == REASON_none;
+    if (!target->is_name) {
+        return true; /* its address was asked about as the target */
+    }
+    if (address->family == ADDRESS_NONE) {
+        /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
+        return !engine->config->access->has_address_allow ||
+               admit_target(engine, leg, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
+    }
+    return admit_address(engine, leg, target, method, address) == REASON_none;
 }
 
 static bool does_blocks(const struct leg *leg)

@@ -92,8 +92,9 @@ const struct address *cached_source(const struct exchange *exchange)
 
 bool cached_may_have(struct engine *engine, struct exchange *exchange, const struct address *source)
 {
-    return source == NULL || cached_is_admitted(engine, &exchange->leg, &exchange->target,
-                                                exchange->datagram[1], source);
+    static const struct address unknown;
+    return cached_is_admitted(engine, &exchange->leg, &exchange->target, exchange->datagram[1],
+                              source != NULL ? source : &unknown);
 }
 
 static void keep(struct engine *engine, const struct exchange *exchange, const struct reply *reply)

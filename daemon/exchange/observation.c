@@ -97,6 +97,11 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
 
 /* --- telling the clients ------------------------------------------------ */
 
+static enum admit_resolver resolver_of(const struct exchange *exchange)
+{
+    return exchange->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
+}
+
 static void tell_observers(struct engine *engine, struct observation *observation)
 {
     struct observer *observer = observation->observers;
@@ -185,7 +190,8 @@ static enum reason reason_against_follower(struct engine *engine,
     if (leg->standing == STANDING_UNKNOWN) {
         against = admit_client(engine, leg);
         if (against == REASON_none) {
-            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
+                                   resolver_of(exchange));
         }
     }
     return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
@@ -320,7 +326,8 @@ static void recheck(struct engine *engine, struct observation *observation)
         next = observer->next;
         enum reason against = admit_client(engine, leg);
         if (against == REASON_none && exchange != NULL) {
-            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1]);
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
+                                   resolver_of(exchange));
         }
         if (against == REASON_none) {
             against = observation_reason_against(engine, observation, leg);

@@ -2,6 +2,7 @@
 #include "front/admit.h"
 
 #include "front/target.h"
+#include "origin/route.h"
 #include "policy/access.h"
 #include "state.h"
 
@@ -80,11 +81,22 @@ static enum reason conclude(struct engine *engine, struct leg *leg,
     return verdict.reason;
 }
 
+/* Only what is refused pays for the search of a route. */
+static bool is_resolved_here(const struct engine *engine, const struct target *target,
+                             enum admit_resolver resolver)
+{
+    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_is_to_parent(engine->config, target)
+                                               : resolver == ADMIT_RESOLVER_PROXY;
+}
+
 enum reason admit_target(struct engine *engine, struct leg *leg, const struct target *target,
-                         uint8_t method)
+                         uint8_t method, enum admit_resolver resolver)
 {
     const struct access_request request = request_of(engine, leg, target, method);
     struct access_verdict verdict = access_check_target(engine->config->access, &request);
+    if (verdict.may_be_opened && is_resolved_here(engine, target, resolver)) {
+        verdict.reason = REASON_none; /* admit_address() decides */
+    }
     return conclude(engine, leg, &request.client, &target->address, verdict);
 }
 

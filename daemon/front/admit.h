@@ -25,9 +25,21 @@ bool admit_connection(const struct engine *engine, const struct address *remote,
 /** REASON_none, or the refusal of a client that is not served. Fills in leg->standing. */
 enum reason admit_client(const struct engine *engine, struct leg *leg);
 
-/** REASON_none, or why the client may not have the target. Fills in leg->rule. */
+/* What finds the addresses of a target that is a name. */
+enum admit_resolver {
+    ADMIT_RESOLVER_BY_ROUTE, /* what the routes say: for a request that has no next hop yet */
+    ADMIT_RESOLVER_PROXY,    /* this proxy: admit_address() follows for each address */
+    ADMIT_RESOLVER_PARENT,   /* a parent proxy: what is decided about the name is final */
+};
+
+/**
+ * REASON_none, or why the client may not have the target. Fills in leg->rule.
+ *
+ * A refusal of a name is put off to admit_address() where a rule allows a range of
+ * addresses and @p resolver is the proxy; a parent's addresses are never seen here.
+ */
 enum reason admit_target(struct engine *engine, struct leg *leg, const struct target *target,
-                         uint8_t method);
+                         uint8_t method, enum admit_resolver resolver);
 
 /**
  * The same for one address of a target that is a name. Has to be asked again wherever an

@@ -4,6 +4,7 @@
 #include "coap/message.h"
 #include "coap/method.h"
 #include "net/interfaces.h"
+#include "origin/route.h"
 
 #include <string.h>
 
@@ -209,6 +210,9 @@ enum reason explain_access(const struct config *config, struct explain_question 
         return access_refusal(&request->client);
     }
     struct access_verdict verdict = access_check_target(config->access, request);
+    if (verdict.may_be_opened && !route_is_to_parent(config, target)) {
+        verdict.reason = REASON_none; /* as admit_target() does */
+    }
     judge_host(config, request, &target->address, &verdict);
     bool is_open = target->is_name && verdict.reason == REASON_none && !question->has_address;
     fprintf(out, "rule       %s%s%s\n", verdict.rule,

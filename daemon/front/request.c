@@ -166,7 +166,8 @@ static enum reason check(struct engine *engine, struct request *request)
     }
     reason = hops_take(engine->config, request->options.hop_limit, &request->hop_limit);
     if (reason == REASON_none) {
-        reason = admit_target(engine, request->leg, &request->target, request->message->code);
+        reason = admit_target(engine, request->leg, &request->target, request->message->code,
+                              ADMIT_RESOLVER_BY_ROUTE);
     }
     if (reason == REASON_none && echo_is_required(request->leg, &request->options)) {
         reason = REASON_echo_required;

@@ -76,6 +76,12 @@ enum reason route_find(const struct config *config, const struct target *target,
                                                                       : REASON_scheme_unsupported;
 }
 
+bool route_is_to_parent(const struct config *config, const struct target *target)
+{
+    const struct config_route *route = first_match(config, target);
+    return route != NULL && route->kind == ROUTE_KIND_PARENT;
+}
+
 const char *next_hop_format(const struct next_hop *hop, char *buffer, size_t capacity)
 {
     char text[TARGET_NAME_MAX * 4 + 1];

@@ -296,10 +296,9 @@ struct access_verdict access_check_target(const struct access *access,
         .address = target->is_name ? NULL : &target->address,
     };
     struct access_verdict verdict = judge(&judgement);
-    /* Where a rule allows by range, the name's addresses may yet open what is refused. */
-    bool is_open_question =
+    verdict.may_be_opened =
         target->is_name && verdict.reason != REASON_none && access->has_address_allow;
-    return is_open_question ? allowed_by(verdict.rule) : verdict;
+    return verdict;
 }
 
 struct access_verdict access_check_address(const struct access *access,

@@ -7,7 +7,8 @@
  *
  *   access_standing()       is the client served at all?
  *   access_check_target()   may it have this target, as it is named?
- *   access_check_address()  and this one of the addresses of its name?
+ *   access_check_address()  and this one of the addresses of its name? Only where the
+ *                           proxy resolves the name: not where a parent proxy does.
  *
  * The first rule that matches decides, in file order, whether it matches by a name or
  * by a range of addresses. Beyond that:
@@ -81,6 +82,7 @@ struct access_verdict {
     enum reason reason; /* REASON_none: allowed, as far as is known */
     const char *rule;   /* which decided: its name, or "builtin:..." */
     bool is_by_range;   /* a rule that allows a range of addresses has */
+    bool may_be_opened; /* a refusal of a name, whose addresses some rule may allow */
 };
 
 /* For people: names of what decided where no rule did. */
@@ -105,8 +107,10 @@ const struct client_limits *access_limits(const struct access *access,
 enum reason access_refusal(const struct access_client *client);
 
 /**
- * May the client have the target? For an address this is the whole answer; for a name
- * each of its addresses is still to be checked.
+ * May the client have the target? For an address this is the whole answer. For a name that
+ * the proxy itself resolves each address is still to be checked, and a refusal that
+ * may_be_opened is for them to decide. Where another proxy resolves the name, its addresses
+ * are never seen here: then this is the whole answer as well.
  */
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request);
