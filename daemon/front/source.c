@@ -2,7 +2,7 @@
 #include "front/source.h"
 
 #include "coap/hash.h"
-#include "policy/prefix.h"
+#include "net/account.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,9 +32,8 @@ void source_table_clear(struct source_table *table)
 static uint64_t key_of(const struct source_table *table, enum source_kind kind,
                        const struct address *address, uint32_t ipv6_bits)
 {
-    struct address prefix =
-        address_truncate(address, address->family == ADDRESS_IPV6 ? ipv6_bits : 32);
-    uint64_t what = (uint64_t)kind << 32 | address->family;
+    struct address prefix = account_source(address, ipv6_bits);
+    uint64_t what = (uint64_t)kind << 32 | prefix.family;
     uint64_t key = hash_bytes(prefix.ip, sizeof(prefix.ip), hash_mix(what, table->seed));
     return key != 0 ? key : 1;
 }
