@@ -84,17 +84,20 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
  */
 void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply);
 
-/** It ends without the origin server's answer: an unsafe request may have been acted on. */
-void cached_note_failure(struct engine *engine, const struct exchange *exchange,
-                         enum reason reason);
+/**
+ * It ends for @p reason: an unsafe request that may have been carried out although no answer
+ * says so counts as a change of its target. For an exchange that still holds what it has
+ * towards the origin server.
+ */
+void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason);
 
 /**
- * It is to fail for @p reason: answer it with what was kept, where that may be done
- * (cache.stale-if-error).
+ * It is to fail in a way that a stale answer helps: answer it with what was kept, where that
+ * may be done (cache.stale-if-error).
  *
  * @return true: it has been answered.
  */
-bool cached_help(struct engine *engine, struct exchange *exchange, enum reason reason);
+bool cached_help(struct engine *engine, struct exchange *exchange);
 
 /**
  * The answer as it is for this exchange's client: 2.03 where it named the ETag.

@@ -63,14 +63,17 @@ static void change_location(struct engine *engine, const struct target *target,
 /*
  * RFC 7252 section 5.9.1: 2.01, 2.02 and 2.04 change the target whatever the method was,
  * and so may any other success of an unsafe one; 2.31 has begun to (RFC 7959 section 2.10).
+ * Nor does a server that broke down over an unsafe request say that it changed nothing, or
+ * a proxy that lost the request or the answer on the way.
  */
-static void note_change(struct engine *engine, const struct exchange *exchange,
-                        const struct reply *reply)
+static void note_change(struct engine *engine, struct exchange *exchange, const struct reply *reply)
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
-    bool is_success = CODE_CLASS(reply->code) == 2 && !exchange->leg.is_safe;
-    if (is_change || is_success) {
+    bool may_be_one = CODE_CLASS(reply->code) == 2 || reply->code == CODE(5, 0) ||
+                      reply->code == CODE(5, 2) || reply->code == CODE(5, 4);
+    exchange->is_sent = false; /* the answer tells what became of it */
+    if (is_change || (may_be_one && !exchange->leg.is_safe)) {
         change(engine, &exchange->target);
     }
     if (reply->code == CODE(2, 1)) {
@@ -224,7 +227,7 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
         exchange->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
     bool is_failure = reply->code == CODE(5, 0) || reply->code == CODE(5, 2) ||
                       reply->code == CODE(5, 3) || reply->code == CODE(5, 4);
-    if (is_failure && cached_help(engine, exchange, REASON_answered)) {
+    if (is_failure && cached_help(engine, exchange)) {
         return;
     }
     if (use == ANSWER_FOR_ONE) {
@@ -237,23 +240,6 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
 
 /* --- failures ----------------------------------------------------------- */
 
-/* Whether the origin server, or the way to it, is what failed. */
-static bool is_origins(enum reason reason)
-{
-    static const enum reason reasons[] = {
-        REASON_answered,           REASON_name_unresolvable, REASON_name_timeout,
-        REASON_no_route,           REASON_origin_refused,    REASON_origin_reset,
-        REASON_origin_timeout,     REASON_origin_invalid,    REASON_origin_busy,
-        REASON_origin_backing_off, REASON_transfer_timeout,
-    };
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        if (reasons[i] == reason) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_usable_stale(const struct engine *engine, const struct cache_entry *entry)
 {
     struct representation kept = cache_entry_get(&engine->cache, entry);
@@ -263,25 +249,17 @@ static bool is_usable_stale(const struct engine *engine, const struct cache_entr
                                      engine_now_ms(engine));
 }
 
-/* An unsafe request that has failed this way may have been acted on nevertheless. */
-static bool may_have_changed(enum reason reason)
+void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason)
 {
-    return reason == REASON_origin_timeout || reason == REASON_origin_invalid ||
-           reason == REASON_response_too_large || reason == REASON_unanswered ||
-           reason == REASON_transfer_timeout;
-}
-
-void cached_note_failure(struct engine *engine, const struct exchange *exchange, enum reason reason)
-{
-    if (!exchange->leg.is_safe && may_have_changed(reason)) {
+    if (!exchange->leg.is_safe && exchange_may_have_acted(exchange, reason)) {
         change(engine, &exchange->target);
     }
 }
 
-bool cached_help(struct engine *engine, struct exchange *exchange, enum reason reason)
+bool cached_help(struct engine *engine, struct exchange *exchange)
 {
     struct cache_ticket *ticket = &exchange->ticket;
-    if (!ticket->has_key || engine->config->cache_stale_if_error == 0 || !is_origins(reason)) {
+    if (!ticket->has_key || engine->config->cache_stale_if_error == 0) {
         return false;
     }
     struct cache_entry *entry = cache_store_find(&engine->cache, &ticket->key);

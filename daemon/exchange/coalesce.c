@@ -144,14 +144,6 @@ void coalesce_answer(struct engine *engine, struct exchange *leader, enum reason
     leader->ticket.is_fanning_out = false;
 }
 
-/* Whether it says something about the client, or the way it came, and not about the target. */
-static bool is_of_client(enum reason reason)
-{
-    return reason == REASON_client_unknown || reason == REASON_client_refused ||
-           reason == REASON_target_refused || reason == REASON_option_unknown ||
-           reason == REASON_local_not_found || reason == REASON_local_method;
-}
-
 void coalesce_end(struct engine *engine, struct exchange *leader, enum reason reason,
                   const char *text)
 {
@@ -159,7 +151,7 @@ void coalesce_end(struct engine *engine, struct exchange *leader, enum reason re
     coalesce_close(leader);
     leader->ticket.is_fanning_out = true;
     while ((follower = take_follower(leader)) != NULL) {
-        if (is_of_client(reason)) {
+        if (reason_is_about_client(reason)) {
             send_alone(engine, follower);
         } else {
             exchange_end(engine, follower, reason, text);

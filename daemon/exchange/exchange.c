@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How exchanges end. There is one way out for each side: towards the origin
- * server forward_release(), towards the client exchange_finish().
+ * server end_fetch(), towards the client part().
  */
 #include "exchange/exchange.h"
 
@@ -89,7 +89,7 @@ static struct peer *part(struct engine *engine, struct exchange *exchange, struc
 {
     const struct leg *leg = &exchange->leg;
     if (leg->kind != LEG_INTERNAL) {
-        metric_add(&engine->metrics.ended[exchange->reason], 1);
+        metrics_count_end(&engine->metrics, exchange->reason);
     }
     if (leg->kind == LEG_DATAGRAM) {
         reply_remember(engine, leg, answer);
@@ -128,6 +128,18 @@ void exchange_forget_client(struct engine *engine, struct exchange *exchange, en
     }
 }
 
+/*
+ * Every fetch ends here, for one reason, whatever becomes of the request: the origin server's
+ * answer, a failure, or that it is not wanted any more.
+ */
+static void end_fetch(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    cached_note_end(engine, exchange, reason);
+    exchange->reason = reason;
+    forward_release(engine, exchange);
+    cached_release(engine, exchange);
+}
+
 /* What the proxy has asked for itself: to whom it did, who may want more of it. */
 static void answer_owner(struct engine *engine, struct exchange *exchange, enum reason reason,
                          const struct reply *reply)
@@ -139,20 +151,19 @@ static void answer_owner(struct engine *engine, struct exchange *exchange, enum 
     } else if (stays) {
         forward_park(engine, exchange);
     } else {
-        internal_cancel(engine, exchange);
+        internal_cancel(engine, exchange, reason);
     }
 }
 
 void exchange_end(struct engine *engine, struct exchange *exchange, enum reason reason,
                   const char *text)
 {
-    uint8_t code = reason_row(reason)->code;
-    cached_note_failure(engine, exchange, reason);
-    if (code == 0) {
+    const struct reason_row *row = reason_row(reason);
+    if (row->code == 0) {
         exchange_drop(engine, exchange, reason);
         return;
     }
-    if (cached_help(engine, exchange, reason)) {
+    if (row->may_be_helped_stale && cached_help(engine, exchange)) {
         return;
     }
     coalesce_end(engine, exchange, reason, text);
@@ -161,10 +172,8 @@ void exchange_end(struct engine *engine, struct exchange *exchange, enum reason 
         answer_owner(engine, exchange, reason, &reply);
         return;
     }
-    forward_release(engine, exchange);
-    cached_release(engine, exchange);
-    exchange->reason = reason;
-    trace_ended(engine, exchange, reason, code);
+    end_fetch(engine, exchange, reason);
+    trace_ended(engine, exchange, reason, row->code);
     reply_reason_to_exchange(engine, exchange, reason, text);
 }
 
@@ -174,9 +183,7 @@ void exchange_drop(struct engine *engine, struct exchange *exchange, enum reason
         coalesce_abandon(engine, exchange, reason);
         return;
     }
-    forward_release(engine, exchange);
-    cached_release(engine, exchange);
-    exchange->reason = reason;
+    end_fetch(engine, exchange, reason);
     if (exchange->leg.kind != LEG_INTERNAL) {
         trace_ended(engine, exchange, reason, 0);
     }
@@ -209,11 +216,9 @@ void exchange_answer(struct engine *engine, struct exchange *exchange, enum reas
     }
     /* The answer may be a piece of a kept body: no other request that ends may push it out. */
     uint64_t forgotten = engine->bodies.forgotten;
-    forward_release(engine, exchange);
-    cached_release(engine, exchange);
+    end_fetch(engine, exchange, reason);
     assert(engine->bodies.forgotten == forgotten);
     (void)forgotten;
-    exchange->reason = reason;
     trace_ended(engine, exchange, reason, cut.code);
     reply_to_exchange(engine, exchange, &cut);
 }

@@ -78,7 +78,8 @@ struct exchange {
     bool is_confirmable;                              /* towards the origin server (MSG-37) */
     bool is_queued;
     uint32_t queue_round;
-    bool is_outstanding;                /* counted in the origin's window */
+    bool is_outstanding; /* counted in the origin's window */
+    bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
     uint32_t route_epoch;               /* of the configuration that hop came from */
     bool is_renamed;                    /* its target was named to the parent in a second form */
     bool has_malformed;                 /* the origin server sent what could not be read */
@@ -156,6 +157,17 @@ static inline void exchange_list_remove(struct exchange_list *list, struct excha
     *(next != NULL ? &next->previous_waiting : &list->last) = previous;
     exchange->next_waiting = NULL;
     exchange->previous_waiting = NULL;
+}
+
+/**
+ * Whether the origin server may have carried out the request although it ends, or fails, for
+ * @p reason. A reason that says otherwise speaks of the last copy that was sent: an earlier one
+ * may have arrived, by a datagram or over the session before.
+ */
+static inline bool exchange_may_have_acted(const struct exchange *exchange, enum reason reason)
+{
+    return exchange->is_sent && (reason_row(reason)->may_have_acted ||
+                                 exchange->retransmit_count > 0 || exchange->port == NULL);
 }
 
 /** Take @p len bytes of its memory; NULL where they are not left. */

@@ -46,8 +46,8 @@ bool internal_lost(struct engine *engine, struct exchange *exchange)
            leg->handler->on_lost != NULL && leg->handler->on_lost(engine, leg->owner, exchange);
 }
 
-void internal_cancel(struct engine *engine, struct exchange *exchange)
+void internal_cancel(struct engine *engine, struct exchange *exchange, enum reason reason)
 {
     exchange->leg.handler = NULL;
-    exchange_drop(engine, exchange, REASON_none);
+    exchange_drop(engine, exchange, reason);
 }

@@ -56,7 +56,11 @@ enum reason internal_start(struct engine *engine, const struct exchange_recipe *
  */
 bool internal_lost(struct engine *engine, struct exchange *exchange);
 
-/** It is not wanted any more: let go of it without a call. */
-void internal_cancel(struct engine *engine, struct exchange *exchange);
+/**
+ * It is not wanted any more: let go of it without a call.
+ *
+ * @param reason why what it was for has ended.
+ */
+void internal_cancel(struct engine *engine, struct exchange *exchange, enum reason reason);
 
 #endif

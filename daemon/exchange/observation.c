@@ -168,16 +168,6 @@ static bool is_answer(enum reason reason)
 }
 
 /*
- * Why the client that the registration was made for may not have it, as others may, or why
- * it is nothing to be registered for: then each request goes its own way.
- */
-static bool is_refusal(enum reason reason)
-{
-    return reason == REASON_client_unknown || reason == REASON_client_refused ||
-           reason == REASON_target_refused || reason == REASON_group_timeout;
-}
-
-/*
  * The same for one that has waited for the registration: rules that have come meanwhile count
  * for it from now on, as they do for those who observe already (observations_recheck()).
  */
@@ -205,7 +195,8 @@ static void answer_followers(struct engine *engine, struct observation *observat
         struct exchange *exchange = observation->followers.first;
         enum reason against = reason_against_follower(engine, observation, exchange);
         observation_unfollow(engine, exchange);
-        if (is_refusal(reason)) {
+        if (reason_is_about_client(reason)) {
+            /* Others may have what the client that it was made for may not. */
             forward_start(engine, exchange);
         } else if (!is_answer(reason)) {
             exchange_end(engine, exchange, reason, NULL);
@@ -431,11 +422,8 @@ static bool on_notification(struct engine *engine, struct observation *observati
  */
 static bool may_come_back(const struct observation *observation, enum reason reason)
 {
-    bool is_away = reason == REASON_origin_refused || reason == REASON_no_route ||
-                   reason == REASON_origin_closed || reason == REASON_origin_backing_off ||
-                   reason == REASON_connect_timeout || reason == REASON_name_timeout;
-    return is_away && observation->observers != NULL && !observation->is_private &&
-           observation->failures + 1u < FAILURES_MAX;
+    return reason_row(reason)->may_pass && observation->observers != NULL &&
+           !observation->is_private && observation->failures + 1u < FAILURES_MAX;
 }
 
 static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
@@ -492,7 +480,8 @@ static void cancel(struct engine *engine, struct observation *observation)
     bool is_known_there = !observation->is_private && exchange->origin != NULL;
     if (!is_known_there || !forward_deregister(engine, exchange)) {
         observation->exchange = NULL;
-        internal_cancel(engine, exchange); /* its notifications will be rejected */
+        internal_cancel(engine, exchange,
+                        REASON_client_gone); /* its notifications will be rejected */
     }
 }
 

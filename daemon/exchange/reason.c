@@ -3,9 +3,15 @@
 
 #include "coap/message.h"
 
+/* The words of the columns. */
+enum { WORD_no = false, WORD_yes = true, WORD_maybe = true };
+
 static const struct reason_row rows[REASON_COUNT] = {
-#define REASON(name, class, detail, max_age, diagnostic, help)                                     \
-    [REASON_##name] = {#name, CODE(class, detail), max_age, diagnostic, help},
+#define REASON(name, class, detail, max_age, about, acted, stale, elsewhere, again, diagnostic,    \
+               help)                                                                               \
+    [REASON_##name] = {                                                                            \
+        #name,        CODE(class, detail), max_age,      REASON_ABOUT_##about, WORD_##acted,       \
+        WORD_##stale, WORD_##elsewhere,    WORD_##again, diagnostic,           help},
 #include "exchange/reasons.def"
 #undef REASON
 };

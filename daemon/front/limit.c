@@ -116,7 +116,7 @@ bool limit_is_silent(struct engine *engine, const struct leg *leg)
     uint32_t refusals = engine->config->limits_refusals;
     if (engine->config->limits_address_rate > 0 && refusals > 0 &&
         !take_source(engine, SOURCE_REFUSALS, leg, refusals)) {
-        metric_add(&engine->metrics.ended[REASON_client_ignored], 1);
+        metrics_count_end(&engine->metrics, REASON_client_ignored);
         return true;
     }
     if (peer->refused_s != now_s) {
@@ -127,6 +127,6 @@ bool limit_is_silent(struct engine *engine, const struct leg *leg)
         peer->refused++;
         return false;
     }
-    metric_add(&engine->metrics.ended[REASON_client_ignored], 1);
+    metrics_count_end(&engine->metrics, REASON_client_ignored);
     return true;
 }

@@ -58,6 +58,12 @@ const struct metric_row *metric_rows(size_t *ret_count);
 /** The longest duration of a bucket. */
 uint64_t metrics_duration_limit_ms(unsigned bucket);
 
+/** A request has ended for @p reason: every one passes here, once. By the one writer. */
+static inline void metrics_count_end(struct metrics *metrics, enum reason reason)
+{
+    metric_add(&metrics->ended[reason], 1);
+}
+
 /** A request took so long. By the one writer. */
 void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms);
 

@@ -290,7 +290,7 @@ static void trace_hit_block(struct engine *engine, const struct leg *leg,
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code)
 {
-    metric_add(&engine->metrics.ended[REASON_cached], 1);
+    metrics_count_end(&engine->metrics, REASON_cached);
     metrics_add_duration(&engine->metrics, 0);
     const struct access_record record = {.leg = leg,
                                          .target = target,
@@ -313,7 +313,7 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct t
                                          .method = request->code,
                                          .code = code,
                                          .why = problem->text};
-    metric_add(&engine->metrics.ended[problem->reason], 1);
+    metrics_count_end(&engine->metrics, problem->reason);
     access_log(engine, &record);
     if (engine->trace) {
         trace_short_block(engine, &record, request);

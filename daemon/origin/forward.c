@@ -58,6 +58,7 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     exchange->datagram[2] = (uint8_t)(mid >> 8);
     exchange->datagram[3] = (uint8_t)mid;
     exchange->is_outstanding = true;
+    exchange->is_sent = true;
     window_on_send(&origin->window);
     hash_map_add(&engine->exchanges.map, &exchange->by_message,
                  key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
@@ -341,12 +342,19 @@ void forward_start(struct engine *engine, struct exchange *exchange)
     }
 }
 
-void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason)
+/* Another address only where this one cannot have acted on the request, or may twice. */
+static bool may_try_next(const struct exchange *exchange, enum reason reason)
 {
-    /* Another address only where this one cannot have acted on the request. */
-    bool has_next = exchange->candidate + 1 < exchange->candidate_count;
-    if (exchange->state != EXCHANGE_sent || !has_next) {
-        exchange_end(engine, exchange, reason, NULL);
+    return exchange->state == EXCHANGE_sent && reason_row(reason)->may_do_better_elsewhere &&
+           exchange->candidate + 1 < exchange->candidate_count &&
+           (exchange->leg.is_safe || !exchange_may_have_acted(exchange, reason));
+}
+
+void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason,
+                    const char *text)
+{
+    if (!may_try_next(exchange, reason)) {
+        exchange_end(engine, exchange, reason, text);
         return;
     }
     forward_release(engine, exchange);
@@ -412,6 +420,7 @@ void forward_again(struct engine *engine, struct exchange *exchange)
 
 void forward_renamed(struct engine *engine, struct exchange *exchange)
 {
+    exchange->is_sent = false; /* what was sent was refused */
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);
     enqueue(engine, exchange);
@@ -438,6 +447,7 @@ void forward_release(struct engine *engine, struct exchange *exchange)
     observation_unfollow(engine, exchange);
     timer_cancel(&engine->wheel, &exchange->timer);
     hash_map_remove(&exchange->by_message);
+    exchange->is_sent = false;
     if (origin == NULL) {
         return;
     }

@@ -25,8 +25,13 @@ void forward_start(struct engine *engine, struct exchange *exchange);
 void forward_with_addresses(struct engine *engine, struct exchange *exchange,
                             const struct address *addresses, size_t count);
 
-/** The candidate address failed for @p reason: try the next one, or end. */
-void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason);
+/**
+ * The candidate address failed for @p reason: try the next one, or end.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+void forward_failed(struct engine *engine, struct exchange *exchange, enum reason reason,
+                    const char *text);
 
 /** The origin acknowledged or answered: it counts no more in the window. */
 void forward_settle(struct engine *engine, struct exchange *exchange, bool is_success);

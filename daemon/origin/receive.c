@@ -346,13 +346,13 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     switch (error) {
     case ECONNREFUSED:
         silence_on_heard(&exchange->origin->silence); /* somebody is there, and says no */
-        forward_failed(engine, exchange, REASON_origin_refused);
+        forward_failed(engine, exchange, REASON_origin_refused, NULL);
         break;
     case EMSGSIZE:
-        exchange_end(engine, exchange, REASON_request_too_large, NULL);
+        forward_failed(engine, exchange, REASON_request_too_large, NULL);
         break;
     default:
-        forward_failed(engine, exchange, REASON_no_route);
+        forward_failed(engine, exchange, REASON_no_route, NULL);
         break;
     }
 }

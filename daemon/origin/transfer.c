@@ -456,7 +456,7 @@ void transfer_cancel(struct engine *engine, struct exchange *exchange)
     }
     exchange->transfer = NULL;
     if (transfer->step != NULL) {
-        internal_cancel(engine, transfer->step);
+        internal_cancel(engine, transfer->step, exchange->reason);
     }
     body_free(&engine->bodies, &transfer->body);
     body_free(&engine->bodies, &transfer->options);

@@ -109,14 +109,6 @@ static enum reason reason_of(enum upstream_status status)
     return REASON_internal;
 }
 
-/* Of the address, and not of the request or of ourselves. */
-static bool is_elsewhere_better(enum upstream_status status)
-{
-    return status == UPSTREAM_REFUSED || status == UPSTREAM_CONNECT_TIMEOUT ||
-           status == UPSTREAM_HANDSHAKE_FAILED || status == UPSTREAM_BAD_CERTIFICATE ||
-           status == UPSTREAM_NAME_MISMATCH || status == UPSTREAM_BACKING_OFF;
-}
-
 static void on_failure(void *context, void *user, const struct upstream_failure *failure)
 {
     struct engine *engine = context;
@@ -129,18 +121,14 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
     if (internal_lost(engine, exchange)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
-    if (!failure->was_sent && is_elsewhere_better(failure->status) &&
-        exchange->candidate + 1 < exchange->candidate_count) {
-        forward_failed(engine, exchange, reason);
-        return;
-    }
+    exchange->is_sent = failure->was_sent;
     if (reason == REASON_transport_missing) {
         (void)snprintf(text, sizeof text, "no %s: libcoap %s has no OpenSSL",
                        exchange->hop.scheme->name, upstream_version());
     } else if (failure->why != NULL) {
         (void)snprintf(text, sizeof text, "%s: %s", reason_row(reason)->diagnostic, failure->why);
     }
-    exchange_end(engine, exchange, reason, text);
+    forward_failed(engine, exchange, reason, text);
 }
 
 static const struct upstream_handler handler = {on_response, on_failure};
@@ -275,6 +263,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     exchange->is_kept_upstream = exchange->leg.kind == LEG_INTERNAL;
     exchange->upstream =
         upstream_send(pool, &target, &request, exchange->is_kept_upstream, exchange);
+    exchange->is_sent = exchange->upstream != NULL;
     if (exchange->upstream == NULL) {
         end_soon(engine, exchange, REASON_proxy_busy);
     }
