@@ -1,73 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Composition of a CRI (draft section 8.1.2) from the normal form of a target: its
- * packed segments become CBOR texts, libcri's encoder puts the CRI together and its
- * decoder checks it, so nothing leaves here that libcri itself would not take. A
- * Proxy-Uri is made from that CRI by libcri's formatter.
+ * Composition of a CRI (draft section 8.1.2) from the normal form of a target, by libcri's
+ * builder, which checks what it has built: nothing leaves here that libcri itself would not
+ * take. A Proxy-Uri is made from that CRI by libcri's formatter.
  */
 #include "origin/naming.h"
 
 #include "coap/option.h"
 
 #include <arpa/inet.h>
-#include <cri/cri.h>
+#include <cri/builder.h>
 #include <cri/uri.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEME_NUMBER_MAX 0xffffffu /* Proxy-Scheme-Number has up to 3 bytes */
-
-/* --- CBOR texts --------------------------------------------------------- */
-
-struct items {
-    uint8_t *at;
-    size_t left;
-    bool overflow;
-};
-
-/* One text of at most 255 bytes (RFC 8949 section 3.1, major type 3). */
-static void add_text(struct items *items, struct bytes text)
-{
-    size_t head = text.len < 24 ? 1 : 2;
-    if (head + text.len > items->left) {
-        items->overflow = true;
-        return;
-    }
-    items->at[0] = (uint8_t)(head == 1 ? 0x60 + text.len : 0x78);
-    if (head == 2) {
-        items->at[1] = (uint8_t)text.len;
-    }
-    if (text.len > 0) {
-        memcpy(items->at + head, text.data, text.len);
-    }
-    items->at += head + text.len;
-    items->left -= head + text.len;
-}
-
-static struct cri_list list_segments(struct items *items, const struct segments *segments)
-{
-    const uint8_t *start = items->at;
-    struct bytes item;
-    uint32_t offset = 0;
-    while (segments_next(segments, &offset, &item)) {
-        add_text(items, item);
-    }
-    return (struct cri_list){true, segments->count, {start, (size_t)(items->at - start)}};
-}
-
-static struct cri_list list_labels(struct items *items, const struct target *target)
-{
-    const uint8_t *start = items->at;
-    size_t count = 0, label = 0;
-    for (size_t i = 0; i <= target->name_len; i++) {
-        if (i == target->name_len || target->name[i] == '.') {
-            add_text(items, (struct bytes){target->name + label, i - label});
-            label = i + 1;
-            count++;
-        }
-    }
-    return (struct cri_list){true, count, {start, (size_t)(items->at - start)}};
-}
 
 /* The port that everybody takes the scheme to have; 0 for none. Our configuration may differ. */
 static uint16_t registered_port(const struct config_scheme *scheme)
@@ -76,30 +23,35 @@ static uint16_t registered_port(const struct config_scheme *scheme)
     return known != NULL ? known->default_port : 0;
 }
 
+static void build_host(struct cri_builder *builder, const struct target *target)
+{
+    if (target->is_name) {
+        cri_builder_host_name(builder, (struct cri_slice){target->name, target->name_len});
+        return;
+    }
+    struct cri_slice zone = {(const uint8_t *)target->zone, strlen(target->zone)};
+    cri_builder_host_ip(
+        builder, (struct cri_slice){target->address.ip, address_ip_len(&target->address)}, zone);
+}
+
 bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size_t *ret_len)
 {
-    uint8_t texts[NAMING_CRI_ROOM];
-    struct items items = {texts, sizeof(texts), false};
-    struct cri cri = {
-        .scheme = CRI_SCHEME_ID,
-        .scheme_number = target->scheme->number,
-        .authority = target->is_name ? CRI_AUTHORITY_HOST_NAME : CRI_AUTHORITY_HOST_IP,
-        .discard = CRI_DISCARD_ALL,
-        .has_port = target->port != registered_port(target->scheme),
-        .port = target->port,
-    };
-    if (target->is_name) {
-        cri.labels = list_labels(&items, target);
-    } else {
-        cri.ip = (struct cri_slice){target->address.ip, address_ip_len(&target->address)};
-        cri.has_zone = target->zone[0] != '\0';
-        cri.zone = (struct cri_slice){(const uint8_t *)target->zone, strlen(target->zone)};
+    struct cri_builder builder;
+    struct bytes item;
+
+    cri_builder_init(&builder, room, NAMING_CRI_ROOM);
+    cri_builder_scheme(&builder, target->scheme->number);
+    build_host(&builder, target);
+    if (target->port != registered_port(target->scheme)) {
+        cri_builder_port(&builder, target->port);
     }
-    cri.path = list_segments(&items, &target->path);
-    cri.query = list_segments(&items, &target->query);
-    struct cri checked;
-    return !items.overflow && cri_encode(&cri, room, NAMING_CRI_ROOM, ret_len) == CRI_OK &&
-           cri_decode((struct cri_slice){room, *ret_len}, NULL, &checked, NULL) == CRI_OK;
+    for (uint32_t offset = 0; segments_next(&target->path, &offset, &item);) {
+        cri_builder_segment(&builder, (struct cri_slice){item.data, item.len});
+    }
+    for (uint32_t offset = 0; segments_next(&target->query, &offset, &item);) {
+        cri_builder_parameter(&builder, (struct cri_slice){item.data, item.len});
+    }
+    return cri_builder_finish(&builder, ret_len, NULL) == CRI_OK;
 }
 
 /* --- the forms ---------------------------------------------------------- */

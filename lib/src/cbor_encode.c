@@ -206,10 +206,80 @@ void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struc
     }
 }
 
+/* Whether the pieces can all be read: an item that cannot would be cut short. */
+static bool is_whole_item(const struct cri_item *item)
+{
+    struct cri_iter iter;
+    struct cri_slice piece;
+    bool is_bytes;
+
+    cri_piece_init(&iter, item);
+    while (item->is_pet && cri_piece_next(&iter, &is_bytes, &piece)) {
+    }
+    return !item->is_pet || iter.rest.len == 0;
+}
+
+/* Whether a list has as many items as it says, and none where it is not set. */
+static bool is_whole_list(const struct cri_list *list)
+{
+    struct cri_iter iter;
+    struct cri_item item;
+    size_t count = 0;
+
+    cri_iter_init(&iter, list);
+    while (cri_iter_next(&iter, &item)) {
+        if (!is_whole_item(&item)) {
+            return false;
+        }
+        count++;
+    }
+    return iter.rest.len == 0 && count == list->count && (list->is_set || count == 0);
+}
+
+/*
+ * What a struct made by hand may have and bytes cannot show: fields that contradict each
+ * other, of which encoding would drop one, and lists that are not what they say. The rest
+ * is found by decoding the result.
+ */
+static enum cri_error check_fields(const struct cri *cri)
+{
+    bool is_name = cri->authority == CRI_AUTHORITY_HOST_NAME;
+    bool is_ip = cri->authority == CRI_AUTHORITY_HOST_IP;
+
+    if ((unsigned)cri->scheme > CRI_SCHEME_NAME ||
+        (unsigned)cri->authority > CRI_AUTHORITY_HOST_IP || cri->discard > CRI_DISCARD_ALL) {
+        return CRI_ERR_ARGUMENT;
+    }
+    if (!is_name && !is_ip && (cri->has_userinfo || cri->has_port)) {
+        return CRI_ERR_AUTHORITY;
+    }
+    if (!is_ip && cri->has_zone) {
+        return CRI_ERR_HOST;
+    }
+    bool is_whole = is_whole_list(&cri->path) && is_whole_list(&cri->query) &&
+                    (!is_name || is_whole_list(&cri->labels)) &&
+                    (!cri->has_userinfo || is_whole_item(&cri->userinfo)) &&
+                    (!cri->has_fragment || is_whole_item(&cri->fragment));
+    return is_whole ? CRI_OK : CRI_ERR_STRUCTURE;
+}
+
 enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer, size_t capacity, size_t *ret_len)
 {
     struct cri__writer writer = {buffer, capacity, 0};
+    struct cri checked;
+    enum cri_error error = check_fields(cri);
 
+    if (error != CRI_OK) {
+        return error;
+    }
     cri__put_cri(&writer, cri, NULL);
-    return cri__writer_finish(&writer, ret_len);
+    if (writer.len <= capacity) {
+        error = cri_decode(cri__slice(buffer, writer.len), NULL, &checked, NULL);
+    } else {
+        error = CRI_ERR_SPACE;
+    }
+    if (error == CRI_OK || error == CRI_ERR_SPACE) {
+        *ret_len = writer.len;
+    }
+    return error;
 }

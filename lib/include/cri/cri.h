@@ -189,10 +189,21 @@ static inline bool cri_is_full(const struct cri *cri)
  * lengths, trailing defaults removed, discard form where scheme and authority
  * are not set, `[]` for a lone discard 0.
  *
- * @param cri      a decoded CRI reference, or one made by hand that obeys its rules.
+ * What it gives is decoded again, so that CRI_OK means a valid CRI reference, also for a
+ * @p cri made by hand (for which cri/builder.h is simpler).
+ *
+ * @param cri      a decoded CRI reference, or one made by hand; @a features is not looked at,
+ *                 nor @a discard where scheme or authority are set.
  * @param buffer   may be NULL when @p capacity is 0.
  * @param capacity bytes at @p buffer.
  * @param ret_len  bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
+ * @return CRI_OK; CRI_ERR_ARGUMENT for an enumerator or discard that does not exist;
+ *         CRI_ERR_AUTHORITY and CRI_ERR_HOST for userinfo, port or zone without a host that
+ *         takes one; CRI_ERR_STRUCTURE for a list that is not set but has items, or does not
+ *         have as many as it says; CRI_ERR_SPACE, when the texts have not been checked; the
+ *         errors of cri_decode() for what it refuses.
+ *
+ * Linear, no heap.
  */
 CRI_API CRI_NODISCARD enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer,
                                                 size_t capacity, size_t *ret_len);

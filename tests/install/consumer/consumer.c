@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program of somebody else's: a URI to a CRI and back, with every header included. C and C++. */
 #include <cri/aif.h>
+#include <cri/builder.h>
 #include <cri/coap.h>
 #include <cri/compare.h>
 #include <cri/cori.h>

@@ -103,12 +103,101 @@ static void test_encode_takes_a_struct_made_by_hand(void **state)
     assert_string_equal(hex_of(buffer, len), "8220816168");
 }
 
+static const uint8_t one_label[] = {0x61, 'h'};
+static const uint8_t two_segments[] = {0x61, 'a', 0x61, 'b'};
+static const uint8_t cut_short[] = {0x61, 'a', 0x62, 'b'};
+static const uint8_t number[] = {0x05};
+static const uint8_t number_in_pieces[] = {0x82, 0x41, 0xff, 0x05, 0, 0, 0, 0, 0};
+static const uint8_t not_utf8[] = {0x61, 0xff};
+static const uint8_t dots[] = {0x62, '.', '.'};
+static const uint8_t capital[] = {0x61, 'H'};
+static const uint8_t address[] = {192, 0, 2};
+
+#define BYTES(bytes)                                                                               \
+    {                                                                                              \
+        bytes, sizeof(bytes)                                                                       \
+    }
+#define FULL                                                                                       \
+    .scheme = CRI_SCHEME_ID, .authority = CRI_AUTHORITY_HOST_NAME, .discard = CRI_DISCARD_ALL,     \
+    .labels = {true, 1, BYTES(one_label)}
+
+/* Each was encoded without a word before: as no CRI, or as another one. */
+static const struct {
+    const char *name;
+    enum cri_error error;
+    struct cri cri;
+} broken[] = {
+    {"a label too few",
+     CRI_ERR_STRUCTURE,
+     {.scheme = CRI_SCHEME_ID,
+      .authority = CRI_AUTHORITY_HOST_NAME,
+      .labels = {true, 2, BYTES(one_label)}}},
+    {"a segment too many", CRI_ERR_STRUCTURE, {FULL, .path = {true, 1, BYTES(two_segments)}}},
+    {"segments that do not count",
+     CRI_ERR_STRUCTURE,
+     {FULL, .path = {true, 0, BYTES(two_segments)}}},
+    {"a path that is not set and has segments",
+     CRI_ERR_STRUCTURE,
+     {.path = {false, 2, BYTES(two_segments)}}},
+    {"a segment that is cut short", CRI_ERR_STRUCTURE, {FULL, .path = {true, 1, BYTES(cut_short)}}},
+    {"a number for a parameter", CRI_ERR_STRUCTURE, {FULL, .query = {true, 1, BYTES(number)}}},
+    {"a number for a piece", CRI_ERR_STRUCTURE, {FULL, .path = {true, 1, BYTES(number_in_pieces)}}},
+    {"a number for a piece of a fragment",
+     CRI_ERR_STRUCTURE,
+     {FULL, .has_fragment = true, .fragment = {.is_pet = true, .pieces = BYTES(number)}}},
+    {"no labels",
+     CRI_ERR_AUTHORITY,
+     {.scheme = CRI_SCHEME_ID, .authority = CRI_AUTHORITY_HOST_NAME}},
+    {"no scheme name",
+     CRI_ERR_SCHEME,
+     {.scheme = CRI_SCHEME_NAME,
+      .authority = CRI_AUTHORITY_HOST_NAME,
+      .labels = {true, 1, BYTES(one_label)}}},
+    {"a capital letter",
+     CRI_ERR_HOST,
+     {.scheme = CRI_SCHEME_ID,
+      .authority = CRI_AUTHORITY_HOST_NAME,
+      .labels = {true, 1, BYTES(capital)}}},
+    {"three bytes of an address",
+     CRI_ERR_HOST,
+     {.scheme = CRI_SCHEME_ID, .authority = CRI_AUTHORITY_HOST_IP, .ip = BYTES(address)}},
+    {"text that is not UTF-8", CRI_ERR_UTF8, {FULL, .path = {true, 1, BYTES(not_utf8)}}},
+    {"a dot-segment", CRI_ERR_PATH, {FULL, .path = {true, 1, BYTES(dots)}}},
+    {"rootless without a path",
+     CRI_ERR_PATH,
+     {.scheme = CRI_SCHEME_ID, .authority = CRI_AUTHORITY_ROOTLESS}},
+    {"a port without a host",
+     CRI_ERR_AUTHORITY,
+     {.scheme = CRI_SCHEME_ID, .has_port = true, .port = 1}},
+    {"userinfo without a host",
+     CRI_ERR_AUTHORITY,
+     {.scheme = CRI_SCHEME_ID, .authority = CRI_AUTHORITY_ROOTLESS, .has_userinfo = true}},
+    {"a zone of a name", CRI_ERR_HOST, {FULL, .has_zone = true, .zone = BYTES(one_label)}},
+    {"no such scheme form", CRI_ERR_ARGUMENT, {.scheme = (enum cri_scheme_form)3}},
+    {"no such authority", CRI_ERR_ARGUMENT, {.authority = (enum cri_authority_form)4}},
+    {"no such discard", CRI_ERR_ARGUMENT, {.discard = CRI_DISCARD_ALL + 1}},
+};
+
+static void test_encode_refuses_what_breaks_the_rules(void **state)
+{
+    uint8_t buffer[64];
+    (void)state;
+    for (size_t i = 0; i < ROW_COUNT(broken); i++) {
+        size_t len = 77;
+        enum cri_error error = cri_encode(&broken[i].cri, buffer, sizeof buffer, &len);
+        if (error != broken[i].error || len != 77) {
+            fail_msg("%s: %s", broken[i].name, cri_strerror(error));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_encode_gives_the_canonical_form),
         cmocka_unit_test(test_encode_says_how_much_it_needs),
         cmocka_unit_test(test_encode_takes_a_struct_made_by_hand),
+        cmocka_unit_test(test_encode_refuses_what_breaks_the_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
