@@ -18,15 +18,22 @@ struct cookies {
     uint8_t secrets[2][32]; /* this period's, the last one's */
 };
 
+/* NULL: no memory. */
+static EVP_MAC_CTX *cookie_mac_new(void)
+{
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *context = mac == NULL ? NULL : EVP_MAC_CTX_new(mac);
+    EVP_MAC_free(mac); /* the context has a count of its own */
+    return context;
+}
+
 int cookies_new(uint64_t now_ms, struct cookies **ret_cookies)
 {
     struct cookies *cookies = calloc(1, sizeof(*cookies));
-    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    if (cookies != NULL && mac != NULL) {
-        cookies->mac = EVP_MAC_CTX_new(mac);
+    if (cookies != NULL) {
+        cookies->mac = cookie_mac_new();
         cookies->period = now_ms / PERIOD_MS;
     }
-    EVP_MAC_free(mac); /* the context has a count of its own */
     if (cookies == NULL || cookies->mac == NULL ||
         RAND_bytes((unsigned char *)cookies->secrets, sizeof(cookies->secrets)) != 1) {
         cookies_free(cookies);
@@ -70,11 +77,17 @@ static bool make(struct cookies *cookies, unsigned which, const struct udp_path 
                                  OSSL_PARAM_construct_end()};
     uint8_t full[EVP_MAX_MD_SIZE];
     size_t full_len = 0;
+    if (cookies->mac == NULL && (cookies->mac = cookie_mac_new()) == NULL) {
+        return false;
+    }
     /* struct address is bytes without padding. */
     if (EVP_MAC_init(cookies->mac, cookies->secrets[which], sizeof(cookies->secrets[which]),
                      params) != 1 ||
         EVP_MAC_update(cookies->mac, (const unsigned char *)path, sizeof(*path)) != 1 ||
         EVP_MAC_final(cookies->mac, full, &full_len, sizeof(full)) != 1 || full_len < COOKIE_LEN) {
+        /* Out of memory. OpenSSL 3.5 crashes where such a context is used once more. */
+        EVP_MAC_CTX_free(cookies->mac);
+        cookies->mac = NULL;
         return false;
     }
     memcpy(ret_cookie, full, COOKIE_LEN);

@@ -238,8 +238,10 @@ class CoapAnswer:
         self.options = None
         incoming = False
         for line in output.splitlines():
-            if "received" in line or " sent " in line:
-                incoming = "received" in line
+            # 4.3.1 says "received 19 bytes", later versions "recv   19 bytes".
+            way = re.search(r"\b(sent|recv|received) +\d+ bytes", line)
+            if way:
+                incoming = way[1] != "sent"
             match = re.match(r"v:1 t:(\w+) c:(\S+) i:\w+ \{\w*\} \[(.*?)\](?: ::|$)", line)
             if match and not incoming and self.sent is None:
                 self.sent = match[3].strip()

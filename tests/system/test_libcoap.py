@@ -67,11 +67,16 @@ def test_a_resource_lives_and_dies(proxy, coap_server, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_fetch_is_forwarded(proxy, coap_server, form):
-    """MSG-39, ERR-19: coap-server has nothing to FETCH and says 4.05, which comes back."""
-    target = Target("127.0.0.1", coap_server().port, ("example_data",))
-    answer = coap_client("-m", "fetch", "-t", "0", "-e", "what", *arguments(proxy, target, form))
-    assert answer.code == "4.05", answer.output
-    assert "Method Not Allowed" in answer.output
+    """MSG-39, ERR-19: what coap-server says to a FETCH comes back: 4.05 from libcoap 4.3.1,
+    2.05 from later ones, as it says by itself."""
+    port = coap_server().port
+    request = ("-m", "fetch", "-t", "0", "-e", "what")
+    straight = coap_client(*request, "coap://127.0.0.1:%d/example_data" % port)
+    answer = coap_client(*request,
+                         *arguments(proxy, Target("127.0.0.1", port, ("example_data",)), form))
+    assert (answer.code, answer.payload) == (straight.code, straight.payload), answer.output
+    assert answer.code in ("4.05", "2.05")
+    assert ("Method Not Allowed" in answer.output) == (answer.code == "4.05")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -252,8 +252,9 @@ def test_coap_clients_on_udp_and_tcp_share_one_registration(proxy):
             if seen is None:
                 continue
             for lines in seen:
-                assert [line for line in lines if line in ("one", "two", "three")] == [
-                    "one", "two", "three"]
+                states = [line for line in lines if line in ("one", "two", "three")]
+                # Versions differ in whether they print the answer to their deregistration.
+                assert states in (["one", "two", "three"], ["one", "two", "three", "three"])
             assert len(sensor.with_observe(b"")) == 1
             sensor.wait_until_left()
             return
