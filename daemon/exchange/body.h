@@ -31,6 +31,8 @@ struct kept_body {
     uint32_t max_age_s; /* of the answer, when it came */
     uint64_t made_ms;   /* when that was; uploads: when the first block came */
     size_t last_offset; /* uploads: where the block that came last began */
+    uint64_t begin;     /* of an answer: where in it the bytes begin, if they are a part of it */
+    bool more;          /* and whether it goes on after them */
 };
 
 /* Whose a kept body is, and how many such a client may have: past it its oldest goes. */

@@ -142,17 +142,22 @@ static size_t piece_max(const struct engine *engine, const struct leg *leg,
     return most > taken ? most - taken : 0;
 }
 
-/* The block to answer with: what is asked for, in the size that both sides take (BLK-8). */
-static struct block choose(const struct engine *engine, const struct leg *leg, size_t most)
+static bool takes_bert(const struct leg *leg)
 {
-    struct block block = {.szx = BLOCK_SZX_BERT};
-    bool is_bert = leg->kind == LEG_STREAM && stream_takes_bert(leg);
-    size_t size = engine->config->block_size;
-    uint8_t szx = block_szx_for(leg->kind == LEG_STREAM || most < size ? most : size);
-    if (leg->has_block2) {
-        block = leg->block2;
-    }
-    if (block.szx == BLOCK_SZX_BERT && (!is_bert || most < 1024)) {
+    return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+}
+
+static bool takes_blocks(const struct leg *leg)
+{
+    return leg->kind == LEG_DATAGRAM || stream_takes_blocks(leg);
+}
+
+/* The same place in the body, in blocks that the client takes and that have at most @p most bytes.
+ */
+static struct block shrink(const struct leg *leg, struct block block, size_t most)
+{
+    uint8_t szx = block_szx_for(most);
+    if (block.szx == BLOCK_SZX_BERT && (!takes_bert(leg) || most < 1024)) {
         block.szx = BLOCK_SZX_MAX; /* the same unit of 1,024 bytes */
     }
     if (block.szx != BLOCK_SZX_BERT && block.szx > szx) {
@@ -160,6 +165,15 @@ static struct block choose(const struct engine *engine, const struct leg *leg, s
         block.szx = szx;
     }
     return block;
+}
+
+/* The block to answer with: what is asked for, in the size that both sides take (BLK-8). */
+static struct block choose(const struct engine *engine, const struct leg *leg, size_t most)
+{
+    static const struct block first = {.szx = BLOCK_SZX_BERT};
+    size_t size = engine->config->block_size;
+    return shrink(leg, leg->has_block2 ? leg->block2 : first,
+                  leg->kind == LEG_STREAM || most < size ? most : size);
 }
 
 static bool fits_whole(const struct engine *engine, const struct leg *leg,
@@ -173,8 +187,7 @@ static bool fits_whole(const struct engine *engine, const struct leg *leg,
 static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
                          const struct reply *reply)
 {
-    bool takes_blocks = leg->kind == LEG_DATAGRAM || stream_takes_blocks(leg);
-    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !takes_blocks) {
+    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !takes_blocks(leg)) {
         return false;
     }
     if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
@@ -190,15 +203,12 @@ static bool is_of_whole(uint16_t number)
     return !option_is_of_piece(number);
 }
 
-/* The options of @p reply without those of blocks, with an ETag of ours if it has none. */
-static bool keep_options(struct engine *engine, struct kept_body *kept, const struct reply *reply)
+/* The options of @p reply without those of blocks, and with @p etag, if it is not NULL. */
+static bool keep_options(struct engine *engine, struct kept_body *kept, const struct reply *reply,
+                         const struct option *etag)
 {
-    uint8_t etag[ETAG_LEN];
-    const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
     struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
-    make_etag(engine->bodies.seed, reply->payload, etag);
-    message_writer_options(&writer, reply->options, is_of_whole,
-                           options_have(reply->options, OPTION_etag) ? NULL : &own);
+    message_writer_options(&writer, reply->options, is_of_whole, etag);
     return !writer.overflow && body_append(&engine->bodies, &kept->options,
                                            (struct bytes){writer.buffer, writer.len}, kept);
 }
@@ -208,10 +218,17 @@ static uint32_t max_age_of(const struct reply *reply)
     return reply->is_aged ? reply->max_age_s : freshness_max_age_s(reply->options);
 }
 
+/*
+ * Keep the payload of @p reply for the client, which asks for it piece by piece. It is the body,
+ * or the @p part of it that the origin server has sent; NULL: the whole. NULL where there is no
+ * room.
+ */
 static struct kept_body *keep(struct engine *engine, const struct leg *leg,
-                              const struct serve_subject *subject, const struct reply *reply)
+                              const struct serve_subject *subject, const struct reply *reply,
+                              const struct block *part)
 {
-    uint8_t buffer[SERVE_KEY_MAX];
+    uint8_t buffer[SERVE_KEY_MAX], etag[ETAG_LEN];
+    const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
     struct bytes name = serve_key(engine, leg, subject, false, buffer);
     uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
     const struct body_owner owner = limit_bodies(engine, leg);
@@ -223,7 +240,12 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
     kept->code = reply->code;
     kept->made_ms = engine_now_ms(engine);
     kept->max_age_s = max_age_of(reply);
-    if (!keep_options(engine, kept, reply) ||
+    kept->begin = part != NULL ? block_offset(part) : 0;
+    kept->more = part != NULL && part->more;
+    /* An entity-tag made of a part would not be that of the next part. */
+    bool needs_etag = part == NULL && !options_have(reply->options, OPTION_etag);
+    make_etag(engine->bodies.seed, reply->payload, etag);
+    if (!keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
         !body_append(&engine->bodies, &kept->bytes, reply->payload, kept)) {
         body_forget(&engine->bodies, kept);
         return NULL;
@@ -231,32 +253,155 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
     return kept;
 }
 
-/* The piece of @p kept that the client wants, or 4.00 behind its end (BLK-14). */
-static enum reason piece_of(struct engine *engine, const struct leg *leg,
-                            const struct kept_body *kept, struct reply *ret_reply)
+static struct kept_body *find_kept(struct engine *engine, const struct leg *leg,
+                                   const struct serve_subject *subject)
+{
+    uint8_t buffer[SERVE_KEY_MAX];
+    struct bytes name = serve_key(engine, leg, subject, false, buffer);
+    return name.len > 0 ? body_find(&engine->bodies, name, false, engine_now_ms(engine)) : NULL;
+}
+
+/* Options and code of what is kept, for any piece of it. */
+static struct reply reply_of_kept(const struct engine *engine, const struct kept_body *kept)
 {
     struct reply reply = {
         .code = kept->code,
         .options = {kept->options.data, kept->options.len},
         .has_block2 = true,
     };
-    struct bytes whole = {kept->bytes.data, kept->bytes.len};
     uint32_t age_s = (uint32_t)((engine_now_ms(engine) - kept->made_ms) / 1000);
-    size_t most = piece_max(engine, leg, &reply);
-    struct block asked = choose(engine, leg, most), given;
-    if (!block_cut(&asked, whole, most, &given, &reply.payload) || given.num > BLOCK_NUM_MAX) {
-        *ret_reply = reply_of(REASON_block_range, NULL);
-        return REASON_block_range;
-    }
-    reply.block2 = block_value(&given);
-    reply.size2 = given.num == 0 && whole.len <= UINT32_MAX ? (uint32_t)whole.len : 0; /* BLK-15 */
     /* An answer from the cache has its Max-Age beside its options (CACHE-8). */
     if (age_s > 0 || kept->max_age_s != MAX_AGE_DEFAULT_S) {
         reply.is_aged = true;
         reply.max_age_s = kept->max_age_s > age_s ? kept->max_age_s - age_s : 0;
     }
+    return reply;
+}
+
+/* Whether a block that begins as @p block does is in what is kept, if that is a part of a body. */
+static bool has_block(const struct kept_body *kept, const struct block *block)
+{
+    uint64_t offset = block_offset(block);
+    uint32_t size = block_size(block);
+    bool is_part = kept->begin > 0 || kept->more;
+    return !is_part || (offset >= kept->begin && offset - kept->begin < kept->bytes.len &&
+                        kept->begin % size == 0 && (!kept->more || kept->bytes.len % size == 0));
+}
+
+/* The piece of @p kept that the client wants, or 4.00 behind its end (BLK-14). */
+static enum reason piece_of(const struct engine *engine, const struct kept_body *kept,
+                            const struct block *block, size_t most, struct reply *ret_reply)
+{
+    struct reply reply = reply_of_kept(engine, kept);
+    const struct bytes bytes = {kept->bytes.data, kept->bytes.len};
+    const uint32_t first = (uint32_t)(kept->begin / block_size(block));
+    struct block asked = *block, given;
+    asked.num -= first;
+    if (!block_cut(&asked, bytes, most, &given, &reply.payload) ||
+        given.num + first > BLOCK_NUM_MAX) {
+        *ret_reply = reply_of(REASON_block_range, NULL);
+        return REASON_block_range;
+    }
+    given.num += first;
+    given.more = given.more || kept->more;
+    reply.block2 = block_value(&given);
+    if (given.num == 0 && !kept->more && bytes.len <= UINT32_MAX) {
+        reply.size2 = (uint32_t)bytes.len; /* BLK-15 */
+    }
     *ret_reply = reply;
     return REASON_none;
+}
+/* An answer that came whole: the piece of it that the client wants. False: it cannot be kept. */
+static bool cut_whole(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      struct reply *ret_cut, enum reason *ret_reason)
+{
+    const struct kept_body *kept = keep(engine, leg, subject, reply, NULL);
+    if (kept == NULL) {
+        return false;
+    }
+    struct reply all = reply_of_kept(engine, kept);
+    size_t most = piece_max(engine, leg, &all);
+    struct block asked = choose(engine, leg, most);
+    *ret_reason = piece_of(engine, kept, &asked, most, ret_cut);
+    if (*ret_reason == REASON_none) {
+        ret_cut->has_observe = reply->has_observe;
+        ret_cut->observe = reply->observe;
+        ret_cut->has_block1 = reply->has_block1;
+        ret_cut->block1 = reply->block1;
+    }
+    return true;
+}
+
+/*
+ * An answer that is a block of the origin server passes as it is, unless the client takes less
+ * in one message: then it gets the first part of it, as a block that it takes, and asks for the
+ * rest, which is kept (RFC 8323 section 5.3.1, RFC 7959 section 2.4).
+ */
+static void cut_block(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      const struct block *block, struct reply *ret_cut)
+{
+    bool is_bad_size = block->szx == BLOCK_SZX_BERT && !takes_bert(leg);
+    if (CODE_CLASS(reply->code) != 2 || !takes_blocks(leg) ||
+        (!is_bad_size && reply_fits(engine, leg, reply))) {
+        /* Its later blocks are the origin server's: a body kept before is not this one. */
+        struct kept_body *older = engine->bodies.count > 0 ? find_kept(engine, leg, subject) : NULL;
+        if (older != NULL) {
+            body_forget(&engine->bodies, older);
+        }
+        return;
+    }
+    struct bytes size2 = {0};
+    size_t most = piece_max(engine, leg, reply);
+    struct block first = shrink(leg, *block, most);
+    size_t size = block_size(&first);
+    size_t len = first.szx == BLOCK_SZX_BERT ? most - most % size : size;
+    if (first.num > BLOCK_NUM_MAX) {
+        return;
+    }
+    if (reply->payload.len > len) {
+        first.more = true;
+        ret_cut->payload.len = len;
+        (void)keep(engine, leg, subject, reply, block); /* else the origin server is asked again */
+    }
+    (void)option_find(reply->options, OPTION_size2, &size2);
+    ret_cut->has_block2 = true;
+    ret_cut->block2 = block_value(&first);
+    ret_cut->size2 = option_uint(size2);
+}
+
+/* Bytes of @p text, at most @p most of them, that end with a whole character of UTF-8. */
+static size_t whole_characters(struct bytes text, size_t most)
+{
+    size_t len = text.len < most ? text.len : most;
+    while (len > 0 && len < text.len && (text.data[len] & 0xc0u) == 0x80u) {
+        len--;
+    }
+    return len;
+}
+
+/*
+ * The answer fits in no way. An error is told without its payload, or with less of its diagnostic
+ * text (RFC 7252 section 5.5.2); of anything else the client has to know that it is not there.
+ */
+static enum reason make_fit(const struct engine *engine, const struct leg *leg,
+                            const struct reply *reply, struct reply *ret_cut)
+{
+    struct reply shorter = *reply;
+    bool is_text = !options_have(reply->options, OPTION_content_format);
+    shorter.payload.len =
+        is_text ? whole_characters(reply->payload, piece_max(engine, leg, reply)) : 0;
+    if (CODE_CLASS(reply->code) > 2 && reply_fits(engine, leg, &shorter)) {
+        *ret_cut = shorter;
+        return REASON_none;
+    }
+    /* ERR-17 */
+    *ret_cut =
+        reply_of(REASON_response_too_large, leg->is_safe || CODE_CLASS(reply->code) != 2
+                                                ? NULL
+                                                : "carried out, but the response is too large");
+    return REASON_response_too_large;
 }
 
 enum reason serve_cut(struct engine *engine, const struct leg *leg,
@@ -264,26 +409,23 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
                       struct reply *ret_cut)
 {
     bool is_client = leg->kind == LEG_DATAGRAM || leg->kind == LEG_STREAM;
+    struct bytes value;
+    enum reason reason;
     *ret_cut = *reply;
     if (!is_client) {
         return REASON_none;
     }
-    if (is_to_be_cut(engine, leg, reply) && !options_have(reply->options, OPTION_block2)) {
-        const struct kept_body *kept = keep(engine, leg, subject, reply);
-        if (kept != NULL) {
-            enum reason reason = piece_of(engine, leg, kept, ret_cut);
-            if (reply->has_observe && reason == REASON_none) {
-                ret_cut->has_observe = true;
-                ret_cut->observe = reply->observe;
-            }
-            return reason;
-        }
+    if (option_find(reply->options, OPTION_block2, &value)) {
+        const struct block block = block_of(value);
+        cut_block(engine, leg, subject, reply, &block, ret_cut);
+    } else if (is_to_be_cut(engine, leg, reply) &&
+               cut_whole(engine, leg, subject, reply, ret_cut, &reason)) {
+        return reason;
     }
-    if (reply_fits(engine, leg, reply)) {
+    if (reply_fits(engine, leg, ret_cut)) {
         return REASON_none;
     }
-    *ret_cut = reply_of(REASON_response_too_large, NULL); /* ERR-17 */
-    return REASON_response_too_large;
+    return make_fit(engine, leg, reply, ret_cut);
 }
 
 enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exchange,
@@ -301,13 +443,16 @@ enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exc
 bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
                 struct reply *ret_reply, enum reason *ret_reason)
 {
-    uint8_t buffer[SERVE_KEY_MAX];
-    struct bytes name = serve_key(engine, leg, subject, false, buffer);
-    struct kept_body *kept =
-        name.len > 0 ? body_find(&engine->bodies, name, false, engine_now_ms(engine)) : NULL;
+    const struct kept_body *kept = find_kept(engine, leg, subject);
     if (kept == NULL) {
         return false;
     }
-    *ret_reason = piece_of(engine, leg, kept, ret_reply);
+    struct reply all = reply_of_kept(engine, kept);
+    size_t most = piece_max(engine, leg, &all);
+    struct block asked = choose(engine, leg, most);
+    if (!has_block(kept, &asked)) {
+        return false;
+    }
+    *ret_reason = piece_of(engine, kept, &asked, most, ret_reply);
     return true;
 }

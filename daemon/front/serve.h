@@ -2,7 +2,8 @@
 /*
  * Answers that do not fit what their client takes, or that it wants in blocks: cut into
  * Block2 pieces (RFC 7959 section 2.4), the body kept for the pieces that it asks for
- * later. Answers that are a block of the origin server's own pass as they are.
+ * later. Answers that are a block of the origin server's own pass as they are, unless the client
+ * takes less in one message: then it gets a part of that block, and asks for the rest.
  */
 #ifndef CRIPROXY_SERVE_H
 #define CRIPROXY_SERVE_H

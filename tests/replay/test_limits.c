@@ -263,8 +263,8 @@ static void test_too_many_origins(void **state)
 }
 
 /*
- * An answer that reached us, is too long with the client's longer token, and is no body that
- * goes in blocks: 5.02, not silence.
+ * An answer that reached us, and whose options alone are too long with the client's longer
+ * token: 5.02, not silence.
  */
 static void test_answer_that_does_not_fit_the_client(void **state)
 {
@@ -285,7 +285,8 @@ static void test_answer_that_does_not_fit_the_client(void **state)
         if (is_late && is_con) {
             fake_peer_expect(replay.client, "60 00 000?", NULL);
         }
-        fake_peer_reply(replay.origin, &request, words("6T 84 MID TOKEN", "/#1267"));
+        fake_peer_reply(replay.origin, &request,
+                        words("6T 84 MID TOKEN", "8#250 8#250 8#250 8#250 8#240 /#5"));
         fake_peer_expect(replay.client, "?d a2 ???? TOKEN ...", &answer);
         if (is_late && is_con) {
             fake_peer_reply(replay.client, &answer, "60 00 MID");

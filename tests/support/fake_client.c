@@ -10,6 +10,7 @@
 
 #define REQUESTS_MAX 256
 #define BYTES_MAX 2048
+#define ANSWER_MAX 65536 /* a message of 64 KiB */
 
 struct upstream_credentials {
     unsigned count;
@@ -24,8 +25,7 @@ struct upstream_request {
     size_t len;
     uint8_t bytes[BYTES_MAX]; /* code, options, payload with its marker */
     struct upstream_failure failure;
-    size_t answer_len;
-    uint8_t answer[BYTES_MAX]; /* of the same form */
+    size_t answer_len; /* in answers[] */
 };
 
 struct upstream {
@@ -35,7 +35,8 @@ struct upstream {
 };
 
 static struct upstream_request requests[REQUESTS_MAX];
-static struct upstream_request *current; /* the one that was expected last */
+static uint8_t answers[REQUESTS_MAX][ANSWER_MAX]; /* of the same form */
+static struct upstream_request *current;          /* the one that was expected last */
 static uint64_t serial;
 static unsigned pools;
 
@@ -215,10 +216,10 @@ static void tell(struct upstream *upstream, struct upstream_request *request)
         upstream->handler->on_failure(upstream->context, user, &failure);
         return;
     }
-    uint8_t bytes[BYTES_MAX];
+    static uint8_t bytes[ANSWER_MAX]; /* a copy: the place may be another request's by then */
     size_t len = request->answer_len;
     struct message response = {.type = MESSAGE_CON};
-    memcpy(bytes, request->answer, len);
+    memcpy(bytes, answers[request - requests], len);
     assert_true(len > 0 && message_decode_content(bytes + 1, len - 1, &response));
     response.code = bytes[0];
     if (!request->is_kept) {
@@ -312,7 +313,7 @@ void fake_client_expect_nothing(void)
 void fake_client_answer(const char *hex)
 {
     assert_true(current != NULL && current->is_used);
-    current->answer_len = from_hex(hex, current->answer);
+    current->answer_len = from_hex(hex, answers[current - requests]);
     current->is_due = true;
 }
 
@@ -341,8 +342,8 @@ bool fake_client_pick(uint64_t which, const uint8_t **ret_bytes, size_t *ret_len
 
 void fake_client_answer_bytes(const uint8_t *bytes, size_t len)
 {
-    assert_true(current != NULL && current->is_used && len > 0 && len <= BYTES_MAX);
-    memcpy(current->answer, bytes, len);
+    assert_true(current != NULL && current->is_used && len > 0 && len <= ANSWER_MAX);
+    memcpy(answers[current - requests], bytes, len);
     current->answer_len = len;
     current->is_failure = false;
     current->is_due = true;

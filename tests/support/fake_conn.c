@@ -220,6 +220,25 @@ void fake_stream_send(struct fake_stream *stream, const char *hex)
     feed(&stream->conn, bytes, test_hex(hex, bytes, sizeof(bytes)));
 }
 
+void fake_stream_send_bytes(struct fake_stream *stream, const uint8_t *data, size_t len)
+{
+    feed(&stream->conn, data, len);
+}
+
+size_t fake_stream_take(struct fake_stream *stream, uint8_t *buffer, size_t capacity)
+{
+    struct conn *conn = &stream->conn;
+    pump(conn);
+    size_t waiting = conn->output_len - conn->seen;
+    size_t len = waiting < capacity ? waiting : capacity;
+    memcpy(buffer, conn->output + conn->seen, len);
+    conn->seen += len;
+    if (conn->seen == conn->output_len) {
+        conn->output_len = conn->seen = 0;
+    }
+    return len;
+}
+
 void fake_stream_send_slowly(struct fake_stream *stream, const char *hex)
 {
     static uint8_t bytes[BYTES_MAX];

@@ -35,6 +35,12 @@ void fake_stream_expect(struct fake_stream *stream, const char *pattern);
 /** What has come back counts as looked at, and its room is free again. */
 void fake_stream_forget(struct fake_stream *stream);
 
+/** The same with the bytes themselves. */
+void fake_stream_send_bytes(struct fake_stream *stream, const uint8_t *data, size_t len);
+
+/** What has come back and was not looked at yet, as far as it fits. @return how many bytes */
+size_t fake_stream_take(struct fake_stream *stream, uint8_t *buffer, size_t capacity);
+
 /** Bytes that have come back and were not looked at yet. */
 size_t fake_stream_waiting(const struct fake_stream *stream);
 

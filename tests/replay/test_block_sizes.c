@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Answers in the origin server's blocks, for clients that take less in one message: cut once
+ * more, and nothing of them is lost (BLK-8, BLK-33, TCP-4).
+ */
+#include "replay/bodies.h"
+
+#include "support/fake_client.h"
+
+#include "coap/block.h"
+#include "coap/frame.h"
+#include "coap/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BODY_LEN 100000u
+#define CHUNK_MAX 61440u /* of an origin server that takes messages of 64 KiB */
+#define FRAMES_MAX 65536u
+
+#define A_UMLAUTS "c3a4c3a4c3a4c3a4c3a4c3a4c3a4c3a4" /* eight of them, in UTF-8 */
+
+/* What an origin server on a reliable transport has, and what it was asked. */
+struct origin_server {
+    uint8_t body[BODY_LEN];
+    uint32_t chunk;    /* bytes it sends with BERT at once */
+    unsigned requests; /* that it has answered */
+    unsigned carried;  /* of them with a payload: they changed something */
+    bool has_etag;
+};
+
+static struct origin_server origin;
+
+static void fill_body(uint32_t chunk, bool has_etag)
+{
+    origin = (struct origin_server){.chunk = chunk, .has_etag = has_etag};
+    for (size_t i = 0; i < BODY_LEN; i++) {
+        origin.body[i] = (uint8_t)(i * 7 + i / 1024);
+    }
+}
+
+/* Answer the request that is out with the block that it asks for. */
+static void serve_block(void)
+{
+    static uint8_t answer[CHUNK_MAX + 64];
+    static const uint8_t etag[] = {0xee};
+    struct message_writer writer = {.buffer = answer, .capacity = sizeof(answer), .len = 1};
+    struct message request = {0};
+    struct block block = {.szx = BLOCK_SZX_BERT}, given;
+    struct bytes piece, value;
+    const uint8_t *bytes;
+    size_t len;
+    assert_true(fake_client_pick(0, &bytes, &len));
+    assert_true(message_decode_content(bytes + 1, len - 1, &request));
+    if (option_find(request.options, OPTION_block2, &value)) {
+        block = block_of(value);
+    }
+    assert_true(
+        block_cut(&block, (struct bytes){origin.body, BODY_LEN}, origin.chunk, &given, &piece));
+    origin.requests++;
+    origin.carried += request.payload.len > 0 ? 1 : 0;
+    answer[0] = bytes[0] == CODE_PUT ? CODE(2, 4) : CODE(2, 5);
+    if (origin.has_etag) {
+        message_writer_option(&writer, OPTION_etag, (struct bytes){etag, sizeof(etag)});
+    }
+    message_writer_option_uint(&writer, OPTION_block2, block_value(&given));
+    message_writer_payload(&writer, piece);
+    assert_false(writer.overflow);
+    fake_client_answer_bytes(answer, writer.len);
+    fake_net_run(0);
+}
+
+/* A request for coap+tcp://h/x; @p block2: for later blocks. */
+static void send_request(struct fake_stream *stream, uint8_t code, const struct block *block2)
+{
+    static const char uri[] = "coap+tcp://h/x";
+    static const uint8_t token[] = {0xaa};
+    uint8_t buffer[128];
+    struct message_writer writer;
+    frame_writer_init(&writer, buffer, sizeof(buffer), (struct bytes){token, 1});
+    if (block2 != NULL) {
+        message_writer_option_uint(&writer, OPTION_block2, block_value(block2));
+    }
+    message_writer_option(&writer, OPTION_proxy_uri,
+                          (struct bytes){(const uint8_t *)uri, sizeof(uri) - 1});
+    if (code == CODE_FETCH || (code == CODE_PUT && block2 == NULL)) {
+        message_writer_payload(&writer, (struct bytes){(const uint8_t *)"query", 5});
+    }
+    struct bytes frame = frame_finish(&writer, code, (struct bytes){token, 1}, false);
+    fake_stream_send_bytes(stream, frame.data, frame.len);
+}
+
+/* The answer, which is no longer than the client takes; the origin server is asked if need be. */
+static struct message receive(struct fake_stream *stream, uint32_t message_max)
+{
+    static uint8_t frame[FRAMES_MAX];
+    struct message message;
+    size_t len, frame_len;
+    while (fake_stream_waiting(stream) == 0) {
+        serve_block();
+    }
+    len = fake_stream_take(stream, frame, sizeof(frame));
+    assert_int_equal(frame_decode(frame, len, FRAMES_MAX, 8, &frame_len, &message), FRAME_OK);
+    assert_int_equal(frame_len, len);
+    assert_in_range(len, 1, message_max);
+    return message;
+}
+
+static struct fake_stream *client_with(uint32_t message_max, bool takes_blocks)
+{
+    char csm[64];
+    unsigned len = 4 + (takes_blocks ? 1 : 0);
+    (void)snprintf(csm, sizeof(csm), "%x0 e1 23 %06x %s", len, (unsigned)message_max,
+                   takes_blocks ? "20" : "");
+    return bodies_stream(csm);
+}
+
+/* The whole body, in as many messages as it takes. @return how many those were */
+static unsigned fetch_body(struct fake_stream *stream, uint8_t code, uint32_t message_max)
+{
+    struct block block = {0};
+    size_t len = 0;
+    unsigned messages = 0;
+    do {
+        send_request(stream, code, messages > 0 ? &block : NULL);
+        struct message message = receive(stream, message_max);
+        struct bytes value, etag;
+        assert_int_equal(message.code, code == CODE_PUT ? CODE(2, 4) : CODE(2, 5));
+        assert_true(option_find(message.options, OPTION_block2, &value));
+        block = block_of(value);
+        assert_int_equal(block_offset(&block), len);
+        assert_true(block_fits_payload(&block, message.payload.len));
+        assert_true(message.payload.len <= BODY_LEN - len);
+        assert_memory_equal(message.payload.data, origin.body + len, message.payload.len);
+        /* One that the proxy makes up of a part would differ from block to block. */
+        assert_true(!origin.has_etag || (option_find(message.options, OPTION_etag, &etag) &&
+                                         etag.len == 1 && etag.data[0] == 0xee));
+        len += message.payload.len;
+        messages++;
+        block.num = (uint32_t)(len / block_size(&block));
+    } while (block.more);
+    assert_int_equal(len, BODY_LEN);
+    return messages;
+}
+
+/* Every length that a client may announce, against every length that a server may send. */
+static void test_each_message_size(void **state)
+{
+    static const uint32_t message_maxes[] = {300,  1000,  1153,  1200,  2000, 2500,
+                                             5000, 10000, 20000, 40000, 65535};
+    static const uint32_t chunks[] = {1024, 4096, 16384, CHUNK_MAX};
+    static const uint8_t codes[] = {CODE_GET, CODE_PUT, CODE_FETCH};
+    (void)state;
+    for (size_t i = 0; i < sizeof(message_maxes) / sizeof(message_maxes[0]); i++) {
+        for (size_t j = 0; j < 2 * sizeof(chunks) / sizeof(chunks[0]); j++) {
+            uint32_t most = message_maxes[i], chunk = chunks[j / 2];
+            for (size_t k = 0; k < sizeof(codes); k++) {
+                print_message("    %u %u %u\n", most, chunk, codes[k]);
+                fill_body(chunk, j % 2 == 0);
+                bodies_start(j % 2 == 0 ? "cache.max-bytes=1MiB" : NULL);
+                struct fake_stream *stream = client_with(most, true);
+                unsigned messages = fetch_body(stream, codes[k], most);
+                /* No more than needed, and the origin server is asked once for each part. */
+                unsigned step = most > 2100 ? most - 1100 : most / 4;
+                assert_in_range(messages, 1, 2 + BODY_LEN / step + BODY_LEN / chunk);
+                assert_in_range(origin.requests, 1, 1 + BODY_LEN / chunk);
+                assert_int_equal(origin.carried, codes[k] == CODE_GET     ? 0
+                                                 : codes[k] == CODE_FETCH ? origin.requests
+                                                                          : 1);
+                assert_int_equal(replay_ended(&replay, REASON_response_too_large), 0);
+                bodies_stop();
+            }
+        }
+    }
+}
+
+/* A client that does no blocks has to be told; of a request that changed something, that it did. */
+static void test_client_without_blocks(void **state)
+{
+    (void)state;
+    fill_body(CHUNK_MAX, true);
+    bodies_start(NULL);
+    struct fake_stream *stream = client_with(2000, false);
+    send_request(stream, CODE_GET, NULL);
+    struct message message = receive(stream, 2000);
+    assert_int_equal(message.code, CODE(5, 2));
+    send_request(stream, CODE_PUT, NULL);
+    message = receive(stream, 2000);
+    assert_int_equal(message.code, CODE(5, 2));
+    assert_memory_equal(message.payload.data, "carried out", 11);
+    assert_int_equal(origin.carried, 1);
+    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 2);
+    bodies_stop();
+}
+
+/* An error is that error, whatever there is of its words: not 5.02. */
+static void test_long_words_of_an_error(void **state)
+{
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start(NULL);
+    stream = bodies_stream("20 e1 21 40"); /* Max-Message-Size 64 */
+    fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+    fake_peer_serve(
+        replay.origin, words("48 01 MID TOKEN", H_X),
+        words("6T 84 MID TOKEN", "/" A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS));
+    fake_stream_expect(stream, "d1 12 84 aa ff " A_UMLAUTS "c3a4c3a4c3a4c3a4c3a4c3a4c3a4");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_stream_forget(stream);
+    /* Something that is no text goes as a whole. */
+    fake_stream_send(stream, "a1 01 ab " CRI_OPTION);
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
+                    words("6T 84 MID TOKEN", "12:3c /#80"));
+    fake_stream_expect(stream, "21 84 ab c1 3c");
+    assert_int_equal(replay_ended(&replay, REASON_answered), 2);
+    bodies_stop();
+}
+
+/* BLK-34: a block of BERT that the cache has does not reach a datagram as one. */
+static void test_cached_block_of_bert(void **state)
+{
+    (void)state;
+    fill_body(4096, true);
+    bodies_start("cache.max-bytes=1MiB");
+    struct fake_stream *stream = client_with(65535, true);
+    send_request(stream, CODE_GET, NULL);
+    (void)receive(stream, 65535);
+    assert_int_equal(origin.requests, 1);
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap+tcp://h/x"));
+    fake_peer_expect(replay.client, "61 45 0001 aa 41 ee d1 06 0e ff 00 07 0e ...", NULL);
+    replay_ask(&replay, words("41 01 0002 aa", "23:16 35=coap+tcp://h/x"));
+    fake_peer_expect(replay.client, "61 45 0002 aa 41 ee d1 06 1e ff 01 08 0f ...", NULL);
+    assert_int_equal(fake_client_count(), 0);
+    bodies_stop();
+}
+
+/* What is kept of an older answer is no block of a newer one. */
+static void test_older_body_is_forgotten(void **state)
+{
+    (void)state;
+    bodies_start(NULL);
+    replay_ask(&replay, words("41 01 0001 aa", CRI));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
+                    words("6T 45 MID TOKEN", "4:01 /#3000"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0bb8 /#1024"), NULL);
+    replay_ask(&replay, words("41 01 0002 aa", CRI));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
+                    words("6T 45 MID TOKEN", "4:02 23:0e /#1024"));
+    fake_peer_expect(replay.client, words("61 45 0002 aa", "4:02 23:0e /#1024"), NULL);
+    replay_ask(&replay, words("41 01 0003 aa", "23:16 " CRI));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:16"),
+                    words("6T 45 MID TOKEN", "4:02 23:16 /62"));
+    fake_peer_expect(replay.client, words("61 45 0003 aa", "4:02 23:16 /62"), NULL);
+    bodies_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_message_size),
+        cmocka_unit_test(test_client_without_blocks),
+        cmocka_unit_test(test_long_words_of_an_error),
+        cmocka_unit_test(test_cached_block_of_bert),
+        cmocka_unit_test(test_older_body_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
