@@ -109,6 +109,16 @@ static bool is_good_code(const struct message *message)
     return class == 2 || class == 4 || class == 5;
 }
 
+/* 2.31 asks for the next block (RFC 7959 section 2.9.1): of a request that has one. */
+static bool is_stray_continue(const struct exchange *exchange, const struct message *answer)
+{
+    struct message request;
+    struct bytes block1;
+    return answer->code == CODE(2, 31) &&
+           (message_decode(exchange->datagram, exchange->datagram_len, &request) != MESSAGE_OK ||
+            !option_find(request.options, OPTION_block1, &block1) || !block_of(block1).more);
+}
+
 /* A diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
 static bool is_hop_limit_reached(const struct message *message)
 {
@@ -157,7 +167,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
     if (rename_and_ask_again(engine, exchange, message->code)) {
         return;
     }
-    if (!receive_is_usable(message, exchange->hop.scheme)) {
+    if (!receive_is_usable(message, exchange->hop.scheme) || is_stray_continue(exchange, message)) {
         exchange_end(engine, exchange, REASON_origin_invalid, NULL);
         return;
     }

@@ -254,6 +254,8 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
     } else if (reply->code == CODE(4, 8) && !transfer->has_restarted) {
         transfer->has_restarted = true;
         restart_upload(engine, transfer, transfer->szx);
+    } else if (reply->code == CODE(4, 8) && !transfer->has_block1) {
+        fail(engine, transfer, REASON_origin_invalid); /* its client has sent no blocks */
     } else if (is_last || CODE_CLASS(reply->code) != 2) {
         take_answer(engine, transfer, reply);
     } else if (!has_block || block.num != transfer->offset >> (4 + transfer->szx)) {

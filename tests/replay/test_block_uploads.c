@@ -288,12 +288,13 @@ static void test_upload_that_fails(void **state)
     send_body(stream, "03 aa", CRI_OPTION, 1100);
     serve_step(H_X " 27:0e ...", 1024, words("6T 88 MID TOKEN", "27:0e"));
     serve_step(H_X " 27:0e ...", 1024, words("6T 88 MID TOKEN", "27:0e"));
-    fake_stream_expect(stream, "01 88 aa");
+    fake_stream_expect(stream, "?1 ?? a2 aa"); /* to a client that has sent no blocks */
+    fake_stream_forget(stream);
 
     send_body(stream, "03 ab", CRI_OPTION, 1100);
     serve_step(H_X " 27:0e ...", 1024, "6T 44 MID TOKEN"); /* took the block for all */
     fake_stream_expect(stream, "?1 ?? a2 ab");
-    assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 1);
+    assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 2);
 
     /* The client goes while a block is out. */
     send_body(stream, "01 ac", CRI_OPTION, 1100);
@@ -301,6 +302,31 @@ static void test_upload_that_fails(void **state)
     fake_stream_close(stream);
     fake_net_run(0);
     assert_int_equal(engine_in_flight(replay.engine), 0);
+    bodies_stop();
+}
+
+/* BLK-24, MSG-41: there is nothing to go on with after the last block; 2.31 is not the answer. */
+static void test_last_block_is_continued(void **state)
+{
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start(NULL);
+    stream = bodies_stream(CSM); /* of a client that does no blocks */
+    send_body(stream, "03 aa", CRI_OPTION, 1100);
+    serve_step(H_X " 27:0e ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:16 ...", 76, words("6T 5f MID TOKEN", "27:16"));
+    fake_stream_expect(stream, "?1 ?? a2 aa");
+    fake_stream_forget(stream);
+    stream = bodies_stream(CSM_BERT); /* of one that has sent it in blocks of its own, */
+    send_body(stream, "03 ab", "d1 0e 07 d8c38320816168816178", 1025);
+    serve_step(H_X " 27:0e 60:0401 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:16 ...", 1, words("6T 5f MID TOKEN", "27:16"));
+    fake_stream_expect(stream, "?1 ?? a2 ab");
+    /* and of one whose blocks pass through. */
+    replay_ask(&replay, words("41 03 0001 aa", "27:10 " CRI " /61"));
+    serve_step(H_X " 27:10 ...", 1, words("6T 5f MID TOKEN", "27:10"));
+    fake_peer_expect(replay.client, "61 a2 0001 aa ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_origin_invalid), 3);
     bodies_stop();
 }
 
@@ -421,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_large_answer_to_a_large_request),
         cmocka_unit_test(test_origin_wants_smaller_blocks),
         cmocka_unit_test(test_upload_that_fails),
+        cmocka_unit_test(test_last_block_is_continued),
         cmocka_unit_test(test_body_limit_of_requests),
         cmocka_unit_test(test_bert_upload),
         cmocka_unit_test(test_bert_upload_and_the_budget),

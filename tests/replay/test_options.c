@@ -291,7 +291,7 @@ static const struct response_row responses[] = {
     {"MSG-40 3.00", "60", "", NULL},
     {"MSG-40 3.01", "61", "/31", NULL},
     {"MSG-41 stray 2.31", "5f", "", NULL},
-    {"MSG-41 2.31 of a transfer", "5f", "27:08", "27:08"},
+    {"MSG-41 2.31 of a transfer that is not one", "5f", "27:08", NULL},
     {"MSG-41 4.08", "88", "27:08", "27:08"},
 };
 
