@@ -1,0 +1,387 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whether the tests notice when the code is wrong.
+
+    tests/mutation/run.py [--count N] [--seed S] [--only REGEX] [--keep FOLDER]
+
+Takes a copy of the tree, changes N places of libcri and of the daemon's core in it, each behind
+an environment variable (so there is one build), and runs the core tests: unit tests, scenarios,
+vectors and corpora, those that reach the place. A mutant that no test fails for survives. Prints
+the rate of those that were noticed by folder, and each survivor with what it changes; some of
+them change nothing that can be seen from outside.
+
+Places are drawn at random: by folder in turns, then a file by its length, then a place in it.
+Needs python3-clang. Exit status 0 when every mutant has been tried, whatever the rate.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+try:
+    from clang import cindex
+except ImportError:
+    sys.exit("mutation: python3-clang is not installed")
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SOURCES = r"^(lib/src|daemon/[a-z]+)/\w+\.c$"
+LEFT_OUT = r"^daemon/(net|ctl|server|worker)/"  # sockets and processes: no core test reaches them
+TESTS = r"^(replay_|scenario|(base|cache|client|coap|conf|exchange|fetch|front|lib|ops|origin|outer|policy)/|vectors|fuzz)"
+PATIENCE_S = 20
+MEMORY_BYTES = 6 << 30
+MUTANTS_MAX = 4095  # of mutant.h
+
+Kind = cindex.CursorKind
+SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||",
+         "||": "&&", "+": "-", "-": "+", "*": "+", "&": "|", "|": "&"}
+ARITHMETIC = {"+", "-", "*", "&", "|"}
+
+
+class Mutant:
+    """One change: in @p path, bytes @p start to @p end become @p code, which asks for MUTANT(n)."""
+
+    def __init__(self, path, line, start, end, before, after, code):
+        self.path, self.line, self.start, self.end = path, line, start, end
+        self.before, self.after, self.code = before, after, code
+        self.number = 0
+        self.killer = None
+
+    def overlaps(self, other):
+        return self.path == other.path and self.start < other.end and other.start < self.end
+
+    def __str__(self):
+        one_line = lambda text: re.sub(r"\s+", " ", text)[:100]
+        return "%s:%d: %s  ->  %s" % (self.path, self.line, one_line(self.before),
+                                      one_line(self.after))
+
+
+# ---- places that can be changed ----
+
+class Finder:
+    """All the places of one file, by its syntax tree."""
+
+    def __init__(self, tree, path, arguments):
+        self.path, self.found = path, []
+        with open(os.path.join(tree, path), "rb") as file:
+            self.bytes = file.read()
+        unit = cindex.Index.create().parse(os.path.join(tree, path), args=arguments)
+        for cursor in unit.cursor.get_children():
+            if cursor.kind == Kind.FUNCTION_DECL and cursor.location.file and \
+                    cursor.location.file.name == unit.spelling:
+                for child in cursor.get_children():
+                    if child.kind == Kind.COMPOUND_STMT:
+                        self.visit(child, None)
+
+    def text(self, start, end):
+        return self.bytes[start:end].decode("utf-8", "replace")
+
+    def extent(self, cursor):
+        return cursor.extent.start.offset, cursor.extent.end.offset
+
+    def add(self, cursor, after, code):
+        start, end = self.extent(cursor)
+        self.found.append(Mutant(self.path, cursor.extent.start.line, start, end,
+                                 self.text(start, end), after, code))
+
+    def visit(self, cursor, parent):
+        kind = cursor.kind
+        if kind == Kind.VAR_DECL and (cursor.storage_class == cindex.StorageClass.STATIC or
+                                      cursor.type.kind == cindex.TypeKind.CONSTANTARRAY):
+            return  # needs constants
+        if kind in (Kind.CXX_UNARY_EXPR, Kind.INIT_LIST_EXPR):  # sizeof; often static
+            return
+        start, end = self.extent(cursor)
+        text = self.text(start, end)
+        if kind == Kind.BINARY_OPERATOR:
+            self.binary(cursor, text)
+        elif kind == Kind.INTEGER_LITERAL and re.fullmatch(r"\d+[uUlL]*", text):
+            self.add(cursor, text + " + 1", "(MUTANT(%%d) ? %s + 1 : %s)" % (text, text))
+        elif kind == Kind.RETURN_STMT and re.match(r"return\s+[^;]", text):
+            self.returned(cursor, text)
+        if parent is not None and parent.kind == Kind.COMPOUND_STMT:
+            self.statement(cursor, text, end)
+        children = list(cursor.get_children())
+        if kind == Kind.IF_STMT and children:
+            condition = self.text(*self.extent(children[0]))
+            self.add(children[0], "!(%s)" % condition,
+                     "(MUTANT(%%d) ? !(%s) : (%s))" % (condition.replace("%", "%%"),
+                                                       condition.replace("%", "%%")))
+        if kind == Kind.CASE_STMT:
+            children = children[1:]
+        for child in children:
+            self.visit(child, cursor)
+
+    def binary(self, cursor, text):
+        children = list(cursor.get_children())
+        if len(children) != 2:
+            return
+        (left_start, left_end), (right_start, right_end) = map(self.extent, children)
+        operator = re.sub(r"/\*.*?\*/", "", self.text(left_end, right_start), flags=re.S).strip()
+        start, end = self.extent(cursor)
+        if operator not in SWAPS or (left_start, right_end) != (start, end):
+            return
+        pointers = [child.type.get_canonical().kind in (
+            cindex.TypeKind.POINTER, cindex.TypeKind.CONSTANTARRAY) for child in children]
+        if operator in ARITHMETIC and any(pointers):
+            return
+        swapped = "%s %s %s" % (self.text(left_start, left_end), SWAPS[operator],
+                                self.text(right_start, right_end))
+        self.add(cursor, swapped, "(MUTANT(%%d) ? (%s) : (%s))" % (
+            swapped.replace("%", "%%"), text.replace("%", "%%")))
+
+    def returned(self, cursor, text):
+        children = list(cursor.get_children())
+        if children and children[0].type.get_canonical().kind == cindex.TypeKind.BOOL:
+            value = self.text(*self.extent(children[0]))
+            escaped = value.replace("%", "%%")
+            self.add(children[0], "!(%s)" % value,
+                     "(MUTANT(%%d) ? !(%s) : (%s))" % (escaped, escaped))
+
+    def statement(self, cursor, text, end):
+        is_call = cursor.kind == Kind.CALL_EXPR and cursor.spelling and \
+            text.startswith(cursor.spelling)
+        is_change = cursor.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR,
+                                    Kind.UNARY_OPERATOR) and \
+            re.match(r"^[\w\[\]>.()*-]+\s*([-+*/|&^]?=|\+\+|--)(?!=)", text)
+        if (is_call or is_change) and self.bytes[end:end + 1] == b";":
+            self.add(cursor, "", "if (!MUTANT(%%d)) %s" % text.replace("%", "%%"))
+
+
+# ---- the copy with the mutants ----
+
+def tracked(root):
+    try:
+        done = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=True)
+        return done.stdout.decode().split("\0")[:-1]
+    except (OSError, subprocess.CalledProcessError):
+        return [os.path.relpath(os.path.join(folder, name), root)
+                for folder, _, files in os.walk(root) for name in files
+                if not os.path.relpath(folder, root).startswith(("build", ".git"))]
+
+
+def copy_tree(tree):
+    for name in tracked(ROOT):
+        target = os.path.join(tree, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.isfile(os.path.join(ROOT, name)):
+            shutil.copy2(os.path.join(ROOT, name), target)
+
+
+def call(*command, **options):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if done.returncode != 0:
+        sys.exit("mutation: %s\n%s" % (" ".join(command), done.stdout[-4000:]))
+    return done.stdout
+
+
+def configure(tree, build):
+    runtime = os.path.join(build, "mutant.o")
+    os.makedirs(build, exist_ok=True)
+    call("gcc", "-O1", "-fPIC", "-c", os.path.join(HERE, "mutant.c"), "-o", runtime)
+    call("cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+         "-DCMAKE_C_COMPILER=gcc", "-DCMAKE_C_STANDARD_LIBRARIES=" + runtime,
+         "-DCMAKE_C_FLAGS_DEBUG=-O1 -w -include " + os.path.join(HERE, "mutant.h"))
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        return {os.path.relpath(row["file"], tree): row for row in json.load(file)}
+
+
+def flags_for_clang(row):
+    """Of a compile command what the parser needs: definitions and folders of headers."""
+    words = row["command"].split()
+    return [word if not word.startswith("-I") or os.path.isabs(word[2:])
+            else "-I" + os.path.join(row["directory"], word[2:])
+            for word in words if re.match(r"-(D|I|std)", word)] + \
+        [part for index, word in enumerate(words) if word == "-isystem"
+         for part in (word, words[index + 1])]
+
+
+def draw(tree, rows, count, only, dice):
+    """Mutants that do not overlap; folders in turns, files by their length."""
+    folders = {}
+    for path in sorted(rows):
+        if re.match(SOURCES, path) and not re.match(LEFT_OUT, path) and re.search(only, path):
+            folders.setdefault(os.path.dirname(path), []).append(path)
+    places, chosen = {}, []
+    for turn in range(20 * count):
+        if len(chosen) == count or not folders:
+            break
+        folder = sorted(folders)[turn % len(folders)]
+        sizes = [os.path.getsize(os.path.join(tree, path)) for path in folders[folder]]
+        path = dice.choices(folders[folder], sizes)[0]
+        if path not in places:
+            places[path] = Finder(tree, path, flags_for_clang(rows[path])).found
+        if places[path]:
+            mutant = dice.choice(places[path])
+            if not any(mutant.overlaps(other) for other in chosen):
+                chosen.append(mutant)
+    for number, mutant in enumerate(chosen, 1):
+        mutant.number = number
+    return chosen
+
+
+def write_mutants(tree, path, mutants):
+    with open(os.path.join(ROOT, path), "rb") as file:
+        data = file.read()
+    for mutant in sorted(mutants, key=lambda mutant: -mutant.start):
+        code = (mutant.code % mutant.number).encode()
+        data = data[:mutant.start] + code + data[mutant.end:]
+    with open(os.path.join(tree, path), "wb") as file:
+        file.write(data)
+
+
+def compiles(row):
+    words = row["command"].split()
+    words[words.index("-o") + 1] = os.devnull
+    return subprocess.run(words + ["-fsyntax-only"], cwd=row["directory"], capture_output=True,
+                          check=False).returncode == 0
+
+
+def insert(tree, rows, mutants):
+    """Writes them into the copy; what does not compile (a constant is needed there) is left out."""
+    kept = []
+    for path in sorted({mutant.path for mutant in mutants}):
+        here = [mutant for mutant in mutants if mutant.path == path]
+        write_mutants(tree, path, here)
+        if not compiles(rows[path]):
+            good = []
+            for mutant in here:
+                write_mutants(tree, path, [mutant])
+                if compiles(rows[path]):
+                    good.append(mutant)
+            here = good
+            write_mutants(tree, path, here)
+        kept += here
+    return kept
+
+
+# ---- the tests ----
+
+class Test:
+    def __init__(self, row):
+        self.name, self.command = row["name"], row.get("command")
+        self.folder, self.environment = None, {}
+        for entry in row.get("properties", []):
+            if entry["name"] == "WORKING_DIRECTORY":
+                self.folder = entry["value"]
+            elif entry["name"] == "ENVIRONMENT":
+                self.environment = dict(pair.split("=", 1) for pair in entry["value"])
+        self.seconds, self.reached = 0.0, frozenset()
+
+    def passes(self, limit_s, **environment):
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                self.command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=output, env={**os.environ, **self.environment, **environment},
+                start_new_session=True, preexec_fn=lambda: (
+                    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),
+                    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))))
+            try:
+                return process.wait(limit_s) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)  # a group of its own: what the test has started, too
+                process.wait()
+                return False
+
+
+def all_tests(build):
+    listed = json.loads(call("ctest", "--test-dir", build, "--show-only=json-v1"))
+    return [Test(row) for row in listed["tests"]
+            if row.get("command") and re.match(TESTS, row["name"])]
+
+
+def try_without_mutants(test, scratch):
+    seen = os.path.join(scratch, re.sub(r"\W", "_", test.name))
+    with open(seen, "wb") as file:
+        file.write(bytes(MUTANTS_MAX + 1))
+    start = time.monotonic()
+    passed = test.passes(300, MUTANT="0", MUTANT_SEEN=seen)
+    test.seconds = time.monotonic() - start
+    with open(seen, "rb") as file:
+        test.reached = frozenset(number for number, byte in enumerate(file.read()) if byte)
+    return passed
+
+
+def try_mutant(mutant, tests):
+    for test in tests:
+        if mutant.number in test.reached:
+            if not test.passes(PATIENCE_S + 10 * test.seconds, MUTANT=str(mutant.number)):
+                mutant.killer = test.name
+                return
+
+
+def report(mutants, tests):
+    reached = frozenset().union(*(test.reached for test in tests))
+    folders = {}
+    for mutant in mutants:
+        folders.setdefault(os.path.dirname(mutant.path), []).append(mutant)
+    print("\nSurvivors:")
+    for mutant in mutants:
+        if mutant.killer is None:
+            print("  %s%s" % (mutant, "" if mutant.number in reached else "   [never reached]"))
+    print("\n%-20s %8s %8s %6s" % ("folder", "mutants", "noticed", "rate"))
+    for folder, rows in sorted(folders.items()) + [("all", mutants)]:
+        killed = sum(mutant.killer is not None for mutant in rows)
+        print("%-20s %8d %8d %5d%%" % (folder, len(rows), killed, 100 * killed // len(rows)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--count", type=int, default=100, help="mutants (100)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the draw (the time)")
+    parser.add_argument("--only", default="", help="only files whose path matches this")
+    parser.add_argument("--keep", help="where to build, and to leave what was built")
+    options = parser.parse_args()
+    if not 0 < options.count <= MUTANTS_MAX:
+        parser.error("--count is 1 to %d" % MUTANTS_MAX)
+    print("seed %d" % options.seed, flush=True)
+    scratch = options.keep or tempfile.mkdtemp(prefix="mutation-")
+    tree, build = os.path.join(scratch, "tree"), os.path.join(scratch, "build")
+    try:
+        copy_tree(tree)
+        rows = configure(tree, build)
+        mutants = insert(tree, rows, draw(tree, rows, options.count, options.only,
+                                          random.Random(options.seed)))
+        if not mutants:
+            sys.exit("mutation: no place to change")
+        print("building %d mutants" % len(mutants), flush=True)
+        call("cmake", "--build", build, "--parallel", str(os.cpu_count()))
+        tests = all_tests(build)
+        lock = threading.Lock()
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            seen = os.path.join(scratch, "seen")
+            os.makedirs(seen, exist_ok=True)
+            passed = list(pool.map(lambda test: try_without_mutants(test, seen), tests))
+            broken = [test.name for test, fine in zip(tests, passed) if not fine]
+            if broken:
+                sys.exit("mutation: fail without any mutant: %s" % ", ".join(broken))
+            tests.sort(key=lambda test: test.seconds)
+            done = [0]
+
+            def one(mutant):
+                try_mutant(mutant, tests)
+                with lock:
+                    done[0] += 1
+                    if done[0] % 25 == 0:
+                        print("tried %d of %d" % (done[0], len(mutants)), flush=True)
+
+            list(pool.map(one, mutants))
+        report(mutants, tests)
+    finally:
+        if not options.keep:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
