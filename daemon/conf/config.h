@@ -83,6 +83,7 @@ struct config_route {
     /* Derived: what target and via mean. */
     enum config_route_kind kind;
     struct config_parent parent;
+    uint32_t parent_index; /* of the first route to the same parent proxy */
     const struct target_pattern *patterns;
     size_t pattern_count;
 };

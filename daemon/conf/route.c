@@ -150,6 +150,27 @@ static void check_via(struct loader *loader, const struct named_draft *draft)
     }
 }
 
+static bool same_parent(const struct config_route *a, const struct config_route *b)
+{
+    const struct config_parent *x = &a->parent, *y = &b->parent;
+    if (a->kind != ROUTE_KIND_PARENT || b->kind != ROUTE_KIND_PARENT ||
+        x->scheme_number != y->scheme_number || (x->name == NULL) != (y->name == NULL)) {
+        return false;
+    }
+    return x->name != NULL ? strcmp(x->name, y->name) == 0 && x->address.port == y->address.port
+                           : address_equal(&x->address, &y->address);
+}
+
+/* What is learned about a parent holds for all routes to it. */
+static uint32_t find_parent(const struct named_drafts *drafts, size_t route)
+{
+    uint32_t first = 0;
+    while (first < route && !same_parent(drafts->items[first].row, drafts->items[route].row)) {
+        first++;
+    }
+    return first;
+}
+
 void loader_check_routes(struct loader *loader)
 {
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_ROUTE];
@@ -158,6 +179,7 @@ void loader_check_routes(struct loader *loader)
         const struct named_draft *draft = &drafts->items[i];
         struct config_route *route = draft->row;
         check_via(loader, draft);
+        route->parent_index = find_parent(drafts, i);
         route->patterns = named_patterns(loader, CONFIG_NAMED_ROUTE, draft, "target",
                                          &route->target, true, &route->pattern_count);
     }

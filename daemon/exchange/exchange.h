@@ -80,9 +80,10 @@ struct exchange {
     uint32_t queue_round;
     bool is_outstanding; /* counted in the origin's window */
     bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
-    uint32_t route_epoch;               /* of the configuration that hop came from */
-    bool is_renamed;                    /* its target was named to the parent in a second form */
-    bool has_malformed;                 /* the origin server sent what could not be read */
+    uint32_t route_epoch; /* of the configuration that hop came from */
+    uint8_t form;         /* towards a parent: enum config_route_form of what is sent, */
+    uint8_t forms_tried;  /* and those that were refused before, a bit each */
+    bool has_malformed;   /* the origin server sent what could not be read */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
     struct address candidates[4];
 

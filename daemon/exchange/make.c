@@ -135,6 +135,7 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         exchange_free(&engine->exchanges, exchange);
         return REASON_request_too_large;
     }
+    exchange->form = (uint8_t)naming_form(&naming);
     exchange->started_ms = engine_now_ms(engine);
     exchange->deadline_ms = exchange->started_ms + engine->config->proxy_request_timeout;
     *ret_exchange = exchange;

@@ -177,6 +177,20 @@ enum reason naming_for_parent(const struct target *target, enum config_route_for
     return good ? REASON_none : REASON_route_form;
 }
 
+enum config_route_form naming_form(const struct naming *naming)
+{
+    switch (naming->option) {
+    case OPTION_proxy_uri:
+        return ROUTE_FORM_PROXY_URI;
+    case OPTION_proxy_scheme:
+        return ROUTE_FORM_PROXY_SCHEME;
+    case OPTION_proxy_scheme_number:
+        return ROUTE_FORM_PROXY_SCHEME_NUMBER;
+    default:
+        return ROUTE_FORM_PROXY_CRI;
+    }
+}
+
 size_t naming_len(const struct naming *naming)
 {
     /* A head of an option takes at most 5 bytes, Uri-Port 7 with its value. */

@@ -15,61 +15,123 @@
 
 #include <string.h>
 
-/* Somebody may replace the parent by one that knows CRIs. */
+/* The parent may be replaced by one that takes other forms. */
 #define REMEMBERED_MS 600000u
+
+/* The forms of RFC 7252, the first to be tried first. */
+static const enum config_route_form known_forms[] = {ROUTE_FORM_PROXY_SCHEME, ROUTE_FORM_PROXY_URI};
+
+#define KNOWN_FORM_COUNT (sizeof(known_forms) / sizeof(known_forms[0]))
+
+static unsigned bit(unsigned form)
+{
+    return 1u << form;
+}
+
+/* --- what is known about parents ---------------------------------------- */
 
 enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
                                    enum config_route_form form)
 {
     const struct parent_memory *memory = &engine->parents;
-    bool is_known = memory->epoch == engine->policy_epoch &&
-                    engine_now_ms(engine) < memory->knows_uris_only_until_ms[hop->route_index];
-    if (is_known && form == ROUTE_FORM_PROXY_CRI) {
-        return ROUTE_FORM_PROXY_URI;
+    const struct parent_habits *habits = &memory->parents[hop->parent_index];
+    if (memory->epoch != engine->policy_epoch || (habits->refused & bit(form)) == 0 ||
+        engine_now_ms(engine) >= habits->refused_until_ms) {
+        return form;
     }
-    return is_known && form == ROUTE_FORM_PROXY_SCHEME_NUMBER ? ROUTE_FORM_PROXY_SCHEME : form;
+    for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
+        if ((habits->taken & bit(known_forms[i])) != 0) {
+            return known_forms[i];
+        }
+    }
+    return form;
 }
 
-/* The other form has helped. An exchange from before a reload says nothing: its index is old. */
-static void learn(struct engine *engine, const struct exchange *exchange)
+/* NULL where the exchange is from before a reload: its index says nothing any more. */
+static struct parent_habits *habits_of(struct engine *engine, const struct exchange *exchange)
 {
     struct parent_memory *memory = &engine->parents;
     if (exchange->route_epoch != engine->policy_epoch) {
-        return;
+        return NULL;
     }
     if (memory->epoch != engine->policy_epoch) {
         *memory = (struct parent_memory){.epoch = engine->policy_epoch};
     }
-    uint64_t now_ms = engine_now_ms(engine);
-    uint64_t *until_ms = &memory->knows_uris_only_until_ms[exchange->hop.route_index];
-    if (now_ms >= *until_ms) {
-        log_event(LOG_WARNING, "parent_knows_no_cris", "route=%.*s", (int)exchange->hop.route.len,
-                  (const char *)exchange->hop.route.data);
-    }
-    *until_ms = now_ms + REMEMBERED_MS;
+    return &memory->parents[exchange->hop.parent_index];
 }
 
-/* The form of RFC 7252 that stands for the one that was used; false where that was one. */
-static bool find_form(const struct message *sent, enum config_route_form *ret_form)
+/* The parent has gone for the target: it takes the form, whatever it said to those before. */
+static void learn(struct engine *engine, const struct exchange *exchange)
 {
-    if (message_has_option(sent, OPTION_proxy_cri)) {
-        *ret_form = ROUTE_FORM_PROXY_URI;
-        return true;
+    struct parent_habits *habits = habits_of(engine, exchange);
+    uint64_t now_ms = engine_now_ms(engine);
+    if (habits == NULL) {
+        return;
     }
-    *ret_form = ROUTE_FORM_PROXY_SCHEME;
-    return message_has_option(sent, OPTION_proxy_scheme_number);
+    if (now_ms >= habits->taken_until_ms) {
+        habits->taken = 0;
+        habits->taken_until_ms = now_ms + REMEMBERED_MS;
+    }
+    habits->taken |= (uint8_t)bit(exchange->form);
+    habits->refused &= (uint8_t)~bit(exchange->form);
+    if (exchange->forms_tried == 0) {
+        return;
+    }
+    if (now_ms >= habits->refused_until_ms) {
+        log_event(LOG_WARNING, "parent_takes_another_form", "route=%.*s form=%s",
+                  (int)exchange->hop.route.len, (const char *)exchange->hop.route.data,
+                  exchange->form == ROUTE_FORM_PROXY_URI ? "proxy-uri" : "proxy-scheme");
+        habits->refused = 0;
+    }
+    habits->refused |= exchange->forms_tried;
+    habits->taken &= (uint8_t)~exchange->forms_tried;
+    habits->refused_until_ms = now_ms + REMEMBERED_MS;
+    /* A choice that lasts as long as what made it necessary. */
+    habits->taken_until_ms = habits->refused_until_ms;
 }
 
-/* The request in the other form, in place of the one that was sent; false where it does not fit. */
-static bool rename_request(struct engine *engine, struct exchange *exchange)
+/* Whether the parent is known to take the form: what it refuses is then not the form. */
+static bool is_taken(struct engine *engine, const struct exchange *exchange)
+{
+    const struct parent_habits *habits = habits_of(engine, exchange);
+    return habits != NULL && (habits->taken & bit(exchange->form)) != 0 &&
+           engine_now_ms(engine) < habits->taken_until_ms;
+}
+
+/* --- another form ------------------------------------------------------- */
+
+/* Codes with which parents refuse the option that names the target. */
+static bool may_be_about_form(uint8_t code)
+{
+    return code == CODE(4, 2) || code == CODE(4, 0) || code == CODE(5, 1) || code == CODE(5, 5);
+}
+
+/* Whether to ask in another form: a 4.02 says that nothing was done, the others do not. */
+static bool is_refusal(struct engine *engine, const struct exchange *exchange, uint8_t code)
+{
+    return may_be_about_form(code) &&
+           (code == CODE(4, 2) || (exchange->leg.is_safe && !is_taken(engine, exchange)));
+}
+
+/*
+ * Whether the parent has gone for the target. That it has not refused a form is a sign only
+ * where it had refused another: else it may have looked no further than at who asks.
+ */
+static bool shows_taken(const struct exchange *exchange, uint8_t code)
+{
+    return CODE_CLASS(code) == 2 || (exchange->forms_tried != 0 && !may_be_about_form(code));
+}
+
+/* The request in another form, in place of the one that was sent; false where it does not fit. */
+static bool rename_request(struct engine *engine, struct exchange *exchange,
+                           enum config_route_form form)
 {
     struct message sent;
     struct naming naming;
     struct naming_room room;
-    enum config_route_form form;
     if (message_decode(exchange->datagram, exchange->datagram_len, &sent) != MESSAGE_OK ||
-        !find_form(&sent, &form) ||
-        naming_for_parent(&exchange->target, form, &exchange->hop, &room, &naming) != REASON_none) {
+        naming_for_parent(&exchange->target, form, &exchange->hop, &room, &naming) != REASON_none ||
+        naming_form(&naming) != form) {
         return false;
     }
     /* A new token: whatever else the old request may still bring is not an answer to this. */
@@ -92,19 +154,33 @@ static bool rename_request(struct engine *engine, struct exchange *exchange)
     memcpy(exchange->datagram, engine->scratch, len);
     exchange->datagram_len = (uint32_t)len;
     exchange->memory_used = (uint32_t)(at + len);
+    exchange->form = (uint8_t)form;
     return true;
+}
+
+static bool rename_to_next(struct engine *engine, struct exchange *exchange)
+{
+    exchange->forms_tried |= (uint8_t)bit(exchange->form);
+    for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
+        if ((exchange->forms_tried & bit(known_forms[i])) == 0 &&
+            rename_request(engine, exchange, known_forms[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code)
 {
-    if (exchange->is_renamed && code != CODE(4, 2)) {
-        learn(engine, exchange);
-    }
-    bool may_help = exchange->hop.is_parent && code == CODE(4, 2) && !exchange->is_renamed;
-    if (!may_help || !rename_request(engine, exchange)) {
+    if (!exchange->hop.is_parent) {
         return false;
     }
-    exchange->is_renamed = true;
+    if (shows_taken(exchange, code)) {
+        learn(engine, exchange);
+    }
+    if (!is_refusal(engine, exchange, code) || !rename_to_next(engine, exchange)) {
+        return false;
+    }
     metric_add(&engine->metrics.upstream_renamed, 1);
     trace_event(engine, exchange, EVENT_renamed, 0);
     forward_renamed(engine, exchange);

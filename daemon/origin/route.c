@@ -69,7 +69,7 @@ enum reason route_find(const struct config *config, const struct target *target,
                                                                  : straight(target);
     if (route != NULL) {
         ret_hop->route = bytes_of(route->name);
-        ret_hop->route_index = (uint32_t)(route - config->routes);
+        ret_hop->parent_index = route->parent_index;
     }
     /* A parent's was checked with the configuration. */
     return ret_hop->is_parent || config_is_reachable(ret_hop->scheme) ? REASON_none

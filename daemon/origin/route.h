@@ -26,7 +26,7 @@ struct next_hop {
     struct address address; /* with the port */
     struct bytes name;      /* lower case */
     struct bytes route;     /* name of the [route NAME] section; empty: none matched */
-    uint32_t route_index;   /* of that section, in the configuration it came from */
+    uint32_t parent_index;  /* as in struct config_route, in the configuration it came from */
 };
 
 /**

@@ -68,7 +68,7 @@ static void test_parent_on_a_session_that_knows_no_cris(void **state)
     fake_client_answer("82 d8de 8320816168816178 ff 6e6f");
     fake_net_run(0);
     fake_peer_expect_nothing(replay.client);
-    fake_client_expect("tcp 192.0.2.77:5683 parent.example", "01 da16 636f61703a2f2f682f78");
+    fake_client_expect("tcp 192.0.2.77:5683 parent.example", "01 31 68 81 78 d40f 636f6170");
     fake_client_answer("45 ff 6f6b");
     fake_net_run(0);
     fake_peer_expect(replay.client, "61 45 0001 aa ff 6f6b", NULL);

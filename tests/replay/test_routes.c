@@ -301,40 +301,29 @@ static void test_reload_while_the_name_is_asked_for(void **state)
 static void test_parent_that_knows_no_cris(void **state)
 {
     static const struct {
-        const char *form, *first, *second;
+        const char *form, *first;
         const char *echoed; /* what libcoap puts into its 4.02 */
     } rows[] = {
-        {"route lab.form=proxy-cri", "235:8420816168816178816171", "35=coap://h/x?q",
+        {"route lab.form=proxy-cri", "4:e1 12:28 16:10 235:8420816168816178816171 2048:01 /6f6b",
          "235:8420816168816178816171 /6e6f"},
-        {"route lab.form=proxy-scheme-number", "3=h 11=x 15=q 239:", "3=h 11=x 15=q 39=coap",
+        {"route lab.form=proxy-scheme-number", "3=h 4:e1 11=x 12:28 15=q 16:10 239: 2048:01 /6f6b",
          "239: /6e6f"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct replay replay;
         struct fake_datagram first, second;
-        char pattern[128];
         replay_start(&replay,
                      (const char *[]){ALL_TO_PARENT, rows[i].form, "proxy.hop-limit=yes", NULL});
         struct fake_peer *parent = fake_peer_new(PARENT);
         replay_ask(&replay, words("41 02 0001 aa", "4:e1 12:28 35=coap://h/x?q 2048:01 /6f6b"));
-        const char *const formats[] = {rows[i].first, rows[i].second};
-        struct fake_datagram *const came[] = {&first, &second};
-        for (size_t k = 0; k < 2; k++) {
-            const char *space = strrchr(formats[k], ' '); /* 12 and 16 are between 11 and 35 */
-            const char *query = strstr(formats[k], "15=q ");
-            if (space == NULL) {
-                snprintf(pattern, sizeof(pattern), "4:e1 12:28 16:10 %s 2048:01 /6f6b", formats[k]);
-            } else {
-                snprintf(pattern, sizeof(pattern), "3=h 4:e1 11=x 12:28 15=q 16:10%s 2048:01 /6f6b",
-                         space);
-            }
-            assert_true(space == NULL || query != NULL);
-            fake_peer_expect(parent, words("48 02 MID TOKEN", pattern), came[k]);
-            fake_peer_reply(parent, came[k],
-                            k == 0 ? words("6T 82 MID TOKEN", rows[i].echoed)
-                                   : "6T 44 MID TOKEN ff 6f6b");
-        }
+        fake_peer_expect(parent, words("48 02 MID TOKEN", rows[i].first), &first);
+        fake_peer_reply(parent, &first, words("6T 82 MID TOKEN", rows[i].echoed));
+        fake_peer_expect(
+            parent,
+            words("48 02 MID TOKEN", "3=h 4:e1 11=x 12:28 15=q 16:10 39=coap 2048:01 /6f6b"),
+            &second);
+        fake_peer_reply(parent, &second, "6T 44 MID TOKEN ff 6f6b");
         assert_memory_not_equal(first.data + 4, second.data + 4, EXCHANGE_TOKEN_LEN);
         fake_peer_expect(replay.client, "61 44 0001 aa ff 6f6b", NULL);
         /* The old answer once more, with the old token: nobody's. */
@@ -345,37 +334,161 @@ static void test_parent_that_knows_no_cris(void **state)
     }
 }
 
-/* PXO-26: what has helped is used at once, for 10 minutes or until a reload, on that route only. */
+/* coap://h/x in each form. */
+static const char *const form_names[] = {"proxy-cri", "proxy-scheme-number", "proxy-scheme",
+                                         "proxy-uri"};
+static const char *const form_bodies[] = {"235:8320816168816178",
+                                          "3=h 11=x 239:", "3=h 11=x 39=coap", "35=coap://h/x"};
+
+enum { CRI_FORM, NUMBER_FORM, SCHEME_FORM, URI_FORM, FORMS };
+
+/* The parent is asked in @p form, and answers with @p code. */
+static void expect_form(struct fake_peer *parent, unsigned method, unsigned form, unsigned code)
+{
+    struct fake_datagram request;
+    char head[32];
+    snprintf(head, sizeof(head), "48 %02x MID TOKEN", method);
+    fake_peer_expect(parent, words(head, form_bodies[form]), &request);
+    snprintf(head, sizeof(head), "6T %02x MID TOKEN", code);
+    fake_peer_reply(parent, &request, head);
+}
+
+/* The client asks for coap://h/x; its answer comes from @p parent in expect_form(). */
+static void ask_for_x(struct replay *replay, unsigned method, unsigned mid)
+{
+    char head[32];
+    snprintf(head, sizeof(head), "41 %02x %04x aa", method, mid);
+    replay_ask(replay, words(head, "35=coap://h/x"));
+}
+
+static void expect_code(struct replay *replay, unsigned mid, unsigned code)
+{
+    char head[32];
+    snprintf(head, sizeof(head), "61 %02x %04x aa", code, mid);
+    fake_peer_expect(replay->client, head, NULL);
+}
+
+static void start_with_form(struct replay *replay, unsigned form)
+{
+    char setting[64];
+    snprintf(setting, sizeof(setting), "route lab.form=%s", form_names[form]);
+    replay_start(replay, (const char *[]){ALL_TO_PARENT, setting, NULL});
+}
+
+/*
+ * PXO-26: parents that take one form only, and refuse the others in their own ways: asked in
+ * the order Proxy-Scheme, Proxy-Uri, each once, and from then on at once.
+ */
+static void test_parents_that_take_one_form(void **state)
+{
+    static const unsigned refusals[] = {0x80, 0x82, 0xa1, 0xa5};
+    static const unsigned order[] = {SCHEME_FORM, URI_FORM};
+    (void)state;
+    for (unsigned form = 0; form < FORMS; form++) {
+        for (unsigned taken = SCHEME_FORM; taken <= URI_FORM; taken++) {
+            for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+                struct replay replay;
+                unsigned asked = 0;
+                print_message("    %s, taken %s, %02x\n", form_names[form], form_names[taken],
+                              refusals[i]);
+                start_with_form(&replay, form);
+                struct fake_peer *parent = fake_peer_new(PARENT);
+                ask_for_x(&replay, 1, 1);
+                expect_form(parent, 1, form, form == taken ? 0x45 : refusals[i]);
+                for (size_t k = 0; k < 2 && form != taken && asked != taken; k++) {
+                    if (order[k] != form) {
+                        asked = order[k];
+                        expect_form(parent, 1, asked, asked == taken ? 0x45 : refusals[i]);
+                    }
+                }
+                expect_code(&replay, 1, 0x45);
+                ask_for_x(&replay, 3, 2);
+                expect_form(parent, 3, taken, 0x44);
+                expect_code(&replay, 2, 0x44);
+                fake_peer_expect_nothing(parent);
+                replay_stop(&replay);
+            }
+        }
+    }
+}
+
+/* PXO-26: the last refusal is the answer; each form once; nothing is learned from that. */
+static void test_parent_that_takes_no_form(void **state)
+{
+    (void)state;
+    struct replay replay;
+    start_with_form(&replay, CRI_FORM);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    for (unsigned round = 1; round <= 2; round++) {
+        ask_for_x(&replay, 1, round);
+        expect_form(parent, 1, CRI_FORM, 0x80);
+        expect_form(parent, 1, SCHEME_FORM, 0xa5);
+        expect_form(parent, 1, URI_FORM, 0xa1);
+        expect_code(&replay, round, 0xa1);
+        fake_peer_expect_nothing(parent);
+    }
+    assert_int_equal(replay_metric(&replay, upstream_renamed), 4);
+    replay_stop(&replay);
+}
+
+/* What a parent takes is not what it refuses: the refusal is of the target, or from behind it. */
+static void test_refusals_of_what_a_parent_takes(void **state)
+{
+    static const unsigned refusals[] = {0x80, 0xa1, 0xa5};
+    struct replay replay;
+    (void)state;
+    start_with_form(&replay, CRI_FORM);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    ask_for_x(&replay, 1, 1);
+    expect_form(parent, 1, CRI_FORM, 0x45);
+    expect_code(&replay, 1, 0x45);
+    for (unsigned i = 0; i < 3; i++) {
+        ask_for_x(&replay, 1, 2 + i);
+        expect_form(parent, 1, CRI_FORM, refusals[i]);
+        expect_code(&replay, 2 + i, refusals[i]);
+        fake_peer_expect_nothing(parent);
+    }
+    fake_net_run(600000); /* it may be another one by now */
+    ask_for_x(&replay, 1, 9);
+    expect_form(parent, 1, CRI_FORM, 0x80);
+    expect_form(parent, 1, SCHEME_FORM, 0x45);
+    expect_code(&replay, 9, 0x45);
+    replay_stop(&replay);
+}
+
+/* PXO-26: what has helped is used at once, for 10 minutes or until a reload, on every route to
+ * that parent, and to no other. */
 static void test_what_has_helped_is_remembered(void **state)
 {
     const char *const settings[] = {"route near.target=coap://other",
-                                    "route near.via=coap://192.0.2.77", ALL_TO_PARENT, NULL};
+                                    "route near.via=coap://192.0.2.77",
+                                    "route far.target=coap://far",
+                                    "route far.via=coap://192.0.2.77:5999",
+                                    ALL_TO_PARENT,
+                                    NULL};
     struct replay replay;
     struct fake_datagram request;
     (void)state;
     replay_start(&replay, settings);
-    struct fake_peer *parent = fake_peer_new(PARENT);
+    struct fake_peer *parent = fake_peer_new(PARENT), *far = fake_peer_new("192.0.2.77:5999");
     for (unsigned round = 0; round < 3; round++) {
-        replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
-        fake_peer_expect(parent, words("48 01 MID TOKEN", "235:8320816168816178"), &request);
-        fake_peer_reply(parent, &request, "6T 82 MID TOKEN");
-        fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://h/x"), &request);
-        fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 6f6b");
-        fake_peer_expect(replay.client, "61 45 0001 aa ff 6f6b", NULL);
+        ask_for_x(&replay, 1, 1);
+        expect_form(parent, 1, CRI_FORM, 0x82);
+        expect_form(parent, 1, SCHEME_FORM, 0x45);
+        expect_code(&replay, 1, 0x45);
         /* From now on at once. */
-        replay_ask(&replay, words("41 02 0002 ab", "35=coap://h/y"));
-        fake_peer_expect(parent, words("48 02 MID TOKEN", "35=coap://h/y"), &request);
+        ask_for_x(&replay, 2, 2);
+        expect_form(parent, 2, SCHEME_FORM, 0x44);
+        expect_code(&replay, 2, 0x44);
+        replay_ask(&replay, words("41 02 0003 aa", "35=coap://other/x"));
+        fake_peer_expect(parent, words("48 02 MID TOKEN", "3=other 11=x 39=coap"), &request);
         fake_peer_reply(parent, &request, "6T 44 MID TOKEN");
-        fake_peer_expect(replay.client, "61 44 0002 ab", NULL);
-        /* Another route has to find out for itself. */
-        replay_ask(&replay, words("41 02 0003 ac", "35=coap://other/x"));
-        fake_peer_expect(parent,
-                         words("48 02 MID TOKEN", "235:83208165"
-                                                  "6f74686572"
-                                                  "816178"),
-                         &request);
-        fake_peer_reply(parent, &request, "6T 44 MID TOKEN");
-        fake_peer_expect(replay.client, "61 44 0003 ac", NULL);
+        expect_code(&replay, 3, 0x44);
+        /* Another parent has to be found out about by itself. */
+        replay_ask(&replay, words("41 02 0004 aa", "35=coap://far/x"));
+        fake_peer_expect(far, words("48 02 MID TOKEN", "235:83208163666172816178"), &request);
+        fake_peer_reply(far, &request, "6T 44 MID TOKEN");
+        expect_code(&replay, 4, 0x44);
         if (round == 0) {
             replay_reload(&replay, settings);
             fake_net_run(300000);
@@ -387,36 +500,25 @@ static void test_what_has_helped_is_remembered(void **state)
     replay_stop(&replay);
 }
 
-/* PXO-26: only once, only for 4.02, and not where no other form is left. */
+/* PXO-26: an unsafe method only after a 4.02, nothing after other errors. */
 static void test_what_is_not_asked_again(void **state)
 {
     static const struct {
-        const char *id, *form, *code;
-        unsigned renamed;
+        unsigned method, code;
     } rows[] = {
-        {"once", "route lab.form=proxy-cri", "82", 1},
-        {"another error", "route lab.form=proxy-cri", "a5", 0},
-        {"known to everybody", "route lab.form=proxy-uri", "82", 0},
-        {"known to everybody", "route lab.form=proxy-scheme", "82", 0},
+        {3, 0x80}, {2, 0xa1}, {4, 0xa5}, {1, 0x84}, {1, 0x81}, {1, 0x83}, {1, 0xa0}, {1, 0xa4},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct replay replay;
-        struct fake_datagram request;
-        char text[64];
-        print_message("    %s\n", rows[i].id);
-        replay_start(&replay, (const char *[]){ALL_TO_PARENT, rows[i].form, NULL});
+        print_message("    %u %02x\n", rows[i].method, rows[i].code);
+        start_with_form(&replay, CRI_FORM);
         struct fake_peer *parent = fake_peer_new(PARENT);
-        replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
-        for (unsigned k = 0; k <= rows[i].renamed; k++) {
-            fake_peer_expect(parent, "48 01 MID TOKEN ...", &request);
-            snprintf(text, sizeof(text), "6T %s MID TOKEN", rows[i].code);
-            fake_peer_reply(parent, &request, text);
-        }
-        snprintf(text, sizeof(text), "61 %s 0001 aa", rows[i].code);
-        fake_peer_expect(replay.client, text, NULL);
+        ask_for_x(&replay, rows[i].method, 1);
+        expect_form(parent, rows[i].method, CRI_FORM, rows[i].code);
+        expect_code(&replay, 1, rows[i].code);
         fake_peer_expect_nothing(parent);
-        assert_int_equal(replay_metric(&replay, upstream_renamed), rows[i].renamed);
+        assert_int_equal(replay_metric(&replay, upstream_renamed), 0);
         replay_stop(&replay);
     }
 }
@@ -454,6 +556,9 @@ int main(void)
         TEST(test_parent_that_is_ourselves),
         TEST(test_reload_while_the_name_is_asked_for),
         TEST(test_parent_that_knows_no_cris),
+        TEST(test_parents_that_take_one_form),
+        TEST(test_parent_that_takes_no_form),
+        TEST(test_refusals_of_what_a_parent_takes),
         TEST(test_what_has_helped_is_remembered),
         TEST(test_what_is_not_asked_again),
         TEST(test_bad_option_of_an_origin_server),
