@@ -340,14 +340,33 @@ static void note_source(struct engine *engine, struct observation *observation)
     }
 }
 
+/*
+ * Whether those who observe take the state in a Content-Format other than the one before. RFC
+ * 7641 section 4.2 forbids the change to the server, and asks it for a 4.06 instead; some
+ * servers do it nevertheless, and their direct clients live with it. A client that named no
+ * format has it told in each notification. One that did (all observers of an observation have
+ * the same Accept, which is part of its key) gets what it asked for, or the 4.06.
+ */
+static bool is_format_taken(const struct observation *observation, uint32_t format)
+{
+    struct message request = {0};
+    const struct exchange *exchange = observation->exchange;
+    if (format == observation->content_format || observation->is_private) {
+        return true;
+    }
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &request);
+    uint32_t accept = uint_option(request.options, OPTION_accept, NO_CONTENT_FORMAT);
+    return accept == NO_CONTENT_FORMAT || accept == format;
+}
+
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
 static void take_state(struct engine *engine, struct observation *observation,
                        const struct reply *reply, bool is_registered)
 {
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
     bool is_first = observation->latest.code == CODE_EMPTY;
-    if (!is_first && !observation->is_private && reply->code != CODE(2, 3) &&
-        format != observation->content_format) {
+    bool has_format = reply->code != CODE(2, 3); /* the one that is here goes on */
+    if (!is_first && has_format && !is_format_taken(observation, format)) {
         end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
         return;
     }
@@ -355,7 +374,7 @@ static void take_state(struct engine *engine, struct observation *observation,
         end(engine, observation, REASON_answered, reply); /* plain, to those who wait */
         return;
     }
-    if (is_first) {
+    if (is_first || has_format) {
         observation->content_format = format;
     }
     observation->failures = 0;

@@ -65,7 +65,7 @@ struct observation {
     uint64_t changes;         /* as there were when what comes next was asked for */
     struct address source;    /* where it came from */
     uint8_t failures;         /* registrations in a row that have failed */
-    uint32_t content_format;  /* of the first one; UINT32_MAX: it had none (OBS-15) */
+    uint32_t content_format;  /* of the latest one; UINT32_MAX: it had none (OBS-15) */
     struct observed_state latest;
     struct observation *next_idle, **link_idle; /* of those that nobody observes, or free ones */
 };

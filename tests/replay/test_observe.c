@@ -305,21 +305,66 @@ static void test_repeated_notification_is_acknowledged_again_only(void **state)
     assert_int_equal(replay_metric(&replay, upstream_duplicate), 2);
 }
 
-/* OBS-15. */
-static void test_another_content_format_ends_it(void **state)
+/* OBS-15: who asked for a format gets no other. */
+static void test_another_content_format_ends_it_for_who_asked(void **state)
 {
+    /* What comes after text/plain (Accept 0, Content-Format empty): 50, and none. */
+    static const char *const notifications[] = {"4T 45 0102 TOKEN 61 07 61 32 ff 32",
+                                                "4T 45 0102 TOKEN 61 07 ff 32"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(notifications) / sizeof(notifications[0]); i++) {
+        struct fake_datagram registration, notification;
+        replay_ask(&replay, words("41 01 0101 aa", "6: 17: " TARGET_X));
+        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 17:"), &registration);
+        fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 12: /31"));
+        fake_peer_expect(replay.client, "61 45 0101 aa 63 ?????? 60 ff 31", NULL);
+        notify(&registration, "4T 45 0101 TOKEN 61 06 60 ff 31");
+        fake_peer_expect(replay.origin, "60 00 0101", NULL);
+        fake_peer_expect(replay.client, "41 45 MID aa 63 ?????? 60 ff 31", &notification);
+        acknowledge(replay.client, &notification);
+        notify(&registration, notifications[i]);
+        fake_peer_expect(replay.origin, "60 00 0102", NULL);
+        fake_peer_expect(replay.client, "41 86 MID aa ff ...", &notification);
+        acknowledge(replay.client, &notification);
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6:01 11=x 17:"),
+                        "6T 45 MID TOKEN ff 32");
+        fake_net_run(0);
+        assert_int_equal(replay_metric(&replay, observers), 0);
+        notify(&registration, "4T 45 0103 TOKEN 61 08 61 32 ff 32");
+        fake_peer_expect(replay.origin, "70 00 0103", NULL);
+        fake_net_run(300000);
+    }
+}
+
+/* OBS-15: who asked for none is told of each, as without a proxy; all observers, newcomers too. */
+static void test_another_content_format_is_passed_on(void **state)
+{
+    static const struct {
+        const char *notification, *told;
+    } rows[] = {
+        {"5T 45 0102 TOKEN 61 07 61 32 ff 32", "61 32 ff 32"},
+        {"5T 45 0103 TOKEN 61 08 ff 33", "ff 33"},
+        {"5T 45 0104 TOKEN 61 09 61 28 ff 34", "61 28 ff 34"},
+    };
     (void)state;
     struct fake_datagram registration, notification;
     observe_x(&registration);
-    notify(&registration, "4T 45 0102 TOKEN 61 07 61 32 ff 32");
-    fake_peer_expect(replay.origin, "60 00 0102", NULL);
-    fake_peer_expect(replay.client, "41 86 MID aa ff ...", &notification);
-    acknowledge(replay.client, &notification);
-    fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 32");
-    fake_net_run(0);
-    assert_int_equal(replay_metric(&replay, observers), 0);
-    notify(&registration, "4T 45 0103 TOKEN 61 08 61 32 ff 32");
-    fake_peer_expect(replay.origin, "70 00 0103", NULL);
+    fake_peer_send(other, PROXY, words("41 01 0201 bb", "6: " TARGET_X));
+    fake_peer_expect(other, "61 45 0201 bb 63 ?????? ...", NULL);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[64];
+        notify(&registration, rows[i].notification);
+        snprintf(text, sizeof(text), "41 45 MID aa 63 ?????? %s", rows[i].told);
+        fake_peer_expect(replay.client, text, &notification);
+        acknowledge(replay.client, &notification);
+        snprintf(text, sizeof(text), "41 45 MID bb 63 ?????? %s", rows[i].told);
+        fake_peer_expect(other, text, &notification);
+        acknowledge(other, &notification);
+    }
+    assert_int_equal(replay_metric(&replay, observers), 2);
+    assert_int_equal(replay_ended(&replay, REASON_format_changed), 0);
+    replay_ask(&replay, words("41 01 0109 ac", "6: " TARGET_X));
+    fake_peer_expect(replay.client, "61 45 0109 ac 63 ?????? 61 28 ff 34", NULL);
 }
 
 /* OBS-16: the last word has no Observe. */
@@ -498,7 +543,8 @@ int main(void)
         OBSERVE_TEST(test_oscore_is_observed_for_each_client_alone),
         OBSERVE_TEST(test_reordered_notification_is_dropped),
         OBSERVE_TEST(test_repeated_notification_is_acknowledged_again_only),
-        OBSERVE_TEST(test_another_content_format_ends_it),
+        OBSERVE_TEST(test_another_content_format_ends_it_for_who_asked),
+        OBSERVE_TEST(test_another_content_format_is_passed_on),
         OBSERVE_TEST(test_error_notification_ends_it_for_all),
         OBSERVE_TEST(test_notification_without_observe_is_passed_on_and_asked_again),
         OBSERVE_TEST(test_silent_origin_server_is_registered_with_again),
