@@ -84,8 +84,9 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
     uint64_t age = age_s(latest, at_ms);
     uint32_t left_s = age < latest->max_age_s ? latest->max_age_s - (uint32_t)age : 0;
     struct bytes options = {latest->bytes, latest->options_len};
-    /* As it came while it is new; what it has aged here is taken off (OBS-8). */
-    bool is_aged = age > 0 || latest->max_age_s != MAX_AGE_DEFAULT_S;
+    /* As it came while it is new; what it has aged here is taken off (OBS-8). A 2.03 since then
+     * has made its Max-Age another one. */
+    bool is_aged = age > 0 || latest->max_age_s != freshness_max_age_s(options);
     return (struct reply){
         .code = latest->code,
         .options = options,
@@ -390,6 +391,32 @@ static void take_state(struct engine *engine, struct observation *observation,
     observation_check(engine, observation);
 }
 
+/*
+ * Whether a 2.03 says that the state which is here goes on being good. The registration that is
+ * made for several clients names no ETag, so there is nothing else that it could be about; one
+ * that means something else has to be found out (CACHE-15).
+ */
+static bool stands_by_latest(const struct observation *observation, const struct reply *reply)
+{
+    const struct observed_state *latest = &observation->latest;
+    const struct bytes options = {latest->bytes, latest->options_len};
+    struct bytes etag = freshness_etag(reply->options);
+    return observation->is_private ||
+           (latest->code != CODE_EMPTY && reply->payload.len == 0 &&
+            (etag.len == 0 || bytes_equal(etag, freshness_etag(options))));
+}
+
+/* The origin server speaks of a state that is not here: it is asked for at once. */
+static bool ask_for_state(struct engine *engine, struct observation *observation)
+{
+    if (observation->state == OBSERVATION_REGISTERING) {
+        end_for_reason(engine, observation, REASON_origin_invalid);
+        return false;
+    }
+    timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
+    return true;
+}
+
 /* @return whether the registration stays. */
 static bool on_notification(struct engine *engine, struct observation *observation,
                             const struct reply *reply)
@@ -402,6 +429,9 @@ static bool on_notification(struct engine *engine, struct observation *observati
         observation->changes = changes_count(engine->changes); /* it tells what there is now */
     }
     observation->exchange->ticket.changes = observation->changes;
+    if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
+        return ask_for_state(engine, observation);
+    }
     if (CODE_CLASS(reply->code) != 2) {
         cached_note(engine, observation->exchange, reply);
         end(engine, observation, REASON_answered, reply); /* OBS-16 */

@@ -367,6 +367,72 @@ static void test_another_content_format_is_passed_on(void **state)
     fake_peer_expect(replay.client, "61 45 0109 ac 63 ?????? 61 28 ff 34", NULL);
 }
 
+/* OBS-15, CACHE-12: a 2.03 makes the state that is here good for longer, for newcomers too. */
+static void test_valid_renews_the_state(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, notification;
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 41 05 21 05 81 0a ff 30");
+    fake_peer_expect(replay.client, "61 45 0001 aa 41 05 23 ?????? 81 0a ff 30", NULL);
+    fake_net_run(5000);
+    notify(&registration, "5T 43 0102 TOKEN 41 05 21 06 81 28");
+    fake_peer_expect(replay.client, "41 45 MID aa 41 05 23 ?????? 81 28 ff 30", &notification);
+    acknowledge(replay.client, &notification);
+    fake_net_run(15000);
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    fake_peer_expect(other, "61 45 0001 bb 41 05 23 ?????? 81 19 ff 30", NULL);
+    fake_peer_expect_nothing(replay.origin); /* but for that it would be asked: 20 s are over 10 */
+    /* Without an ETag it says the same, and without Max-Age 60 s. */
+    notify(&registration, "5T 43 0103 TOKEN 61 07");
+    fake_peer_expect(replay.client, "41 45 MID aa 41 05 23 ?????? 81 3c ff 30", &notification);
+    acknowledge(replay.client, &notification);
+    fake_peer_expect(other, "41 45 MID bb 41 05 23 ?????? 81 3c ff 30", &notification);
+    acknowledge(other, &notification);
+}
+
+/* CACHE-15: a 2.03 about a state that is not here; it is asked for. */
+static void test_valid_of_another_state(void **state)
+{
+    static const char *const notifications[] = {"5T 43 0102 TOKEN 41 06 21 06",
+                                                "5T 43 0102 TOKEN 41 05 21 06 ff 31"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(notifications) / sizeof(notifications[0]); i++) {
+        struct fake_datagram registration, again, notification;
+        fake_peer_send(replay.client, PROXY, REGISTER(i == 0 ? "0001" : "0002", "aa"));
+        fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+        fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 41 05 21 05 ff 30");
+        fake_peer_expect(replay.client, "61 45 MID aa 41 05 23 ?????? ff 30", NULL);
+        notify(&registration, notifications[i]);
+        fake_net_run(0);
+        fake_peer_expect_nothing(replay.client);
+        fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &again);
+        fake_peer_reply(replay.origin, &again, "6T 45 MID TOKEN 41 06 21 07 ff 31");
+        fake_peer_expect(replay.client, "41 45 MID aa 41 06 23 ?????? ff 31", &notification);
+        acknowledge(replay.client, &notification);
+        fake_peer_send(replay.client, PROXY, DEREGISTER(i == 0 ? "0003" : "0004", "aa"));
+        fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
+        fake_peer_expect(replay.client, "61 45 MID aa ff 31", NULL);
+        fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 31");
+        fake_net_run(0);
+    }
+}
+
+/* CACHE-15: a 2.03 to a registration, which names no ETag, answers nothing. */
+static void test_valid_is_no_answer_to_a_registration(void **state)
+{
+    static const char *const answers[] = {"6T 43 MID TOKEN 41 05 21 05", "6T 43 MID TOKEN 41 05"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        fake_peer_send(replay.client, PROXY, REGISTER(i == 0 ? "0001" : "0002", "aa"));
+        fake_peer_serve(replay.origin, UPSTREAM_REGISTER, answers[i]);
+        fake_peer_expect(replay.client, "61 a2 MID aa ...", NULL);
+        assert_int_equal(replay_metric(&replay, observers), 0);
+        assert_int_equal(replay_ended(&replay, REASON_origin_invalid), i + 1);
+    }
+}
+
 /* OBS-16: the last word has no Observe. */
 static void test_error_notification_ends_it_for_all(void **state)
 {
@@ -545,6 +611,9 @@ int main(void)
         OBSERVE_TEST(test_repeated_notification_is_acknowledged_again_only),
         OBSERVE_TEST(test_another_content_format_ends_it_for_who_asked),
         OBSERVE_TEST(test_another_content_format_is_passed_on),
+        OBSERVE_TEST(test_valid_renews_the_state),
+        OBSERVE_TEST(test_valid_of_another_state),
+        OBSERVE_TEST(test_valid_is_no_answer_to_a_registration),
         OBSERVE_TEST(test_error_notification_ends_it_for_all),
         OBSERVE_TEST(test_notification_without_observe_is_passed_on_and_asked_again),
         OBSERVE_TEST(test_silent_origin_server_is_registered_with_again),
