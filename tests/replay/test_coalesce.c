@@ -376,6 +376,36 @@ static void test_follower_is_replaced(void **state)
     replay_stop(&replay);
 }
 
+/* One that leaves makes room for another one to follow. */
+static void test_follower_that_leaves_makes_room(void **state)
+{
+    struct replay replay;
+    struct fake_peer *clients[4];
+    struct fake_datagram request, other;
+    (void)state;
+    start_with(&replay, "cache.followers=2", NULL);
+    three(&replay, clients, &request);
+    for (unsigned round = 0; round < 2; round++) { /* clients[2] leaves and comes back */
+        get(clients[2], round == 0 ? "41 01 0010 aa" : "41 01 0011 aa", "35=coap://h/y");
+        fake_peer_expect(clients[2], "60 00 MID", NULL);
+        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 11=y"), &other);
+        fake_peer_reply(replay.origin, &other, words("6T 45 MID TOKEN", "/32"));
+        fake_peer_expect(clients[2], words("61 45 MID aa", "/32"), NULL);
+        get(clients[2], round == 0 ? "41 01 0020 aa" : "41 01 0021 aa", CRI);
+        fake_peer_expect_nothing(replay.origin);
+    }
+    clients[3] = client_at(3);
+    get(clients[3], "41 01 0001 aa", CRI); /* one too many: by itself */
+    fake_peer_expect(replay.origin, UPSTREAM, &other);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    fake_peer_reply(replay.origin, &other, words("6T 45 MID TOKEN", "/33"));
+    fake_peer_expect(clients[0], words("61 45 0001 aa", "/31"), NULL);
+    fake_peer_expect(clients[1], words("61 45 0001 aa", "/31"), NULL);
+    fake_peer_expect(clients[2], words("61 45 0021 aa", "/31"), NULL);
+    fake_peer_expect(clients[3], words("61 45 0001 aa", "/33"), NULL);
+    replay_stop(&replay);
+}
+
 /* A leader whose client comes back with the very same question follows itself. */
 static void test_leader_is_replaced_by_an_equal_request(void **state)
 {
@@ -595,6 +625,7 @@ int main(void)
         TEST(test_leader_without_its_client_fails),
         TEST(test_leader_on_a_session_is_replaced),
         TEST(test_follower_is_replaced),
+        TEST(test_follower_that_leaves_makes_room),
         TEST(test_leader_is_replaced_by_an_equal_request),
         TEST(test_etags_of_each),
         TEST(test_leader_with_an_etag_of_its_own),

@@ -50,6 +50,34 @@ static void test_deregistration_overtakes_its_registration(void **state)
     assert_int_equal(replay_metric(&replay, observers), 0);
 }
 
+/* ... one of those who wait for it leaves: the others have it, and it has nothing. */
+static void test_one_that_waits_for_a_registration_leaves(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request, notification;
+    struct fake_stream *stream = open_stream();
+    fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    fake_stream_send(stream, "b1 01 cc 60 d8d88320816168816178");
+    fake_net_run(0);
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", TARGET_Y));
+    fake_peer_expect(other, "60 00 0001", NULL);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8179", &request);
+    fake_stream_close(stream);
+    fake_net_run(0);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    fake_peer_expect_nothing(other);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 39");
+    fake_peer_expect(other, "61 45 0002 bb ff 39", NULL);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    fake_peer_expect_nothing(other);
+    (void)expect_state(replay.client, MESSAGE_CON, 0xaa, "31", &notification);
+    acknowledge(replay.client, &notification);
+}
+
 /* OBS-29: ... an answer that does not fit the client, who is told so and observes nothing. */
 static void test_who_is_told_of_trouble_does_not_observe(void **state)
 {
@@ -195,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         OBSERVE_TEST(test_reload_counts_for_registrations_under_way),
         OBSERVE_TEST(test_deregistration_overtakes_its_registration),
+        OBSERVE_TEST(test_one_that_waits_for_a_registration_leaves),
         OBSERVE_TEST(test_who_is_told_of_trouble_does_not_observe),
         OBSERVE_TEST(test_what_was_changed_is_not_the_state_any_more),
         OBSERVE_TEST(test_registering_again_is_for_those_who_observe),

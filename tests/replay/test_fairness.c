@@ -124,6 +124,17 @@ static void test_refusals_end(void **state)
     fake_net_run(1500);
     ask(replay.client, 30);
     serve(replay.client);
+    /* In another second it is told again, as often. */
+    for (unsigned i = 31; i < 40; i++) {
+        ask(replay.client, i);
+        fake_net_run(0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        expect_busy(replay.client);
+    }
+    fake_peer_expect_nothing(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_client_busy), 6);
+    assert_int_equal(replay_ended(&replay, REASON_client_ignored), 21);
     stop();
 }
 

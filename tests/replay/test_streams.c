@@ -366,6 +366,66 @@ static void test_host_field_stands_for_uri_host(void **state)
     fake_stream_expect(stream, "01 45 bb");
 }
 
+/* POST with the options @p hex, less than 13 bytes of them beside No-Response of @p value. */
+static void post_with_no_response(struct fake_stream *stream, bool is_ws, unsigned len,
+                                  const char *hex, unsigned value)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "%s 02 aa %s d10a%02x",
+             is_ws ? "01" : (len + 3 < 13 ? "61" : "d1 00"), hex, value);
+    print_message("    %s\n", text);
+    fake_stream_send(stream, text);
+    fake_net_run(0);
+}
+
+/* The answer, where it is told, and nothing else: a Ping is answered by its Pong at once. */
+static void expect_told(struct fake_stream *stream, bool is_told, const char *pattern)
+{
+    if (is_told) {
+        fake_stream_expect(stream, pattern);
+        fake_stream_forget(stream); /* the words of an error */
+    }
+    fake_stream_send(stream, "01 e2 77");
+    fake_stream_expect(stream, "01 e3 77");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    assert_int_equal(engine_in_flight(replay.engine), 0);
+}
+
+/*
+ * NOR-3, NOR-5: on connections, too, an unwanted answer is not sent, be it the origin server's
+ * or the proxy's own, and a wanted one is; the exchange is over in either case.
+ */
+static void test_no_response_on_connections(void **state)
+{
+    static const unsigned values[] = {0x00, 0x02, 0x08, 0x10, 0x1a};
+    static const unsigned codes[] = {0x44, 0x84, 0xa0};
+    (void)state;
+    for (unsigned is_ws = 0; is_ws < 2; is_ws++) {
+        struct fake_stream *stream =
+            fake_stream_connect(is_ws ? CONN_WS : CONN_TCP, "192.0.2.7:40001");
+        fake_net_run(0);
+        fake_stream_forget(stream);
+        fake_stream_send(stream, "00 e1");
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+            for (size_t k = 0; k < sizeof(codes) / sizeof(codes[0]); k++) {
+                char text[32];
+                struct fake_datagram request;
+                bool is_told = (values[i] & 1u << ((codes[k] >> 5) - 1)) == 0;
+                post_with_no_response(stream, is_ws, 10, "d8de8320816168816178", values[i]);
+                fake_peer_expect(replay.origin, "48 02 MID TOKEN 31688178", &request);
+                snprintf(text, sizeof(text), "6T %02x MID TOKEN", codes[k]);
+                fake_peer_reply(replay.origin, &request, text);
+                fake_net_run(0);
+                snprintf(text, sizeof(text), "01 %02x aa", codes[k]);
+                expect_told(stream, is_told, text);
+            }
+            post_with_no_response(stream, is_ws, 3, "d1deff", values[i]);
+            expect_told(stream, (values[i] & 0x08) == 0, is_ws ? "01 82 aa" : "d1 ?? 82 aa");
+        }
+        fake_stream_close(stream);
+    }
+}
+
 /* RFC 8323 section 5.2: whatever the signal, a critical option that is not known ends it. */
 static void test_unknown_options_of_signals(void **state)
 {
@@ -545,6 +605,7 @@ int main(void)
         TEST(test_bad_target_is_402),
         TEST(test_websocket_messages),
         TEST(test_host_field_stands_for_uri_host),
+        TEST(test_no_response_on_connections),
         TEST(test_unknown_options_of_signals),
         TEST(test_max_message_size_again),
         TEST(test_larger_answer_comes_in_blocks),
