@@ -123,6 +123,53 @@ static void test_origin_server_that_stays_away_ends_it(void **state)
     assert_int_equal(fake_client_count(), 0);
 }
 
+/* OBS-19: what may be over in a moment is tried again, the rest is the end (reasons.def, again). */
+static void test_failures_that_may_pass_are_tried_again(void **state)
+{
+    static const struct {
+        enum upstream_status status;
+        bool may_pass;
+    } rows[] = {
+        {UPSTREAM_REFUSED, true},
+        {UPSTREAM_CONNECT_TIMEOUT, true},
+        {UPSTREAM_HANDSHAKE_FAILED, true},
+        {UPSTREAM_CLOSED, true},
+        {UPSTREAM_FULL, true},
+        {UPSTREAM_BACKING_OFF, true},
+        {UPSTREAM_NO_MEMORY, true},
+        {UPSTREAM_BAD_CERTIFICATE, false},
+        {UPSTREAM_NAME_MISMATCH, false},
+        {UPSTREAM_TIMEOUT, false},
+        {UPSTREAM_RESET, false},
+        {UPSTREAM_UNSUPPORTED, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fake_datagram notification;
+        print_message("    %d\n", rows[i].status);
+        observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
+        fake_client_fail(UPSTREAM_CLOSED, true, NULL);
+        fake_net_run(15001);
+        fake_client_expect(TCP_TARGET, REGISTRATION);
+        fake_client_fail(rows[i].status, rows[i].status == UPSTREAM_CLOSED, NULL);
+        fake_net_run(0);
+        if (rows[i].may_pass) {
+            fake_peer_expect_nothing(replay.client);
+            fake_net_run(15001);
+            fake_client_expect(TCP_TARGET, REGISTRATION);
+            answer("45 60 ff 31");
+            expect_next("31");
+            leave("coap+tcp://h/x", TCP_TARGET);
+        } else {
+            fake_peer_expect(replay.client, "41 a? MID aa ...", &notification);
+            acknowledge(replay.client, &notification);
+            fake_net_run(0);
+            assert_int_equal(replay_metric(&replay, observations), 0);
+        }
+        fake_net_run(300000); /* message ids are good for another request */
+    }
+}
+
 /* A client on TCP and one on UDP, a server on TCP: one registration. */
 static void test_clients_of_two_kinds_share_a_session(void **state)
 {
@@ -148,6 +195,7 @@ int main(void)
         OBSERVE_TEST(test_notifications_over_dtls_are_put_in_order),
         OBSERVE_TEST(test_lost_session_is_registered_over_another),
         OBSERVE_TEST(test_origin_server_that_stays_away_ends_it),
+        OBSERVE_TEST(test_failures_that_may_pass_are_tried_again),
         OBSERVE_TEST(test_clients_of_two_kinds_share_a_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
