@@ -343,20 +343,51 @@ static void test_stale_answer_where_the_name_fails(void **state)
 
 /* --- clients on connections --------------------------------------------- */
 
+static struct fake_stream *open_stream(void)
+{
+    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 8};
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(engine_listen_stream(talk.replay.engine, &options, NULL), 0);
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40002");
+    fake_net_run(0);
+    fake_stream_forget(stream);
+    fake_stream_send(stream, "00 e1");
+    return stream;
+}
+
+/*
+ * A body that the proxy sends in blocks: the last one may have been carried out when the client
+ * uses its token again, whatever was cached since the first.
+ */
+static void test_upload_that_is_replaced(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start(NULL, NULL);
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, words("e1 04da 03 bb", CRI " /#1500"));
+    fake_peer_expect(talk.replay.origin, "48 03 MID TOKEN ...", &request);
+    fake_peer_reply(talk.replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
+    fake_peer_expect(talk.replay.origin, "48 03 MID TOKEN ...", &request);
+    talk_fetch(&talk, 0x45, "/31");
+    talk_hit(&talk, 0x45, "/31");
+    fake_stream_send(stream, "a1 01 bb d8de8320816168816178");
+    talk_serve(&talk, 0x01, H_X, 0x45, "/32");
+    fake_stream_expect(stream, "21 45 bb ff 32");
+    assert_int_equal(replay_ended(&talk.replay, REASON_client_replaced), 1);
+    stop();
+    fake_streams_free();
+}
+
 /*
  * The connection goes before the answer comes, and the origin server never answers: the PUT is
  * waited for to its end, which counts.
  */
 static void test_put_of_a_connection_that_closes(void **state)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 8};
     (void)state;
     start("proxy.request-timeout=3s", NULL);
-    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(talk.replay.engine, &options, NULL), 0);
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40002");
-    fake_stream_expect(stream, "?? e1");
-    fake_stream_send(stream, "00 e1");
+    struct fake_stream *stream = open_stream();
     talk_fetch(&talk, 0x45, "14:ffff /31");
     fake_stream_send(stream, "c1 03 bb d8de8320816168816178 ff 32");
     fake_peer_expect(talk.replay.origin, words("48 03 MID TOKEN", H_X " /32"), NULL);
@@ -383,6 +414,7 @@ int main(void)
         TEST(test_put_that_is_refused),
         TEST(test_next_address_only_for_what_was_not_carried_out),
         TEST(test_stale_answer_where_the_name_fails),
+        TEST(test_upload_that_is_replaced),
         TEST(test_put_of_a_connection_that_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
