@@ -48,6 +48,13 @@ class Stream:
             self.sock = context.wrap_socket(self.sock, server_hostname=server_name)
         self.unread = b""
 
+    @classmethod
+    def of(cls, sock):
+        """The other side of a connection that was accepted."""
+        stream = cls.__new__(cls)
+        stream.sock, stream.unread = sock, b""
+        return stream
+
     def __enter__(self):
         return self
 

@@ -2,15 +2,17 @@
 """The cache and requests that are sent together, from outside (section 17 of the
 conformance list). What the rules are is shown in virtual time: tests/replay/test_cache.c."""
 
+import contextlib
 import socket
+import threading
 
 import pytest
 
 from conftest import needs_libcoap
-from coap_wire import GET, PUT, Client, Message, Origin, code, uint
+from coap_wire import GET, PATIENCE_S, PUT, Client, Message, Origin, code, uint
 from ports import closed_port
 from processes import coap_client
-from stream_wire import Stream
+from stream_wire import PING, PONG, Closed, Stream
 from target import FORMS, Target
 from test_libcoap import arguments
 
@@ -153,6 +155,71 @@ def test_stale_if_error(start_proxy):
         answer = client.ask(target.options("cri"))
         assert (answer.payload, answer.values(MAX_AGE)) == (b"one", [b""])
     running.wait_for_line(r"^stale\b.*cache=stale")
+
+
+class ForgetfulOrigin:
+    """On TCP: takes a PUT and goes without a word, each time."""
+
+    def __init__(self, max_age):
+        self.state, self.puts, self.max_age, self.stream = b"one", 0, max_age, None
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        for sock in (self.listener, self.stream and self.stream.sock):
+            with contextlib.suppress(OSError, AttributeError):
+                sock.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(PATIENCE_S)
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.stream = Stream.of(self.listener.accept()[0])
+                with self.stream, contextlib.suppress(Closed, OSError):
+                    self._talk(self.stream)
+
+    def _talk(self, stream):
+        stream.open()
+        while True:
+            request = stream.receive()
+            if request.code == PUT:
+                self.state, self.puts = request.payload, self.puts + 1
+                return
+            if request.code == GET:
+                stream.send_message(code(2, 5), request.token, [(MAX_AGE, uint(self.max_age))],
+                                    self.state)
+            elif request.code == PING:
+                stream.send_message(PONG, request.token)
+
+
+def test_change_that_no_answer_tells_of(caching):
+    """CACHE-17: the session closes after a PUT was carried out; nobody gets the old state."""
+    with ForgetfulOrigin(max_age=3600) as origin, caching.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",), scheme="coap+tcp")
+        assert client.ask(target.options("cri")).payload == b"one"
+        assert client.ask(target.options("cri"), method=PUT, payload=b"two").code_text == "5.02"
+        assert origin.puts > 0
+        assert client.ask(target.options("cri")).payload == b"two"
+
+
+def test_stale_if_error_on_sessions(start_proxy):
+    """Issue 6, cache: the same over TCP, where a connection is refused."""
+    running = start_proxy(*ONE_WORKER, "--set", "cache.stale-if-error=1h")
+    with ForgetfulOrigin(max_age=0) as origin, running.client() as client:
+        target = Target("127.0.0.1", origin.port, ("a",), scheme="coap+tcp")
+        assert client.ask(target.options("cri")).payload == b"one"
+        origin.stop()
+        answer = client.ask(target.options("cri"))
+        assert (answer.payload, answer.values(MAX_AGE)) == (b"one", [b""])
 
 
 def test_access_log_says_what_the_cache_said(caching):
