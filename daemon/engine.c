@@ -45,6 +45,14 @@ static uint32_t observation_count(const struct config *config)
     return wanted < most ? wanted : most;
 }
 
+/* Whose an IPv6 address is. */
+static void set_sources(struct engine *engine)
+{
+    uint32_t bits = engine->config->limits_ipv6_prefix;
+    engine->exchanges.accounts.ipv6_bits = bits;
+    engine->exchanges.large_accounts.ipv6_bits = bits;
+}
+
 /* What of it was made engine_free() gives back. */
 static int init_tables(struct engine *engine)
 {
@@ -69,6 +77,7 @@ static int init_tables(struct engine *engine)
         source_table_init(&engine->sources, config->limits_addresses, seed) == 0 &&
         throttle_table_init(&engine->throttles, config->limits_throttled) == 0 &&
         coalesce_init(&engine->leaders, config->limits_exchanges, seed) == 0;
+    set_sources(engine);
     return good ? 0 : -ENOMEM;
 }
 
@@ -219,6 +228,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
             exchange->leg.standing = STANDING_UNKNOWN;
         }
     }
+    set_sources(engine);
     observations_recheck(engine);
 }
 

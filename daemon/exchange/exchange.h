@@ -17,6 +17,7 @@
 #include "exchange/ticket.h"
 #include "front/leg.h"
 #include "front/target.h"
+#include "net/account.h"
 #include "origin/route.h"
 
 struct engine;
@@ -46,6 +47,7 @@ struct exchange {
     uint64_t id;         /* for people: counts up */
     uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
     struct leg leg;
+    struct holding holding, large; /* of its client's source: the slot; its large block */
     struct hash_node by_request; /* client and message id */
     struct hash_node by_token;   /* client and token */
     struct hash_node by_message; /* of the message that is out: to the origin, or to the client */
@@ -108,6 +110,7 @@ struct exchange_table {
     uint8_t *large;                  /* blocks of large_bytes */
     uint32_t large_bytes, large_free_count;
     uint16_t large_free[64];
+    struct account_book accounts, large_accounts; /* of slots, of large blocks */
 };
 
 /** @return 0 or -ENOMEM */
@@ -123,6 +126,12 @@ void exchange_table_clear(struct exchange_table *table);
  * @return NULL when the table, or the large blocks, are used up.
  */
 struct exchange *exchange_new(struct exchange_table *table, size_t bytes);
+
+/**
+ * Charge it to the source of its client. What the proxy asks for itself is charged to nobody:
+ * that is as much as what it is asked for allows.
+ */
+void exchange_charge(struct exchange_table *table, struct exchange *exchange);
 
 /** The slot is free again; the exchange must be in no map, queue or timer. */
 void exchange_free(struct exchange_table *table, struct exchange *exchange);

@@ -21,7 +21,10 @@ int exchange_table_init(struct exchange_table *table, uint32_t capacity, uint32_
     made.large = malloc((size_t)large_count_max() * large_bytes);
     if (made.slots == NULL || made.free == NULL || made.memory == NULL || made.large == NULL ||
         hash_map_init(&made.map, (size_t)capacity * 2, seed) != 0 ||
-        hash_map_init(&made.tokens, capacity, seed) != 0) {
+        hash_map_init(&made.tokens, capacity, seed) != 0 ||
+        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0 ||
+        account_book_init(&made.large_accounts, large_count_max(), large_count_max(),
+                          ACCOUNT_IPV6_BITS, seed) != 0) {
         exchange_table_clear(&made);
         return -ENOMEM;
     }
@@ -40,6 +43,8 @@ void exchange_table_clear(struct exchange_table *table)
     }
     hash_map_clear(&table->map);
     hash_map_clear(&table->tokens);
+    account_book_clear(&table->accounts);
+    account_book_clear(&table->large_accounts);
     free(table->slots);
     free(table->free);
     free(table->memory);
@@ -69,9 +74,10 @@ static bool take_memory(struct exchange_table *table, struct exchange *exchange,
     return true;
 }
 
-static void give_memory_back(struct exchange_table *table, const struct exchange *exchange)
+static void give_memory_back(struct exchange_table *table, struct exchange *exchange)
 {
     if (is_large(table, exchange)) {
+        account_discharge(&table->large_accounts, &exchange->large);
         size_t block = (size_t)(exchange->memory - table->large) / table->large_bytes;
         table->large_free[table->large_free_count++] = (uint16_t)block;
     }
@@ -108,6 +114,18 @@ struct exchange *exchange_new(struct exchange_table *table, size_t bytes)
     return exchange;
 }
 
+void exchange_charge(struct exchange_table *table, struct exchange *exchange)
+{
+    const struct address *remote = &exchange->leg.path.remote;
+    if (exchange->leg.kind == LEG_INTERNAL) {
+        return;
+    }
+    account_charge(&table->accounts, &exchange->holding, remote, 1);
+    if (is_large(table, exchange)) {
+        account_charge(&table->large_accounts, &exchange->large, remote, 1);
+    }
+}
+
 bool exchange_table_is_full(const struct exchange_table *table)
 {
     return table->in_use == table->capacity;
@@ -125,6 +143,7 @@ void exchange_free(struct exchange_table *table, struct exchange *exchange)
         exchange_list_remove(&table->delivering, exchange);
     }
     give_memory_back(table, exchange);
+    account_discharge(&table->accounts, &exchange->holding);
     identity_release(exchange->leg.identity);
     exchange->leg.identity = NULL;
     exchange->state = EXCHANGE_free;
@@ -150,11 +169,13 @@ bool exchange_renew_memory(struct exchange_table *table, struct exchange *exchan
         exchange->memory_used = 0;
         return true;
     }
-    struct exchange before = *exchange;
+    /* From its own bytes to a large block: what does not fit one of those does not fit at all. */
     if (!take_memory(table, exchange, bytes)) {
         return false;
     }
-    give_memory_back(table, &before);
+    if (exchange->holding.account != NULL) {
+        account_charge(&table->large_accounts, &exchange->large, &exchange->leg.path.remote, 1);
+    }
     return true;
 }
 

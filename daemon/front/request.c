@@ -9,6 +9,7 @@
 #include "exchange/cached.h"
 #include "exchange/coalesce.h"
 #include "exchange/make.h"
+#include "exchange/room.h"
 #include "front/admit.h"
 #include "front/blocks.h"
 #include "front/echo.h"
@@ -491,6 +492,8 @@ static void handle(struct engine *engine, struct request *request, const struct 
     if (is_for_proxy(engine, &request->target)) {
         serve_locally(engine, request);
     } else if (may_go(engine, request) && !is_served(engine, request)) {
+        const struct message *message = request->message;
+        room_make(engine, request->leg, message->options.len + message->payload.len);
         proxy_request(engine, request);
     }
 }

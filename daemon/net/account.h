@@ -21,6 +21,9 @@
 #include "coap/hash.h"
 #include "net/address.h"
 
+/* Of an IPv6 address, where nothing else is said: the network of one link. */
+#define ACCOUNT_IPV6_BITS 64u
+
 /* One entry of the table; zeroed: charged to no account. */
 struct holding {
     struct account *account;

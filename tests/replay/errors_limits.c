@@ -29,6 +29,32 @@ static void test_too_many_exchanges(void **state)
     errors_stop(&replay);
 }
 
+/* ERR-15: the address that holds most of a full table makes room for another. */
+static void test_displaced_by_another_client(void **state)
+{
+    struct replay replay;
+    char head[32];
+    (void)state;
+    errors_start(&replay, "limits.exchanges=16");
+    struct fake_peer *other = fake_peer_new("198.51.100.8:40001");
+    for (unsigned i = 1; i <= 16; i++) {
+        snprintf(head, sizeof(head), "41 01 %04x a%x", i, i & 15u);
+        replay_ask(&replay, words(head, CRI));
+    }
+    fake_peer_send(other, PROXY, words("41 01 0001 aa", CRI));
+    fake_net_run(0);
+    errors_expect(replay.client, 5, 3, 0);
+    fake_peer_expect_nothing(other);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    /* The answer to one that has its ACK goes out once, and holds no place. */
+    fake_net_run(300);
+    fake_peer_send(other, PROXY, words("41 01 0002 ab", CRI));
+    fake_net_run(0);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 2);
+    assert_int_equal(engine_in_flight(replay.engine), 16);
+    errors_stop(&replay);
+}
+
 /* ERR-15, RATE-1, RATE-2: one client's share. */
 static void test_too_many_exchanges_of_one_client(void **state)
 {
@@ -151,6 +177,7 @@ int errors_limits(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_too_many_exchanges),
+        cmocka_unit_test(test_displaced_by_another_client),
         cmocka_unit_test(test_too_many_exchanges_of_one_client),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_no_origin_queue),

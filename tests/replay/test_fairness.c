@@ -212,14 +212,201 @@ static void test_spoofed_sources(void **state)
     stop();
 }
 
+/* --- shares of the tables ----------------------------------------------- */
+
+/* @p count requests from as many ports of @p host, each the first there, none answered. */
+static void take(const char *host, unsigned first_port, unsigned count)
+{
+    char from[96];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(from, sizeof(from), "%s:%u", host, first_port + i);
+        ask(fake_peer_new(from), 1);
+        fake_net_run(0);
+    }
+}
+
+static void start_full(void)
+{
+    replay_start(&replay, (const char *[]){"limits.exchanges=16", "scheme coap.nstart=1000",
+                                           "scheme coap.nstart-max=1000", NULL});
+}
+
+static void skip_requests(unsigned count)
+{
+    while (count-- > 0) {
+        fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X), NULL);
+    }
+}
+
+/* Everybody's requests have ended, after all retransmissions. */
+static void stop_full(void)
+{
+    fake_net_run(200000);
+    assert_int_equal(engine_in_flight(replay.engine), 0);
+    replay_stop(&replay);
+}
+
+/*
+ * RATE-2: a host with many ports holds the whole table; others are served all the same, and
+ * its oldest requests end, with word of it.
+ */
+static void test_host_with_many_ports_does_not_shut_out_others(void **state)
+{
+    struct fake_peer *first;
+    struct fake_datagram answer;
+    (void)state;
+    start_full();
+    first = fake_peer_new("192.0.2.66:40000");
+    ask(first, 1);
+    fake_net_run(0);
+    take("192.0.2.66", 40001, 15);
+    skip_requests(16);
+    assert_int_equal(engine_in_flight(replay.engine), 16);
+    ask(replay.client, 1);
+    serve(replay.client);
+    fake_peer_expect(first, "51 a3 ...", &answer); /* it was the oldest */
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    for (unsigned i = 2; i < 20; i++) { /* there is room now */
+        ask(replay.client, i);
+        serve(replay.client);
+    }
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 0);
+    stop_full();
+}
+
+/* The addresses of an IPv6 network are one source, too. */
+static void test_network_with_many_addresses_does_not_shut_out_others(void **state)
+{
+    static const char proxy[] = "[2001:db8::9]:5683";
+    struct udp_options listen = {.fd = -1};
+    char from[64];
+    (void)state;
+    start_full();
+    assert_true(address_parse(proxy, strlen(proxy), 0, &listen.bind));
+    assert_int_equal(engine_listen(replay.engine, &listen, NULL), 0);
+    for (unsigned i = 1; i <= 16; i++) {
+        snprintf(from, sizeof(from), "[2001:db8:0:1:%x::%x]:40000", i, i);
+        fake_peer_send(fake_peer_new(from), proxy, words("51 02 0001 01", CRI));
+        fake_net_run(0);
+    }
+    skip_requests(16);
+    ask(replay.client, 1);
+    serve(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    stop_full();
+}
+
+/* It goes on until all hold as much; then newcomers are refused until a request is old. */
+static void test_shares_become_equal(void **state)
+{
+    (void)state;
+    start_full();
+    take("192.0.2.66", 40000, 16);
+    take("192.0.2.67", 40000, 8);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 8);
+    take("192.0.2.67", 41000, 8); /* 8 against 8 */
+    take("192.0.2.66", 41000, 8);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 8);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 16);
+    take("192.0.2.68", 40000, 7);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 13); /* 6, 5 and 5 */
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 18);
+    skip_requests(29);
+    fake_net_run(5000);
+    take("192.0.2.66", 42000, 1); /* its own oldest, which has waited in vain */
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 14);
+    stop_full();
+}
+
+/* Made-up addresses, one request each: what is old makes room for those who come. */
+static void test_old_requests_make_room_among_equals(void **state)
+{
+    char host[64];
+    (void)state;
+    start_full();
+    for (unsigned i = 1; i <= 16; i++) {
+        snprintf(host, sizeof(host), "198.51.100.%u", i);
+        take(host, 40000, 1);
+    }
+    skip_requests(16);
+    ask(replay.client, 1);
+    fake_peer_expect(replay.client, "51 a3 ...", NULL); /* busy */
+    fake_net_run(4999);
+    ask(replay.client, 2);
+    fake_peer_expect(replay.client, "51 a3 ...", NULL);
+    fake_net_run(2);
+    struct fake_datagram again;
+    while (fake_peer_take(replay.origin, &again)) { /* retransmissions */
+    }
+    ask(replay.client, 3);
+    serve(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    stop_full();
+}
+
+/* The 64 large blocks are a table as well. */
+static void test_large_requests_of_one_host_do_not_shut_out_others(void **state)
+{
+    struct fake_datagram request;
+    char from[64];
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"scheme coap.nstart=1000", "scheme coap.nstart-max=1000", NULL});
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(from, sizeof(from), "192.0.2.66:%u", 40000 + i);
+        fake_peer_send(fake_peer_new(from), PROXY, words("51 02 0001 aa", CRI " /#1600"));
+        fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X " /#1600"), NULL);
+    }
+    replay_ask(&replay, words("51 02 0001 aa", CRI " /#1600"));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X " /#1600"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "51 44 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    stop_full();
+}
+
+/* Those who follow a request that makes room are not of its client: they ask for themselves. */
+static void test_followers_of_a_displaced_request_go_on(void **state)
+{
+    struct fake_peer *follower;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"limits.exchanges=16", "cache.coalesce=yes",
+                                  "scheme coap.nstart=1000", "scheme coap.nstart-max=1000", NULL});
+    follower = fake_peer_new("192.0.2.8:40001");
+    fake_peer_send(fake_peer_new("192.0.2.66:39999"), PROXY, words("51 01 0001 aa", CRI));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", H_X), NULL);
+    fake_peer_send(follower, PROXY, words("51 01 0001 aa", CRI));
+    take("192.0.2.66", 40000, 14);
+    skip_requests(14);
+    ask(replay.client, 1);
+    /* The follower is sent for itself, then the newcomer's. */
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", H_X), &request);
+    serve(replay.client);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(follower, "51 45 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    stop_full();
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_limits_of_some_clients), TEST(test_observations_of_some_clients),
-        TEST(test_refusals_end),           TEST(test_queue_is_fair),
+        TEST(test_limits_of_some_clients),
+        TEST(test_observations_of_some_clients),
+        TEST(test_refusals_end),
+        TEST(test_queue_is_fair),
         TEST(test_spoofed_sources),
+        TEST(test_host_with_many_ports_does_not_shut_out_others),
+        TEST(test_network_with_many_addresses_does_not_shut_out_others),
+        TEST(test_shares_become_equal),
+        TEST(test_old_requests_make_room_among_equals),
+        TEST(test_large_requests_of_one_host_do_not_shut_out_others),
+        TEST(test_followers_of_a_displaced_request_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
