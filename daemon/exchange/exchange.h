@@ -48,9 +48,9 @@ struct exchange {
     uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
     struct leg leg;
     struct holding holding, large; /* of its client's source: the slot; its large block */
-    struct hash_node by_request; /* client and message id */
-    struct hash_node by_token;   /* client and token */
-    struct hash_node by_message; /* of the message that is out: to the origin, or to the client */
+    struct hash_node by_request;   /* client and message id */
+    struct hash_node by_token;     /* client and token */
+    struct hash_node by_message;   /* of the message that is out: to the origin, or to the client */
 
     struct timer timer;     /* retransmission, or the queue's deadline, or the request's */
     struct timer ack_timer; /* ack-delay */

@@ -420,7 +420,37 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     free(stream);
 }
 
-const struct conn_handler stream_handler = {on_open, on_input, on_drained, on_idle, on_close};
+static enum conn_need need_of(void *conn_context, const struct conn *conn)
+{
+    const struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->peer.in_flight > 0) {
+        return CONN_ASKS;
+    }
+    return stream->peer.watcher != NULL ? CONN_OBSERVES : CONN_IDLE;
+}
+
+/* The client may connect again, and is told so in place of an Abort: nothing was wrong. */
+static void on_recycle(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->state == STREAM_OPEN) {
+        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "made room for another");
+    }
+    stream->state = STREAM_CLOSED;
+    stream->why = "made room for another";
+}
+
+const struct conn_handler stream_handler = {
+    .on_open = on_open,
+    .on_input = on_input,
+    .on_drained = on_drained,
+    .on_idle = on_idle,
+    .need_of = need_of,
+    .on_recycle = on_recycle,
+    .on_close = on_close,
+};
 
 /* --- answers ------------------------------------------------------------ */
 

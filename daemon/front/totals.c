@@ -31,6 +31,7 @@ void totals_add_connections(struct totals *totals, const struct conn_counters *c
 {
     totals->accepted += counters->accepted;
     totals->refused += counters->refused;
+    totals->recycled += counters->recycled;
     totals->timed_out += counters->timeouts;
     totals->too_slow += counters->slow_readers;
     totals->bytes_in += counters->bytes_in;
@@ -46,6 +47,7 @@ static void publish(const struct totals *sum, struct metrics *metrics)
 {
     metric_set(&metrics->streams_accepted, sum->accepted);
     metric_set(&metrics->streams_refused, sum->refused);
+    metric_set(&metrics->streams_recycled, sum->recycled);
     metric_set(&metrics->streams_timed_out, sum->timed_out);
     metric_set(&metrics->streams_too_slow, sum->too_slow);
     metric_set(&metrics->stream_bytes_in, sum->bytes_in);

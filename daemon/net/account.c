@@ -66,12 +66,16 @@ static uint32_t rank_of(const struct account_book *book, const struct account *a
 static void rank_enter(struct account_book *book, struct account *account)
 {
     uint32_t rank = rank_of(book, account);
-    account->previous = NULL;
-    account->next = book->ranks[rank];
-    if (account->next != NULL) {
-        account->next->previous = account;
+    struct account *first = book->ranks[rank];
+    account->next = NULL;
+    if (first == NULL) {
+        account->previous = account;
+        book->ranks[rank] = account;
+    } else {
+        account->previous = first->previous;
+        first->previous->next = account;
+        first->previous = account;
     }
-    book->ranks[rank] = account;
     if (rank > book->highest) {
         book->highest = rank;
     }
@@ -79,13 +83,17 @@ static void rank_enter(struct account_book *book, struct account *account)
 
 static void rank_leave(struct account_book *book, struct account *account)
 {
-    if (account->previous != NULL) {
-        account->previous->next = account->next;
+    struct account **first = &book->ranks[rank_of(book, account)];
+    struct account *last = (*first)->previous;
+    if (account == *first) {
+        *first = account->next;
     } else {
-        book->ranks[rank_of(book, account)] = account->next;
+        account->previous->next = account->next;
     }
-    if (account->next != NULL) {
+    if (account != last) {
         account->next->previous = account->previous;
+    } else if (*first != NULL) {
+        (*first)->previous = account->previous;
     }
 }
 
@@ -198,12 +206,19 @@ void account_resize(struct account_book *book, struct holding *holding, uint64_t
     }
 }
 
-void account_touch(struct holding *holding)
+void account_touch(struct account_book *book, struct holding *holding)
 {
     struct account *account = holding->account;
-    if (account != NULL && account->newest != holding) {
+    if (account == NULL) {
+        return;
+    }
+    if (account->newest != holding) {
         unlink_holding(account, holding);
         append(account, holding);
+    }
+    if (account->next != NULL) {
+        rank_leave(book, account);
+        rank_enter(book, account);
     }
 }
 
@@ -239,4 +254,13 @@ struct holding *account_yield(const struct account_book *book, const struct addr
         return own->oldest;
     }
     return largest != NULL ? largest->oldest : NULL;
+}
+
+struct holding *account_next(const struct holding *holding)
+{
+    if (holding->newer != NULL) {
+        return holding->newer;
+    }
+    const struct account *next = holding->account->next;
+    return next != NULL ? next->oldest : NULL;
 }

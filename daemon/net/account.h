@@ -34,7 +34,8 @@ struct holding {
 struct account {
     struct hash_node node;
     struct address source;           /* without port, and what of the address does not count */
-    struct account *previous, *next; /* of the same rank; of those that are free, next */
+    struct account *previous, *next; /* of the same rank, the first one's previous is the last;
+                                        of those that are free, next */
     struct holding *oldest, *newest;
     uint64_t amount; /* of all its holdings */
 };
@@ -44,7 +45,8 @@ struct account_book {
     struct account *slots;
     uint32_t capacity, used;
     struct account *free;
-    struct account **ranks; /* lists of accounts by amount / step */
+    struct account *
+        *ranks; /* lists of accounts by amount / step, first who came or was used first */
     uint32_t rank_count, highest;
     uint64_t step;
     uint32_t ipv6_bits; /* of an IPv6 address that name a source; may be changed at any time */
@@ -75,8 +77,11 @@ void account_charge(struct account_book *book, struct holding *holding,
 /** Change how much @p holding amounts to. No effect without an account. */
 void account_resize(struct account_book *book, struct holding *holding, uint64_t amount);
 
-/** Make @p holding the newest of its account: it was used. No effect without an account. */
-void account_touch(struct holding *holding);
+/**
+ * It was used: @p holding becomes the newest of its account, and that the last of those with the
+ * same amount. No effect without an account.
+ */
+void account_touch(struct account_book *book, struct holding *holding);
 
 /** Take @p holding out of its account, if it has one. */
 void account_discharge(struct account_book *book, struct holding *holding);
@@ -96,5 +101,11 @@ uint64_t account_amount(const struct account_book *book, const struct address *r
  */
 struct holding *account_yield(const struct account_book *book, const struct address *newcomer,
                               uint64_t more, bool *ret_is_owed);
+
+/**
+ * The holding to look at after @p holding, where that cannot make room: the next newer one of
+ * its account, or the oldest of the next account with the same amount. NULL behind the last.
+ */
+struct holding *account_next(const struct holding *holding);
 
 #endif

@@ -73,19 +73,12 @@ static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
 static struct conn *admit(struct conn_listener *listener, evutil_socket_t fd,
                           const struct address *remote)
 {
-    struct conn_host *host;
+    struct conn *conn = conn_room_make(listener, remote) ? conn_new(listener, fd) : NULL;
 
-    if (listener->counters.open >= listener->options.connections_max ||
-        !conn_hosts_enter(listener, remote, &host)) {
-        return NULL;
+    if (conn != NULL) {
+        conn->remote = *remote;
+        account_charge(&listener->accounts, &conn->holding, remote, 1);
     }
-    struct conn *conn = conn_new(listener, fd);
-    if (conn == NULL) {
-        conn_hosts_leave(host);
-        return NULL;
-    }
-    conn->host = host;
-    conn->remote = *remote;
     return conn;
 }
 
@@ -221,7 +214,7 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
     }
     int error = start_accepting(listener, fd);
     if (error == 0) {
-        error = conn_hosts_init(listener);
+        error = conn_room_init(listener);
     }
     if (error != 0) {
         conn_close_listener(listener);
@@ -255,7 +248,7 @@ void conn_close_listener(struct conn_listener *listener)
     if (listener->retry != NULL) {
         event_free(listener->retry);
     }
-    hash_map_clear(&listener->hosts);
+    account_book_clear(&listener->accounts);
     credentials_release(listener->options.credentials);
     free(listener);
 }

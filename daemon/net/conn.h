@@ -25,6 +25,13 @@ enum conn_kind {
 
 #define CONN_NOT_IDLE UINT32_MAX
 
+/* How much a connection is needed: where there are too many, one of the least needed goes. */
+enum conn_need {
+    CONN_IDLE,     /* nothing is awaited on it */
+    CONN_OBSERVES, /* notifications may come */
+    CONN_ASKS,     /* requests are in flight */
+};
+
 struct conn_handler {
     /* Handshakes (TLS, WebSocket) are done. Return a context for the connection, or NULL to refuse.
      */
@@ -44,6 +51,10 @@ struct conn_handler {
      * CONN_NOT_IDLE: it stays, as something is still to come. NULL: closed always.
      */
     uint32_t (*on_idle)(void *conn_context, struct conn *conn);
+    /* NULL: connections of this owner are never closed to make room for others. */
+    enum conn_need (*need_of)(void *conn_context, const struct conn *conn);
+    /* It is about to be closed to make room for another: the owner may say a last word. */
+    void (*on_recycle)(void *conn_context, struct conn *conn);
     /* The connection is gone after this call; @p why is a static text for the log. */
     void (*on_close)(void *conn_context, struct conn *conn, const char *why);
 };
@@ -56,6 +67,7 @@ struct conn_options {
     struct credentials *credentials; /* TLS and WSS; acquired by the listener */
     uint32_t connections_max;
     uint32_t connections_per_address; /* of one client; 0: as many as there are */
+    uint32_t ipv6_bits;               /* of an IPv6 address say whose it is; 0: 64 */
     uint32_t handshakes_per_s;        /* of TLS that are begun; who comes then waits; 0: any */
     uint32_t handshake_ms;            /* for TLS and WebSocket handshakes */
     uint32_t idle_ms;                 /* without a byte in either direction */
@@ -69,6 +81,7 @@ struct conn_options {
 
 struct conn_counters {
     uint64_t accepted, refused, timeouts, slow_readers;
+    uint64_t recycled;    /* closed to make room for others */
     uint64_t handshakes;  /* of TLS, finished, resumptions included */
     uint64_t resumptions; /* those without a key exchange */
     uint64_t failed[HANDSHAKE_COUNT];

@@ -41,7 +41,7 @@ void conn_destroy(struct conn *conn)
     if (conn->next != NULL) {
         conn->next->link = conn->link;
     }
-    conn_hosts_leave(conn->host);
+    account_discharge(&listener->accounts, &conn->holding);
     listener->counters.open--;
     if (conn->is_open) {
         conn->is_open = false;
@@ -138,6 +138,12 @@ void conn_handshake_failed(struct conn *conn, enum handshake why, const char *de
 
 /* --- bytes -------------------------------------------------------------- */
 
+void conn_note_use(struct conn *conn)
+{
+    conn->active_ms = loop_now_ms(conn->listener->loop);
+    account_touch(&conn->listener->accounts, &conn->holding);
+}
+
 bool conn_queue(struct conn *conn, const void *data, size_t len)
 {
     uint64_t hard_max = (uint64_t)OUTPUT_HARD_FACTOR * conn->listener->options.output_max;
@@ -151,7 +157,7 @@ bool conn_queue(struct conn *conn, const void *data, size_t len)
         conn_cut_later(conn, "out of memory");
         return false;
     }
-    conn->active_ms = loop_now_ms(conn->listener->loop);
+    conn_note_use(conn);
     conn->listener->counters.bytes_out += len;
     if (pending_output(conn) > conn->listener->options.output_max) {
         conn->is_full = true;
@@ -258,7 +264,7 @@ static void on_read(struct bufferevent *bev, void *context)
     struct conn *conn = context;
 
     loop_turn_begin(conn->listener->loop);
-    conn->active_ms = loop_now_ms(conn->listener->loop);
+    conn_note_use(conn);
     if (evbuffer_get_length(bufferevent_get_input(bev)) == 0 || conn->why != NULL ||
         conn->is_paused) {
         return;
@@ -285,7 +291,7 @@ static void on_written(struct bufferevent *bev, void *context)
 
     (void)bev;
     loop_turn_begin(conn->listener->loop);
-    conn->active_ms = loop_now_ms(conn->listener->loop);
+    conn_note_use(conn);
     if (conn->why != NULL) {
         if (pending_output(conn) == 0 && !conn->is_cut) {
             part(conn);

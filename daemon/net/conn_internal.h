@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_CONN_INTERNAL_H
 #define CRIPROXY_CONN_INTERNAL_H
 
-#include "coap/hash.h"
+#include "net/account.h"
 #include "net/conn.h"
 #include "net/loop_internal.h"
 #include "net/rate.h"
@@ -16,7 +16,6 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 
-struct conn_host;
 struct conn_linger;
 struct conn_tls;
 struct conn_ws;
@@ -47,7 +46,7 @@ struct conn {
     struct conn_tls *tls;   /* TLS and WSS, else NULL */
     struct conn_ws *ws;     /* WS and WSS once upgraded, else NULL */
     struct address remote, local;
-    struct conn_host *host; /* it counts for this one, or NULL */
+    struct holding holding; /* of the client's address */
     void *context;
     const char *why; /* of the close that is under way; NULL: none is */
     uint64_t active_ms;
@@ -72,7 +71,7 @@ struct conn_listener {
     struct evconnlistener *accepting;
     struct event *retry; /* accept again, after there were no descriptors */
     struct address local;
-    struct hash_map hosts; /* struct conn_host */
+    struct account_book accounts; /* of connections, in order of use */
     struct rate handshakes;
     struct conn *conns;
     struct conn_linger *lingering;
@@ -114,20 +113,22 @@ void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved);
 /** The owner takes @p data: what was used, or SIZE_MAX and the connection closes. */
 size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);
 
+/** Bytes have come or gone: idle is what had none for longest. */
+void conn_note_use(struct conn *conn);
+
 /** Now. Calls on_close, and frees unless the loop holds its task. */
 void conn_destroy(struct conn *conn);
 
-/* conn_hosts.c */
+/* conn_room.c */
 
 /** @return 0 or -ENOMEM */
-int conn_hosts_init(struct conn_listener *listener);
+int conn_room_init(struct conn_listener *listener);
 
-/** @return false where @p remote has as many connections as it may, or there is no memory */
-bool conn_hosts_enter(struct conn_listener *listener, const struct address *remote,
-                      struct conn_host **ret_host);
-
-/** Takes NULL. */
-void conn_hosts_leave(struct conn_host *host);
+/**
+ * Whether there is room for one more connection from @p remote; an idle one may have been closed
+ * for it. Not in a callback of a connection.
+ */
+bool conn_room_make(struct conn_listener *listener, const struct address *remote);
 
 /* conn_linger.c */
 

@@ -4,8 +4,9 @@
  * a connection's end only when it has asked something. So their bufferevents are made
  * here and held: one whose callbacks have been taken away has been freed by evhttp, and
  * its descriptor, which evhttp has shut down, is closed as we let go. A timer looks for
- * these as long as there are connections; while there are as many as may be, nobody is
- * accepted.
+ * these as long as there are connections. Each connection has so long for a request, from its
+ * beginning or the answer before, whatever it sends meanwhile; when all places are taken the one
+ * that has had longest is ended, and until it has gone no other is accepted.
  */
 #include "net/http.h"
 
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define HEAD_MAX_BYTES 8192
@@ -27,9 +29,18 @@
 /* How long to wait with accepting when there are no descriptors left, or no room. */
 #define RETRY_MS 50
 
+/* How long one that has been ended takes to be gone: a turn or two. */
+#define ENDING_MS 1
+
 #define ALL_METHODS                                                                                \
     (EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |     \
      EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH)
+
+struct connection {
+    struct bufferevent *bufferevent;
+    uint64_t began_ms; /* when it was accepted, or its last request answered */
+    bool is_ending;    /* its socket has been shut down */
+};
 
 struct http_server {
     struct loop *loop;
@@ -39,8 +50,9 @@ struct http_server {
     struct event *tidy;  /* look for connections that have ended */
     http_answer_fn answer;
     void *context;
-    struct bufferevent **open; /* connections; each held once */
+    struct connection *open; /* each bufferevent held once */
     unsigned open_count, open_max;
+    uint64_t request_ms;
 };
 
 /* ---- connections ---- */
@@ -59,20 +71,60 @@ static void sweep(struct http_server *server)
     unsigned left = 0;
 
     for (unsigned i = 0; i < server->open_count; i++) {
-        struct bufferevent *connection = server->open[i];
-        if (has_ended(connection)) {
-            (void)bufferevent_decref(connection);
+        struct connection *connection = &server->open[i];
+        if (has_ended(connection->bufferevent)) {
+            (void)bufferevent_decref(connection->bufferevent);
         } else {
-            server->open[left++] = connection;
+            server->open[left++] = *connection;
         }
     }
     server->open_count = left;
 }
 
-/* Accept again in a while, if there is room then. */
-static void pause_accepting(struct http_server *server)
+/*
+ * evhttp finds the end of the input in the next turn, and lets go of the connection; there is no
+ * call to have it do so.
+ */
+static void end(struct connection *connection)
 {
-    const struct timeval wait = {.tv_usec = RETRY_MS * 1000};
+    if (!connection->is_ending) {
+        connection->is_ending = true;
+        (void)shutdown(bufferevent_getfd(connection->bufferevent), SHUT_RDWR);
+    }
+}
+
+/*
+ * Those whose time is over. evhttp's own time-out begins anew with each byte: a client that sends
+ * one now and then would hold its place as long as it likes.
+ */
+static void end_late(struct http_server *server)
+{
+    uint64_t now_ms = loop_now_ms(server->loop);
+
+    for (unsigned i = 0; i < server->open_count; i++) {
+        if (now_ms - server->open[i].began_ms >= server->request_ms) {
+            end(&server->open[i]);
+        }
+    }
+}
+
+/* All places are taken: the connection goes on which no request has been answered for longest. */
+static void end_oldest(struct http_server *server)
+{
+    struct connection *oldest = &server->open[0];
+
+    for (unsigned i = 1; i < server->open_count; i++) {
+        if (server->open[i].began_ms < oldest->began_ms) {
+            oldest = &server->open[i];
+        }
+    }
+    end(oldest);
+}
+
+/* Accept again in a while, if there is room then. */
+static void pause_accepting(struct http_server *server, unsigned ms)
+{
+    const struct timeval wait = {.tv_usec = (suseconds_t)ms * 1000};
 
     if (event_add(server->retry, &wait) == 0) {
         (void)evconnlistener_disable(server->listener);
@@ -95,6 +147,7 @@ static void on_tidy(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     loop_turn_begin(server->loop);
+    end_late(server);
     sweep(server);
     tidy_later(server);
 }
@@ -111,10 +164,12 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *conte
         return connection; /* evhttp goes on with one of its own where it is NULL */
     }
     bufferevent_incref(connection);
-    server->open[server->open_count++] = connection;
+    server->open[server->open_count++] =
+        (struct connection){.bufferevent = connection, .began_ms = loop_now_ms(server->loop)};
     tidy_later(server);
     if (server->open_count == server->open_max) {
-        pause_accepting(server);
+        end_oldest(server);
+        pause_accepting(server, ENDING_MS);
     }
     return connection;
 }
@@ -130,7 +185,7 @@ static void on_retry(evutil_socket_t fd, short what, void *context)
     if (server->open_count < server->open_max) {
         (void)evconnlistener_enable(server->listener);
     } else {
-        pause_accepting(server);
+        pause_accepting(server, RETRY_MS);
     }
 }
 
@@ -141,7 +196,7 @@ static void on_accept_error(struct evconnlistener *listener, void *context)
 
     (void)listener;
     loop_turn_begin(server->loop);
-    pause_accepting(server);
+    pause_accepting(server, RETRY_MS);
 }
 
 /* ---- requests ---- */
@@ -199,6 +254,19 @@ static void reply(struct evhttp_request *request, enum http_method method,
     evhttp_send_reply(request, (int)answer->status, status_text(answer->status), body);
 }
 
+/* The time of the next request of the same connection begins. */
+static void begin_anew(struct http_server *server, struct evhttp_request *request)
+{
+    struct bufferevent *of =
+        evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
+
+    for (unsigned i = 0; i < server->open_count; i++) {
+        if (server->open[i].bufferevent == of) {
+            server->open[i].began_ms = loop_now_ms(server->loop);
+        }
+    }
+}
+
 static void on_request(struct evhttp_request *request, void *context)
 {
     struct http_server *server = context;
@@ -210,6 +278,7 @@ static void on_request(struct evhttp_request *request, void *context)
     struct evbuffer *body = evbuffer_new();
 
     loop_turn_begin(server->loop);
+    begin_anew(server, request);
     server->answer(server->context, &asked, &answer);
     if (body == NULL) {
         evhttp_send_error(request, 500, NULL);
@@ -267,7 +336,8 @@ int http_serve(struct loop *loop, const struct http_options *options, http_answe
     server->answer = answer;
     server->context = context;
     server->open_max = options->connections_max;
-    server->open = calloc(options->connections_max, sizeof(struct bufferevent *));
+    server->open = calloc(options->connections_max, sizeof(struct connection));
+    server->request_ms = (uint64_t)options->idle_s * 1000;
     int error = start(server, options->fd, options->idle_s);
     if (error != 0) {
         http_close(server);
@@ -292,7 +362,7 @@ void http_close(struct http_server *server)
         evhttp_free(server->http);
     }
     for (unsigned i = 0; i < server->open_count; i++) {
-        (void)bufferevent_decref(server->open[i]);
+        (void)bufferevent_decref(server->open[i].bufferevent);
     }
     free(server->open);
     free(server);

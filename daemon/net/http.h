@@ -35,8 +35,8 @@ typedef void (*http_answer_fn)(void *context, const struct http_request *request
 
 struct http_options {
     int fd;                   /* a listening socket, taken over in any case */
-    unsigned connections_max; /* those past it wait in the kernel's queue */
-    unsigned idle_s;          /* for a request to be whole, for an answer to be read, between two */
+    unsigned connections_max; /* when there are as many, the one that waits for longest is closed */
+    unsigned idle_s; /* from the start, or from an answer, until the next request is whole */
 };
 
 /** @return 0 or -errno. Close with http_close(). @p context is borrowed. */

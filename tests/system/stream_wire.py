@@ -42,8 +42,8 @@ class Stream:
 
     websocket = False
 
-    def __init__(self, address, context=None, server_name="proxy.example"):
-        self.sock = socket.create_connection(address, PATIENCE_S)
+    def __init__(self, address, context=None, server_name="proxy.example", source=None):
+        self.sock = socket.create_connection(address, PATIENCE_S, source and (source, 0))
         if context:
             self.sock = context.wrap_socket(self.sock, server_hostname=server_name)
         self.unread = b""
@@ -119,8 +119,8 @@ class WebSocket(Stream):
 
     websocket = True
 
-    def __init__(self, address, context=None, host="Proxy.Example", **fields):
-        super().__init__(address, context)
+    def __init__(self, address, context=None, host="Proxy.Example", source=None, **fields):
+        super().__init__(address, context, source=source)
         key = base64.b64encode(os.urandom(16)).decode()
         request = {
             "Host": host, "Upgrade": "websocket", "Connection": "Upgrade",

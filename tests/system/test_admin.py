@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 
 import pytest
 
@@ -180,26 +181,67 @@ def test_a_slow_reader_holds_nobody_up(module_proxy, place):
 
 
 def test_connections_are_bounded(start_proxy):
-    """Issue 8, health: the sixty-fifth connection waits, and costs no descriptor, until one goes."""
+    """Issue 8, health: there are never more than 64; the one that has waited longest makes room."""
     running = start_proxy(*HTTP, listen=("127.0.0.1",))
     place = http_place(running)
     before = count_descriptors(running)
-    held = [connect(place) for _ in range(64)]
+    held = [connect(place) for _ in range(63)]
     for sock in held:
         assert is_served(sock)
     late = [connect(place) for _ in range(40)]
     for sock in late:
-        sock.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-    running.process.send_signal(signal.SIGUSR1)
-    running.wait_for_line(r"^log_reopened")  # the main thread has looked around
+        assert is_served(sock)
     assert count_descriptors(running) <= before + 64
-    for sock in held:
-        sock.close()
-    for sock in late:
-        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+    for sock in held[:40]:
+        assert read_all(sock) == b""
+    for sock in held[40:]:
+        assert is_served(sock)
+    for sock in held + late:
         sock.close()
     wait_until(lambda: http(place, "/healthz")[0] == 200
                and count_descriptors(running) <= before + 2, "descriptors do not come back")
+
+
+def test_slow_connections_do_not_stop_health(start_proxy):
+    """Issue 8, health: 70 clients that never finish a request, and go on sending."""
+    running = start_proxy(*HTTP, listen=("127.0.0.1",))
+    place = http_place(running)
+    slow = [connect(place) for _ in range(70)]
+    is_over = threading.Event()
+
+    def send_slowly():
+        while not is_over.wait(0.2):
+            for sock in slow:
+                with contextlib.suppress(OSError):
+                    sock.sendall(b"G")
+
+    sender = threading.Thread(target=send_slowly)
+    sender.start()
+    try:
+        for _ in range(5):
+            assert http(place, "/healthz")[0] == 200
+    finally:
+        is_over.set()
+        sender.join()
+    for sock in slow:
+        sock.close()
+
+
+def test_a_request_has_to_come_in_time(place):
+    """Issue 8, health: a byte now and then does not put off the end."""
+    with connect(place) as sock:
+        sock.settimeout(0.2)
+
+        def has_ended():
+            try:
+                sock.sendall(b"G")
+                return sock.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        wait_until(has_ended)
 
 
 def count_descriptors(running):

@@ -302,6 +302,32 @@ def test_silent_connections_do_not_stay(small_proxy):
     small_proxy.assert_alive()
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_addresses_with_many_connections_do_not_shut_out_others(certificate, origin, scheme):
+    """TCP-28: two addresses have all there are, each as many as it may; who comes from a third
+    is served, and one of theirs is told to come back."""
+    proxy = start(certificate, "--set", "proxy.workers=1", "--set", "stream.connections=8",
+                  "--set", "stream.connections-per-address=4")
+    held = [connect(proxy, scheme, certificate, source="127.0.0.%d" % (2 + i % 2))
+            for i in range(8)]
+    for client in held:
+        client.open()
+    for client in (*held[1:], held[0]):
+        client.send_message(PING, b"p")
+        client.expect(PONG)
+    with connect(proxy, scheme, certificate, source="127.0.0.4") as client:
+        client.open()
+        assert client.ask(GET, b"t", options_of(origin)).code_text == "2.05"
+        loser = held[1]  # the one that was not used for longest
+        if not scheme.startswith("coaps"):
+            loser.expect(RELEASE)
+        with pytest.raises(Closed):
+            loser.receive()
+    for client in held:
+        client.sock.close()
+    proxy.stop_cleanly()
+
+
 def test_handshakes_past_the_rate_wait(certificate):
     """TCP-28: they are taken up when their time has come, and none is refused."""
     proxy = start(certificate, "--set", "tls.handshakes-per-second=4", "--set", "proxy.workers=1")

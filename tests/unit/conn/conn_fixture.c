@@ -141,7 +141,40 @@ static void on_close(void *context, struct conn *conn, const char *why)
     owner->closed++;
 }
 
-static const struct conn_handler handler = {on_open, on_input, on_drained, on_idle, on_close};
+static enum conn_need need_of(void *context, const struct conn *conn)
+{
+    struct owner *owner = context;
+    for (unsigned i = 0; i < owner->opened; i++) {
+        if (owner->ends[i]->conn == conn) {
+            return owner->need[i];
+        }
+    }
+    return CONN_IDLE;
+}
+
+static void on_recycle(void *context, struct conn *conn)
+{
+    (void)context;
+    (void)conn_send(conn, (const uint8_t *)"out", 3);
+}
+
+static const struct conn_handler handler = {
+    .on_open = on_open,
+    .on_input = on_input,
+    .on_drained = on_drained,
+    .on_idle = on_idle,
+    .on_close = on_close,
+};
+
+static const struct conn_handler recycling_handler = {
+    .on_open = on_open,
+    .on_input = on_input,
+    .on_drained = on_drained,
+    .on_idle = on_idle,
+    .need_of = need_of,
+    .on_recycle = on_recycle,
+    .on_close = on_close,
+};
 
 /* --- the loop ----------------------------------------------------------- */
 
@@ -171,7 +204,10 @@ struct conn_options owner_options(enum conn_kind kind)
 void owner_open(struct owner *owner, const struct conn_options *options)
 {
     assert_int_equal(loop_new(on_turn, NULL, &owner->loop), 0);
-    assert_int_equal(conn_listen(owner->loop, options, &handler, owner, &owner->listener), 0);
+    assert_int_equal(conn_listen(owner->loop, options,
+                                 owner->recycles ? &recycling_handler : &handler, owner,
+                                 &owner->listener),
+                     0);
     assert_int_not_equal(conn_listener_local(owner->listener)->port, 0);
 }
 

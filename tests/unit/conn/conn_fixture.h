@@ -42,6 +42,8 @@ struct owner {
     bool echoes;        /* sends what it gets */
     uint32_t stays_ms;  /* on_idle says "bye" and returns it; 0: says nothing */
     unsigned busy;      /* so many times on_idle returns CONN_NOT_IDLE before */
+    bool recycles;      /* connections may be closed to make room: on_recycle says "out" */
+    enum conn_need need[PEERS_MAX];
 };
 
 /** Options with generous limits on 127.0.0.1, port 0. */

@@ -456,6 +456,116 @@ static void test_one_connection_too_many_is_refused(void **state)
     owner_wait_closed(&owner, 3);
 }
 
+/* --- room for others ---------------------------------------------------- */
+
+static void start_recycling(enum conn_kind kind, uint32_t connections_max)
+{
+    struct conn_options options = owner_options(kind);
+    options.connections_max = connections_max;
+    owner.recycles = true;
+    owner_open(&owner, &options);
+}
+
+static int client_opened_from(const char *from)
+{
+    int client = client_connect_from(&owner, from);
+    owner_wait_opened(&owner, owner.opened + 1);
+    return client;
+}
+
+static void expect_recycled(unsigned index, uint64_t recycled, uint64_t refused)
+{
+    assert_null(owner.ends[index]->conn);
+    assert_string_equal(owner.ends[index]->why, "made room for another");
+    assert_int_equal(conn_counters(owner.listener)->recycled, recycled);
+    assert_int_equal(conn_counters(owner.listener)->refused, refused);
+}
+
+static void close_all(const int *clients, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        close(clients[i]);
+    }
+    owner_wait_closed(&owner, owner.opened);
+}
+
+/* TCP-28: an address with many connections loses one to another that has fewer. */
+static void test_address_with_most_connections_makes_room(void **state)
+{
+    int clients[5];
+    (void)state;
+    start_recycling(CONN_TCP, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        clients[i] = client_opened_from("127.0.0.2");
+    }
+    client_send(&owner, clients[0], "a", 1); /* used since */
+    owner_wait_received(&owner, 0, 1);
+    clients[4] = client_opened_from("127.0.0.3");
+    client_expect(&owner, clients[1], "out");
+    client_expect_end(&owner, clients[1]);
+    expect_recycled(1, 1, 0);
+    assert_int_equal(conn_counters(owner.listener)->open, 4);
+    close_all(clients, 5);
+}
+
+static void test_least_needed_connection_makes_room(void **state)
+{
+    int clients[5];
+    (void)state;
+    start_recycling(CONN_TCP, 4);
+    owner.need[0] = CONN_ASKS;
+    owner.need[1] = CONN_ASKS;
+    owner.need[2] = CONN_OBSERVES;
+    owner.need[3] = CONN_ASKS;
+    for (unsigned i = 0; i < 4; i++) {
+        clients[i] = client_opened_from("127.0.0.2");
+    }
+    clients[4] = client_opened_from("127.0.0.3");
+    expect_recycled(2, 1, 0);
+    close_all(clients, 5);
+}
+
+/* All addresses have as many: only what is idle goes, and only when it has been for a while. */
+static void test_idle_connection_makes_room_among_equals(void **state)
+{
+    int clients[5];
+    (void)state;
+    start_recycling(CONN_TCP, 3);
+    clients[0] = client_opened_from("127.0.0.2");
+    clients[1] = client_opened_from("127.0.0.3");
+    clients[2] = client_opened_from("127.0.0.4");
+    clients[3] = client_connect_from(&owner, "127.0.0.5");
+    client_expect_end(&owner, clients[3]);
+    assert_int_equal(conn_counters(owner.listener)->refused, 1);
+    owner.need[0] = CONN_OBSERVES;
+    owner_run_for(&owner, 1100);
+    clients[4] = client_opened_from("127.0.0.5");
+    expect_recycled(1, 1, 1);
+    close_all(clients, 5);
+}
+
+/* Two addresses that only connect, to shake hands with later, do not hold all places. */
+static void test_unfinished_handshake_makes_room(void **state)
+{
+    static const char request[] = "GET / HTTP/1.1\r\n";
+    int clients[5];
+    (void)state;
+    start_recycling(CONN_WS, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        clients[i] = client_connect_from(&owner, i % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
+        client_send(&owner, clients[i], request, sizeof(request) - 1);
+        owner_run_for(&owner, 20);
+    }
+    clients[4] = client_connect_from(&owner, "127.0.0.4");
+    client_expect_end(&owner, clients[0]);
+    assert_int_equal(conn_counters(owner.listener)->recycled, 1);
+    assert_int_equal(conn_counters(owner.listener)->open, 4);
+    for (unsigned i = 0; i < 5; i++) {
+        close(clients[i]);
+    }
+    owner_run_for(&owner, 20);
+}
+
 static void test_stop_accepting_keeps_connections(void **state)
 {
     (void)state;
@@ -547,6 +657,10 @@ int main(void)
         TEST(test_first_message_has_a_deadline),
         TEST(test_one_connection_too_many_of_an_address),
         TEST(test_one_connection_too_many_is_refused),
+        TEST(test_address_with_most_connections_makes_room),
+        TEST(test_least_needed_connection_makes_room),
+        TEST(test_idle_connection_makes_room_among_equals),
+        TEST(test_unfinished_handshake_makes_room),
         TEST(test_stop_accepting_keeps_connections),
         TEST(test_listener_closed_with_connections_open),
         TEST(test_loop_that_ends_before_the_task_runs),

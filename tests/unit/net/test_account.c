@@ -96,7 +96,7 @@ static void test_oldest_of_the_largest_makes_room(void **state)
     charge(3, "192.0.2.2:3");
     assert_int_equal(yields("192.0.2.3:1"), 1); /* 3 against 1 */
     assert_int_equal(yields("192.0.2.1:1"), 1); /* 3 against 2 */
-    account_touch(&holdings[1]);
+    account_touch(&book, &holdings[1]);
     assert_int_equal(yields("192.0.2.3:1"), 2);
     account_discharge(&book, &holdings[2]);
     assert_int_equal(yields("192.0.2.3:1"), 3);  /* 2 against 1 */
@@ -113,6 +113,35 @@ static void test_own_holdings_make_room_among_equals(void **state)
     charge(1, "192.0.2.2:1");
     assert_int_equal(yields("192.0.2.1:9"), 0); /* not owed; 0 has no sign */
     assert_int_equal(yields("192.0.2.2:9"), -1);
+    stop();
+}
+
+/* Of sources that hold as much the one that came, or was used, first; the others follow. */
+static void test_equal_sources_take_turns(void **state)
+{
+    bool is_owed;
+    const struct address stranger = at("198.51.100.1:1");
+    (void)state;
+    start();
+    charge(0, "192.0.2.1:1");
+    charge(1, "192.0.2.2:1");
+    charge(2, "192.0.2.3:1");
+    assert_int_equal(yields("198.51.100.1:1"), 0);
+    account_touch(&book, &holdings[0]);
+    assert_int_equal(yields("198.51.100.1:1"), -1);
+    const struct holding *holding = account_yield(&book, &stranger, 1, &is_owed);
+    holding = account_next(holding);
+    assert_ptr_equal(holding, &holdings[2]);
+    holding = account_next(holding);
+    assert_ptr_equal(holding, &holdings[0]);
+    assert_null(account_next(holding));
+    account_discharge(&book, &holdings[1]);
+    assert_int_equal(yields("198.51.100.1:1"), -2);
+    charge(3, "192.0.2.1:2");
+    charge(1, "192.0.2.3:2");
+    assert_int_equal(yields("198.51.100.1:1"), 0);
+    assert_ptr_equal(account_next(&holdings[0]), &holdings[3]);
+    assert_ptr_equal(account_next(&holdings[3]), &holdings[2]);
     stop();
 }
 
@@ -152,7 +181,7 @@ static void test_holdings_past_the_capacity_have_no_account(void **state)
     const struct address address = at("198.51.100.1:1");
     account_charge(&book, &one_more, &address, 1);
     assert_null(one_more.account);
-    account_touch(&one_more);
+    account_touch(&book, &one_more);
     account_resize(&book, &one_more, 2);
     account_discharge(&book, &one_more);
     stop();
@@ -230,7 +259,7 @@ static void test_against_a_plain_list(void **state)
             model[i].amount = amount;
             model[i].when = step;
         } else if ((seed >> 48 & 3) == 0) {
-            account_touch(&holdings[i]);
+            account_touch(&book, &holdings[i]);
             model[i].when = step;
         } else if ((seed >> 48 & 3) == 1) {
             account_resize(&book, &holdings[i], amount);
@@ -250,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_source_is_an_address_or_a_prefix),
         cmocka_unit_test(test_oldest_of_the_largest_makes_room),
         cmocka_unit_test(test_own_holdings_make_room_among_equals),
+        cmocka_unit_test(test_equal_sources_take_turns),
         cmocka_unit_test(test_amounts_of_bytes),
         cmocka_unit_test(test_holdings_past_the_capacity_have_no_account),
         cmocka_unit_test(test_against_a_plain_list),
