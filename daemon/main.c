@@ -84,8 +84,9 @@ static void print_help(FILE *out)
         (void)fprintf(out, "%-25s %s\n", name, row->help);
     }
     (void)fputs("\nExit status: 0; 1 on a failure at run time; 2 on a bad command line or\n"
-                "configuration. Signals: SIGTERM and SIGINT drain and stop, the second one stops\n"
-                "at once; SIGHUP reads the configuration anew, SIGUSR1 opens the log file anew.\n"
+                "configuration; with --explain 0 forwarded, 1 refused, 3 depends. Signals:\n"
+                "SIGTERM and SIGINT drain and stop, the second one stops at once; SIGHUP reads\n"
+                "the configuration anew, SIGUSR1 opens the log file anew.\n"
                 "See criproxyd(8), criproxyd.conf(5).\n",
                 out);
 }
@@ -209,7 +210,7 @@ static int explain(const struct command_line *line, const struct config *config)
         (void)fprintf(stderr, "criproxyd: %s\n", problem);
         return EXIT_USAGE;
     }
-    return explain_target(config, &line->asking, line->explain, stdout) ? 0 : EXIT_RUN_TIME;
+    return (int)explain_target(config, &line->asking, line->explain, stdout).outcome;
 }
 
 /* All that a start would read; sockets are left alone. */

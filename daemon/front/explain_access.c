@@ -4,11 +4,8 @@
 #include "coap/message.h"
 #include "coap/method.h"
 #include "net/interfaces.h"
-#include "origin/route.h"
 
 #include <string.h>
-
-#define EXPLAIN_OWN_MAX 1024
 
 /* What stands in --client: ADDRESS[,transport=SCHEME][,identity=NAME][,certificate=NAME]. */
 struct client_text {
@@ -122,6 +119,7 @@ static const char *take_client(const struct config *config, const char *client,
         }
     }
     question->request.client = access_client_of(&address, scheme, question->identity);
+    question->own_count = interfaces_list(question->own, EXPLAIN_OWN_MAX);
     return NULL;
 }
 
@@ -189,41 +187,147 @@ static void print_client(const struct config *config, const struct explain_quest
     fprintf(out, ": %s\n", standings[question->request.standing]);
 }
 
-static void judge_host(const struct config *config, const struct access_request *request,
-                       const struct address *address, struct access_verdict *verdict)
+/* --- the decision ------------------------------------------------------- */
+
+static struct explain_verdict refused_for(enum reason reason)
 {
-    struct address own[EXPLAIN_OWN_MAX];
+    return (struct explain_verdict){.outcome = EXPLAIN_REFUSED, .reason = reason};
+}
+
+/* As front/admit.c does it; the rule is that of the last question that was asked. */
+static struct explain_verdict judge_client(const struct config *config,
+                                           const struct explain_question *question,
+                                           const struct explain_way *way,
+                                           struct access_verdict *ret_name,
+                                           struct access_verdict *ret_address)
+{
+    const struct access_request *request = &question->request;
+    const struct target *target = request->target;
+    *ret_name = *ret_address = (struct access_verdict){.reason = REASON_none};
+    if (request->standing == STANDING_NONE) {
+        return refused_for(access_refusal(&request->client));
+    }
+    *ret_name = access_check_target(config->access, request);
+    bool is_put_off = ret_name->may_be_opened && !way->is_to_parent;
     if (!config->policy_own_host) {
-        size_t count = interfaces_list(own, EXPLAIN_OWN_MAX);
-        access_check_own_host(config->access, &request->client, own, count, address, verdict);
+        access_check_own_host(config->access, &request->client, question->own, question->own_count,
+                              &target->address, ret_name);
+    }
+    if (ret_name->reason != REASON_none && !is_put_off) {
+        return refused_for(ret_name->reason);
+    }
+    if (!target->is_name || way->is_to_parent) {
+        return (struct explain_verdict){.outcome = EXPLAIN_FORWARDED};
+    }
+    if (!question->has_address) {
+        return (struct explain_verdict){.outcome = EXPLAIN_DEPENDS, .is_by_address = true};
+    }
+    *ret_address = access_check_address(config->access, request, &question->address);
+    if (!config->policy_own_host) {
+        access_check_own_host(config->access, &request->client, question->own, question->own_count,
+                              &question->address, ret_address);
+    }
+    struct explain_verdict verdict = refused_for(ret_address->reason);
+    verdict.is_by_address = true;
+    return ret_address->reason != REASON_none
+               ? verdict
+               : (struct explain_verdict){.outcome = EXPLAIN_FORWARDED};
+}
+
+/* The same question by a client that has shown to be @p name; changes *verdict where it differs. */
+static void judge_as(const struct config *config, const struct explain_question *question,
+                     const struct explain_way *way, enum identity_kind kind, const char *name,
+                     struct explain_verdict *verdict)
+{
+    struct access_verdict unused;
+    struct explain_question other = *question;
+    size_t len = strlen(name);
+    other.identity = identity_new(kind, len + 1, NULL);
+    if (other.identity != NULL && other.identity->names_capacity > len) {
+        /* Not by identity_add_name(): rules have names as they are when they are escaped. */
+        memcpy(other.identity->names, name, len + 1);
+        other.identity->names_len = len + 1;
+        other.request.client.identity = other.identity;
+        other.request.standing = access_standing(config->access, &other.request.client);
+    }
+    /* Without memory the question is open, which "depends" says. */
+    struct explain_verdict theirs = judge_client(config, &other, way, &unused, &unused);
+    verdict->is_by_client =
+        verdict->is_by_client || other.identity == NULL || theirs.outcome != verdict->outcome;
+    verdict->is_by_address = verdict->is_by_address || theirs.is_by_address;
+    identity_release(other.identity);
+}
+
+/*
+ * A client on a secure transport has an identity or none. Which names it may have is not
+ * known, but which make a difference is: those in the rules, and any other. What one with
+ * several names of a certificate gets is what one of them gets, as the first rule decides.
+ */
+static void judge_others(const struct config *config, const struct explain_question *question,
+                         const struct explain_way *way, struct explain_verdict *verdict)
+{
+    static const char stranger[] = "(not in any rule)";
+    const struct access *access = config->access;
+    judge_as(config, question, way, IDENTITY_PSK, stranger, verdict);
+    judge_as(config, question, way, IDENTITY_CERTIFICATE, stranger, verdict);
+    for (uint32_t i = 0; i < access->rule_count && !verdict->is_by_client; i++) {
+        const struct access_rule *rule = &access->rules[i];
+        for (uint32_t k = 0; k < rule->identity_count; k++) {
+            judge_as(config, question, way, IDENTITY_PSK, rule->identities[k], verdict);
+        }
+        for (uint32_t k = 0; k < rule->certificate_count; k++) {
+            judge_as(config, question, way, IDENTITY_CERTIFICATE, rule->certificates[k], verdict);
+        }
     }
 }
 
-enum reason explain_access(const struct config *config, struct explain_question *question,
-                           const struct target *target, FILE *out)
+/* A request that changes something is not forwarded before Echo has been answered. */
+static bool is_challenged(const struct config *config, const struct explain_question *question,
+                          const struct explain_way *way)
 {
-    struct access_request *request = &question->request;
-    char address[ADDRESS_TEXT_MAX];
-    request->target = target;
+    const struct access_request *request = &question->request;
+    bool is_safe = request->method == CODE_GET || request->method == CODE_FETCH;
+    return request->client.scheme == CRI_SCHEME_COAP && (!is_safe || way->is_group) &&
+           !access_is_echo_exempt(config->access, &request->client.address);
+}
+
+static void print_rules(const struct explain_question *question, const struct explain_way *way,
+                        const struct access_verdict *name, const struct access_verdict *address,
+                        FILE *out)
+{
+    const struct target *target = question->request.target;
+    char text[ADDRESS_TEXT_MAX];
+    bool is_open = target->is_name && !way->is_to_parent && address->rule == NULL;
+    bool is_refused = name->reason != REASON_none;
+    fprintf(out, "rule       %s%s%s\n", name->rule, is_refused ? ", which refuses" : "",
+            !is_open              ? ""
+            : !is_refused         ? "; each address of the name is checked as well"
+            : name->may_be_opened ? "; a rule may allow an address of the name"
+                                  : "");
+    if (address->rule != NULL) {
+        fprintf(out, "address    %s: rule %s%s\n", format_host(&question->address, text),
+                address->rule, address->reason == REASON_none ? "" : ", which refuses");
+    }
+}
+
+struct explain_verdict explain_access(const struct config *config,
+                                      const struct explain_question *question,
+                                      const struct explain_way *way, FILE *out)
+{
+    struct access_verdict name, address;
+    const struct access_client *client = &question->request.client;
+    struct explain_verdict verdict = judge_client(config, question, way, &name, &address);
     print_client(config, question, out);
-    if (request->standing == STANDING_NONE) {
-        return access_refusal(&request->client);
+    if (name.rule != NULL) {
+        print_rules(question, way, &name, &address, out);
     }
-    struct access_verdict verdict = access_check_target(config->access, request);
-    if (verdict.may_be_opened && !route_is_to_parent(config, target)) {
-        verdict.reason = REASON_none; /* as admit_target() does */
+    if (client->identity == NULL && access_is_secure_client(client->scheme)) {
+        judge_others(config, question, way, &verdict);
     }
-    judge_host(config, request, &target->address, &verdict);
-    bool is_open = target->is_name && verdict.reason == REASON_none && !question->has_address;
-    fprintf(out, "rule       %s%s%s\n", verdict.rule,
-            verdict.reason == REASON_none ? "" : ", which refuses",
-            is_open ? "; each address of the name is checked as well" : "");
-    if (!target->is_name || verdict.reason != REASON_none || !question->has_address) {
-        return verdict.reason;
+    verdict.is_by_echo = verdict.outcome != EXPLAIN_REFUSED && is_challenged(config, question, way);
+    if (verdict.is_by_client || verdict.is_by_echo) {
+        verdict.outcome = EXPLAIN_DEPENDS;
+        verdict.reason = REASON_none;
     }
-    verdict = access_check_address(config->access, request, &question->address);
-    judge_host(config, request, &question->address, &verdict);
-    fprintf(out, "address    %s: rule %s%s\n", format_host(&question->address, address),
-            verdict.rule, verdict.reason == REASON_none ? "" : ", which refuses");
-    return verdict.reason;
+    return verdict;
 }

@@ -20,14 +20,20 @@ static bool is_well_known_core(const struct segments *path)
     return path->len == sizeof(packed) - 1 && memcmp(path->packed, packed, path->len) == 0;
 }
 
-/* The answer to @p method for the resource at @p path (TGT-14). */
-static enum reason answer_for(uint8_t method, const struct segments *path, struct reply *ret_reply)
+enum reason local_reason(uint8_t method, const struct segments *path)
 {
     if (!is_well_known_core(path)) {
         return REASON_local_not_found;
     }
-    if (method != CODE_GET) {
-        return REASON_local_method;
+    return method == CODE_GET ? REASON_local : REASON_local_method;
+}
+
+/* The answer to @p method for the resource at @p path (TGT-14). */
+static enum reason answer_for(uint8_t method, const struct segments *path, struct reply *ret_reply)
+{
+    enum reason reason = local_reason(method, path);
+    if (reason != REASON_local) {
+        return reason;
     }
     *ret_reply = (struct reply){
         .code = CODE(2, 5),

@@ -4,11 +4,15 @@
 #define CRIPROXY_LOCAL_H
 
 #include "coap/message.h"
+#include "exchange/reason.h"
 #include "front/leg.h"
 
 struct engine;
 struct exchange;
 struct segments;
+
+/** REASON_local where the proxy itself has an answer to @p method at @p path, or why not. */
+enum reason local_reason(uint8_t method, const struct segments *path);
 
 /** Answer @p message, a request for the resource at @p path of the proxy itself. */
 void local_answer(struct engine *engine, struct leg *leg, const struct message *message,

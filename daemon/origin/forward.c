@@ -272,7 +272,8 @@ static void try_candidate(struct engine *engine, struct exchange *exchange)
 static enum reason reason_against(struct engine *engine, struct exchange *exchange,
                                   const struct address *address)
 {
-    enum reason reason = group_reason_against(engine, exchange, address);
+    enum reason reason =
+        group_reason_against(engine->config, &exchange->hop, exchange->is_group, address);
     if (reason != REASON_none) {
         return reason;
     }

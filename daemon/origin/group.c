@@ -34,20 +34,19 @@ enum reason group_check(const struct config *config, const struct target *target
     return has_timeout ? REASON_none : REASON_group_timeout;
 }
 
-enum reason group_reason_against(const struct engine *engine, const struct exchange *exchange,
-                                 const struct address *address)
+enum reason group_reason_against(const struct config *config, const struct next_hop *hop,
+                                 bool is_group, const struct address *address)
 {
     if (!address_is_multicast(address)) {
-        return exchange->is_group ? REASON_option_unknown : REASON_none;
+        return is_group ? REASON_option_unknown : REASON_none;
     }
-    if (exchange->hop.scheme->transport != TRANSPORT_UDP) {
+    if (hop->scheme->transport != TRANSPORT_UDP) {
         return REASON_target_refused; /* SCH-6, MCAST-4: whatever is enabled or asked for */
     }
-    bool is_allowed = engine->config->multicast_enabled && !exchange->hop.is_parent;
-    if (!is_allowed) {
+    if (!config->multicast_enabled || hop->is_parent) {
         return REASON_multicast;
     }
-    if (!exchange->is_group) {
+    if (!is_group) {
         return REASON_group_timeout;
     }
     return is_global(address) ? REASON_target_refused : REASON_none;

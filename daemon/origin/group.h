@@ -22,9 +22,14 @@
 enum reason group_check(const struct config *config, const struct target *target,
                         const struct request_options *options);
 
-/** Whether @p address may be sent to for @p exchange, as far as groups are concerned. */
-enum reason group_reason_against(const struct engine *engine, const struct exchange *exchange,
-                                 const struct address *address);
+/**
+ * Whether @p address of the next hop may be sent to, as far as groups are concerned.
+ *
+ * @param is_group whether the request has Multicast-Timeout.
+ * @return REASON_none, or why not.
+ */
+enum reason group_reason_against(const struct config *config, const struct next_hop *hop,
+                                 bool is_group, const struct address *address);
 
 /** Whether the request of @p exchange goes to a group: its candidate address is one. */
 bool group_is_target(const struct exchange *exchange);

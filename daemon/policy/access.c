@@ -227,7 +227,7 @@ static bool is_secure_target(const struct config_scheme *scheme)
            scheme->transport == TRANSPORT_WSS;
 }
 
-static bool is_secure_client(uint32_t scheme)
+bool access_is_secure_client(uint32_t scheme)
 {
     return scheme == CRI_SCHEME_COAPS || scheme == CRI_SCHEME_COAPS_TCP ||
            scheme == CRI_SCHEME_COAPS_WS;
@@ -242,7 +242,7 @@ static bool is_leg_too_weak(const struct judgement *judgement)
     const struct access_request *request = judgement->request;
     const struct access_client *client = &request->client;
     return judgement->access->needs_secure_leg && is_secure_target(request->target->scheme) &&
-           !is_secure_client(client->scheme) && client->address.family != ADDRESS_NONE &&
+           !access_is_secure_client(client->scheme) && client->address.family != ADDRESS_NONE &&
            !address_is_loopback(&client->address);
 }
 

@@ -92,6 +92,9 @@ struct access_verdict {
 struct access_client access_client_of(const struct address *address, uint32_t scheme,
                                       const struct identity *identity);
 
+/** Whether the clients that speak the scheme with that number do so over DTLS or TLS. */
+bool access_is_secure_client(uint32_t scheme);
+
 /** Whether, and why, a client is served. Cheap enough for every datagram. */
 enum access_standing access_standing(const struct access *access,
                                      const struct access_client *client);

@@ -164,9 +164,11 @@ def test_explain_is_that_of_the_running_configuration(start, path):
     assert item["target"] == "coap://192.0.2.1:5683/a?b=c"
     assert item["outcome"] == "forwarded"
     [item] = items(path, "explain", "nonsense:")
-    assert item["outcome"].startswith("5.05 scheme_unsupported")
+    assert item["outcome"].startswith("refused 5.05 scheme_unsupported")
     [item] = items(path, "explain", "\x1b[31m\xff")
-    assert item["outcome"].startswith("4.02 ")
+    assert item["outcome"].startswith("refused 4.02 ")
+    [item] = items(path, "explain", "coap://h.example/")
+    assert item["outcome"].startswith("depends on the addresses")
     with connect(path) as sock:  # criproxyctl would not have asked
         sock.sendall(b'{"command":"explain"}\n')
         assert b"expected arguments: TARGET" in sock.recv(65536)
