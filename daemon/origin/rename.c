@@ -18,12 +18,20 @@
 /* The parent may be replaced by one that takes other forms. */
 #define REMEMBERED_MS 600000u
 
+/*
+ * Requests to a parent that may be asked in every form in vain within a time. Refusals may be of
+ * the target, and in a chain of proxies each would ask the next one three times: past this only
+ * what has helped before is used.
+ */
+#define IN_VAIN_MAX 16u
+#define IN_VAIN_MS 10000u
+
 /* The forms of RFC 7252, the first to be tried first. */
 static const enum config_route_form known_forms[] = {ROUTE_FORM_PROXY_SCHEME, ROUTE_FORM_PROXY_URI};
 
 #define KNOWN_FORM_COUNT (sizeof(known_forms) / sizeof(known_forms[0]))
 
-static unsigned bit(unsigned form)
+static unsigned form_bit(unsigned form)
 {
     return 1u << form;
 }
@@ -35,12 +43,12 @@ enum config_route_form rename_form(const struct engine *engine, const struct nex
 {
     const struct parent_memory *memory = &engine->parents;
     const struct parent_habits *habits = &memory->parents[hop->parent_index];
-    if (memory->epoch != engine->policy_epoch || (habits->refused & bit(form)) == 0 ||
+    if (memory->epoch != engine->policy_epoch || (habits->refused & form_bit(form)) == 0 ||
         engine_now_ms(engine) >= habits->refused_until_ms) {
         return form;
     }
     for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
-        if ((habits->taken & bit(known_forms[i])) != 0) {
+        if ((habits->taken & form_bit(known_forms[i])) != 0) {
             return known_forms[i];
         }
     }
@@ -72,8 +80,8 @@ static void learn(struct engine *engine, const struct exchange *exchange)
         habits->taken = 0;
         habits->taken_until_ms = now_ms + REMEMBERED_MS;
     }
-    habits->taken |= (uint8_t)bit(exchange->form);
-    habits->refused &= (uint8_t)~bit(exchange->form);
+    habits->taken |= (uint8_t)form_bit(exchange->form);
+    habits->refused &= (uint8_t)~form_bit(exchange->form);
     if (exchange->forms_tried == 0) {
         return;
     }
@@ -91,11 +99,32 @@ static void learn(struct engine *engine, const struct exchange *exchange)
 }
 
 /* Whether the parent is known to take the form: what it refuses is then not the form. */
-static bool is_taken(struct engine *engine, const struct exchange *exchange)
+static bool is_known_to_take(struct engine *engine, const struct exchange *exchange)
 {
     const struct parent_habits *habits = habits_of(engine, exchange);
-    return habits != NULL && (habits->taken & bit(exchange->form)) != 0 &&
+    return habits != NULL && (habits->taken & form_bit(exchange->form)) != 0 &&
            engine_now_ms(engine) < habits->taken_until_ms;
+}
+
+static bool may_be_in_vain(struct engine *engine, const struct exchange *exchange)
+{
+    const struct parent_habits *habits = habits_of(engine, exchange);
+    return habits == NULL || habits->in_vain < IN_VAIN_MAX ||
+           engine_now_ms(engine) >= habits->in_vain_until_ms;
+}
+
+static void note_in_vain(struct engine *engine, const struct exchange *exchange)
+{
+    struct parent_habits *habits = habits_of(engine, exchange);
+    uint64_t now_ms = engine_now_ms(engine);
+    if (habits == NULL) {
+        return;
+    }
+    if (now_ms >= habits->in_vain_until_ms) {
+        habits->in_vain = 0;
+        habits->in_vain_until_ms = now_ms + IN_VAIN_MS;
+    }
+    habits->in_vain++;
 }
 
 /* --- another form ------------------------------------------------------- */
@@ -109,8 +138,8 @@ static bool may_be_about_form(uint8_t code)
 /* Whether to ask in another form: a 4.02 says that nothing was done, the others do not. */
 static bool is_refusal(struct engine *engine, const struct exchange *exchange, uint8_t code)
 {
-    return may_be_about_form(code) &&
-           (code == CODE(4, 2) || (exchange->leg.is_safe && !is_taken(engine, exchange)));
+    return may_be_about_form(code) && may_be_in_vain(engine, exchange) &&
+           (code == CODE(4, 2) || (exchange->leg.is_safe && !is_known_to_take(engine, exchange)));
 }
 
 /*
@@ -160,9 +189,9 @@ static bool rename_request(struct engine *engine, struct exchange *exchange,
 
 static bool rename_to_next(struct engine *engine, struct exchange *exchange)
 {
-    exchange->forms_tried |= (uint8_t)bit(exchange->form);
+    exchange->forms_tried |= (uint8_t)form_bit(exchange->form);
     for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
-        if ((exchange->forms_tried & bit(known_forms[i])) == 0 &&
+        if ((exchange->forms_tried & form_bit(known_forms[i])) == 0 &&
             rename_request(engine, exchange, known_forms[i])) {
             return true;
         }
@@ -178,7 +207,11 @@ bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint
     if (shows_taken(exchange, code)) {
         learn(engine, exchange);
     }
-    if (!is_refusal(engine, exchange, code) || !rename_to_next(engine, exchange)) {
+    if (!is_refusal(engine, exchange, code)) {
+        return false;
+    }
+    if (!rename_to_next(engine, exchange)) {
+        note_in_vain(engine, exchange);
         return false;
     }
     metric_add(&engine->metrics.upstream_renamed, 1);

@@ -17,6 +17,8 @@ struct parent_habits {
     uint8_t taken;   /* forms that have brought an answer, a bit of enum config_route_form each, */
     uint8_t refused; /* and those that were refused where another has */
     uint64_t taken_until_ms, refused_until_ms;
+    uint32_t in_vain; /* requests that no form has helped, counted for a while */
+    uint64_t in_vain_until_ms;
 };
 
 struct parent_memory {

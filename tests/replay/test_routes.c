@@ -431,6 +431,37 @@ static void test_parent_that_takes_no_form(void **state)
     replay_stop(&replay);
 }
 
+/* Hostile: refusals are multiplied by three, by each proxy of a chain; there is an end to that. */
+static void test_asking_in_vain_has_an_end(void **state)
+{
+    static const unsigned codes[] = {0x80, 0x82};
+    (void)state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct replay replay;
+        start_with_form(&replay, CRI_FORM);
+        struct fake_peer *parent = fake_peer_new(PARENT);
+        for (unsigned mid = 1; mid <= 31; mid++) {
+            ask_for_x(&replay, 1, mid);
+            expect_form(parent, 1, CRI_FORM, codes[i]);
+            if (mid <= 16 || mid == 31) {
+                expect_form(parent, 1, SCHEME_FORM, codes[i]);
+                expect_form(parent, 1, URI_FORM, codes[i]);
+            }
+            expect_code(&replay, mid, codes[i]);
+            fake_peer_expect_nothing(parent);
+            if (mid == 30) {
+                fake_net_run(10000);
+            }
+        }
+        /* What helps is found out all the same. */
+        ask_for_x(&replay, 1, 50);
+        expect_form(parent, 1, CRI_FORM, codes[i]);
+        expect_form(parent, 1, SCHEME_FORM, 0x45);
+        expect_code(&replay, 50, 0x45);
+        replay_stop(&replay);
+    }
+}
+
 /* What a parent takes is not what it refuses: the refusal is of the target, or from behind it. */
 static void test_refusals_of_what_a_parent_takes(void **state)
 {
@@ -558,6 +589,7 @@ int main(void)
         TEST(test_parent_that_knows_no_cris),
         TEST(test_parents_that_take_one_form),
         TEST(test_parent_that_takes_no_form),
+        TEST(test_asking_in_vain_has_an_end),
         TEST(test_refusals_of_what_a_parent_takes),
         TEST(test_what_has_helped_is_remembered),
         TEST(test_what_is_not_asked_again),
