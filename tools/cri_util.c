@@ -131,8 +131,7 @@ bool read_cri(struct tool *tool, struct cri_slice text, struct buffer *bytes, st
     if (!read_hex(tool, text, bytes)) {
         return false;
     }
-    const struct cri_decode_options options = {.features = CRI_FEATURES_ALL,
-                                               .strict = tool->is_strict};
+    const struct cri_decode_options options = {.strict = tool->is_strict};
     struct cri_fault fault = {0};
     enum cri_error error = cri_decode(buffer_slice(bytes), &options, ret_cri, &fault);
     return error == CRI_OK ? true : refuse_error(tool, error, &fault);

@@ -356,7 +356,6 @@ static bool from_proxy_cri(struct builder *builder)
 {
     struct bytes value = builder->options->proxy_cri;
     struct cri_decode_options how = {
-        .features = CRI_FEATURES_ALL,
         .strict = builder->config->proxy_strict,
     };
     struct cri cri;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Manual pages from libcri's headers, one for each: headers.py OUTPUT HEADER...
 
-cri/uri.h becomes cri_uri(3). The headers' comments are the one text; a page written
+cri/uri.h becomes cri_uri(3), and each of its functions a page that includes that one, for
+people look for the function. The headers' comments are the one text; a page written
 by hand beside them would drift. What the comments use of doxygen is little: @file,
 @param, @return, @p, @a, @private, @name, /**< behind a member.
 """
@@ -182,8 +183,15 @@ class Page:
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
-    for path in sys.argv[2:]:
-        page = Page(path)
+    for name in os.listdir(folder):
+        os.remove(os.path.join(folder, name))  # of functions that are no more
+    pages = [Page(path) for path in sys.argv[2:]]
+    for page in pages:
+        for _, (_, name, _) in page.functions:
+            with open(os.path.join(folder, f"{name}.3"), "w", encoding="utf-8") as file:
+                file.write(f".so man3/cri_{page.stem}.3\n")
+    # The header's page last: cri_resolve(3) is both.
+    for page in pages:
         with open(os.path.join(folder, f"cri_{page.stem}.3"), "w", encoding="utf-8") as file:
             file.write("\n".join(page.lines()) + "\n")
 

@@ -175,7 +175,7 @@ void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigne
 
 void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struct cri_list *prefix)
 {
-    bool is_full = cri_is_full(cri);
+    bool is_full = cri__is_full(cri);
     bool is_discard = !is_full && cri->authority == CRI_AUTHORITY_NULL;
     unsigned count = cri__local_count(cri, is_discard, prefix == NULL ? 0 : prefix->count);
 

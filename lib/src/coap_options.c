@@ -26,7 +26,7 @@ static bool is_coap_scheme(const struct cri *cri)
 /* Steps 1 to 3, and what the draft has no step for (C2O-15). */
 static enum cri_error check(const struct cri *cri, const char **ret_rule)
 {
-    if (!cri_is_full(cri)) {
+    if (!cri__is_full(cri)) {
         *ret_rule = "not a full CRI";
         return CRI_ERR_NOT_FULL;
     }

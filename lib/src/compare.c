@@ -123,7 +123,7 @@ static bool is_same_scheme(const struct cri *a, const struct cri *b,
 bool cri_is_same_uri(const struct cri *a, const struct cri *b, const struct cri_scheme_table *table,
                      bool with_fragment)
 {
-    if (!cri_is_full(a) || !cri_is_full(b)) {
+    if (!cri__is_full(a) || !cri__is_full(b)) {
         return cri_is_equal(a, b, with_fragment);
     }
     if (!is_same_scheme(a, b, table) || !cri__authority_frame_is_equal(a, b) ||

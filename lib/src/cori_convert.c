@@ -330,7 +330,7 @@ static void emit_all(struct emitter *out, const struct cri *cri, const struct or
 {
     const bool has_authority =
         cri->authority == CRI_AUTHORITY_HOST_NAME || cri->authority == CRI_AUTHORITY_HOST_IP;
-    if (cri_is_full(cri)) {
+    if (cri__is_full(cri)) {
         emit_text(out, CRI_CORI_SCHEME, origin->name);
     }
     if (has_authority) {
@@ -382,7 +382,7 @@ static enum cri_error find_origin(const struct cri *cri, const struct cri_scheme
 static enum cri_error check_expressible(const struct cri *cri, struct cri_fault *ret_fault)
 {
     if (cri->authority == CRI_AUTHORITY_ROOTLESS ||
-        (cri_is_full(cri) && cri->authority == CRI_AUTHORITY_NULL)) {
+        (cri__is_full(cri) && cri->authority == CRI_AUTHORITY_NULL)) {
         return cri__fail(ret_fault, CRI_ERR_NO_HOST, 0, "CoRI needs a host");
     }
     if (cri->has_userinfo) {

@@ -43,6 +43,23 @@ size_t cri__head(const uint8_t *data, size_t len, uint64_t *ret_arg)
     return arg_len + 1;
 }
 
+bool cri__options_are_known(const void *options, size_t size, size_t known)
+{
+    const uint8_t *octets = options;
+
+    for (size_t i = known; i < size; i++) {
+        if (octets[i] != 0) {
+            return false;
+        }
+    }
+    return size == 0 || size >= known;
+}
+
+bool cri_is_full(const struct cri *cri)
+{
+    return cri__is_full(cri);
+}
+
 /* Take a string of the major type off the front of *rest. */
 static bool take_string(struct cri_slice *rest, struct cri_slice *ret_string)
 {

@@ -347,7 +347,7 @@ static enum cri_error authority_section(struct decoder *d)
         d->cri.authority = CRI_AUTHORITY_ROOTLESS;
         return CRI_OK;
     case CRI__NULL:
-        if (!cri_is_full(&d->cri)) {
+        if (!cri__is_full(&d->cri)) {
             return fail(d, CRI_ERR_STRUCTURE, "scheme and authority both null");
         }
         return CRI_OK;
@@ -509,7 +509,7 @@ static enum cri_error reference(struct decoder *d)
     if (error == CRI_OK) {
         error = check_end(d, count, is_discard);
     }
-    if (error == CRI_OK && cri_is_full(&d->cri)) {
+    if (error == CRI_OK && cri__is_full(&d->cri)) {
         error = finish_full(d);
     }
     return error;
@@ -532,7 +532,7 @@ static enum cri_error outer_array(struct decoder *d, bool allow_tag99)
     return error;
 }
 
-static const struct cri_decode_options default_options = {.features = CRI_FEATURES_ALL};
+static const struct cri_decode_options default_options = {.features_off = 0};
 
 static void decoder_init(struct decoder *d, struct cri_slice encoded,
                          const struct cri_decode_options *options, struct cri_fault *ret_fault)
@@ -543,7 +543,7 @@ static void decoder_init(struct decoder *d, struct cri_slice encoded,
     d->cri = cri__unset;
     d->strict = options->strict;
     d->is_raw = false;
-    d->allowed = options->features;
+    d->allowed = ~options->features_off;
     d->off.rule = NULL;
     d->section_at = 0;
     d->path_at = 0;
@@ -576,6 +576,9 @@ enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_opti
 
     if (options == NULL) {
         options = &default_options;
+    }
+    if (!cri__options_are_known(options, options->size, sizeof *options)) {
+        return cri__fail(ret_fault, CRI_ERR_ARGUMENT, 0, "options of another version");
     }
     decoder_init(&d, encoded, options, ret_fault);
     return decode(&d, options->allow_tag99, ret_cri);

@@ -168,6 +168,19 @@ unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_
 /* The outer array's head and a discard section, or [] for a lone discard 0. */
 void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigned count);
 
+/*
+ * Whether a program's options are known here. Their size tells of the header it was compiled
+ * with: 0 of the first one, of known bytes. Fields of a later one have to be at their
+ * default, 0.
+ */
+bool cri__options_are_known(const void *options, size_t size, size_t known);
+
+/* cri_is_full() without a call. */
+static inline bool cri__is_full(const struct cri *cri)
+{
+    return cri->scheme != CRI_SCHEME_NOT_SET;
+}
+
 /* Store where and why, if the caller wants to know; gives back error. */
 static inline enum cri_error cri__fail(struct cri_fault *ret_fault, enum cri_error error,
                                        size_t offset, const char *rule)

@@ -253,7 +253,7 @@ static void put_scheme(struct normalizer *n, const struct cri *cri)
 static void put_reference(struct normalizer *n, const struct cri *cri,
                           const struct cri_scheme_table *table)
 {
-    bool is_full = cri_is_full(cri);
+    bool is_full = cri__is_full(cri);
     bool is_discard = !is_full && cri->authority == CRI_AUTHORITY_NULL;
     const struct cri_scheme *scheme = scheme_of(cri, table);
     unsigned count = cri__local_count(cri, is_discard, 0);

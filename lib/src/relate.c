@@ -183,9 +183,10 @@ static enum cri_error find_best(const struct cri *base, const struct cri *target
                                 struct cri_fault *ret_fault)
 {
     best->len = SIZE_MAX;
-    if (!cri_is_full(base) || !cri_is_full(target)) {
+    if (!cri__is_full(base) || !cri__is_full(target)) {
         return cri__fail(ret_fault, CRI_ERR_NOT_FULL, 0,
-                         cri_is_full(base) ? "target is not a full CRI" : "base is not a full CRI");
+                         cri__is_full(base) ? "target is not a full CRI"
+                                            : "base is not a full CRI");
     }
     if (has_same_scheme(base, target)) {
         offer_discards(best, base, target);

@@ -121,10 +121,10 @@ enum cri_error cri_resolve(const struct cri *base, const struct cri *reference, 
     struct cri__writer writer = {buffer, capacity, 0};
     struct cri_list prefix = {true, 0, {NULL, 0}};
 
-    if (!cri_is_full(base)) {
+    if (!cri__is_full(base)) {
         return cri__fail(ret_fault, CRI_ERR_NOT_FULL, 0, "base is not a full CRI");
     }
-    if (cri_is_full(reference)) {
+    if (cri__is_full(reference)) {
         cri__put_cri(&writer, reference, NULL); /* RES-12 */
     } else {
         struct cri result = *base;

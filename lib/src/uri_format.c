@@ -246,10 +246,10 @@ static enum cri_error put_path(struct formatter *f)
 {
     const struct cri *cri = f->cri;
 
-    if (!cri_is_full(cri) && cri->authority == CRI_AUTHORITY_NULL) {
+    if (!cri__is_full(cri) && cri->authority == CRI_AUTHORITY_NULL) {
         return put_discard_path(f);
     }
-    if (!cri_is_full(cri) && cri->authority == CRI_AUTHORITY_ROOTLESS) {
+    if (!cri__is_full(cri) && cri->authority == CRI_AUTHORITY_ROOTLESS) {
         return fail(f, "rootless path without a scheme"); /* C2U-26 */
     }
     if (!has_host(cri)) {

@@ -461,6 +461,9 @@ static enum cri_error parse(struct cri_slice text, const struct cri_uri_options 
     struct parser p = {.text = text, .is_iri = is_iri, .ret_fault = ret_fault};
 
     p.options = options == NULL ? &default_options : options;
+    if (!cri__options_are_known(p.options, p.options->size, sizeof *options)) {
+        return cri__fail(ret_fault, CRI_ERR_ARGUMENT, 0, "options of another version");
+    }
     enum cri_error error = uri_reference(&p);
     if (error != CRI_OK) {
         return error;

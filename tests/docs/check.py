@@ -85,6 +85,9 @@ def check_header_page(name, header, folder):
         if prototype is None or section is None or len(section.group(1)) < 20:
             yield f"the page of {name} does not describe {function}()"
             continue
+        stem = f"cri_{name.removesuffix('.h')}"
+        if function != stem and read(folder, f"{function}.3") != f".so man3/{stem}.3\n":
+            yield f"{function}(3) does not lead to {stem}(3)"
         for tag in re.findall(r"^\.It Fa (\w+)", section.group(1), re.M):
             if not re.search(rf"\b{tag}\b", prototype.group(1)):
                 yield f"the page of {name}: {function}() has no parameter {tag}"

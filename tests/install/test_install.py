@@ -64,6 +64,42 @@ class Installed(unittest.TestCase):
                 self.assertEqual(run(program, LD_LIBRARY_PATH=self.libdir), WANTED)
                 self.assertIn("libcri.so.0", run("readelf", "-d", program))
 
+    def test_pkg_config_gives_no_flags_of_other_libraries(self):
+        flags = self.pkg_config("--cflags")
+        self.assertEqual(flags, [f"-I{self.root}/include"])
+        self.assertEqual(self.pkg_config("--libs"), [f"-L{self.libdir}", "-lcri"])
+
+    def test_versions_agree(self):
+        source = os.path.join(self.work, "version.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <cri/version.h>\n#include <stdio.h>\n"
+                       "int main(void) {\n"
+                       "    if (cri_version() != CRI_VERSION) { return 1; }\n"
+                       "    return printf(\"%s %s\", cri_version_text(), CRI_VERSION_TEXT) < 0;\n"
+                       "}\n")
+        program = os.path.join(self.work, "version")
+        _, compiler = self.compilers()[0]
+        run(*compiler, source, "-x", "none", "-o", program, *self.pkg_config("--cflags", "--libs"))
+        version = self.pkg_config("--modversion")[0]
+        self.assertEqual(run(program, LD_LIBRARY_PATH=self.libdir), f"{version} {version}")
+
+    def test_every_exported_function_has_a_manual_page(self):
+        library = os.path.join(self.libdir, "libcri.so")
+        names = [line.split()[-1].partition("@")[0] for line in
+                 run("nm", "-D", "--defined-only", library).splitlines()]
+        pages = os.path.join(self.root, "share/man/man3")
+        for name in names:
+            if not name.startswith("LIBCRI"):
+                self.assertTrue(os.path.exists(os.path.join(pages, f"{name}.3")), name)
+
+    def test_the_symbol_map_has_each_name(self):
+        # A pattern would export what nobody meant to.
+        source = os.path.join(os.path.dirname(os.path.dirname(HERE)), "lib/libcri.map")
+        with open(source, encoding="utf-8") as file:
+            exported = file.read().split("global:")[1].split("local:")[0].split(";")
+        for name in exported[:-1]:
+            self.assertRegex(name.strip(), r"\Acri_[a-z0-9_]+\Z")
+
     def test_pkg_config_static(self):
         # Where there is only an archive, the linker takes that.
         archive = os.path.join(self.work, "archive")

@@ -15,6 +15,10 @@
  * Stack: on x86-64 cri_decode() needs less than 1 KiB, 3 KiB where it is strict, and
  * nothing else more than 4 KiB, whatever the input (bench/libcri/stack measures it).
  *
+ * Option structs grow at their end: a program sets @a size to the sizeof of what it was
+ * compiled with, or leaves it 0 and uses no field that came after the first version. In
+ * each of them 0 is the default of every field.
+ *
  * Thread rule for the whole library: no global state, so any function may run
  * in any thread; one object belongs to one thread at a time.
  */
@@ -22,6 +26,7 @@
 #define CRI_CRI_H
 
 #include <cri/error.h>
+#include <cri/version.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,12 +116,13 @@ struct cri {
     struct cri_item fragment;          /**< May be the empty text. */
 };
 
-/** What a decoder accepts. All zero but @a features is the default. */
+/** What a decoder accepts. All zero is the default: every feature on, not strict, no tag. */
 struct cri_decode_options {
-    uint32_t features; /**< CRI_FEATURE_* that are on. */
-    bool strict;       /**< Also refuse trailing defaults, long heads, text not in NFC
-                            (text with more than 31 marks on a character counts as such). */
-    bool allow_tag99;  /**< Accept and skip one tag 99 in front (section 11.2). */
+    size_t size;           /**< Of this struct, for fields of later versions; or 0. */
+    uint32_t features_off; /**< CRI_FEATURE_* that are off. */
+    bool strict;           /**< Also refuse trailing defaults, long heads, text not in NFC
+                                (text with more than 31 marks on a character counts as such). */
+    bool allow_tag99;      /**< Accept and skip one tag 99 in front (section 11.2). */
 };
 
 /**
@@ -127,7 +133,8 @@ struct cri_decode_options {
  * @param ret_cri   the view, valid while @p encoded's bytes are; untouched on error.
  * @param ret_fault NULL, or where and why it failed; untouched on success.
  * @return CRI_OK; a MALFORMED or INVALID error; CRI_ERR_FEATURE for what is
- *         well-formed but uses a feature that is off.
+ *         well-formed but uses a feature that is off; CRI_ERR_ARGUMENT for options that
+ *         this version of the library does not know.
  *
  * Linear in encoded.len, no heap, no recursion.
  */
@@ -179,10 +186,7 @@ CRI_API CRI_NODISCARD enum cri_error cri_dup(const struct cri *cri, struct cri *
 CRI_API void cri_free(struct cri *copy);
 
 /** Whether it is a full CRI (section 5.1.4): its scheme is set. */
-static inline bool cri_is_full(const struct cri *cri)
-{
-    return cri->scheme != CRI_SCHEME_NOT_SET;
-}
+CRI_API bool cri_is_full(const struct cri *cri);
 
 /**
  * Encode in canonical interchange form (section 5.1): shortest heads, definite

@@ -14,6 +14,7 @@ extern "C" {
 
 /** How a URI becomes a CRI. All zero is the default. */
 struct cri_uri_options {
+    size_t size;                          /**< Of this struct, or 0; see cri/cri.h. */
     const struct cri_scheme_table *table; /**< Rows over the scheme table, or NULL. */
     bool elide_default_port;              /**< Leave out a port that is the scheme's default. */
     bool plain_only;                      /**< Fail where text-or-pet would be needed. */
@@ -31,6 +32,8 @@ struct cri_uri_options {
  * @param capacity  bytes at @p buffer.
  * @param ret_len   bytes needed; set on CRI_OK and on CRI_ERR_SPACE.
  * @param ret_fault NULL, or the offset in @p uri and the rule it breaks.
+ * @return CRI_OK; CRI_ERR_ARGUMENT for options that this version does not know;
+ *         CRI_ERR_SPACE; the error that says what is wrong with the URI.
  */
 CRI_API CRI_NODISCARD enum cri_error cri_uri_parse(struct cri_slice uri,
                                                    const struct cri_uri_options *options,

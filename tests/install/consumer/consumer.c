@@ -14,6 +14,7 @@
 #include <cri/scheme.h>
 #include <cri/standin.h>
 #include <cri/uri.h>
+#include <cri/version.h>
 
 #include <stdio.h>
 #include <string.h>

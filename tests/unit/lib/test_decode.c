@@ -350,7 +350,7 @@ static const struct {
 
 static void test_decode_strict_refuses_what_is_not_canonical(void **state)
 {
-    const struct cri_decode_options options = {.features = CRI_FEATURES_ALL, .strict = true};
+    const struct cri_decode_options options = {.strict = true};
     (void)state;
     for (size_t i = 0; i < ROW_COUNT(strict); i++) {
         struct bytes bytes = bytes_from_hex(strict[i].hex);
@@ -383,7 +383,7 @@ static void test_decode_reports_features_that_are_off(void **state)
     (void)state;
     for (size_t i = 0; i < ROW_COUNT(features); i++) {
         struct bytes bytes = bytes_from_hex(features[i].hex);
-        const struct cri_decode_options off = {.features = CRI_FEATURES_ALL & ~features[i].feature};
+        const struct cri_decode_options off = {.features_off = features[i].feature};
         struct cri cri;
         struct cri_fault fault;
         assert_int_equal(cri_decode(bytes_slice(&bytes), NULL, &cri, NULL), CRI_OK);
@@ -396,9 +396,59 @@ static void test_decode_reports_features_that_are_off(void **state)
     }
 }
 
+/* One field that is set leaves all others at their default. */
+static void test_decode_options_default_to_zero(void **state)
+{
+    const struct cri_decode_options tag = {.allow_tag99 = true};
+    const struct cri_decode_options strictly = {.strict = true};
+    (void)state;
+    for (size_t i = 0; i < ROW_COUNT(features); i++) {
+        struct bytes bytes = bytes_from_hex(features[i].hex);
+        struct cri cri;
+        assert_int_equal(cri_decode(bytes_slice(&bytes), &tag, &cri, NULL), CRI_OK);
+        assert_int_equal(cri_decode(bytes_slice(&bytes), &strictly, &cri, NULL), CRI_OK);
+        bytes_free(&bytes);
+    }
+}
+
+/* A program compiled with another version's header is told where it asks for too much. */
+static void test_decode_options_tell_their_size(void **state)
+{
+    struct {
+        struct cri_decode_options known;
+        uint64_t later;
+    } options = {.known = {.allow_tag99 = true}};
+    struct bytes bytes = bytes_from_hex("d8638220816168");
+    struct cri_fault fault = {0, NULL};
+    struct cri cri;
+    (void)state;
+    static const struct {
+        size_t size;
+        uint64_t later;
+        enum cri_error error;
+    } rows[] = {
+        {0, 0, CRI_OK},
+        {0, 1, CRI_OK}, /* not a part of the struct */
+        {sizeof options.known, 0, CRI_OK},
+        {sizeof options.known, 1, CRI_OK},
+        {sizeof options, 0, CRI_OK},
+        {sizeof options, 1, CRI_ERR_ARGUMENT},
+        {sizeof options.known - 1, 0, CRI_ERR_ARGUMENT},
+        {1, 0, CRI_ERR_ARGUMENT},
+    };
+    for (size_t i = 0; i < ROW_COUNT(rows); i++) {
+        options.known.size = rows[i].size;
+        options.later = rows[i].later;
+        assert_int_equal(cri_decode(bytes_slice(&bytes), &options.known, &cri, &fault),
+                         rows[i].error);
+    }
+    assert_non_null(fault.rule);
+    bytes_free(&bytes);
+}
+
 static void test_decode_skips_tag_99_where_allowed(void **state)
 {
-    const struct cri_decode_options options = {.features = CRI_FEATURES_ALL, .allow_tag99 = true};
+    const struct cri_decode_options options = {.allow_tag99 = true};
     struct bytes once = bytes_from_hex("d8638220816168");
     struct bytes twice = bytes_from_hex("d863d8638220816168");
     struct bytes bare = bytes_from_hex("8220816168");
@@ -555,6 +605,8 @@ int main(void)
         cmocka_unit_test(test_decode_refuses_every_truncation),
         cmocka_unit_test(test_decode_strict_refuses_what_is_not_canonical),
         cmocka_unit_test(test_decode_reports_features_that_are_off),
+        cmocka_unit_test(test_decode_options_default_to_zero),
+        cmocka_unit_test(test_decode_options_tell_their_size),
         cmocka_unit_test(test_decode_skips_tag_99_where_allowed),
         cmocka_unit_test(test_decode_fills_every_section),
         cmocka_unit_test(test_decode_next_resumes_behind_unprocessable),

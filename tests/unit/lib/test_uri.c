@@ -330,9 +330,26 @@ static void test_uri_writers_say_how_much_they_need(void **state)
     bytes_free(&uri);
 }
 
+static void test_uri_options_tell_their_size(void **state)
+{
+    struct {
+        struct cri_uri_options known;
+        uint64_t later;
+    } options = {.known = {.size = sizeof options, .elide_default_port = true}};
+    (void)state;
+    parse_with("coap://h:5683", &options.known, CRI_OK, "8220816168");
+    options.later = 1;
+    parse_with("coap://h:5683", &options.known, CRI_ERR_ARGUMENT, "");
+    options.known.size = sizeof options.known;
+    parse_with("coap://h:5683", &options.known, CRI_OK, "8220816168");
+    options.known.size = 1;
+    parse_with("coap://h:5683", &options.known, CRI_ERR_ARGUMENT, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_uri_options_tell_their_size),
         cmocka_unit_test(test_uri_format),
         cmocka_unit_test(test_uri_parse),
         cmocka_unit_test(test_uri_parse_elides_default_port),

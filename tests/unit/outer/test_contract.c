@@ -41,8 +41,8 @@ static void test_a_feature_that_is_off_is_unsupported(void **state)
         struct bytes bytes;
         struct cri cri;
         struct cri_fault fault = {0};
-        const struct cri_decode_options off = {.features = CRI_FEATURES_ALL & ~rows[i].feature};
-        const struct cri_decode_options only = {.features = rows[i].feature};
+        const struct cri_decode_options off = {.features_off = rows[i].feature};
+        const struct cri_decode_options only = {.features_off = ~rows[i].feature};
         const struct cri_slice uses = from_hex(rows[i].uses, &bytes);
         assert_int_equal(cri_decode(uses, &only, &cri, &fault), CRI_OK);
         assert_int_equal(cri.features, rows[i].feature);
