@@ -80,7 +80,8 @@ bool refuse_at(struct tool *tool, size_t offset, const char *reason)
 
 bool refuse_error(struct tool *tool, enum cri_error error, const struct cri_fault *fault)
 {
-    const char *rule = fault->rule != NULL ? fault->rule : cri_strerror(error);
+    const char *rule =
+        fault->rule != NULL && fault->rule[0] != '\0' ? fault->rule : cri_strerror(error);
     /* What cannot be converted is wrong nowhere in particular. */
     const bool has_place = cri_error_class(error) != CRI_CLASS_CONVERSION || fault->offset > 0;
     return has_place ? refuse_at(tool, fault->offset, rule) : refuse(tool, rule);

@@ -34,45 +34,29 @@ static void build_set(struct cri_builder *builder, unsigned flag)
     builder->flags = (uint8_t)(builder->flags | flag);
 }
 
-/* Writes where the builder is; build_end() takes over what was written. */
-static struct cri__writer build_begin(const struct cri_builder *builder)
-{
-    struct cri__writer writer = {builder->buffer, builder->capacity, builder->len};
-    return writer;
-}
-
-static void build_end(struct cri_builder *builder, const struct cri__writer *writer)
-{
-    builder->len = writer->len;
-    builder->count++;
-}
-
 static void build_put_head(struct cri_builder *builder, enum cri__major major, uint64_t arg)
 {
-    struct cri__writer writer = build_begin(builder);
-    cri__put_head(&writer, major, arg);
-    build_end(builder, &writer);
+    builder->count++;
+    cri__put_head(&builder->out, major, arg);
 }
 
 static void build_put_octet(struct cri_builder *builder, const char *octet)
 {
-    struct cri__writer writer = build_begin(builder);
-    cri__put_raw(&writer, octet, 1);
-    build_end(builder, &writer);
+    builder->count++;
+    cri__put_raw(&builder->out, octet, 1);
 }
 
 static void build_put_text(struct cri_builder *builder, struct cri_slice text)
 {
-    struct cri__writer writer = build_begin(builder);
-    cri__put_text(&writer, text);
-    build_end(builder, &writer);
+    builder->count++;
+    cri__put_text(&builder->out, text);
 }
 
 static void build_open(struct cri_builder *builder)
 {
-    builder->head_at = builder->len;
+    builder->head_at = builder->out.len;
     builder->count = 0;
-    builder->len++;
+    builder->out.len++;
     builder->flags |= IS_OPEN;
 }
 
@@ -80,24 +64,25 @@ static void build_close(struct cri_builder *builder)
 {
     const size_t items_at = builder->head_at + 1;
     const size_t more = cri__head_len(builder->count) - 1;
-    struct cri__writer writer = {builder->buffer, builder->capacity, builder->head_at};
+    struct cri_writer writer = {builder->out.buffer, builder->out.capacity, builder->head_at};
 
     if (!build_has(builder, IS_OPEN)) {
         return;
     }
-    if (more > 0 && builder->len <= builder->capacity && more <= builder->capacity - builder->len) {
-        memmove(builder->buffer + items_at + more, builder->buffer + items_at,
-                builder->len - items_at);
+    if (more > 0 && builder->out.len <= builder->out.capacity &&
+        more <= builder->out.capacity - builder->out.len) {
+        memmove(builder->out.buffer + items_at + more, builder->out.buffer + items_at,
+                builder->out.len - items_at);
     }
-    builder->len += more;
+    builder->out.len += more;
     cri__put_head(&writer, CRI__MAJOR_ARRAY, builder->count);
     builder->flags &= (uint8_t)~IS_OPEN;
     if (builder->stage == AT_PATH) {
         builder->path_count = builder->count;
-        builder->path_end = builder->len;
+        builder->path_end = builder->out.len;
     } else if (builder->stage == AT_QUERY) {
         builder->query_count = builder->count;
-        builder->query_end = builder->len;
+        builder->query_end = builder->out.len;
     }
 }
 
@@ -117,15 +102,15 @@ static bool build_in_time(struct cri_builder *builder, enum stage last)
         return false;
     }
     return builder->stage <= (uint8_t)last ||
-           build_fail(builder, "a part is out of order or there twice");
+           build_fail(builder, CRI__RULE("a part is out of order or there twice"));
 }
 
 void cri_builder_init(struct cri_builder *builder, uint8_t *buffer, size_t capacity)
 {
     memset(builder, 0, sizeof *builder);
-    builder->buffer = buffer;
-    builder->capacity = capacity;
-    builder->len = 1; /* the outer array's head */
+    builder->out.buffer = buffer;
+    builder->out.capacity = capacity;
+    builder->out.len = 1; /* the outer array's head */
     builder->discard = CRI_DISCARD_ALL;
 }
 
@@ -158,7 +143,7 @@ void cri_builder_scheme_name(struct cri_builder *builder, struct cri_slice name)
 void cri_builder_discard(struct cri_builder *builder, unsigned discard)
 {
     if (discard > CRI_DISCARD_ALL) {
-        (void)build_fail(builder, "discard over 127");
+        (void)build_fail(builder, CRI__RULE("discard over 127"));
     } else if (build_first(builder, IS_DISCARD)) {
         builder->discard = (uint16_t)discard;
         if (discard == CRI_DISCARD_ALL) {
@@ -178,7 +163,7 @@ static bool build_authority(struct cri_builder *builder, enum stage last)
         return false;
     }
     if (build_has(builder, IS_DISCARD)) {
-        return build_fail(builder, "discard with an authority");
+        return build_fail(builder, CRI__RULE("discard with an authority"));
     }
     if (builder->stage == AT_START) {
         build_put_octet(builder, "\xf6");
@@ -219,12 +204,12 @@ void cri_builder_userinfo(struct cri_builder *builder, struct cri_slice userinfo
 /* Lower case for what was written last, if there was room for it. */
 static void build_lower(struct cri_builder *builder, size_t len)
 {
-    if (builder->len > builder->capacity) {
+    if (builder->out.len > builder->out.capacity) {
         return;
     }
-    for (size_t i = builder->len - len; i < builder->len; i++) {
-        uint8_t octet = builder->buffer[i];
-        builder->buffer[i] = octet >= 'A' && octet <= 'Z' ? octet | 0x20u : octet;
+    for (size_t i = builder->out.len - len; i < builder->out.len; i++) {
+        uint8_t octet = builder->out.buffer[i];
+        builder->out.buffer[i] = octet >= 'A' && octet <= 'Z' ? octet | 0x20u : octet;
     }
 }
 
@@ -249,9 +234,8 @@ void cri_builder_host_ip(struct cri_builder *builder, struct cri_slice ip, struc
     if (!build_authority_array(builder, AT_USERINFO, AT_HOST)) {
         return;
     }
-    struct cri__writer writer = build_begin(builder);
-    cri__put_bytes(&writer, ip);
-    build_end(builder, &writer);
+    builder->count++;
+    cri__put_bytes(&builder->out, ip);
     if (zone.len > 0) {
         build_put_text(builder, zone);
     }
@@ -260,7 +244,7 @@ void cri_builder_host_ip(struct cri_builder *builder, struct cri_slice ip, struc
 void cri_builder_port(struct cri_builder *builder, uint16_t port)
 {
     if (builder->stage != AT_HOST) {
-        (void)build_fail(builder, "a port has to follow a host");
+        (void)build_fail(builder, CRI__RULE("a port has to follow a host"));
     } else if (build_in_time(builder, AT_HOST)) {
         build_put_head(builder, CRI__MAJOR_UINT, port);
         builder->stage = AT_PORT;
@@ -276,7 +260,7 @@ static void build_local(struct cri_builder *builder)
     if (builder->stage == AT_START) {
         cri_builder_discard(builder, 0);
     }
-    builder->local_at = builder->len;
+    builder->local_at = builder->out.len;
     if (build_has(builder, IS_FULL) && !build_has(builder, HAS_AUTHORITY)) {
         build_put_octet(builder, "\xf6");
     }
@@ -362,8 +346,9 @@ void cri_builder_fragment(struct cri_builder *builder, struct cri_slice text)
 /* How many sections of the local part stay: trailing defaults do not (section 5.1). */
 static unsigned build_local_count(const struct cri_builder *builder)
 {
-    struct cri cri = cri__unset;
+    struct cri cri;
 
+    cri__unset(&cri);
     cri.discard = builder->discard;
     cri.path.is_set = build_has(builder, HAS_PATH);
     cri.path.count = builder->path_count;
@@ -378,7 +363,8 @@ static size_t build_trimmed_len(const struct cri_builder *builder, unsigned *ret
 {
     unsigned count = build_local_count(builder);
     unsigned first = build_has(builder, IS_DISCARD) ? 1 : 2;
-    const size_t ends[] = {builder->local_at, builder->path_end, builder->query_end, builder->len};
+    const size_t ends[] = {builder->local_at, builder->path_end, builder->query_end,
+                           builder->out.len};
 
     if (count == 0 && build_has(builder, IS_DISCARD) && builder->discard == 0) {
         *ret_count = 0; /* [] says the same as [0] */
@@ -401,17 +387,18 @@ enum cri_error cri_builder_finish(struct cri_builder *builder, size_t *ret_len,
         build_path(builder);
     }
     if (builder->error != CRI_OK) {
-        return cri__fail(ret_fault, builder->error, builder->len, builder->rule);
+        return cri__fail(ret_fault, builder->error, builder->out.len, builder->rule);
     }
     build_close(builder);
     size_t len = build_trimmed_len(builder, &count);
-    if (len > builder->capacity) {
+    if (len > builder->out.capacity) {
         *ret_len = len;
         return cri__fail(ret_fault, CRI_ERR_SPACE, 0, "buffer too small");
     }
-    struct cri__writer head = {builder->buffer, builder->capacity, 0};
+    struct cri_writer head = {builder->out.buffer, builder->out.capacity, 0};
     cri__put_head(&head, CRI__MAJOR_ARRAY, count);
-    enum cri_error error = cri_decode(cri__slice(builder->buffer, len), NULL, &checked, ret_fault);
+    enum cri_error error =
+        cri_decode(cri__slice(builder->out.buffer, len), NULL, &checked, ret_fault);
     if (error == CRI_OK) {
         *ret_len = len;
     }

@@ -5,6 +5,7 @@
  */
 #include "internal.h"
 
+#ifndef CRI_FREESTANDING
 /* By major type; strings and arrays, whose argument counts what has to follow, are marked. */
 const uint8_t cri__short_kinds[8] = {CRI__UINT,
                                      CRI__NINT,
@@ -14,6 +15,7 @@ const uint8_t cri__short_kinds[8] = {CRI__UINT,
                                      CRI__NOT_SHORT,
                                      CRI__NOT_SHORT,
                                      CRI__NOT_SHORT};
+#endif
 
 /*
  * Whether what a head announces can follow in the bytes that are left: a string's own
@@ -44,6 +46,8 @@ enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_
     size_t left = reader->len - reader->pos;
     uint64_t arg;
     size_t head_len = cri__head(item, left, &arg);
+
+    reader->at = reader->pos;
 
     if (head_len > 0 && !can_follow((unsigned)item[0] >> 5, arg, left - head_len)) {
         bool is_string = item[0] >> 5 <= CRI__MAJOR_TEXT;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-void cri__put_raw(struct cri__writer *writer, const void *data, size_t len)
+void cri__put_raw(struct cri_writer *writer, const void *data, size_t len)
 {
     if (len > 0 && writer->len <= writer->capacity && len <= writer->capacity - writer->len) {
         memcpy(writer->buffer + writer->len, data, len);
@@ -29,29 +29,29 @@ size_t cri__head_len(uint64_t arg)
     return arg <= UINT32_MAX ? 5 : 9;
 }
 
-void cri__put_bool(struct cri__writer *writer, bool value)
+void cri__put_bool(struct cri_writer *writer, bool value)
 {
     cri__put_raw(writer, value ? "\xf5" : "\xf4", 1);
 }
 
-void cri__put_null(struct cri__writer *writer)
+void cri__put_null(struct cri_writer *writer)
 {
     cri__put_raw(writer, "\xf6", 1);
 }
 
-void cri__put_text(struct cri__writer *writer, struct cri_slice text)
+void cri__put_text(struct cri_writer *writer, struct cri_slice text)
 {
     cri__put_head(writer, CRI__MAJOR_TEXT, text.len);
     cri__put_raw(writer, text.data, text.len);
 }
 
-void cri__put_bytes(struct cri__writer *writer, struct cri_slice bytes)
+void cri__put_bytes(struct cri_writer *writer, struct cri_slice bytes)
 {
     cri__put_head(writer, CRI__MAJOR_BYTES, bytes.len);
     cri__put_raw(writer, bytes.data, bytes.len);
 }
 
-void cri__put_item(struct cri__writer *writer, const struct cri_item *item)
+void cri__put_item(struct cri_writer *writer, const struct cri_item *item)
 {
     if (!item->is_pet) {
         cri__put_text(writer, item->text);
@@ -77,7 +77,7 @@ void cri__put_item(struct cri__writer *writer, const struct cri_item *item)
     }
 }
 
-void cri__put_items(struct cri__writer *writer, const struct cri_list *list)
+void cri__put_items(struct cri_writer *writer, const struct cri_list *list)
 {
     struct cri_iter iter;
     struct cri_item item;
@@ -88,13 +88,13 @@ void cri__put_items(struct cri__writer *writer, const struct cri_list *list)
     }
 }
 
-enum cri_error cri__writer_finish(const struct cri__writer *writer, size_t *ret_len)
+enum cri_error cri__writer_finish(const struct cri_writer *writer, size_t *ret_len)
 {
     *ret_len = writer->len;
     return writer->len <= writer->capacity ? CRI_OK : CRI_ERR_SPACE;
 }
 
-static void put_authority(struct cri__writer *writer, const struct cri *cri)
+static void put_authority(struct cri_writer *writer, const struct cri *cri)
 {
     if (cri->authority == CRI_AUTHORITY_NULL) {
         cri__put_null(writer);
@@ -125,7 +125,7 @@ static void put_authority(struct cri__writer *writer, const struct cri *cri)
     }
 }
 
-static void put_list(struct cri__writer *writer, const struct cri_list *list,
+static void put_list(struct cri_writer *writer, const struct cri_list *list,
                      const struct cri_list *prefix, bool null_is_empty)
 {
     size_t prefix_count = prefix == NULL ? 0 : prefix->count;
@@ -159,7 +159,7 @@ unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_
     return prefix_count > 0 || (cri->path.is_set && (cri->path.count > 0 || is_append)) ? 1 : 0;
 }
 
-void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigned count)
+void cri__put_discard(struct cri_writer *writer, const struct cri *cri, unsigned count)
 {
     if (count == 0 && cri->discard == 0) {
         cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
@@ -173,7 +173,7 @@ void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigne
     }
 }
 
-void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struct cri_list *prefix)
+void cri__put_cri(struct cri_writer *writer, const struct cri *cri, const struct cri_list *prefix)
 {
     bool is_full = cri__is_full(cri);
     bool is_discard = !is_full && cri->authority == CRI_AUTHORITY_NULL;
@@ -265,7 +265,7 @@ static enum cri_error check_fields(const struct cri *cri)
 
 enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer, size_t capacity, size_t *ret_len)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     struct cri checked;
     enum cri_error error = check_fields(cri);
 

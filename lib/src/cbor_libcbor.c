@@ -11,6 +11,8 @@
  */
 #include "internal.h"
 
+#ifndef CRI_FREESTANDING
+
 #include <cbor.h>
 
 /* Longest head: the initial byte and eight of argument. */
@@ -223,7 +225,7 @@ enum cri_error cri__read_item(struct cri__reader *reader, struct cri_fault *ret_
     return CRI_OK;
 }
 
-void cri__put_head(struct cri__writer *writer, enum cri__major major, uint64_t arg)
+void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t arg)
 {
     unsigned char head[HEAD_MAX];
     size_t len = 0;
@@ -252,3 +254,5 @@ void cri__put_head(struct cri__writer *writer, enum cri__major major, uint64_t a
     }
     cri__put_raw(writer, head, len);
 }
+
+#endif

@@ -7,6 +7,15 @@
 
 #include <string.h>
 
+#ifdef CRI_FREESTANDING
+/* What a freestanding build asks of them is not worth a table. */
+bool cri__is_unreserved(uint8_t octet)
+{
+    uint8_t lower = octet | 0x20u;
+    return (lower >= 'a' && lower <= 'z') || (octet >= '0' && octet <= '9') || octet == '-' ||
+           octet == '.' || octet == '_' || octet == '~';
+}
+#else
 #define U CRI__UNRESERVED
 #define H (CRI__UNRESERVED | CRI__HEX)
 #define D CRI__SUB_DELIM
@@ -62,38 +71,36 @@ bool cri__stands_for_itself(uint8_t octet, enum cri__component component)
            (component != CRI__PARAMETER || (classes & CRI__AMPERSAND) == 0);
 }
 
+#endif
+
 static bool is_continuation(uint8_t octet)
 {
     return (octet & 0xc0u) == 0x80;
 }
 
+/* RFC 3629 section 4: no overlong forms, no surrogates, nothing over U+10FFFF. */
 size_t cri__utf8_len(const uint8_t *data, size_t len)
 {
     if (len == 0) {
         return 0;
     }
-    uint8_t first = data[0];
+    const uint8_t first = data[0];
     if (first < 0x80) {
         return 1;
     }
-    /* RFC 3629 section 4: no overlong forms, no surrogates, nothing over U+10FFFF. */
-    if (first < 0xc2 || first > 0xf4 || len < 2 || !is_continuation(data[1])) {
+    const size_t wanted = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first < 0xc2 || first > 0xf4 || len < wanted) {
         return 0;
     }
-    if (first < 0xe0) {
-        return 2;
+    for (size_t i = 1; i < wanted; i++) {
+        if (!is_continuation(data[i])) {
+            return 0;
+        }
     }
-    if (len < 3 || !is_continuation(data[2])) {
-        return 0;
-    }
-    if (first < 0xf0) {
-        bool is_overlong = first == 0xe0 && data[1] < 0xa0;
-        bool is_surrogate = first == 0xed && data[1] >= 0xa0;
-        return is_overlong || is_surrogate ? 0 : 3;
-    }
-    bool is_overlong = first == 0xf0 && data[1] < 0x90;
-    bool is_too_large = first == 0xf4 && data[1] >= 0x90;
-    return len < 4 || !is_continuation(data[3]) || is_overlong || is_too_large ? 0 : 4;
+    const bool is_overlong = (first == 0xe0 && data[1] < 0xa0) || (first == 0xf0 && data[1] < 0x90);
+    const bool is_surrogate = first == 0xed && data[1] >= 0xa0;
+    const bool is_too_large = first == 0xf4 && data[1] >= 0x90;
+    return is_overlong || is_surrogate || is_too_large ? 0 : wanted;
 }
 
 size_t cri__utf8_span(const uint8_t *data, size_t len)
@@ -128,9 +135,9 @@ enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const
     for (size_t i = 0; i < text.len; i++) {
         uint8_t octet = text.data[i];
         if (octet == '.') {
-            *ret_rule = "host label contains a dot"; /* CRI-22 */
+            *ret_rule = CRI__RULE("host label contains a dot"); /* CRI-22 */
         } else if (octet >= 'A' && octet <= 'Z') {
-            *ret_rule = "host label contains a capital letter"; /* CRI-23 */
+            *ret_rule = CRI__RULE("host label contains a capital letter"); /* CRI-23 */
         } else {
             continue;
         }
@@ -186,13 +193,13 @@ const char *cri__check_full_path(const struct cri *cri)
     bool first_is_empty = has_first && !first.is_pet && first.text.len == 0;
     if (cri->authority == CRI_AUTHORITY_ROOTLESS) {
         if (!has_first) {
-            return "rootless path is empty"; /* CRI-37 */
+            return CRI__RULE("rootless path is empty"); /* CRI-37 */
         }
         if (first_is_empty) {
-            return "rootless path begins with an empty segment";
+            return CRI__RULE("rootless path begins with an empty segment");
         }
     } else if (first_is_empty && iter.rest.len > 0) {
-        return "path without authority begins with an empty segment"; /* CRI-35 */
+        return CRI__RULE("path without authority begins with an empty segment"); /* CRI-35 */
     }
     return NULL;
 }

@@ -132,7 +132,7 @@ static bool is_link_local(struct cri_slice ip)
                             (ip.data[0] == 0xff && (ip.data[1] & 0x0fu) == 0x02));
 }
 
-static void put_ip(struct cri__writer *writer, struct cri_slice ip, struct cri_slice zone,
+static void put_ip(struct cri_writer *writer, struct cri_slice ip, struct cri_slice zone,
                    bool has_port)
 {
     size_t zone_count = zone.len > 0 ? 1 : 0;
@@ -145,7 +145,7 @@ static void put_ip(struct cri__writer *writer, struct cri_slice ip, struct cri_s
 }
 
 /* Uri-Host split at its dots; lower-cased in a copy, for it has at most 255 bytes. */
-static void put_name(struct cri__writer *writer, struct cri_slice value, bool has_port)
+static void put_name(struct cri_writer *writer, struct cri_slice value, bool has_port)
 {
     uint8_t name[CRI_OPTION_VALUE_MAX] = {0};
     size_t count = 1;
@@ -165,7 +165,7 @@ static void put_name(struct cri__writer *writer, struct cri_slice value, bool ha
     }
 }
 
-static void put_authority(struct cri__writer *writer, const struct parts *parts,
+static void put_authority(struct cri_writer *writer, const struct parts *parts,
                           const struct cri_composition *composition)
 {
     const struct cri_destination *destination = composition->destination;
@@ -191,7 +191,7 @@ static void put_authority(struct cri__writer *writer, const struct parts *parts,
     }
 }
 
-static void put_list(struct cri__writer *writer, const struct cri_option *options, size_t count,
+static void put_list(struct cri_writer *writer, const struct cri_option *options, size_t count,
                      uint16_t number, size_t item_count)
 {
     cri__put_head(writer, CRI__MAJOR_ARRAY, item_count);
@@ -209,7 +209,7 @@ enum cri_error cri_from_options(const struct cri_composition *composition,
                                 size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
 {
     const struct cri_destination *destination = composition->destination;
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     struct parts parts = {NULL, NULL, 0, 0};
 
     for (size_t i = 0; i < count; i++) {

@@ -27,27 +27,27 @@ static bool is_coap_scheme(const struct cri *cri)
 static enum cri_error check(const struct cri *cri, const char **ret_rule)
 {
     if (!cri__is_full(cri)) {
-        *ret_rule = "not a full CRI";
+        *ret_rule = CRI__RULE("not a full CRI");
         return CRI_ERR_NOT_FULL;
     }
     if (!is_coap_scheme(cri)) {
-        *ret_rule = "scheme is not a CoAP scheme number";
+        *ret_rule = CRI__RULE("scheme is not a CoAP scheme number");
         return CRI_ERR_SCHEME_NOT_COAP;
     }
     if (cri->has_fragment) {
-        *ret_rule = "fragment present";
+        *ret_rule = CRI__RULE("fragment present");
         return CRI_ERR_FRAGMENT;
     }
     if (cri->authority == CRI_AUTHORITY_NULL || cri->authority == CRI_AUTHORITY_ROOTLESS) {
-        *ret_rule = "no host";
+        *ret_rule = CRI__RULE("no host");
         return CRI_ERR_NO_HOST;
     }
     if (cri->has_userinfo) {
-        *ret_rule = "userinfo has no place in a CoAP request";
+        *ret_rule = CRI__RULE("userinfo has no place in a CoAP request");
         return CRI_ERR_USERINFO;
     }
     if ((cri->features & CRI_FEATURE_TEXT_OR_PET) != 0) {
-        *ret_rule = "text-pet-sequence where CoAP needs text"; /* C2O-5 */
+        *ret_rule = CRI__RULE("text-pet-sequence where CoAP needs text"); /* C2O-5 */
         return CRI_ERR_PET_IN_OPTION;
     }
     return CRI_OK;
@@ -81,7 +81,7 @@ static enum cri_error join_labels(struct cri_options *options, const struct cri_
     for (size_t i = 0; cri__next_text(&iter, &label); i++) {
         size_t dot = i == 0 ? 0 : 1;
         if (label.len + dot > sizeof options->host - len) {
-            *ret_rule = "host is over 255 bytes";
+            *ret_rule = CRI__RULE("host is over 255 bytes");
             return CRI_ERR_OPTION_LENGTH;
         }
         if (labels->count == 1) {
@@ -97,7 +97,7 @@ static enum cri_error join_labels(struct cri_options *options, const struct cri_
         len += label.len;
     }
     if (len == 0) {
-        *ret_rule = "host is empty";
+        *ret_rule = CRI__RULE("host is empty");
         return CRI_ERR_NO_HOST;
     }
     options->host_len = (uint16_t)len;
@@ -122,7 +122,7 @@ static enum cri_error set_host(struct cri_options *options, const struct cri *cr
         return CRI_OK;
     }
     if (cri->has_zone) {
-        *ret_rule = "zone-id is not the destination's";
+        *ret_rule = CRI__RULE("zone-id is not the destination's");
         return CRI_ERR_ZONE;
     }
     options->host_len = (uint16_t)cri__ip_format(cri->ip, (char *)options->host);
@@ -178,11 +178,11 @@ enum cri_error cri_options_init(struct cri_options *options, const struct cri *c
         error = set_host(options, cri, destination, &rule);
     }
     if (error == CRI_OK && !list_fits(&cri->path)) {
-        rule = "path segment is over 255 bytes";
+        rule = CRI__RULE("path segment is over 255 bytes");
         error = CRI_ERR_OPTION_LENGTH;
     }
     if (error == CRI_OK && !list_fits(&cri->query)) {
-        rule = "query parameter is over 255 bytes";
+        rule = CRI__RULE("query parameter is over 255 bytes");
         error = CRI_ERR_OPTION_LENGTH;
     }
     if (error != CRI_OK) {

@@ -88,7 +88,7 @@ static uint8_t to_lower(uint8_t c)
 }
 
 /* Labels of a host name; a name that reads as an IPv4 address is one, as in its URI. */
-static void put_host(struct cri__writer *writer, const struct parts *parts, bool with_port)
+static void put_host(struct cri_writer *writer, const struct parts *parts, bool with_port)
 {
     const struct cri_slice name = parts->host.string;
     const size_t extra = with_port ? 1 : 0;
@@ -120,7 +120,7 @@ static void put_host(struct cri__writer *writer, const struct parts *parts, bool
 }
 
 /* All options of one number, as an array of text. */
-static void put_texts(struct cri__writer *writer, const struct cri_cori *cori,
+static void put_texts(struct cri_writer *writer, const struct cri_cori *cori,
                       enum cri_cori_number number, size_t count)
 {
     struct cri_iter iter;
@@ -138,7 +138,7 @@ static void put_texts(struct cri__writer *writer, const struct cri_cori *cori,
  * Path, query and fragment, up to the last that is there. @p filler_is_null: what
  * is missing before one that is there is not set, rather than empty.
  */
-static void put_local(struct cri__writer *writer, const struct cri_cori *cori,
+static void put_local(struct cri_writer *writer, const struct cri_cori *cori,
                       const struct parts *parts, bool with_path, bool filler_is_null)
 {
     const bool has_query = parts->query_count > 0;
@@ -166,7 +166,7 @@ static size_t count_local(const struct parts *parts, bool with_path)
                                     : 0;
 }
 
-static void put_with_authority(struct cri__writer *writer, const struct cri_cori *cori,
+static void put_with_authority(struct cri_writer *writer, const struct cri_cori *cori,
                                const struct parts *parts, const struct cri_scheme_table *table)
 {
     const struct cri_scheme *scheme =
@@ -185,7 +185,7 @@ static void put_with_authority(struct cri__writer *writer, const struct cri_cori
     put_local(writer, cori, parts, false, !cori->is_absolute);
 }
 
-static void put_with_discard(struct cri__writer *writer, const struct cri_cori *cori,
+static void put_with_discard(struct cri_writer *writer, const struct cri_cori *cori,
                              const struct parts *parts)
 {
     /* [0, []] drops query and fragment as append-path does; [0] would not (AMB-5). */
@@ -209,7 +209,7 @@ enum cri_error cri_cori_to_cri(const struct cri_cori *cori, const struct cri_sch
                                uint8_t *buffer, size_t capacity, size_t *ret_len,
                                struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {.buffer = buffer, .capacity = capacity};
+    struct cri_writer writer = {.buffer = buffer, .capacity = capacity};
     struct parts parts;
     take_apart(cori, &parts);
     if (parts.has_path_type && parts.path_type == CRI_CORI_APPEND_RELATION) {
@@ -244,7 +244,7 @@ enum cri_error cri_cori_to_cri(const struct cri_cori *cori, const struct cri_sch
 /* --- CRI to CoRI --- */
 
 struct emitter {
-    struct cri__writer writer;
+    struct cri_writer writer;
     size_t count; /* of options */
 };
 

@@ -66,7 +66,7 @@ static void plan(struct walk *walk)
     walk->base_count = count - (discard < paths ? discard : paths);
 }
 
-static void put_option(struct cri__writer *writer, const struct cri_cori_option *option)
+static void put_option(struct cri_writer *writer, const struct cri_cori_option *option)
 {
     cri__put_head(writer, CRI__MAJOR_UINT, (uint64_t)option->number);
     switch (option->number) {
@@ -145,7 +145,7 @@ enum cri_error cri_cori_resolve(const struct cri_cori *base, const struct cri_co
     }
     uint8_t digits[10];
     struct walk walk = {.base = base, .reference = reference};
-    struct cri__writer writer = {.buffer = buffer, .capacity = capacity};
+    struct cri_writer writer = {.buffer = buffer, .capacity = capacity};
     struct position position;
     struct cri_cori_option option;
     size_t count = 0;
@@ -175,13 +175,13 @@ enum cri_error cri_cori_resolve(const struct cri_cori *base, const struct cri_co
 
 /* --- Recomposition --- */
 
-static void put_octet(struct cri__writer *writer, uint8_t octet)
+static void put_octet(struct cri_writer *writer, uint8_t octet)
 {
     cri__put_raw(writer, &octet, 1);
 }
 
 /* Text, where octets of none of the classes are percent-encoded. */
-static void put_encoded(struct cri__writer *writer, struct cri_slice text, uint8_t classes,
+static void put_encoded(struct cri_writer *writer, struct cri_slice text, uint8_t classes,
                         uint8_t except)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -197,7 +197,7 @@ static void put_encoded(struct cri__writer *writer, struct cri_slice text, uint8
     }
 }
 
-static void put_host_and_port(struct cri__writer *writer, const struct cri_cori_option *option)
+static void put_host_and_port(struct cri_writer *writer, const struct cri_cori_option *option)
 {
     char address[CRI__IP_TEXT_MAX];
     uint8_t digits[10];
@@ -216,7 +216,7 @@ static void put_host_and_port(struct cri__writer *writer, const struct cri_cori_
 #define PCHAR (CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT)
 
 /* One option. @p is_first: no path, or no query, has been written before it. */
-static void put_component(struct cri__writer *writer, const struct cri_cori_option *option,
+static void put_component(struct cri_writer *writer, const struct cri_cori_option *option,
                           bool is_first)
 {
     switch (option->number) {
@@ -252,7 +252,7 @@ enum cri_error cri_cori_recompose(const struct cri_cori *cori, char *buffer, siz
     if (!cori->is_absolute) {
         return CRI_ERR_NOT_FULL;
     }
-    struct cri__writer writer = {.buffer = (uint8_t *)buffer, .capacity = capacity};
+    struct cri_writer writer = {.buffer = (uint8_t *)buffer, .capacity = capacity};
     struct cri_iter iter;
     struct cri_cori_option option;
     unsigned previous = 0;

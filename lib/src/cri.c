@@ -8,10 +8,25 @@
 
 #include <string.h>
 
+#ifndef CRI_FREESTANDING
 /* Initial byte of a text whose length is in the byte behind it. */
 #define TEXT_LEN_IN_BYTE 0x78
+#endif
 
-const struct cri cri__unset = {.discard = 0};
+#ifndef CRI_FREESTANDING
+const struct cri cri__zeros = {.discard = 0};
+#endif
+
+#ifdef CRI_FREESTANDING
+enum cri_error cri__fail_at(struct cri_fault *ret_fault, enum cri_error error, size_t offset)
+{
+    if (ret_fault != NULL) {
+        ret_fault->offset = offset;
+        ret_fault->rule = "";
+    }
+    return error;
+}
+#endif
 
 bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b)
 {
@@ -140,9 +155,10 @@ bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item)
 
 bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text)
 {
-    struct cri_slice *rest = &iter->rest;
     struct cri_item item;
 
+#ifndef CRI_FREESTANDING
+    struct cri_slice *rest = &iter->rest;
     /* Texts of 24 to 255 bytes, which are the most that an option takes. */
     if (rest->len >= 2 && rest->data[0] == TEXT_LEN_IN_BYTE && rest->data[1] <= rest->len - 2) {
         *ret_text = cri__slice(rest->data + 2, rest->data[1]);
@@ -150,6 +166,7 @@ bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text)
         rest->len -= 2 + ret_text->len;
         return true;
     }
+#endif
     if (!next_long(iter, &item)) {
         return false;
     }

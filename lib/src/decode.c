@@ -13,7 +13,9 @@ struct decoder {
     struct cri__reader in;
     struct cri cri;
     bool strict;
-    bool is_raw;          /* See cri__decode_raw(). */
+#ifndef CRI_FREESTANDING
+    bool is_raw; /* See cri__decode_raw(). */
+#endif
     uint32_t allowed;     /* CRI_FEATURE_* that are on. */
     struct cri_fault off; /* Where a feature that is off was used first; rule NULL: nowhere. */
     size_t section_at;    /* Of the section read last. */
@@ -21,6 +23,17 @@ struct decoder {
     struct cri_item item; /* Of which only its being right counts. */
     struct cri_fault *ret_fault;
 };
+
+/* A freestanding build does not normalise. */
+static inline bool is_raw(const struct decoder *d)
+{
+#ifdef CRI_FREESTANDING
+    (void)d;
+    return false;
+#else
+    return d->is_raw;
+#endif
+}
 
 static enum cri_error fail_at(struct decoder *d, enum cri_error error, size_t offset,
                               const char *rule)
@@ -85,7 +98,7 @@ static enum cri_error next(struct decoder *d)
 }
 
 /* Next item of an array of which *left are to come; CRI__END when there is none. */
-static enum cri_error next_of(struct decoder *d, uint64_t *left)
+static enum cri_error next_of(struct decoder *d, size_t *left)
 {
     if (*left == 0) {
         d->in.at = d->in.pos;
@@ -113,7 +126,7 @@ static enum cri_error check_unicode(struct decoder *d, struct cri_slice text)
 static enum cri_error text_slowly(struct decoder *d, struct cri_slice string,
                                   enum cri__component component)
 {
-    if (component == CRI__LABEL && !d->is_raw) {
+    if (component == CRI__LABEL && !is_raw(d)) {
         size_t offset = 0;
         const char *rule = NULL;
         enum cri_error error = cri__check_label(string, &offset, &rule);
@@ -127,26 +140,24 @@ static enum cri_error text_slowly(struct decoder *d, struct cri_slice string,
 static inline enum cri_error text(struct decoder *d, struct cri_slice string,
                                   enum cri__component component)
 {
-    if (!cri__is_plain(string, component == CRI__LABEL)) {
-        return text_slowly(d, string, component);
-    }
+    bool is_plain = cri__is_plain(string, component == CRI__LABEL);
     if (component == CRI__SEGMENT && cri__is_dot_segment(string)) {
         return fail(d, CRI_ERR_PATH, "dot-segment in the path"); /* CRI-34 */
     }
-    return CRI_OK;
+    return is_plain ? CRI_OK : text_slowly(d, string, component);
 }
 
 /* text-pet-sequence = [?text1, ((+(pet1, text1), ?pet1) // pet1)]   (section 7.2) */
 static enum cri_error pet(struct decoder *d, enum cri__component component,
                           struct cri_item *ret_item)
 {
-    uint64_t left = d->in.arg;
+    size_t left = (size_t)d->in.arg;
     size_t array_at = d->in.at;
     size_t start = d->in.pos;
     bool has_bytes = false;
     enum cri__kind previous = CRI__END;
 
-    use_feature(d, CRI_FEATURE_TEXT_OR_PET, "text-or-pet is off");
+    use_feature(d, CRI_FEATURE_TEXT_OR_PET, CRI__RULE("text-or-pet is off"));
     while (left > 0) {
         enum cri_error error = next_of(d, &left);
         if (error != CRI_OK) {
@@ -209,11 +220,11 @@ static enum cri_error first_section(struct decoder *d, bool *ret_is_discard)
         d->cri.scheme_number = d->in.arg;
         return CRI_OK;
     case CRI__TEXT:
-        if (!(d->is_raw ? cri__is_scheme_name_any_case(d->in.string)
+        if (!(is_raw(d) ? cri__is_scheme_name_any_case(d->in.string)
                         : cri__is_scheme_name(d->in.string))) {
             return fail(d, CRI_ERR_SCHEME, "not a scheme name in lower case");
         }
-        use_feature(d, CRI_FEATURE_SCHEME_NAME, "scheme-name is off");
+        use_feature(d, CRI_FEATURE_SCHEME_NAME, CRI__RULE("scheme-name is off"));
         d->cri.scheme = CRI_SCHEME_NAME;
         d->cri.scheme_name = d->in.string;
         return CRI_OK;
@@ -243,14 +254,14 @@ static bool spells_address(const struct decoder *d)
     bool is_short =
         encoded.data[0] > CRI__EMPTY_TEXT && encoded.data[0] < CRI__EMPTY_TEXT + CRI__SHORT_MAX;
 
-    if (d->is_raw || (is_short && first != '[' && (first < '0' || first > '9'))) {
+    if (is_raw(d) || (is_short && first != '[' && (first < '0' || first > '9'))) {
         return false;
     }
     return cri__labels_spell_address(&d->cri.labels);
 }
 
 /* The labels of a host-name, the item read last being the first; stops after them. */
-static enum cri_error host_name(struct decoder *d, uint64_t *left)
+static enum cri_error host_name(struct decoder *d, size_t *left)
 {
     size_t start = d->in.at;
     size_t count = 0;
@@ -285,7 +296,7 @@ static enum cri_error host_name(struct decoder *d, uint64_t *left)
 }
 
 /* host-ip = (bytes .size (4/16), ?zone-id), the bytes having been read; stops after it. */
-static enum cri_error host_ip(struct decoder *d, uint64_t *left)
+static enum cri_error host_ip(struct decoder *d, size_t *left)
 {
     if (d->in.string.len != 4 && d->in.string.len != 16) {
         return fail(d, CRI_ERR_HOST, "IP address of neither 4 nor 16 bytes");
@@ -296,7 +307,7 @@ static enum cri_error host_ip(struct decoder *d, uint64_t *left)
     if (error != CRI_OK || d->in.kind != CRI__TEXT) {
         return error;
     }
-    use_feature(d, CRI_FEATURE_ZONE_ID, "zone-id is off");
+    use_feature(d, CRI_FEATURE_ZONE_ID, CRI__RULE("zone-id is off"));
     d->cri.has_zone = true;
     d->cri.zone = d->in.string;
     error = check_unicode(d, d->in.string);
@@ -306,11 +317,11 @@ static enum cri_error host_ip(struct decoder *d, uint64_t *left)
 /* authority = [?userinfo, host, ?port], the array's head having been read. */
 static enum cri_error authority_array(struct decoder *d)
 {
-    uint64_t left = d->in.arg;
+    size_t left = (size_t)d->in.arg;
     enum cri_error error = next_of(d, &left);
 
     if (error == CRI_OK && d->in.kind == CRI__FALSE) {
-        use_feature(d, CRI_FEATURE_USERINFO, "userinfo is off");
+        use_feature(d, CRI_FEATURE_USERINFO, CRI__RULE("userinfo is off"));
         d->cri.has_userinfo = true;
         error = next_of(d, &left);
         if (error == CRI_OK) {
@@ -343,7 +354,7 @@ static enum cri_error authority_section(struct decoder *d)
     case CRI__ARRAY:
         return authority_array(d);
     case CRI__TRUE:
-        use_feature(d, CRI_FEATURE_NO_AUTHORITY, "no-authority is off");
+        use_feature(d, CRI_FEATURE_NO_AUTHORITY, CRI__RULE("no-authority is off"));
         d->cri.authority = CRI_AUTHORITY_ROOTLESS;
         return CRI_OK;
     case CRI__NULL:
@@ -368,9 +379,9 @@ static enum cri_error list_section(struct decoder *d, enum cri__component compon
                     component == CRI__SEGMENT ? "path is neither array nor null"
                                               : "query is neither array nor null");
     }
-    uint64_t left = d->in.arg;
+    size_t left = (size_t)d->in.arg;
     size_t start = d->in.pos;
-    ret_list->count = (size_t)left;
+    ret_list->count = left;
     while (left > 0) {
         enum cri_error error;
         struct cri_slice string;
@@ -401,7 +412,7 @@ static enum cri_error fragment_section(struct decoder *d)
     return text_or_pet(d, CRI__FRAGMENT, &d->cri.fragment);
 }
 
-static enum cri_error next_section(struct decoder *d, uint64_t *left)
+static enum cri_error next_section(struct decoder *d, size_t *left)
 {
     enum cri_error error = next_of(d, left);
     d->section_at = d->in.at;
@@ -409,7 +420,7 @@ static enum cri_error next_section(struct decoder *d, uint64_t *left)
 }
 
 /* The sections behind scheme and authority, or behind discard. */
-static enum cri_error local_part(struct decoder *d, uint64_t left)
+static enum cri_error local_part(struct decoder *d, size_t left)
 {
     enum cri_error error = CRI_OK;
 
@@ -436,7 +447,7 @@ static enum cri_error local_part(struct decoder *d, uint64_t left)
 }
 
 /* Section 5.1 wants defaults removed at the end; only null is refused always (AMB-1). */
-static enum cri_error check_end(struct decoder *d, uint64_t count, bool is_discard)
+static enum cri_error check_end(struct decoder *d, size_t count, bool is_discard)
 {
     const struct cri *cri = &d->cri;
 
@@ -451,7 +462,7 @@ static enum cri_error check_end(struct decoder *d, uint64_t count, bool is_disca
         return fail_at(d, CRI_ERR_TRAILING_DEFAULT, d->section_at, "lone discard 0");
     }
     /* AMB-5: behind discard 0 an empty array changes what the reference resolves to. */
-    uint64_t path_count = is_discard ? 2 : 3;
+    size_t path_count = is_discard ? 2 : 3;
     bool ends_with_path = count == path_count && cri->path.count == 0;
     bool ends_with_query = count == path_count + 1 && cri->query.count == 0;
     if ((ends_with_path && !is_append) || (ends_with_query && (!is_append || cri->path.is_set))) {
@@ -471,7 +482,7 @@ static enum cri_error finish_full(struct decoder *d)
         return CRI_OK;
     }
     d->in.at = d->path_at;
-    use_feature(d, CRI_FEATURE_NO_AUTHORITY, "no-authority is off");
+    use_feature(d, CRI_FEATURE_NO_AUTHORITY, CRI__RULE("no-authority is off"));
     const char *rule = cri__check_full_path(cri);
     return rule == NULL ? CRI_OK : fail_at(d, CRI_ERR_PATH, d->path_at, rule);
 }
@@ -479,8 +490,8 @@ static enum cri_error finish_full(struct decoder *d)
 /* CRI-Reference (Figure 2), the head of the array having been read. */
 static enum cri_error reference(struct decoder *d)
 {
-    uint64_t count = d->in.arg;
-    uint64_t left = count;
+    size_t count = (size_t)d->in.arg;
+    size_t left = count;
     size_t array_at = d->in.at;
     bool is_discard = false;
 
@@ -540,9 +551,11 @@ static void decoder_init(struct decoder *d, struct cri_slice encoded,
     d->in.data = encoded.data;
     d->in.len = encoded.len;
     d->in.pos = 0;
-    d->cri = cri__unset;
+    cri__unset(&d->cri);
     d->strict = options->strict;
+#ifndef CRI_FREESTANDING
     d->is_raw = false;
+#endif
     d->allowed = ~options->features_off;
     d->off.rule = NULL;
     d->section_at = 0;
@@ -577,13 +590,14 @@ enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_opti
     if (options == NULL) {
         options = &default_options;
     }
-    if (!cri__options_are_known(options, options->size, sizeof *options)) {
+    if (options->size != 0 && !cri__options_are_known(options, options->size, sizeof *options)) {
         return cri__fail(ret_fault, CRI_ERR_ARGUMENT, 0, "options of another version");
     }
     decoder_init(&d, encoded, options, ret_fault);
     return decode(&d, options->allow_tag99, ret_cri);
 }
 
+#ifndef CRI_FREESTANDING
 enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
                                struct cri_fault *ret_fault)
 {
@@ -607,7 +621,7 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
     if (error != CRI_OK) {
         return error;
     }
-    const uint64_t count = d.in.arg;
+    const size_t count = (size_t)d.in.arg;
     if (count < 1 || count > 2) {
         return fail(&d, CRI_ERR_STRUCTURE, "a local part has a path and perhaps a query");
     }
@@ -626,6 +640,7 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
     *ret_extent = d.in.pos;
     return CRI_OK;
 }
+#endif
 
 enum cri_error cri_decode_next(struct cri_slice *rest, const struct cri_decode_options *options,
                                struct cri *ret_cri, struct cri_slice *ret_item,

@@ -221,6 +221,45 @@ size_t cri__ip_format(struct cri_slice ip, char text[CRI__IP_TEXT_MAX])
     return ip.len == 4 ? put_ipv4(text, ip.data) : put_ipv6(text, ip.data);
 }
 
+#ifdef CRI_FREESTANDING
+/* dec-octet of RFC 3986: 0 to 255 without leading zeros. */
+static bool is_dec_octet(struct cri_slice text)
+{
+    unsigned value = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned digit = text.data[i] - (unsigned)'0';
+        if (digit > 9 || i == 3 || (i > 0 && value == 0)) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    return text.len > 0 && value <= 255;
+}
+
+/*
+ * AMB-12 in little code: four labels in brackets count as an address without a look inside,
+ * which would take 300 bytes; no name has brackets.
+ */
+bool cri__labels_spell_address(const struct cri_list *labels)
+{
+    struct cri_iter iter = {labels->encoded};
+    struct cri_slice label = {NULL, 0};
+    size_t numbers = 0;
+    uint8_t first = 0;
+
+    if (labels->count != 1 && labels->count != 4) {
+        return false;
+    }
+    for (size_t i = 0; cri__next_text(&iter, &label); i++) {
+        numbers += is_dec_octet(label) ? 1 : 0;
+        if (i == 0 && label.len > 1) {
+            first = label.data[0];
+        }
+    }
+    return numbers == 4 || (first == '[' && label.len > 0 && label.data[label.len - 1] == ']');
+}
+#else
 /*
  * AMB-12. Only four labels can spell an IPv4 address; what is in brackets is an
  * address when it is one label, or the mixed notation of IPv6, which ends with an
@@ -264,3 +303,4 @@ bool cri__labels_spell_address(const struct cri_list *labels)
     }
     return cri__ipv4_parse(cri__slice(text, len), ip);
 }
+#endif

@@ -6,9 +6,20 @@
 #ifndef CRI_INTERNAL_H
 #define CRI_INTERNAL_H
 
+#include <cri/builder.h>
 #include <cri/cri.h>
 
 #include <string.h>
+
+/*
+ * A freestanding build is for size: what is there for speed alone is left out, and rules have
+ * no text.
+ */
+#ifdef CRI_FREESTANDING
+#define CRI__RULE(text) ""
+#else
+#define CRI__RULE(text) (text)
+#endif
 
 /* Major types of CBOR, as cri__put_head() takes them. */
 enum cri__major {
@@ -61,6 +72,29 @@ enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_
 /* The same for a head that was judged: the string or the items it announces can follow. */
 enum cri_error cri__read_item(struct cri__reader *reader, struct cri_fault *ret_fault);
 
+#ifdef CRI_FREESTANDING
+/* Heads of one byte have no way of their own, which is for speed. */
+static inline enum cri_error cri__read(struct cri__reader *reader, struct cri_fault *ret_fault)
+{
+    return cri__read_long(reader, ret_fault);
+}
+
+static inline bool cri__take_short(struct cri_slice *rest, unsigned initial,
+                                   struct cri_slice *ret_string)
+{
+    (void)rest;
+    (void)initial;
+    (void)ret_string;
+    return false;
+}
+
+static inline bool cri__read_short_text(struct cri__reader *reader, struct cri_slice *ret_text)
+{
+    (void)reader;
+    (void)ret_text;
+    return false;
+}
+#else
 /* Marks in cri__short_kinds, which is by major type. */
 #define CRI__COUNTS 0x40u
 #define CRI__NOT_SHORT 0xffu
@@ -129,44 +163,40 @@ static inline bool cri__read_short_text(struct cri__reader *reader, struct cri_s
     reader->pos += 1 + ret_text->len;
     return true;
 }
+#endif
 
 /* Whether the head of the item read last is longer than it needs to be. */
 bool cri__head_is_long(const struct cri__reader *reader);
 
-/* Output into a caller's buffer; what does not fit is counted all the same. */
-struct cri__writer {
-    uint8_t *buffer;
-    size_t capacity;
-    size_t len; /* Needed so far. */
-};
+/* Output goes through a struct cri_writer: what does not fit is counted all the same. */
 
-void cri__put_head(struct cri__writer *writer, enum cri__major major, uint64_t arg);
-void cri__put_bool(struct cri__writer *writer, bool value);
-void cri__put_null(struct cri__writer *writer);
-void cri__put_raw(struct cri__writer *writer, const void *data, size_t len);
-void cri__put_text(struct cri__writer *writer, struct cri_slice text);
-void cri__put_bytes(struct cri__writer *writer, struct cri_slice bytes);
-void cri__put_item(struct cri__writer *writer, const struct cri_item *item);
+void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t arg);
+void cri__put_bool(struct cri_writer *writer, bool value);
+void cri__put_null(struct cri_writer *writer);
+void cri__put_raw(struct cri_writer *writer, const void *data, size_t len);
+void cri__put_text(struct cri_writer *writer, struct cri_slice text);
+void cri__put_bytes(struct cri_writer *writer, struct cri_slice bytes);
+void cri__put_item(struct cri_writer *writer, const struct cri_item *item);
 /* The items alone, without the array's head, each with the shortest head. */
-void cri__put_items(struct cri__writer *writer, const struct cri_list *list);
+void cri__put_items(struct cri_writer *writer, const struct cri_list *list);
 
 /* Length of the shortest head that holds arg. */
 size_t cri__head_len(uint64_t arg);
 
 /* CRI_OK, or CRI_ERR_SPACE when it did not fit; *ret_len is what was needed. */
-enum cri_error cri__writer_finish(const struct cri__writer *writer, size_t *ret_len);
+enum cri_error cri__writer_finish(const struct cri_writer *writer, size_t *ret_len);
 
 /*
  * Encode, with the items of prefix before those of the path. prefix may
  * be NULL; it does not count as a path that is set.
  */
-void cri__put_cri(struct cri__writer *writer, const struct cri *cri, const struct cri_list *prefix);
+void cri__put_cri(struct cri_writer *writer, const struct cri *cri, const struct cri_list *prefix);
 
 /* How many sections behind the first ones have to be written, given that of a prefix. */
 unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_count);
 
 /* The outer array's head and a discard section, or [] for a lone discard 0. */
-void cri__put_discard(struct cri__writer *writer, const struct cri *cri, unsigned count);
+void cri__put_discard(struct cri_writer *writer, const struct cri *cri, unsigned count);
 
 /*
  * Whether a program's options are known here. Their size tells of the header it was compiled
@@ -182,6 +212,11 @@ static inline bool cri__is_full(const struct cri *cri)
 }
 
 /* Store where and why, if the caller wants to know; gives back error. */
+#ifdef CRI_FREESTANDING
+enum cri_error cri__fail_at(struct cri_fault *ret_fault, enum cri_error error, size_t offset);
+#define cri__fail(ret_fault, error, offset, rule)                                                  \
+    ((void)(rule), cri__fail_at(ret_fault, error, offset))
+#else
 static inline enum cri_error cri__fail(struct cri_fault *ret_fault, enum cri_error error,
                                        size_t offset, const char *rule)
 {
@@ -191,6 +226,7 @@ static inline enum cri_error cri__fail(struct cri_fault *ret_fault, enum cri_err
     }
     return error;
 }
+#endif
 
 static inline struct cri_slice cri__slice(const uint8_t *data, size_t len)
 {
@@ -215,10 +251,14 @@ enum cri__component { CRI__USERINFO, CRI__LABEL, CRI__SEGMENT, CRI__PARAMETER, C
 #define CRI__HEX 0x40u
 extern const uint8_t cri__octet_classes[256];
 
+#ifdef CRI_FREESTANDING
+bool cri__is_unreserved(uint8_t octet);
+#else
 static inline bool cri__is_unreserved(uint8_t octet)
 {
     return (cri__octet_classes[octet] & CRI__UNRESERVED) != 0;
 }
+#endif
 
 /* Whether an ASCII octet may stand raw in the text of a component (section 6.1). */
 bool cri__stands_for_itself(uint8_t octet, enum cri__component component);
@@ -235,6 +275,15 @@ size_t cri__utf8_span(const uint8_t *data, size_t len);
  */
 enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule);
 
+#ifdef CRI_FREESTANDING
+/* Every text gets the closer look. */
+static inline bool cri__is_plain(struct cri_slice text, bool is_label)
+{
+    (void)text;
+    (void)is_label;
+    return false;
+}
+#else
 /* Eight octets at a time: every octet of the result has its high bit set, or all are clear. */
 #define CRI__EACH(octet) (0x0101010101010101u * (octet))
 
@@ -292,6 +341,7 @@ static inline bool cri__is_plain(struct cri_slice text, bool is_label)
         }
     }
 }
+#endif
 
 static inline bool cri__is_dot_segment(struct cri_slice text)
 {
@@ -354,7 +404,15 @@ struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 /* --- nfc.c --- */
 
 /* Whether UTF-8 text is in Normalization Form C (false also past the limits of nfc.c). */
+#ifdef CRI_FREESTANDING
+static inline bool cri__is_nfc(struct cri_slice text)
+{
+    (void)text; /* Without the tables of Unicode nobody can tell. */
+    return true;
+}
+#else
 bool cri__is_nfc(struct cri_slice text);
+#endif
 
 /* --- cri.c: reading items that were checked before --- */
 
@@ -362,7 +420,16 @@ bool cri__is_nfc(struct cri_slice text);
  * All zero. It stands in a file of its own to be copied: where it sees the zeros gcc
  * writes "rep stos", whose start alone takes as long as reading two labels.
  */
-extern const struct cri cri__unset;
+extern const struct cri cri__zeros;
+
+static inline void cri__unset(struct cri *cri)
+{
+#ifdef CRI_FREESTANDING
+    memset(cri, 0, sizeof *cri);
+#else
+    *cri = cri__zeros;
+#endif
+}
 
 /* cri__next_text() where the head has more than one byte. */
 bool cri__next_long_text(struct cri_iter *iter, struct cri_slice *ret_text);

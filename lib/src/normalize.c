@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct normalizer {
-    struct cri__writer out;
+    struct cri_writer out;
     enum cri_error error; /* The first one; afterwards nothing is sensible, but all is defined. */
     bool to_lower;        /* In a host. */
 };

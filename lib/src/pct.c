@@ -179,8 +179,7 @@ static bool next_run(struct cri_slice *rest, enum cri__component component, stru
     return true;
 }
 
-static void put_run(struct cri__writer *writer, const struct run *run,
-                    enum cri__component component)
+static void put_run(struct cri_writer *writer, const struct run *run, enum cri__component component)
 {
     struct cri_slice rest = run->source;
     struct cri__unit unit;
@@ -202,7 +201,7 @@ static void put_run(struct cri__writer *writer, const struct run *run,
     }
 }
 
-void cri__put_source(struct cri__writer *writer, struct cri_slice source,
+void cri__put_source(struct cri_writer *writer, struct cri_slice source,
                      enum cri__component component)
 {
     struct cri_slice rest = source;

@@ -33,7 +33,7 @@ enum cri_error cri__source_check(struct cri_slice source, enum cri__component co
                                  const char **ret_rule);
 
 /* Write checked source as one text-or-pet item; ASCII in lower case for a label. */
-void cri__put_source(struct cri__writer *writer, struct cri_slice source,
+void cri__put_source(struct cri_writer *writer, struct cri_slice source,
                      enum cri__component component);
 
 #endif

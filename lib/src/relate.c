@@ -22,32 +22,20 @@
  * another: a path that ends there ("..", not the reference without a path).
  */
 #include <cri/resolve.h>
-#include <cri/uri.h>
 
-#include "internal.h"
+#include "relate.h"
 
-/* What is looked for, and the best so far. */
-struct best {
-    bool is_uri; /* By the length of its text, not of its encoding. */
-    const struct cri_scheme_table *table;
-    struct cri reference;
-    size_t len; /* SIZE_MAX: none yet. */
-};
-
-/* SIZE_MAX where a URI is wanted and there is none. */
-static size_t size_of(const struct best *best, const struct cri *candidate)
+static size_t size_of(const struct cri__best *best, const struct cri *candidate)
 {
-    if (best->is_uri) {
-        size_t len = 0;
-        enum cri_error error = cri_uri_format(candidate, best->table, NULL, 0, &len, NULL);
-        return error == CRI_OK || error == CRI_ERR_SPACE ? len : SIZE_MAX;
+    if (best->uri_len != NULL) {
+        return best->uri_len(best->table, candidate);
     }
-    struct cri__writer writer = {NULL, 0, 0};
+    struct cri_writer writer = {NULL, 0, 0};
     cri__put_cri(&writer, candidate, NULL);
     return writer.len;
 }
 
-static void offer(struct best *best, const struct cri *candidate)
+static void offer(struct cri__best *best, const struct cri *candidate)
 {
     size_t len = size_of(best, candidate);
 
@@ -69,7 +57,7 @@ static struct cri candidate(const struct cri *target, uint16_t discard, struct c
     return reference;
 }
 
-static void offer_authority(struct best *best, const struct cri *target)
+static void offer_authority(struct cri__best *best, const struct cri *target)
 {
     struct cri reference = *target;
 
@@ -103,7 +91,7 @@ static size_t common_count(const struct cri_list *a, const struct cri_list *b)
  * Discard 0: the base's path stays, and what is behind it as long as nothing is set.
  * Of references of one length the first offered wins, which is the one that sets least.
  */
-static void offer_append(struct best *best, const struct cri *base, const struct cri *target)
+static void offer_append(struct cri__best *best, const struct cri *base, const struct cri *target)
 {
     struct cri reference = candidate(target, 0, cri__list_behind(&target->path, base->path.count));
     bool has_same_path = target->path.count == base->path.count;
@@ -116,7 +104,7 @@ static void offer_append(struct best *best, const struct cri *base, const struct
         struct cri bare = reference;
         bare.query = (struct cri_list){.is_set = false};
         /* The empty URI reference keeps the fragment here (AMB-3), elsewhere it does not. */
-        bare.has_fragment = target->has_fragment && (best->is_uri || !has_same_fragment);
+        bare.has_fragment = target->has_fragment && (best->uri_len != NULL || !has_same_fragment);
         offer(best, &bare);
     }
     reference.query.is_set = true;
@@ -128,7 +116,7 @@ static void offer_append(struct best *best, const struct cri *base, const struct
     offer(best, &reference);
 }
 
-static void offer_discard(struct best *best, const struct cri *base, const struct cri *target,
+static void offer_discard(struct cri__best *best, const struct cri *base, const struct cri *target,
                           size_t drop)
 {
     size_t keep = base->path.count > drop ? base->path.count - drop : 0;
@@ -141,14 +129,14 @@ static void offer_discard(struct best *best, const struct cri *base, const struc
         keep == 0 && (base->authority == CRI_AUTHORITY_ROOTLESS
                           ? drop > 1
                           : base->authority == CRI_AUTHORITY_NULL && base->path.count == 0);
-    if (drop < CRI_DISCARD_ALL && !(best->is_uri && is_other)) {
+    if (drop < CRI_DISCARD_ALL && !(best->uri_len != NULL && is_other)) {
         struct cri reference =
             candidate(target, (uint16_t)drop, cri__list_behind(&target->path, keep));
         offer(best, &reference);
     }
 }
 
-static void offer_discards(struct best *best, const struct cri *base, const struct cri *target)
+static void offer_discards(struct cri__best *best, const struct cri *base, const struct cri *target)
 {
     if (cri__authority_is_equal(base, target)) {
         size_t common = common_count(&base->path, &target->path);
@@ -158,7 +146,7 @@ static void offer_discards(struct best *best, const struct cri *base, const stru
             drop = 1;
         }
         offer_discard(best, base, target, drop);
-        if (best->is_uri) {
+        if (best->uri_len != NULL) {
             offer_discard(best, base, target, drop + 1);
         }
     }
@@ -179,8 +167,8 @@ static bool has_same_scheme(const struct cri *a, const struct cri *b)
                                        : cri__slice_is_equal(a->scheme_name, b->scheme_name));
 }
 
-static enum cri_error find_best(const struct cri *base, const struct cri *target, struct best *best,
-                                struct cri_fault *ret_fault)
+enum cri_error cri__find_best(const struct cri *base, const struct cri *target,
+                              struct cri__best *best, struct cri_fault *ret_fault)
 {
     best->len = SIZE_MAX;
     if (!cri__is_full(base) || !cri__is_full(target)) {
@@ -199,9 +187,9 @@ static enum cri_error find_best(const struct cri *base, const struct cri *target
 enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint8_t *buffer,
                           size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
-    struct best best = {.is_uri = false};
-    enum cri_error error = find_best(base, target, &best, ret_fault);
+    struct cri_writer writer = {buffer, capacity, 0};
+    struct cri__best best = {.uri_len = NULL};
+    enum cri_error error = cri__find_best(base, target, &best, ret_fault);
 
     if (error != CRI_OK) {
         return error;
@@ -209,21 +197,4 @@ enum cri_error cri_relate(const struct cri *base, const struct cri *target, uint
     cri__put_cri(&writer, &best.reference, NULL);
     error = cri__writer_finish(&writer, ret_len);
     return error == CRI_OK ? error : cri__fail(ret_fault, error, 0, "buffer too small");
-}
-
-/* Two CRIs, and a writer's parameters as everywhere.
- * NOLINTNEXTLINE(readability-function-size) */
-enum cri_error cri_uri_relate(const struct cri *base, const struct cri *target,
-                              const struct cri_scheme_table *table, char *buffer, size_t capacity,
-                              size_t *ret_len, struct cri_fault *ret_fault)
-{
-    struct best best = {.is_uri = true, .table = table};
-    enum cri_error error = find_best(base, target, &best, ret_fault);
-
-    if (error != CRI_OK) {
-        return error;
-    }
-    /* Without any the target's own URI says what is in the way. */
-    return cri_uri_format(best.len == SIZE_MAX ? target : &best.reference, table, buffer, capacity,
-                          ret_len, ret_fault);
 }

@@ -118,7 +118,7 @@ static const char *check_result(const struct cri *buffer, const struct cri_list 
 enum cri_error cri_resolve(const struct cri *base, const struct cri *reference, uint8_t *buffer,
                            size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     struct cri_list prefix = {true, 0, {NULL, 0}};
 
     if (!cri__is_full(base)) {

@@ -4,11 +4,20 @@
  * scheme_names.def the row indexes in the order of the names, both made from
  * Appendix B by schemes/generate.py, so each look-up is a binary search. The
  * numbers that CoAP and http use stand at their own index, or just behind.
+ *
+ * A freestanding build has the six schemes of CoAP, which are looked through one by one.
  */
 #include <cri/scheme.h>
 
 #include <string.h>
 
+#ifdef CRI_FREESTANDING
+static const struct cri_scheme builtin_rows[] = {
+    {CRI_SCHEME_COAP, "coap", 5683},         {CRI_SCHEME_COAPS, "coaps", 5684},
+    {CRI_SCHEME_COAP_TCP, "coap+tcp", 5683}, {CRI_SCHEME_COAPS_TCP, "coaps+tcp", 5684},
+    {CRI_SCHEME_COAP_WS, "coap+ws", 80},     {CRI_SCHEME_COAPS_WS, "coaps+ws", 443},
+};
+#else
 static const struct cri_scheme builtin_rows[] = {
 #define SCHEME(number, name, default_port) {number, name, default_port},
 #include "scheme.def"
@@ -21,20 +30,29 @@ static const uint16_t rows_by_name[] = {
 #undef ROW
 };
 
-#define BUILTIN_COUNT (sizeof builtin_rows / sizeof builtin_rows[0])
 /* Rows 0 to 7 have the numbers 0 to 7. */
 #define DIRECT_COUNT 8u
 
-_Static_assert(sizeof rows_by_name / sizeof rows_by_name[0] == BUILTIN_COUNT,
+_Static_assert(sizeof rows_by_name / sizeof rows_by_name[0] ==
+                   sizeof builtin_rows / sizeof builtin_rows[0],
                "both tables come from the same run of generate.py");
+#endif
 
-const struct cri_scheme *cri_scheme_by_number(const struct cri_scheme_table *table, uint64_t number)
+#define BUILTIN_COUNT (sizeof builtin_rows / sizeof builtin_rows[0])
+
+#ifdef CRI_FREESTANDING
+static const struct cri_scheme *builtin_by_number(uint64_t number)
 {
-    for (size_t i = 0; table != NULL && i < table->count; i++) {
-        if (table->rows[i].number == number) {
-            return &table->rows[i];
+    for (size_t i = 0; i < BUILTIN_COUNT; i++) {
+        if (builtin_rows[i].number == number) {
+            return &builtin_rows[i];
         }
     }
+    return NULL;
+}
+#else
+static const struct cri_scheme *builtin_by_number(uint64_t number)
+{
     if (number < DIRECT_COUNT) {
         return &builtin_rows[number];
     }
@@ -49,6 +67,17 @@ const struct cri_scheme *cri_scheme_by_number(const struct cri_scheme_table *tab
         }
     }
     return low < BUILTIN_COUNT && builtin_rows[low].number == number ? &builtin_rows[low] : NULL;
+}
+#endif
+
+const struct cri_scheme *cri_scheme_by_number(const struct cri_scheme_table *table, uint64_t number)
+{
+    for (size_t i = 0; table != NULL && i < table->count; i++) {
+        if (table->rows[i].number == number) {
+            return &table->rows[i];
+        }
+    }
+    return builtin_by_number(number);
 }
 
 static unsigned char ascii_lower(uint8_t c)
@@ -72,14 +101,19 @@ static int compare_name(struct cri_slice slice, const char *name)
     return name[slice.len] == '\0' ? 0 : -1;
 }
 
-const struct cri_scheme *cri_scheme_by_name(const struct cri_scheme_table *table,
-                                            struct cri_slice name)
+#ifdef CRI_FREESTANDING
+static const struct cri_scheme *builtin_by_name(struct cri_slice name)
 {
-    for (size_t i = 0; table != NULL && i < table->count; i++) {
-        if (compare_name(name, table->rows[i].name) == 0) {
-            return &table->rows[i];
+    for (size_t i = 0; i < BUILTIN_COUNT; i++) {
+        if (compare_name(name, builtin_rows[i].name) == 0) {
+            return &builtin_rows[i];
         }
     }
+    return NULL;
+}
+#else
+static const struct cri_scheme *builtin_by_name(struct cri_slice name)
+{
     size_t low = 0;
     size_t high = BUILTIN_COUNT;
     while (low < high) {
@@ -96,6 +130,18 @@ const struct cri_scheme *cri_scheme_by_name(const struct cri_scheme_table *table
         }
     }
     return NULL;
+}
+#endif
+
+const struct cri_scheme *cri_scheme_by_name(const struct cri_scheme_table *table,
+                                            struct cri_slice name)
+{
+    for (size_t i = 0; table != NULL && i < table->count; i++) {
+        if (compare_name(name, table->rows[i].name) == 0) {
+            return &table->rows[i];
+        }
+    }
+    return builtin_by_name(name);
 }
 
 const struct cri_scheme *cri_scheme_builtin(size_t *ret_count)

@@ -25,7 +25,7 @@ static uint32_t bit_of(uint64_t tag)
     return 0;
 }
 
-static void put_base16(struct cri__writer *writer, struct cri_slice bytes, const char *digits)
+static void put_base16(struct cri_writer *writer, struct cri_slice bytes, const char *digits)
 {
     cri__put_head(writer, CRI__MAJOR_TEXT, (uint64_t)bytes.len * 2);
     for (size_t i = 0; i < bytes.len; i++) {
@@ -35,7 +35,7 @@ static void put_base16(struct cri__writer *writer, struct cri_slice bytes, const
 }
 
 /* RFC 4648 sections 4 and 5. */
-static void put_base64(struct cri__writer *writer, struct cri_slice bytes, bool is_url)
+static void put_base64(struct cri_writer *writer, struct cri_slice bytes, bool is_url)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     size_t whole = bytes.len / 3;
@@ -57,7 +57,7 @@ static void put_base64(struct cri__writer *writer, struct cri_slice bytes, bool 
     }
 }
 
-static void put_stand_in(struct cri__writer *writer, uint32_t bit, struct cri_slice bytes)
+static void put_stand_in(struct cri_writer *writer, uint32_t bit, struct cri_slice bytes)
 {
     switch (bit) {
     case CRI_STAND_IN_BASE64URL:
@@ -76,7 +76,7 @@ static void put_stand_in(struct cri__writer *writer, uint32_t bit, struct cri_sl
 }
 
 /* Copy or expand the item that was read last, a tag's content included if it is enabled. */
-static enum cri_error put_next(struct cri__writer *writer, struct cri__reader *in, uint32_t enabled,
+static enum cri_error put_next(struct cri_writer *writer, struct cri__reader *in, uint32_t enabled,
                                struct cri_fault *ret_fault)
 {
     uint32_t bit = in->kind == CRI__TAG ? bit_of(in->arg) & enabled : 0;
@@ -98,7 +98,7 @@ static enum cri_error put_next(struct cri__writer *writer, struct cri__reader *i
 enum cri_error cri_expand_stand_ins(struct cri_slice encoded, uint32_t enabled, uint8_t *buffer,
                                     size_t capacity, size_t *ret_len, struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     struct cri__reader in = {.data = encoded.data, .len = encoded.len};
     size_t extent;
     enum cri_error error = cri_skip(encoded, &extent, ret_fault);

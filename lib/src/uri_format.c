@@ -16,7 +16,7 @@
 #include <string.h>
 
 struct formatter {
-    struct cri__writer out;
+    struct cri_writer out;
     const struct cri *cri;
     bool is_iri;
     struct cri_fault *ret_fault;
@@ -266,7 +266,7 @@ static enum cri_error put_path(struct formatter *f)
 }
 
 static enum cri_error format(const struct cri *cri, const struct cri_scheme_table *table,
-                             bool is_iri, struct cri__writer *writer, struct cri_fault *ret_fault)
+                             bool is_iri, struct cri_writer *writer, struct cri_fault *ret_fault)
 {
     struct formatter f = {*writer, cri, is_iri, ret_fault};
     enum cri_error error = put_scheme(&f, table);
@@ -298,7 +298,7 @@ static enum cri_error format_to(const struct cri *cri, const struct cri_scheme_t
                                 bool is_iri, char *buffer, size_t capacity, size_t *ret_len,
                                 struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {(uint8_t *)buffer, capacity, 0};
+    struct cri_writer writer = {(uint8_t *)buffer, capacity, 0};
     enum cri_error error = format(cri, table, is_iri, &writer, ret_fault);
 
     if (error != CRI_OK) {

@@ -310,7 +310,7 @@ static enum cri_error uri_reference(struct parser *p)
 
 /* --- Writing --- */
 
-static void put_scheme(struct cri__writer *writer, const struct parser *p)
+static void put_scheme(struct cri_writer *writer, const struct parser *p)
 {
     if (!p->has_scheme) {
         cri__put_null(writer);
@@ -346,7 +346,7 @@ static struct cri_slice cut_label(struct cri_slice *rest)
     return label;
 }
 
-static void put_authority(struct cri__writer *writer, const struct parser *p)
+static void put_authority(struct cri_writer *writer, const struct parser *p)
 {
     if (!p->has_authority) {
         bool is_rootless = p->path.has_segments && !p->path.is_rooted;
@@ -378,7 +378,7 @@ static void put_authority(struct cri__writer *writer, const struct parser *p)
     }
 }
 
-static void put_query(struct cri__writer *writer, const struct parser *p)
+static void put_query(struct cri_writer *writer, const struct parser *p)
 {
     struct cri_slice rest = p->query;
     size_t count = 1;
@@ -394,7 +394,7 @@ static void put_query(struct cri__writer *writer, const struct parser *p)
 }
 
 /* Path and query, where they are not the last, as null or []: only full CRIs have no null. */
-static void put_empty(struct cri__writer *writer, const struct parser *p)
+static void put_empty(struct cri_writer *writer, const struct parser *p)
 {
     if (p->has_scheme) {
         cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
@@ -415,7 +415,7 @@ static unsigned local_count(const struct parser *p)
     return p->path.has_segments ? 1 : 0;
 }
 
-static void put_reference(struct cri__writer *writer, const struct parser *p)
+static void put_reference(struct cri_writer *writer, const struct parser *p)
 {
     unsigned count = local_count(p);
 
@@ -454,7 +454,7 @@ static void put_reference(struct cri__writer *writer, const struct parser *p)
 }
 
 static enum cri_error parse(struct cri_slice text, const struct cri_uri_options *options,
-                            bool is_iri, struct cri__writer *writer, size_t *ret_len,
+                            bool is_iri, struct cri_writer *writer, size_t *ret_len,
                             struct cri_fault *ret_fault)
 {
     static const struct cri_uri_options default_options = {0};
@@ -480,7 +480,7 @@ enum cri_error cri_uri_parse(struct cri_slice uri, const struct cri_uri_options 
                              uint8_t *buffer, size_t capacity, size_t *ret_len,
                              struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     return parse(uri, options, false, &writer, ret_len, ret_fault);
 }
 
@@ -488,6 +488,6 @@ enum cri_error cri_iri_parse(struct cri_slice iri, const struct cri_uri_options 
                              uint8_t *buffer, size_t capacity, size_t *ret_len,
                              struct cri_fault *ret_fault)
 {
-    struct cri__writer writer = {buffer, capacity, 0};
+    struct cri_writer writer = {buffer, capacity, 0};
     return parse(iri, options, true, &writer, ret_len, ret_fault);
 }

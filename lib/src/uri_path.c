@@ -106,7 +106,7 @@ static struct cri_slice strip_front(struct cri_slice source)
 
 static size_t segment_len(struct cri_slice segment)
 {
-    struct cri__writer writer = {NULL, 0, 0};
+    struct cri_writer writer = {NULL, 0, 0};
     cri__put_source(&writer, segment, CRI__SEGMENT);
     return writer.len;
 }
@@ -153,7 +153,7 @@ bool cri__path_has_pet(const struct cri__path *path)
     return has_pet;
 }
 
-void cri__put_path(struct cri__writer *writer, const struct cri__path *path)
+void cri__put_path(struct cri_writer *writer, const struct cri__path *path)
 {
     bool fits =
         writer->len <= writer->capacity && path->encoded_len <= writer->capacity - writer->len;
@@ -164,7 +164,7 @@ void cri__put_path(struct cri__writer *writer, const struct cri__path *path)
         struct cri_slice segment;
         while (walk_next(&walk, &segment)) {
             size_t len = segment_len(segment);
-            struct cri__writer part = {writer->buffer + (end - len), len, 0};
+            struct cri_writer part = {writer->buffer + (end - len), len, 0};
             cri__put_source(&part, segment, CRI__SEGMENT);
             end -= len;
         }

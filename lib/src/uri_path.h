@@ -24,6 +24,6 @@ void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path 
 bool cri__path_has_pet(const struct cri__path *path);
 
 /* Write the segments that are left, without the array's head. */
-void cri__put_path(struct cri__writer *writer, const struct cri__path *path);
+void cri__put_path(struct cri_writer *writer, const struct cri__path *path);
 
 #endif

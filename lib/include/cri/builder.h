@@ -27,23 +27,28 @@
 extern "C" {
 #endif
 
+/** Output into a buffer; its fields are private. */
+struct cri_writer {
+    uint8_t *buffer; /**< @private */
+    size_t capacity; /**< @private */
+    size_t len;      /**< @private */
+};
+
 /** A CRI reference in the making; its fields are private. */
 struct cri_builder {
-    uint8_t *buffer;      /**< @private */
-    size_t capacity;      /**< @private */
-    size_t len;           /**< @private */
-    size_t head_at;       /**< @private */
-    size_t count;         /**< @private */
-    size_t local_at;      /**< @private */
-    size_t path_count;    /**< @private */
-    size_t path_end;      /**< @private */
-    size_t query_count;   /**< @private */
-    size_t query_end;     /**< @private */
-    const char *rule;     /**< @private */
-    enum cri_error error; /**< @private */
-    uint16_t discard;     /**< @private */
-    uint8_t stage;        /**< @private */
-    uint8_t flags;        /**< @private */
+    struct cri_writer out; /**< @private */
+    size_t head_at;        /**< @private */
+    size_t count;          /**< @private */
+    size_t local_at;       /**< @private */
+    size_t path_count;     /**< @private */
+    size_t path_end;       /**< @private */
+    size_t query_count;    /**< @private */
+    size_t query_end;      /**< @private */
+    const char *rule;      /**< @private */
+    enum cri_error error;  /**< @private */
+    uint16_t discard;      /**< @private */
+    uint8_t stage;         /**< @private */
+    uint8_t flags;         /**< @private */
 };
 
 /**

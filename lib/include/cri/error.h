@@ -82,7 +82,8 @@ enum cri_error {
 /** Where an input is wrong and which rule it breaks. */
 struct cri_fault {
     size_t offset;    /**< Bytes from the start of the input. */
-    const char *rule; /**< The rule in words; static text, never NULL after an error. */
+    const char *rule; /**< The rule in words; static text, never NULL after an error. Empty in
+                           a freestanding build. */
 };
 
 /** The error's message: static text, never NULL, "unknown error" for a foreign number. */

@@ -357,6 +357,13 @@ static void test_decode_strict_refuses_what_is_not_canonical(void **state)
         struct cri cri;
         assert_int_equal(cri_decode(bytes_slice(&bytes), NULL, &cri, NULL), CRI_OK);
         enum cri_error error = cri_decode(bytes_slice(&bytes), &options, &cri, NULL);
+#ifdef CRI_FREESTANDING
+        if (strict[i].error == CRI_ERR_NFC) {
+            assert_int_equal(error, CRI_OK); /* It has no tables of Unicode. */
+            bytes_free(&bytes);
+            continue;
+        }
+#endif
         if (error != strict[i].error) {
             fail_msg("%s: %s", strict[i].id, cri_strerror(error));
         }
