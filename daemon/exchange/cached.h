@@ -91,6 +91,10 @@ void cached_note(struct engine *engine, const struct exchange *exchange, const s
  */
 void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason);
 
+/** Whether an answer of @p code is one that a stale answer may stand in for (RFC 5861 section 4).
+ */
+bool cached_is_failure(uint8_t code);
+
 /**
  * It is to fail in a way that a stale answer helps: answer it with what was kept, where that
  * may be done (cache.stale-if-error).

@@ -193,6 +193,10 @@ void cached_note(struct engine *engine, const struct exchange *exchange, const s
     if (!ticket->has_key) {
         return;
     }
+    /* A failure would push out what may stand in for it. */
+    if (cached_is_failure(reply->code) && engine->config->cache_stale_if_error > 0) {
+        return;
+    }
     if (reply->code != CODE(2, 3)) {
         if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
             keep(engine, exchange, reply);
@@ -225,9 +229,7 @@ void cached_answer(struct engine *engine, struct exchange *exchange, const struc
     }
     enum answer_use use =
         exchange->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
-    bool is_failure = reply->code == CODE(5, 0) || reply->code == CODE(5, 2) ||
-                      reply->code == CODE(5, 3) || reply->code == CODE(5, 4);
-    if (is_failure && cached_help(engine, exchange)) {
+    if (cached_is_failure(reply->code) && cached_help(engine, exchange)) {
         return;
     }
     if (use == ANSWER_FOR_ONE) {
@@ -256,10 +258,17 @@ void cached_note_end(struct engine *engine, const struct exchange *exchange, enu
     }
 }
 
+bool cached_is_failure(uint8_t code)
+{
+    return code == CODE(5, 0) || code == CODE(5, 2) || code == CODE(5, 3) || code == CODE(5, 4);
+}
+
 bool cached_help(struct engine *engine, struct exchange *exchange)
 {
     struct cache_ticket *ticket = &exchange->ticket;
-    if (!ticket->has_key || engine->config->cache_stale_if_error == 0) {
+    /* Who has asked for the proxy itself is told why, and helps those that wait for it. */
+    bool has_owner = exchange->leg.kind == LEG_INTERNAL && !ticket->is_abandoned;
+    if (!ticket->has_key || has_owner || engine->config->cache_stale_if_error == 0) {
         return false;
     }
     struct cache_entry *entry = cache_store_find(&engine->cache, &ticket->key);

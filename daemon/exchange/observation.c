@@ -205,7 +205,7 @@ static void answer_followers(struct engine *engine, struct observation *observat
             exchange_end(engine, exchange, against, NULL);
         } else if (observation->state != OBSERVATION_ENDED) {
             observation_admit(engine, observation, exchange, reason);
-        } else {
+        } else if (!cached_is_failure(reply->code) || !cached_help(engine, exchange)) {
             exchange_answer(engine, exchange, reason, reply);
         }
     }

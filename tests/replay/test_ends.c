@@ -341,6 +341,55 @@ static void test_stale_answer_where_the_name_fails(void **state)
     }
 }
 
+/* A client that wants to observe is helped as one that asks: a stale answer, not observed. */
+static void test_stale_answer_to_a_registration(void **state)
+{
+    static const char *const rows[] = {"70 00 MID", "6T a3 MID TOKEN", "6T a4 MID TOKEN", NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fake_datagram request;
+        print_message("    %s\n", rows[i] != NULL ? rows[i] : "refused");
+        start("cache.stale-if-error=1h", NULL);
+        talk_fetch(&talk, 0x45, "14:0a /31");
+        fake_net_run(20000);
+        talk_ask(&talk, 0x01, "6: " CRI);
+        fake_peer_expect(talk.replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+        if (rows[i] != NULL) {
+            fake_peer_reply(talk.replay.origin, &request, rows[i]);
+        } else {
+            fake_peer_reject(talk.replay.origin, &request, ECONNREFUSED);
+        }
+        fake_net_run(0);
+        talk_expect(&talk, 0x45, "14: /31");
+        assert_int_equal(replay_ended(&talk.replay, REASON_stale), 1);
+        assert_int_equal(replay_metric(&talk.replay, observers), 0);
+        stop();
+    }
+}
+
+/* What is stale does not end an observation whose origin server is away for a moment. */
+static void test_stale_answer_does_not_end_an_observation(void **state)
+{
+    struct fake_datagram request, notification;
+    (void)state;
+    start("cache.stale-if-error=1h", NULL);
+    talk_ask(&talk, 0x01, "6: " CRI);
+    fake_peer_expect(talk.replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reply(talk.replay.origin, &request, words("6T 45 MID TOKEN", "6:05 14:0a /31"));
+    fake_peer_expect(talk.replay.client, "61 45 0002 aa 63 ?????? 81 0a ff 31", NULL);
+    fake_net_run(25001);
+    fake_peer_expect(talk.replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reject(talk.replay.origin, &request, ECONNREFUSED);
+    fake_net_run(0);
+    fake_peer_expect_nothing(talk.replay.client);
+    fake_net_run(15001);
+    fake_peer_expect(talk.replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reply(talk.replay.origin, &request, words("6T 84 MID TOKEN", ""));
+    fake_peer_expect(talk.replay.client, "41 84 MID aa", &notification);
+    fake_peer_reply(talk.replay.client, &notification, "60 00 MID");
+    stop();
+}
+
 /* --- clients on connections --------------------------------------------- */
 
 static struct fake_stream *open_stream(void)
@@ -414,6 +463,8 @@ int main(void)
         TEST(test_put_that_is_refused),
         TEST(test_next_address_only_for_what_was_not_carried_out),
         TEST(test_stale_answer_where_the_name_fails),
+        TEST(test_stale_answer_to_a_registration),
+        TEST(test_stale_answer_does_not_end_an_observation),
         TEST(test_upload_that_is_replaced),
         TEST(test_put_of_a_connection_that_closes),
     };
