@@ -51,6 +51,8 @@ static void set_sources(struct engine *engine)
     uint32_t bits = engine->config->limits_ipv6_prefix;
     engine->exchanges.accounts.ipv6_bits = bits;
     engine->exchanges.large_accounts.ipv6_bits = bits;
+    engine->bodies.kept.ipv6_bits = bits;
+    engine->bodies.transfers.ipv6_bits = bits;
 }
 
 /* What of it was made engine_free() gives back. */
@@ -71,7 +73,7 @@ static int init_tables(struct engine *engine)
         observation_table_init(&engine->observations, observation_count(config), seed) == 0 &&
         dedup_init(&engine->dedup, config->limits_dedup_bytes, seed) == 0 &&
         body_store_init(&engine->bodies, config->block_bodies_bytes, config->block_body_bytes,
-                        config->block_bodies, seed) == 0 &&
+                        config->block_bodies, config->limits_exchanges, seed) == 0 &&
         cache_store_init(&engine->cache, config->cache_max_bytes, config->cache_max_entry_bytes,
                          seed) == 0 &&
         source_table_init(&engine->sources, config->limits_addresses, seed) == 0 &&

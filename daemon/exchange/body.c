@@ -8,15 +8,21 @@
 #define CAPACITY_MIN 256u
 
 int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_max,
-                    uint32_t count_max, uint64_t seed)
+                    uint32_t count_max, uint32_t transfers_max, uint64_t seed)
 {
+    uint64_t kept_max = bytes_max + bytes_max / count_max * count_max; /* see holding_amount() */
     *store = (struct body_store){
         .bytes_max = bytes_max,
         .body_max = body_max,
         .count_max = count_max,
         .seed = seed,
     };
-    return hash_map_init(&store->map, count_max, seed);
+    bool good =
+        hash_map_init(&store->map, count_max, seed) == 0 &&
+        account_book_init(&store->kept, count_max, kept_max, ACCOUNT_IPV6_BITS, seed) == 0 &&
+        account_book_init(&store->transfers, transfers_max, bytes_max, ACCOUNT_IPV6_BITS, seed) ==
+            0;
+    return good ? 0 : -ENOMEM;
 }
 
 void body_store_clear(struct body_store *store)
@@ -25,7 +31,64 @@ void body_store_clear(struct body_store *store)
         body_forget(store, store->oldest);
     }
     hash_map_clear(&store->map);
+    account_book_clear(&store->kept);
+    account_book_clear(&store->transfers);
 }
+
+/* --- shares ------------------------------------------------------------- */
+
+/* A kept body counts as its part of the number that there may be at least: that is used up, too. */
+static uint64_t holding_amount(const struct body_store *store, const struct body_share *share)
+{
+    uint64_t least = share->exchange == NULL ? store->bytes_max / store->count_max : 0;
+    return share->bytes > least ? share->bytes : least;
+}
+
+static struct account_book *book_of(struct body_store *store, const struct body_share *share)
+{
+    return share->exchange == NULL ? &store->kept : &store->transfers;
+}
+
+void body_share_open(struct body_store *store, struct body_share *share,
+                     const struct address *remote, struct exchange *exchange)
+{
+    *share = (struct body_share){.exchange = exchange};
+    account_charge(book_of(store, share), &share->holding, remote, holding_amount(store, share));
+}
+
+/* The share of @p body has so many bytes more, or less. */
+static void share_grow(struct body_store *store, const struct body *body, uint64_t more,
+                       uint64_t less)
+{
+    struct body_share *share = body->share;
+    if (share == NULL) {
+        return;
+    }
+    share->bytes += more - less;
+    if (share->exchange != NULL) {
+        store->transfer_bytes += more - less;
+    }
+    account_resize(book_of(store, share), &share->holding, holding_amount(store, share));
+}
+
+void body_leave_share(struct body_store *store, struct body *body)
+{
+    share_grow(store, body, 0, body->capacity);
+    body->share = NULL;
+}
+
+void body_share_close(struct body_store *store, struct body_share *share)
+{
+    account_discharge(book_of(store, share), &share->holding);
+}
+
+/* An eighth is left for newcomers until it is known what makes room for them (exchange/room). */
+bool body_store_is_short(const struct body_store *store)
+{
+    return store->transfer_bytes > store->bytes_max - store->bytes_max / 8;
+}
+
+/* --- bytes -------------------------------------------------------------- */
 
 /* Whether @p piece is part of @p kept: an upload that is handed on. */
 static bool holds(const struct kept_body *kept, struct bytes piece)
@@ -35,20 +98,38 @@ static bool holds(const struct kept_body *kept, struct bytes piece)
            at - begin < kept->bytes.capacity;
 }
 
-/* Have @p bytes of the budget left for @p piece, at the cost of what is kept longest. */
+/* The next one to be forgotten: of the source that has most; where that is spared, any. */
+static struct kept_body *next_to_go(const struct body_store *store, const struct kept_body *spared,
+                                    struct bytes piece)
+{
+    struct holding *holding = account_largest(&store->kept);
+    while (holding != NULL) {
+        struct kept_body *kept = HASH_ENTRY(holding, struct kept_body, share.holding);
+        if (kept != spared && !holds(kept, piece)) {
+            return kept;
+        }
+        holding = account_next(holding); /* two are spared at most */
+    }
+    struct kept_body *kept = store->oldest;
+    while (kept != NULL && (kept == spared || holds(kept, piece))) {
+        kept = kept->newer;
+    }
+    return kept;
+}
+
+/* Have @p bytes of the budget left for @p piece, at the cost of what is kept. */
 static bool make_room(struct body_store *store, uint64_t bytes, const struct kept_body *spared,
                       struct bytes piece)
 {
-    struct kept_body *kept = store->oldest;
-    while (store->bytes_max - store->bytes < bytes && kept != NULL) {
-        struct kept_body *next = kept->newer;
-        if (kept != spared && !holds(kept, piece)) {
-            store->evicted++;
-            body_forget(store, kept);
+    while (store->bytes_max - store->bytes < bytes) {
+        struct kept_body *kept = next_to_go(store, spared, piece);
+        if (kept == NULL) {
+            return false;
         }
-        kept = next;
+        store->evicted++;
+        body_forget(store, kept);
     }
-    return store->bytes_max - store->bytes >= bytes;
+    return true;
 }
 
 bool body_append(struct body_store *store, struct body *body, struct bytes piece,
@@ -74,6 +155,7 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
             return false;
         }
         store->bytes += capacity - body->capacity;
+        share_grow(store, body, capacity, body->capacity);
         body->data = grown;
         body->capacity = capacity;
     }
@@ -87,8 +169,9 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
 void body_free(struct body_store *store, struct body *body)
 {
     store->bytes -= body->capacity;
+    share_grow(store, body, 0, body->capacity);
     free(body->data);
-    *body = (struct body){0};
+    *body = (struct body){.share = body->share};
 }
 
 static uint64_t key_hash(const struct body_store *store, struct bytes key, bool is_upload)
@@ -145,15 +228,18 @@ struct kept_body *body_keep(struct body_store *store, const struct body_owner *o
         body_forget(store, older);
     }
     limit_owner(store, owner);
-    if (store->count == store->count_max && store->oldest != NULL) {
+    if (store->count == store->count_max) {
         store->evicted++;
-        body_forget(store, store->oldest);
+        body_forget(store, next_to_go(store, NULL, (struct bytes){0}));
     }
     struct kept_body *kept = calloc(1, sizeof(*kept));
     if (kept == NULL || !body_append(store, &kept->key, key, NULL)) {
         free(kept);
         return NULL;
     }
+    body_share_open(store, &kept->share, &owner->remote, NULL);
+    kept->key.share = kept->options.share = kept->bytes.share = &kept->share;
+    share_grow(store, &kept->key, kept->key.capacity, 0);
     kept->owner = owner->serial;
     kept->is_upload = is_upload;
     kept->expires_ms = expires_ms;
@@ -186,6 +272,7 @@ void body_forget(struct body_store *store, struct kept_body *kept)
     body_free(store, &kept->key);
     body_free(store, &kept->options);
     body_free(store, &kept->bytes);
+    body_share_close(store, &kept->share);
     store->count--;
     free(kept);
 }

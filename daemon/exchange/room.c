@@ -57,6 +57,25 @@ static bool is_short_of_memory(const struct exchange_table *table, const struct 
            2 * bytes + leg->token.len + EXTRA_BYTES > EXCHANGE_MEMORY_BYTES;
 }
 
+/* Transfers that have taken most of the budget for bodies: they end until there is room again. */
+static void reclaim_bodies(struct engine *engine, const struct leg *leg, size_t bytes)
+{
+    struct body_store *store = &engine->bodies;
+    while (body_store_is_short(store)) {
+        bool is_owed;
+        struct holding *holding =
+            account_yield(&store->transfers, &leg->path.remote, bytes, &is_owed);
+        if (holding == NULL) {
+            return;
+        }
+        struct exchange *exchange = HASH_ENTRY(holding, struct body_share, holding)->exchange;
+        if (!is_owed && engine_now_ms(engine) - exchange->started_ms < PATIENCE_MS) {
+            return;
+        }
+        displace(engine, exchange);
+    }
+}
+
 void room_make(struct engine *engine, struct leg *leg, size_t bytes)
 {
     struct exchange_table *table = &engine->exchanges;
@@ -66,10 +85,10 @@ void room_make(struct engine *engine, struct leg *leg, size_t bytes)
     } else if (is_short_of_memory(table, leg, bytes)) {
         exchange = choose(engine, &table->large_accounts, offsetof(struct exchange, large), leg);
     }
-    if (exchange == NULL) {
-        return;
-    }
     leg->peer->in_flight++; /* its connection is not through: there is the new request */
-    displace(engine, exchange);
+    if (exchange != NULL) {
+        displace(engine, exchange);
+    }
+    reclaim_bodies(engine, leg, bytes);
     leg->peer->in_flight--;
 }

@@ -34,7 +34,8 @@ struct body_owner limit_bodies(const struct engine *engine, const struct leg *le
 {
     uint32_t own = leg->peer != NULL ? limits_of(engine, leg->peer)->bodies : 0;
     return (struct body_owner){leg_serial(engine, leg),
-                               either(own, engine->config->block_bodies_per_client)};
+                               either(own, engine->config->block_bodies_per_client),
+                               leg->path.remote};
 }
 
 /*

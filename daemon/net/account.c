@@ -256,6 +256,12 @@ struct holding *account_yield(const struct account_book *book, const struct addr
     return largest != NULL ? largest->oldest : NULL;
 }
 
+struct holding *account_largest(const struct account_book *book)
+{
+    const struct account *largest = book->ranks[book->highest];
+    return largest != NULL ? largest->oldest : NULL;
+}
+
 struct holding *account_next(const struct holding *holding)
 {
     if (holding->newer != NULL) {

@@ -102,6 +102,9 @@ uint64_t account_amount(const struct account_book *book, const struct address *r
 struct holding *account_yield(const struct account_book *book, const struct address *newcomer,
                               uint64_t more, bool *ret_is_owed);
 
+/** The oldest holding of the source that holds most; NULL where nothing is held. */
+struct holding *account_largest(const struct account_book *book);
+
 /**
  * The holding to look at after @p holding, where that cannot make room: the next newer one of
  * its account, or the oldest of the next account with the same amount. NULL behind the last.

@@ -27,10 +27,11 @@ struct transfer {
     uint32_t block1;
     uint8_t szx;
     uint8_t hop_limit;
-    uint8_t code;        /* uploads: 2.01 of an earlier block; gathering: of the answer */
-    size_t offset;       /* uploads: of the block that is out */
-    struct body body;    /* what is sent, later what has come */
-    struct body options; /* gathering: of the first block; all have its ETag */
+    uint8_t code;            /* uploads: 2.01 of an earlier block; gathering: of the answer */
+    size_t offset;           /* uploads: of the block that is out */
+    struct body body;        /* what is sent, later what has come */
+    struct body options;     /* gathering: of the first block; all have its ETag */
+    struct body_share share; /* of both */
     uint64_t tag;
 };
 
@@ -171,6 +172,9 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
                    struct bytes payload)
 {
     struct exchange *client = transfer->client;
+    /* They outlive the transfer, which goes with the exchange. */
+    body_leave_share(&engine->bodies, &transfer->body);
+    body_leave_share(&engine->bodies, &transfer->options);
     struct body body = transfer->body, options = transfer->options;
     const struct reply reply = {
         .code = code,
@@ -179,7 +183,6 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
         .has_block1 = transfer->has_block1,
         .block1 = transfer->block1,
     };
-    /* They outlive the transfer, which goes with the exchange. */
     transfer->body = (struct body){0};
     transfer->options = (struct body){0};
     cached_answer(engine, client, &reply);
@@ -357,6 +360,8 @@ static struct transfer *begin(struct engine *engine, struct exchange *exchange, 
     transfer->client = exchange;
     transfer->phase = phase;
     transfer->hop_limit = hop_limit_of(exchange);
+    body_share_open(&engine->bodies, &transfer->share, &exchange->leg.path.remote, exchange);
+    transfer->body.share = transfer->options.share = &transfer->share;
     exchange->transfer = transfer;
     exchange->state = EXCHANGE_transferring;
     timer_set(&engine->wheel, &exchange->timer,
@@ -462,5 +467,6 @@ void transfer_cancel(struct engine *engine, struct exchange *exchange)
     }
     body_free(&engine->bodies, &transfer->body);
     body_free(&engine->bodies, &transfer->options);
+    body_share_close(&engine->bodies, &transfer->share);
     free(transfer);
 }

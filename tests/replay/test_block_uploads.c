@@ -344,6 +344,52 @@ static void test_body_limit_of_requests(void **state)
     bodies_stop();
 }
 
+/* coap://192.0.2.6/x as Proxy-Cri, as it stands in a frame. */
+#define OTHER_CRI_OPTION "dbde83208144c0000206816178"
+
+/* One that sends a body of 4,000 bytes, which takes 4 KiB. */
+static struct fake_stream *upload_from(const char *from, const char *option)
+{
+    struct fake_stream *stream = fake_stream_connect(CONN_TCP, from);
+    assert_non_null(stream);
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, CSM);
+    send_body(stream, "03 aa", option, 4000);
+    return stream;
+}
+
+/*
+ * BLK-20: one host's uploads to an origin server that says nothing take all the budget; others'
+ * are carried out all the same, and its oldest ends, with word of it.
+ */
+static void test_uploads_of_one_host_do_not_shut_out_others(void **state)
+{
+    struct fake_stream *streams[16], *other;
+    struct fake_peer *origin;
+    char from[64];
+    (void)state;
+    bodies_start("block.bodies-bytes=64KiB");
+    origin = fake_peer_new("192.0.2.6:5683");
+    for (unsigned i = 0; i < 16; i++) {
+        snprintf(from, sizeof(from), "192.0.2.66:%u", 40000 + i);
+        streams[i] = upload_from(from, CRI_OPTION);
+    }
+    assert_int_equal(replay.engine->bodies.bytes, 65536);
+    other = upload_from("192.0.2.8:40001", OTHER_CRI_OPTION);
+    fake_peer_expect(origin, "48 03 ...", NULL); /* the first block */
+    fake_stream_expect(streams[0], "?1 ?? a3 aa");
+    fake_stream_expect(streams[1], "?1 ?? a3 aa");
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 2);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 0);
+    for (unsigned i = 0; i < 16; i++) {
+        fake_stream_close(streams[i]);
+    }
+    fake_stream_close(other);
+    fake_net_run(700000);
+    assert_int_equal(replay.engine->bodies.transfer_bytes, 0);
+    bodies_stop();
+}
+
 /* --- BERT --------------------------------------------------------------- */
 
 /* BLK-16, BLK-18, BLK-33, BLK-34: blocks of several kilobytes, for an origin server on UDP. */
@@ -449,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_upload_that_fails),
         cmocka_unit_test(test_last_block_is_continued),
         cmocka_unit_test(test_body_limit_of_requests),
+        cmocka_unit_test(test_uploads_of_one_host_do_not_shut_out_others),
         cmocka_unit_test(test_bert_upload),
         cmocka_unit_test(test_bert_upload_and_the_budget),
         cmocka_unit_test(test_bert_block_missing),

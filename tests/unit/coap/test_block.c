@@ -100,7 +100,7 @@ static void test_pieces_make_the_body(void **state)
 static void put_of(struct body_store *store, uint64_t owner_serial, const char *name, size_t len,
                    bool expected)
 {
-    const struct body_owner owner = {owner_serial, 2};
+    const struct body_owner owner = {owner_serial, 2, {0}};
     static const uint8_t bytes[4096];
     struct bytes key = {(const uint8_t *)name, strlen(name)};
     struct kept_body *kept = body_keep(store, &owner, key, false, 1000);
@@ -128,7 +128,7 @@ static void test_budget_of_kept_bodies(void **state)
 {
     struct body_store store;
     (void)state;
-    assert_int_equal(body_store_init(&store, 8192, 4096, 3, 1), 0);
+    assert_int_equal(body_store_init(&store, 8192, 4096, 3, 8, 1), 0);
     put(&store, "a", 4097, false);
     assert_int_equal(store.bytes, 0);
     put(&store, "a", 3000, true);
@@ -155,13 +155,50 @@ static void test_bodies_of_one_client(void **state)
 {
     struct body_store store;
     (void)state;
-    assert_int_equal(body_store_init(&store, 65536, 4096, 100, 1), 0);
+    assert_int_equal(body_store_init(&store, 65536, 4096, 100, 8, 1), 0);
     put_of(&store, 1000, "other", 10, true);
     put_of(&store, 2000, "a", 10, true);
     put_of(&store, 2000, "b", 10, true);
     put_of(&store, 2000, "c", 10, true);
     assert_false(has(&store, "a", 0));
     assert_true(has(&store, "b", 0) && has(&store, "c", 0) && has(&store, "other", 0));
+    body_store_clear(&store);
+}
+
+static void put_from(struct body_store *store, const char *from, const char *name, size_t len)
+{
+    struct body_owner owner = {1, 100, {0}};
+    static const uint8_t bytes[4096];
+    struct bytes key = {(const uint8_t *)name, strlen(name)};
+    assert_true(address_parse(from, strlen(from), 0, &owner.remote));
+    struct kept_body *kept = body_keep(store, &owner, key, false, 1000);
+    assert_non_null(kept);
+    assert_true(body_append(store, &kept->bytes, (struct bytes){bytes, len}, kept));
+}
+
+/* BLK-20: the address that has most makes room, be it of bytes or by their number. */
+static void test_bodies_of_the_largest_address_make_room(void **state)
+{
+    struct body_store store;
+    (void)state;
+    assert_int_equal(body_store_init(&store, 12288, 8192, 4, 8, 1), 0);
+    put_from(&store, "192.0.2.1:1", "oldest", 1000);
+    put_from(&store, "192.0.2.2:1", "a", 4000);
+    put_from(&store, "192.0.2.2:2", "b", 4000);
+    put_from(&store, "192.0.2.3:1", "c", 4000);
+    assert_int_equal(store.evicted, 1);
+    assert_true(has(&store, "oldest", 0) && has(&store, "b", 0));
+    assert_false(has(&store, "a", 0));
+    body_store_clear(&store);
+
+    assert_int_equal(body_store_init(&store, 16384, 8192, 4, 8, 1), 0);
+    put_from(&store, "192.0.2.1:1", "large", 3000);
+    put_from(&store, "192.0.2.2:1", "a", 10);
+    put_from(&store, "192.0.2.2:2", "b", 10);
+    put_from(&store, "192.0.2.2:3", "c", 10);
+    put_from(&store, "192.0.2.3:1", "d", 10); /* the fifth */
+    assert_true(has(&store, "large", 0) && has(&store, "b", 0));
+    assert_false(has(&store, "a", 0));
     body_store_clear(&store);
 }
 
@@ -174,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_pieces_make_the_body),
         cmocka_unit_test(test_budget_of_kept_bodies),
         cmocka_unit_test(test_bodies_of_one_client),
+        cmocka_unit_test(test_bodies_of_the_largest_address_make_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
