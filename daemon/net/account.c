@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists by amount: 128 KiB at most. A table of more entries has several amounts in a rank. */
-#define RANKS_MAX 16384u
-
 int account_book_init(struct account_book *book, uint32_t holdings_max, uint64_t amount_max,
                       uint32_t ipv6_bits, uint64_t seed)
 {
     struct account_book made = {
         .capacity = holdings_max,
-        .step = amount_max / RANKS_MAX + 1,
+        .step = amount_max / ACCOUNT_RANKS_MAX + 1,
         .ipv6_bits = ipv6_bits,
     };
     made.rank_count = (uint32_t)(amount_max / made.step) + 1;

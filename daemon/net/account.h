@@ -24,6 +24,9 @@
 /* Of an IPv6 address, where nothing else is said: the network of one link. */
 #define ACCOUNT_IPV6_BITS 64u
 
+/* Lists by amount: 128 KiB of them at most. With an amount_max of less each amount has its own. */
+#define ACCOUNT_RANKS_MAX 16384u
+
 /* One entry of the table; zeroed: charged to no account. */
 struct holding {
     struct account *account;

@@ -117,10 +117,13 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
     timer_wheel_init(&upstream->wheel, upstream->now_ms, upstream);
     if (upstream->scratch == NULL ||
         hash_map_init(&upstream->places, options->sessions_max, options->seed) != 0 ||
-        hash_map_init(&upstream->requests, options->requests_max, options->seed + 1) != 0) {
+        hash_map_init(&upstream->requests, options->requests_max, options->seed + 1) != 0 ||
+        account_book_init(&upstream->accounts, UPSTREAM_SESSIONS_MAX, ACCOUNT_RANKS_MAX - 1,
+                          ACCOUNT_IPV6_BITS, options->seed + 2) != 0) {
         upstream_free(upstream);
         return -ENOMEM;
     }
+    upstream_set_options(upstream, options);
     *ret_upstream = upstream;
     return 0;
 }
@@ -150,6 +153,7 @@ void upstream_free(struct upstream *upstream)
     free_requests(&upstream->failed);
     hash_map_clear(&upstream->places);
     hash_map_clear(&upstream->requests);
+    account_book_clear(&upstream->accounts);
     free(upstream->scratch);
     free(upstream);
 }
@@ -159,6 +163,7 @@ void upstream_set_options(struct upstream *upstream, const struct upstream_optio
     uint32_t message_bytes = upstream->options.message_bytes; /* the buffer's size */
     upstream->options = *options;
     upstream->options.message_bytes = message_bytes;
+    upstream->accounts.ipv6_bits = options->ipv6_bits;
 }
 
 const struct upstream_counters *upstream_counters(const struct upstream *upstream)

@@ -77,6 +77,8 @@ void upstream_credentials_release(struct upstream_credentials *credentials);
 
 /* ---- requests ---- */
 
+#define UPSTREAM_SESSIONS_MAX 65536u
+
 struct upstream_options {
     uint32_t sessions_max;    /* sessions, and hosts that failed lately and are remembered */
     uint32_t requests_max;    /* requests under way, to size a table by */
@@ -84,6 +86,7 @@ struct upstream_options {
     uint32_t handshake_ms;    /* from the first packet to a session that can be used */
     uint32_t back_off_ms;     /* after a failure; doubled with each one more */
     uint32_t back_off_max_ms; /* up to this */
+    uint32_t ipv6_bits;       /* of an IPv6 address say whose it is: a share of the sessions */
     uint32_t message_bytes;   /* longest message taken: the Max-Message-Size announced */
     uint64_t seed;            /* of the tables */
 };
@@ -92,7 +95,8 @@ struct upstream_options {
 struct upstream_target {
     enum upstream_transport transport;
     struct address address;
-    const char *host; /* name for SNI and the certificate; NULL where the host is an address */
+    struct address source; /* whom the request is for; says nothing about where it goes */
+    const char *host;      /* name for SNI and the certificate; NULL where the host is an address */
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
     uint32_t ack_timeout_ms;                  /* DTLS only, as in RFC 7252 section 4.8 */
     uint32_t ack_random_factor;               /* hundredths */
@@ -110,6 +114,7 @@ enum upstream_status {
     UPSTREAM_TIMEOUT,           /* all retransmissions ran out */
     UPSTREAM_RESET,             /* a Reset message answered it */
     UPSTREAM_FULL,              /* sessions_max of them are busy */
+    UPSTREAM_DISPLACED,         /* its session made room for another source's */
     UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
     UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
     UPSTREAM_UNSUPPORTED,       /* see upstream_has() */

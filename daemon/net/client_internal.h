@@ -22,6 +22,7 @@
 
 #include "coap/hash.h"
 #include "coap/timer.h"
+#include "net/account.h"
 #include "net/client.h"
 #include "net/entropy.h"
 
@@ -125,6 +126,7 @@ struct place {
     struct session *session;     /* the one in use, or being made */
     struct session *replacement; /* being made, while the other has fallen silent */
     uint32_t out_count;          /* requests out on any of its sessions */
+    struct holding holding;      /* of the source that it was last used for */
     uint32_t failures;           /* in a row */
     uint64_t retry_ms;           /* not before */
     struct timer timer;
@@ -139,6 +141,7 @@ struct upstream {
     struct timer_wheel wheel;
     struct hash_map places, requests;
     struct place *newest, *oldest;
+    struct account_book accounts; /* of places */
     uint32_t place_count, session_count;
     struct session *sessions;
     struct session *inside; /* it is calling back right now */

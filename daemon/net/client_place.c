@@ -81,6 +81,7 @@ void place_free(struct place *place)
     }
     timer_cancel(&upstream->wheel, &place->timer);
     hash_map_remove(&place->node);
+    account_discharge(&upstream->accounts, &place->holding);
     place_unlink(place);
     upstream_credentials_release(place->target.credentials);
     upstream->place_count--;
@@ -97,6 +98,44 @@ static bool evict_place(struct upstream *upstream)
         }
     }
     return false;
+}
+
+/* All of its requests fail, which is told in the next turn. */
+static void place_clear(struct place *place)
+{
+    struct upstream *upstream = place->upstream;
+    place_fail_waiting(place, UPSTREAM_DISPLACED, NULL);
+    for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
+        while (session->place == place && session->out.first != NULL) {
+            request_fail(upstream, session->out.first, UPSTREAM_DISPLACED, NULL);
+        }
+    }
+}
+
+/*
+ * All of them are busy: the source that holds most gives up the one that it used first, to
+ * another that holds fewer (net/account.h).
+ */
+static bool displace_place(struct upstream *upstream, const struct address *source)
+{
+    bool is_owed;
+    struct holding *holding = account_yield(&upstream->accounts, source, 1, &is_owed);
+    if (!is_owed) {
+        return false;
+    }
+    struct place *place = HASH_ENTRY(holding, struct place, holding);
+    if (upstream->inside != NULL && upstream->inside->place == place) {
+        return false; /* it is at work for this very newcomer */
+    }
+    place_clear(place);
+    place_free(place);
+    return true;
+}
+
+static void place_charge(struct place *place, const struct address *source)
+{
+    account_discharge(&place->upstream->accounts, &place->holding);
+    account_charge(&place->upstream->accounts, &place->holding, source, 1);
 }
 
 static struct place *place_find(const struct upstream *upstream,
@@ -121,10 +160,12 @@ struct place *place_get(struct upstream *upstream, const struct upstream_target 
     if (place != NULL) {
         place_unlink(place);
         place_link(place);
+        place_charge(place, &target->source);
         return place;
     }
     *ret_status = UPSTREAM_FULL;
-    if (upstream->place_count >= upstream->options.sessions_max && !evict_place(upstream)) {
+    if (upstream->place_count >= upstream->options.sessions_max && !evict_place(upstream) &&
+        !displace_place(upstream, &target->source)) {
         return NULL;
     }
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -144,6 +185,7 @@ struct place *place_get(struct upstream *upstream, const struct upstream_target 
         (void)upstream_credentials_acquire(target->credentials);
     }
     place_link(place);
+    place_charge(place, &target->source);
     hash_map_add(&upstream->places, &place->node, key);
     upstream->place_count++;
     return place;

@@ -138,6 +138,7 @@ static const char *word_of(enum upstream_status status)
     case UPSTREAM_TIMEOUT:
     case UPSTREAM_RESET:
     case UPSTREAM_FULL:
+    case UPSTREAM_DISPLACED:
     case UPSTREAM_BACKING_OFF:
     case UPSTREAM_MESSAGE_TOO_LARGE:
         break;

@@ -97,6 +97,8 @@ static enum reason reason_of(enum upstream_status status)
         return REASON_origin_reset;
     case UPSTREAM_FULL:
         return REASON_sessions_full;
+    case UPSTREAM_DISPLACED:
+        return REASON_displaced;
     case UPSTREAM_BACKING_OFF:
         return REASON_origin_backing_off;
     case UPSTREAM_MESSAGE_TOO_LARGE:
@@ -143,6 +145,7 @@ static struct upstream_options options_of(struct engine *engine)
     return (struct upstream_options){
         .sessions_max = config->upstream_sessions,
         .requests_max = config->limits_exchanges,
+        .ipv6_bits = config->limits_ipv6_prefix,
         .idle_ms = config->upstream_idle_timeout,
         .handshake_ms = config->upstream_handshake_timeout,
         .back_off_ms = config->upstream_back_off,
@@ -236,6 +239,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     char host[TARGET_NAME_MAX + 1];
     struct upstream_target target = {
         .address = exchange->origin->address,
+        .source = exchange->leg.path.remote,
         .host = host_of(&exchange->hop, host, sizeof host),
         .credentials = keyring_find(engine->config, exchange),
         .ack_timeout_ms = scheme->ack_timeout,

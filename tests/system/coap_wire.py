@@ -157,10 +157,12 @@ class Client:
 
     _mids = itertools.count(int.from_bytes(os.urandom(2), "big"))
 
-    def __init__(self, address):
+    def __init__(self, address, source=None):
         self.address = address
         self._acknowledged = set()
         self.socket = socket.socket(family_of(address[0]), socket.SOCK_DGRAM)
+        if source:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
 
     def close(self):

@@ -151,8 +151,8 @@ class Proxy:
     def address(self, host="127.0.0.1"):
         return self.addresses[family_of(host)]
 
-    def client(self, host="127.0.0.1"):
-        return Client(self.address(host))
+    def client(self, host="127.0.0.1", source=None):
+        return Client(self.address(host), source)
 
     def assert_alive(self):
         """It still answers a ping, after whatever was sent to it before."""

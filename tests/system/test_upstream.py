@@ -181,6 +181,29 @@ def test_nobody_there(keyed):
         assert answer.code_text == "5.02" and b"refused" in answer.payload
 
 
+def test_sessions_of_one_host_do_not_shut_out_others(start_proxy, server):
+    """ERR-15: one host has all sessions, with origin servers that say nothing; another one gets
+    one of them."""
+    proxy = start_proxy("--set", "upstream.sessions=4", "--set", "proxy.workers=1",
+                        listen=("127.0.0.1",))
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+    held = []
+    with proxy.client(source="127.0.0.2") as greedy:
+        for listener in silent:
+            listener.settimeout(PATIENCE_S)
+            target = Target("127.0.0.1", listener.getsockname()[1], ("x",), scheme="coap+tcp")
+            greedy.send(greedy.make(target.options("cri")).encode())
+            held.append(listener.accept()[0])
+        assert ask(proxy, server.target("coap+tcp")).code_text == "2.05"
+        answer = greedy.receive()
+        while answer.code == 0:  # acknowledgements
+            answer = greedy.receive()
+        assert answer.code_text == "5.03"
+        assert b"made room" in answer.payload
+    for sock in (*silent, *held):
+        sock.close()
+
+
 def test_sections_by_target(tmp_path, start_proxy, server):
     """TCP-27: keys and certificates by pattern; SIGHUP gives new sessions the new ones."""
     file = tmp_path / "criproxyd.conf"

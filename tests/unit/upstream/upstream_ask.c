@@ -114,6 +114,8 @@ static const char *status_name(enum upstream_status status)
         return "timeout";
     case UPSTREAM_RESET:
         return "reset";
+    case UPSTREAM_DISPLACED:
+        return "displaced";
     case UPSTREAM_FULL:
         return "full";
     case UPSTREAM_BACKING_OFF:
