@@ -139,6 +139,7 @@ static int listen_dtls(struct worker *worker, const struct udp_options *udp)
         .udp = *udp,
         .credentials = atomic_load(&worker->credentials),
         .sessions_max = config->tls_sessions,
+        .ipv6_bits = config->limits_ipv6_prefix,
         .handshakes_max = config->tls_handshakes,
         .handshakes_per_s = config->tls_handshakes_per_second,
         .handshake_ms = config->tls_handshake_timeout,

@@ -10,10 +10,12 @@ int account_book_init(struct account_book *book, uint32_t holdings_max, uint64_t
 {
     struct account_book made = {
         .capacity = holdings_max,
-        .step = amount_max / ACCOUNT_RANKS_MAX + 1,
         .ipv6_bits = ipv6_bits,
     };
-    made.rank_count = (uint32_t)(amount_max / made.step) + 1;
+    while (amount_max >> made.shift >= ACCOUNT_RANKS_MAX) {
+        made.shift++;
+    }
+    made.rank_count = (uint32_t)(amount_max >> made.shift) + 1;
     made.slots = calloc(holdings_max, sizeof(*made.slots));
     made.ranks = calloc(made.rank_count, sizeof(struct account *));
     if (made.slots == NULL || made.ranks == NULL ||
@@ -56,7 +58,7 @@ struct address account_source(const struct address *remote, uint32_t ipv6_bits)
 /* Amounts may round up to a little more than all of the table: the last rank has those, too. */
 static uint32_t rank_of(const struct account_book *book, const struct account *account)
 {
-    uint64_t rank = account->amount / book->step;
+    uint64_t rank = account->amount >> book->shift;
     return rank < book->rank_count ? (uint32_t)rank : book->rank_count - 1;
 }
 
@@ -104,7 +106,7 @@ static void rank_settle(struct account_book *book)
 
 static void set_amount(struct account_book *book, struct account *account, uint64_t amount)
 {
-    if (amount / book->step == account->amount / book->step) {
+    if (amount >> book->shift == account->amount >> book->shift) {
         account->amount = amount;
         return;
     }
@@ -135,6 +137,7 @@ static struct account *account_find(const struct account_book *book, const struc
     return find(book, &source, address_hash(&source, book->map.seed));
 }
 
+/* The account of @p remote; a new one is in no rank yet. NULL where all are in use. */
 static struct account *account_open(struct account_book *book, const struct address *remote)
 {
     const struct address source = account_source(remote, book->ipv6_bits);
@@ -153,7 +156,6 @@ static struct account *account_open(struct account_book *book, const struct addr
     }
     *account = (struct account){.source = source};
     hash_map_add(&book->map, &account->node, key);
-    rank_enter(book, account);
     return account;
 }
 
@@ -188,8 +190,15 @@ void account_charge(struct account_book *book, struct holding *holding,
     struct account *account = account_open(book, remote);
     holding->account = account;
     holding->amount = amount;
-    if (account != NULL) {
-        append(account, holding);
+    if (account == NULL) {
+        return;
+    }
+    bool is_new = account->oldest == NULL;
+    append(account, holding);
+    if (is_new) {
+        account->amount = amount;
+        rank_enter(book, account);
+    } else {
         set_amount(book, account, account->amount + amount);
     }
 }

@@ -51,7 +51,7 @@ struct account_book {
     struct account *
         *ranks; /* lists of accounts by amount / step, first who came or was used first */
     uint32_t rank_count, highest;
-    uint64_t step;
+    unsigned shift;
     uint32_t ipv6_bits; /* of an IPv6 address that name a source; may be changed at any time */
 };
 

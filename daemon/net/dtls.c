@@ -181,6 +181,18 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
 
 /* ---- the listener ---- */
 
+static int init_accounts(struct dtls_listener *listener, uint64_t seed)
+{
+    const struct dtls_options *options = &listener->options;
+    uint32_t bits = options->ipv6_bits != 0 ? options->ipv6_bits : ACCOUNT_IPV6_BITS;
+    int error = account_book_init(&listener->handshake_accounts, options->handshakes_max,
+                                  options->handshakes_max, bits, seed);
+
+    return error != 0 ? error
+                      : account_book_init(&listener->session_accounts, options->sessions_max,
+                                          options->sessions_max, bits, seed);
+}
+
 static int init(struct dtls_listener *listener, struct loop *loop)
 {
     static const struct udp_handler udp_handler = {.on_datagram = on_datagram,
@@ -195,6 +207,9 @@ static int init(struct dtls_listener *listener, struct loop *loop)
     uint64_t seed = entropy_u64(entropy);
     free(entropy);
     int error = hash_map_init(&listener->map, capacity, seed);
+    if (error == 0) {
+        error = init_accounts(listener, seed);
+    }
     if (error == 0) {
         error = cookies_new(listener->now_ms, &listener->cookies);
     }
@@ -254,6 +269,8 @@ void dtls_close_listener(struct dtls_listener *listener)
     dtls_bio_free(listener);
     cookies_free(listener->cookies);
     hash_map_clear(&listener->map);
+    account_book_clear(&listener->handshake_accounts);
+    account_book_clear(&listener->session_accounts);
     credentials_release(listener->options.credentials);
     free(listener);
 }

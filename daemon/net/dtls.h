@@ -29,6 +29,7 @@ struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */
     uint32_t sessions_max;           /* established ones */
+    uint32_t ipv6_bits;              /* of an IPv6 address say whose it is; 0: 64 */
     uint32_t handshakes_max;         /* besides */
     uint32_t handshakes_per_s;       /* that are begun; who comes then has to try again; 0: any */
     uint32_t handshake_ms;           /* a handshake that takes longer is given up */

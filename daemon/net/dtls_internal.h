@@ -23,6 +23,7 @@
 
 #include "coap/hash.h"
 #include "coap/timer.h"
+#include "net/account.h"
 #include "net/dtls.h"
 #include "net/rate.h"
 #include "net/tls.h"
@@ -64,6 +65,7 @@ struct dtls_session {
     uint64_t next_alert;  /* record number for an alert in epoch 0 */
     const char *why;      /* doomed */
     struct udp_path path;
+    struct holding holding;    /* of its client's source, as a handshake or as a session */
     struct identity *identity; /* of an established session */
 };
 
@@ -94,8 +96,9 @@ struct dtls_listener {
 
     struct hash_map map;
     struct timer_wheel wheel;
-    struct session_list handshaking; /* the oldest first */
-    struct session_list established; /* the one idle for longest first */
+    struct session_list handshaking;                          /* the oldest first */
+    struct session_list established;                          /* the one idle for longest first */
+    struct account_book handshake_accounts, session_accounts; /* of these two, in the same order */
     struct session_list doomed;
     uint32_t handshaking_count;
     struct rate begun;

@@ -72,10 +72,12 @@ void session_doom(struct dtls_session *session, const char *why)
     switch (session->state) {
     case SESSION_HANDSHAKING:
         list_remove(&listener->handshaking, session);
+        account_discharge(&listener->handshake_accounts, &session->holding);
         listener->handshaking_count--;
         break;
     case SESSION_ESTABLISHED:
         list_remove(&listener->established, session);
+        account_discharge(&listener->session_accounts, &session->holding);
         atomic_fetch_sub_explicit(&listener->counters.sessions, 1, memory_order_relaxed);
         break;
     case SESSION_DOOMED:
@@ -295,7 +297,14 @@ static void touch(struct dtls_session *session)
     if (listener->established.last != session) {
         list_remove(&listener->established, session);
         list_append(&listener->established, session);
+        account_touch(&listener->session_accounts, &session->holding);
     }
+}
+
+/* To be ended for a newcomer: of the source that has most the one idle for longest. */
+static struct dtls_session *first_to_go(const struct account_book *book)
+{
+    return HASH_ENTRY(account_largest(book), struct dtls_session, holding);
 }
 
 /* ---- handshake ---- */
@@ -310,7 +319,7 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
     }
     if (listener->handshaking_count >= listener->options.handshakes_max) {
         dtls_count(&listener->counters.handshakes_evicted);
-        session_doom(listener->handshaking.first, "too many handshakes");
+        session_doom(first_to_go(&listener->handshake_accounts), "too many handshakes");
     }
     session->listener = listener;
     session->ssl = ssl;
@@ -322,6 +331,7 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
     SSL_set_app_data(ssl, &session->peer);
     hash_map_add(&listener->map, &session->node, key_of(listener, path));
     list_append(&listener->handshaking, session);
+    account_charge(&listener->handshake_accounts, &session->holding, &path->remote, 1);
     listener->handshaking_count++;
     return session;
 }
@@ -354,9 +364,11 @@ static void establish(struct dtls_session *session)
         session_doom(before, "replaced by a new handshake");
     } else if (listener->counters.sessions >= listener->options.sessions_max) {
         dtls_count(&listener->counters.sessions_evicted);
-        session_shut(listener->established.first, "evicted");
+        session_shut(first_to_go(&listener->session_accounts), "evicted");
     }
     list_remove(&listener->handshaking, session);
+    account_discharge(&listener->handshake_accounts, &session->holding);
+    account_charge(&listener->session_accounts, &session->holding, &session->path.remote, 1);
     listener->handshaking_count--;
     list_append(&listener->established, session);
     session->state = SESSION_ESTABLISHED;

@@ -79,6 +79,29 @@ static void test_the_session_idle_for_longest_makes_room(void **state)
     server_stop();
 }
 
+/* One address with many sessions, all in use, does not push out another's that is idle. */
+static void test_sessions_of_the_largest_address_make_room(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1:40001", "127.0.0.2:40001", "127.0.0.2:40002",
+                                            "127.0.0.3:40001"};
+    struct client clients[4];
+    char answer[16];
+    (void)state;
+
+    server_start_with(credentials_psk(), &small);
+    for (size_t i = 0; i < 4; i++) {
+        open_at(&clients[i], addresses[i]);
+        client_must_talk(&clients[i], "hello");
+    }
+    assert_int_equal(dtls_counters(server.listener)->sessions_evicted, 1);
+    assert_true(has_close_notify(&clients[1]));
+    assert_int_equal(client_ask(&clients[0], "still", answer, sizeof answer), 5);
+    for (size_t i = 0; i < 4; i++) {
+        client_close(&clients[i]);
+    }
+    server_stop();
+}
+
 static void test_the_oldest_handshake_makes_room(void **state)
 {
     struct client clients[3];
@@ -483,6 +506,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_session_idle_for_longest_makes_room),
+        cmocka_unit_test(test_sessions_of_the_largest_address_make_room),
         cmocka_unit_test(test_the_oldest_handshake_makes_room),
         cmocka_unit_test(test_handshakes_do_not_evict_sessions),
         cmocka_unit_test(test_a_handshake_has_its_time),
