@@ -14,6 +14,7 @@ void bodies_start(const char *setting)
     replay_start(&replay, setting != NULL ? settings : NULL);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    passers_start(&replay);
 }
 
 void bodies_stop(void)
@@ -56,11 +57,9 @@ void send_body(struct fake_stream *stream, const char *code_and_token, const cha
 void expect_step(const char *body, size_t payload, struct fake_datagram *ret_request)
 {
     fake_peer_expect(replay.origin, words("48 ?? MID TOKEN", body), ret_request);
-    size_t at = 12;
-    while (at < ret_request->len && ret_request->data[at] != 0xff) {
-        at++;
-    }
-    assert_int_equal(ret_request->len > at ? ret_request->len - at - 1 : 0, payload);
+    struct message message;
+    assert_int_equal(message_decode(ret_request->data, ret_request->len, &message), MESSAGE_OK);
+    assert_int_equal(message.payload.len, payload);
 }
 
 void serve_step(const char *body, size_t payload, const char *answer)

@@ -6,15 +6,16 @@
 #ifndef CRIPROXY_REPLAY_BODIES_H
 #define CRIPROXY_REPLAY_BODIES_H
 
+#include "replay/passers.h"
 #include "replay/replay.h"
 #include "replay/words.h"
 
 #include "support/fake_conn.h"
 
-/* coap://h/x as Proxy-Cri, in words and as it stands in a frame. */
-#define CRI "235:8320816168816178"
-#define CRI_OPTION "d8de8320816168816178"
-#define H_X "3=h 11=x"
+/* coap://h/x?k as Proxy-Cri, in words and as it stands in a frame. */
+#define CRI "235:842081616881617881616b"
+#define CRI_OPTION "dbde842081616881617881616b"
+#define H_X "3=h 11=x 15=k"
 
 #define PROXY_CSM "70 e1 23 010000 20 21 40"
 #define CSM "00 e1"

@@ -21,6 +21,13 @@
 #define KEPT 24u /* requests that an origin server remembers */
 #define MESSAGE_MAX 3000u
 #define SETTINGS_MAX 48u
+#define ASKED 65536u /* requests with targets of their own that are remembered */
+
+/* One of them: what each message that is sent for it has. */
+struct asked {
+    uint32_t number;
+    uint8_t code, letter; /* the payload is of that letter */
+};
 
 struct origin_server {
     struct fake_peer *peer;
@@ -33,6 +40,10 @@ struct chaos {
     uint64_t random;
     uint16_t mid;
     uint32_t observe;
+    struct asked asked[ASKED];
+    uint32_t asked_count;
+    uint64_t checked; /* requests at origin servers that were one of those */
+    uint8_t letter;   /* of the request that is being made */
     struct address proxy;
     struct fake_peer *clients[CLIENTS];
     uint8_t echo[CLIENTS][40]; /* what it was challenged with last */
@@ -87,6 +98,9 @@ void chaos_to_client(void *context, struct fake_peer *peer, const struct fake_da
 /** An origin server on UDP, or one on a session, answers something, or does not. */
 void chaos_origin_acts(void);
 void chaos_session_origin_acts(void);
+
+/** Whether what reaches an origin server is one client's request, and not of two. */
+void chaos_check_request(uint8_t code, const struct message *message);
 
 /** What an origin server does with what it receives; @p context: a struct origin_server. */
 void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram);

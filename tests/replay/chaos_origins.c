@@ -6,6 +6,7 @@
 #include "coap/option.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 /* A good answer to a request for, or with, a block; otherwise any. */
 static uint8_t add_answer(struct message_writer *writer, struct bytes options, uint8_t asked)
@@ -114,6 +115,52 @@ void chaos_origin_acts(void)
     }
 }
 
+static struct bytes last_of(struct bytes options, uint16_t number)
+{
+    struct option_iter iter;
+    struct option option;
+    struct bytes last = {0};
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == number) {
+            last = option.value;
+        }
+    }
+    return last;
+}
+
+/* What only one request has: method and letters are that one's, at every step. */
+static void check_asked(uint8_t code, const struct message *message, struct bytes label)
+{
+    char text[32] = "";
+    unsigned client, number;
+    assert_true(label.len < sizeof(text));
+    memcpy(text, label.data, label.len);
+    if (sscanf(text, "%1u-%7u", &client, &number) != 2) {
+        return; /* many ask for it */
+    }
+    const struct asked *asked = &chaos.asked[number % ASKED];
+    assert_int_equal(asked->number, number);
+    assert_int_equal(asked->code, code);
+    for (size_t i = 0; i < message->payload.len; i++) {
+        assert_int_equal(message->payload.data[i], asked->letter);
+    }
+    chaos.checked++;
+}
+
+void chaos_check_request(uint8_t code, const struct message *message)
+{
+    struct bytes path = last_of(message->options, OPTION_uri_path);
+    struct bytes query = last_of(message->options, OPTION_uri_query);
+    if (path.data == NULL && message_has_option(message, OPTION_proxy_cri)) {
+        return; /* to a parent proxy */
+    }
+    assert_true(path.len > 0 && query.len == path.len + 3);
+    assert_memory_equal(query.data, "of=", 3);
+    assert_memory_equal(query.data + 3, path.data, path.len);
+    check_asked(code, message, path);
+}
+
 void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram)
 {
     struct origin_server *origin = context;
@@ -122,6 +169,7 @@ void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_da
     assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
     if (message_is_request(&message)) {
         assert_int_equal(message.token.len, EXCHANGE_TOKEN_LEN);
+        chaos_check_request(message.code, &message);
         origin->kept[origin->count++ % KEPT] = *datagram;
     }
 }
@@ -140,11 +188,12 @@ void chaos_session_origin_acts(void)
     if (!fake_client_pick(below(1000), &bytes, &len)) {
         return;
     }
+    assert_true(message_decode_content(bytes + 1, len - 1, &message));
+    chaos_check_request(bytes[0], &message);
     if (one_in(8)) {
         fake_client_fail(failures[below(8)], one_in(2), one_in(2) ? "why" : NULL);
         return;
     }
-    assert_true(message_decode_content(bytes + 1, len - 1, &message));
     buffer[0] = add_answer(&writer, message.options, bytes[0]);
     if (writer.len < 2000) {
         fake_client_answer_bytes(buffer, writer.len);

@@ -5,6 +5,8 @@
 #include "coap/frame.h"
 #include "coap/option.h"
 
+#include <stdio.h>
+
 static const char *const targets[] = {
     "coap://h/x",
     "coap://h/x",
@@ -23,9 +25,12 @@ static const char *const targets[] = {
     "coap://slow/x",
     "coap://224.0.1.187/x",
     "coap://[2001:db8::5]/x",
-    "coap://h/x?a=b",
+    "coap://h/w",
     "coap+tcp://me/.well-known/core",
 };
+
+#define TARGETS (sizeof(targets) / sizeof(targets[0]))
+#define URI_MAX 96u
 
 uint32_t chaos_block_value(void)
 {
@@ -34,13 +39,39 @@ uint32_t chaos_block_value(void)
     return numbers[below(8)] << 4 | (one_in(3) ? 8u : 0u) | szx;
 }
 
+/*
+ * A target: of one request alone, with its number in path and query, or one of those that many
+ * ask for. Path and query always belong together, which chaos_check_request() looks at.
+ */
+static const char *choose_target(unsigned client, uint8_t code, char uri[URI_MAX])
+{
+    const char *target = targets[one_in(3) ? below(TARGETS) : below(4)];
+    if (one_in(3)) {
+        static const char *const schemes[] = {"coap", "coap", "coap+tcp", "coaps"};
+        uint32_t number = chaos.asked_count++;
+        struct asked *asked = &chaos.asked[number % ASKED];
+        *asked =
+            (struct asked){.number = number, .code = code, .letter = (uint8_t)('a' + below(26))};
+        (void)snprintf(uri, URI_MAX, "%s://h/%u-%07u?of=%u-%07u", schemes[below(4)], client,
+                       (unsigned)number, client, (unsigned)number);
+        chaos.letter = asked->letter;
+        return uri;
+    }
+    chaos.letter = (uint8_t)('a' + below(3));
+    if (strstr(target, "//me/") != NULL) {
+        return target; /* the proxy's own, which has no queries */
+    }
+    (void)snprintf(uri, URI_MAX, "%s?of=%s", target, strrchr(target, '/') + 1);
+    return uri;
+}
+
 /* Options of a request, in ascending order; @p client: of which the Echo is known. */
 static void add_options(struct message_writer *writer, unsigned client, uint8_t code)
 {
+    char uri[URI_MAX];
     static const uint8_t one = 1, tag[2] = {7, 7};
     uint32_t mask = below(1u << 12) & below(1u << 12) & below(1u << 12); /* few of many */
-    const char *target =
-        targets[one_in(3) ? below(sizeof(targets) / sizeof(targets[0])) : below(4)];
+    const char *target = choose_target(client, code, uri);
     bool is_group = strstr(target, "224.") != NULL;
     bool is_observing = (code == CODE_GET || code == CODE_FETCH) && one_in(3);
     if (mask & 1) {
@@ -101,7 +132,7 @@ static struct bytes payload(uint8_t code, size_t most)
     static const uint16_t lengths[] = {0, 1, 16, 64, 64, 128, 300, 1024, 2500};
     static uint8_t bytes[MESSAGE_MAX];
     size_t len = code == CODE_GET ? 0 : lengths[below(sizeof(lengths) / sizeof(lengths[0]))];
-    memset(bytes, (int)('a' + below(3)), sizeof(bytes));
+    memset(bytes, chaos.letter, sizeof(bytes));
     return (struct bytes){bytes, len < most ? len : most};
 }
 

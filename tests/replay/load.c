@@ -68,10 +68,11 @@ static void client_transmit(struct load_client *client)
     }
 }
 
-/* GET coap://h/NNNNNN as Proxy-Cri: [-1, ["h"], ["NNNNNN"]]. */
+/* GET coap://h/NNNNNN?NNNNNN as Proxy-Cri: [-1, ["h"], ["NNNNNN"], ["NNNNNN"]]. */
 static void client_encode(struct load_client *client)
 {
-    uint8_t cri[] = {0x83, 0x20, 0x81, 0x61, 'h', 0x81, 0x66, 0, 0, 0, 0, 0, 0};
+    uint8_t cri[] = {0x84, 0x20, 0x81, 0x61, 'h', 0x81, 0x66, 0, 0, 0, 0,
+                     0,    0,    0x81, 0x66, 0,   0,    0,    0, 0, 0};
     uint32_t n = client->request;
     const uint8_t token[TOKEN_LEN] = {(uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
                                       (uint8_t)n};
@@ -79,6 +80,7 @@ static void client_encode(struct load_client *client)
     struct message_writer writer;
     enum message_type type = client->load->options.non_confirmable ? MESSAGE_NON : MESSAGE_CON;
     write_path(path, n);
+    memcpy(cri + sizeof(cri) - 2 * PATH_LEN - 2, path, PATH_LEN);
     memcpy(cri + sizeof(cri) - PATH_LEN, path, PATH_LEN);
     message_writer_init(&writer, client->datagram, sizeof(client->datagram), type, CODE_GET,
                         ++client->mid, (struct bytes){token, TOKEN_LEN});
@@ -231,7 +233,7 @@ static void origin_on_datagram(void *context, struct fake_peer *peer,
     (void)peer;
     struct load *load = context;
     struct message message;
-    struct bytes path;
+    struct bytes path, query;
     assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
     load->origin_bytes += datagram->len;
     assert_int_equal(message.type, MESSAGE_CON);
@@ -241,8 +243,10 @@ static void origin_on_datagram(void *context, struct fake_peer *peer,
     }
     assert_int_equal(message.code, CODE_GET);
     assert_true(find_option(&message, OPTION_uri_path, &path));
+    assert_true(find_option(&message, OPTION_uri_query, &query));
     uint32_t n = read_number(path);
     assert_true(n < load->request_count);
+    assert_int_equal(read_number(query), n);
     load->origin_heard++;
     if (load->on_upstream != NULL) {
         load->on_upstream(datagram);

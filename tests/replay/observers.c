@@ -109,6 +109,7 @@ void observe_start(const char *const *settings)
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
     other = fake_peer_new("192.0.2.8:40002");
+    passers_start(&replay);
 }
 
 int observe_setup(void **state)

@@ -3,24 +3,25 @@
 #ifndef CRIPROXY_REPLAY_OBSERVERS_H
 #define CRIPROXY_REPLAY_OBSERVERS_H
 
+#include "replay/passers.h"
 #include "replay/replay.h"
 #include "support/fake_conn.h"
 
 #include "coap/message.h"
 #include "coap/observe.h"
 
-/* Proxy-Cri coap://h/x and coap://h/y, as words() has options. */
-#define TARGET_X "235:8320816168816178"
-#define TARGET_Y "235:8320816168816179"
+/* Proxy-Cri coap://h/x?k and coap://h/y?l, as words() has options. */
+#define TARGET_X "235:842081616881617881616b"
+#define TARGET_Y "235:842081616881617981616c"
 
 /* Of a client, CON, with Observe 0 and 1: message id and a token of one byte in hex. */
 #define REGISTER(mid, token) observe_request((mid), (token), 0)
 #define DEREGISTER(mid, token) observe_request((mid), (token), 1)
 
 /* What of these reaches the origin server, and of a plain GET. */
-#define UPSTREAM_REGISTER "48 01 MID TOKEN 3168 30 5178"
-#define UPSTREAM_DEREGISTER "48 01 MID TOKEN 3168 31 01 5178"
-#define UPSTREAM_PLAIN "48 01 MID TOKEN 3168 8178"
+#define UPSTREAM_REGISTER "48 01 MID TOKEN 3168 30 5178 416b"
+#define UPSTREAM_DEREGISTER "48 01 MID TOKEN 3168 31 01 5178 416b"
+#define UPSTREAM_PLAIN "48 01 MID TOKEN 3168 8178 416b"
 
 #define ANY_TOKEN 0x100u
 

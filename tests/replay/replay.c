@@ -152,7 +152,7 @@ static void expect_nothing_left(const struct engine *engine)
 /* A request ends for exactly one reason. */
 static void expect_one_reason_each(const struct replay *replay)
 {
-    uint64_t ended = 0;
+    uint64_t ended = replay->passed;
     for (unsigned i = 0; i < REASON_COUNT; i++) {
         ended += replay_ended(replay, (enum reason)i);
     }
@@ -175,7 +175,8 @@ void replay_stop(struct replay *replay)
 
 uint64_t replay_ended(const struct replay *replay, enum reason reason)
 {
-    return metric_get(&engine_metrics(replay->engine)->ended[reason]);
+    uint64_t ended = metric_get(&engine_metrics(replay->engine)->ended[reason]);
+    return reason == REASON_answered ? ended - replay->passed : ended;
 }
 
 void replay_ask(struct replay *replay, const char *hex)

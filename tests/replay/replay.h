@@ -23,6 +23,7 @@ struct replay {
     struct engine *engine;
     struct fake_peer *client; /* 192.0.2.7:40001 */
     struct fake_peer *origin; /* 192.0.2.5:5683 */
+    uint64_t passed;          /* requests of others that were answered (passers.h) */
 };
 
 /**

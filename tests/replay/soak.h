@@ -104,6 +104,10 @@ uint32_t soak_below(uint32_t limit);
 /** The check value of a request's number. */
 uint32_t soak_check_of(uint32_t ask);
 
+/** The query of a request, "client=CC-NNNNNN": no other request has it. */
+#define SOAK_QUERY_LEN 16u
+void soak_query(uint32_t ask, char ret_query[SOAK_QUERY_LEN + 1]);
+
 /** Whether damage on the way explains an answer that makes no sense; fails where it cannot. */
 bool soak_is_excused(bool is_good);
 

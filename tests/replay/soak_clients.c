@@ -17,9 +17,9 @@ enum form {
 };
 
 static void add_cri(struct message_writer *writer, unsigned origin, bool by_name,
-                    const char *number, const char *check)
+                    const char *number, const char *check, const char *query)
 {
-    uint8_t cri[64] = {0x83, 0x20, 0x81};
+    uint8_t cri[80] = {0x84, 0x20, 0x81};
     size_t len = 3, ip_len = 0;
     const struct address *address = fake_peer_address(soak.servers[origin].peer);
     if (by_name) {
@@ -38,15 +38,20 @@ static void add_cri(struct message_writer *writer, unsigned origin, bool by_name
     len += 6;
     cri[len++] = 0x68;
     memcpy(cri + len, check, 8);
-    message_writer_option(writer, OPTION_proxy_cri, (struct bytes){cri, len + 8});
+    len += 8;
+    cri[len++] = 0x81;
+    cri[len++] = 0x60 + SOAK_QUERY_LEN;
+    memcpy(cri + len, query, SOAK_QUERY_LEN);
+    message_writer_option(writer, OPTION_proxy_cri, (struct bytes){cri, len + SOAK_QUERY_LEN});
 }
 
 static void add_target(struct message_writer *writer, enum form form, unsigned origin, uint32_t ask)
 {
-    char host[ADDRESS_TEXT_MAX], number[8], check[12], uri[128];
+    char host[ADDRESS_TEXT_MAX], number[8], check[12], query[SOAK_QUERY_LEN + 1], uri[128];
     bool by_name = soak_below(2) == 0;
     snprintf(number, sizeof(number), "%06" PRIu32, ask);
     snprintf(check, sizeof(check), "%08" PRIx32, soak_check_of(ask));
+    soak_query(ask, query);
     if (by_name) {
         snprintf(host, sizeof(host), "o%u", origin);
     } else {
@@ -54,17 +59,18 @@ static void add_target(struct message_writer *writer, enum form form, unsigned o
         *strrchr(host, ':') = '\0'; /* the port is the default one */
     }
     if (form == FORM_CRI) {
-        add_cri(writer, origin, by_name, number, check);
+        add_cri(writer, origin, by_name, number, check, query);
         return;
     }
     if (form == FORM_URI) {
-        snprintf(uri, sizeof(uri), "coap://%s/%s/%s", host, number, check);
+        snprintf(uri, sizeof(uri), "coap://%s/%s/%s?%s", host, number, check, query);
         message_writer_option(writer, OPTION_proxy_uri, soak_text_bytes(uri));
         return;
     }
     message_writer_option(writer, OPTION_uri_host, soak_text_bytes(host));
     message_writer_option(writer, OPTION_uri_path, soak_text_bytes(number));
     message_writer_option(writer, OPTION_uri_path, soak_text_bytes(check));
+    message_writer_option(writer, OPTION_uri_query, soak_text_bytes(query));
     if (form == FORM_SCHEME) {
         message_writer_option(writer, OPTION_proxy_scheme, soak_text_bytes("coap"));
     } else {

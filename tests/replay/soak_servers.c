@@ -40,7 +40,16 @@ static void send_empty(const struct server *server, const struct address *to,
     fake_peer_send_bytes(server->peer, to, empty, sizeof(empty));
 }
 
-/* The number in the request's path, ASKS_MAX where it is damaged. */
+static bool has_query(struct bytes options, uint32_t number)
+{
+    char query[SOAK_QUERY_LEN + 1];
+    struct bytes value;
+    soak_query(number, query);
+    return option_find(options, OPTION_uri_query, &value) && value.len == SOAK_QUERY_LEN &&
+           memcmp(value.data, query, SOAK_QUERY_LEN) == 0;
+}
+
+/* The number in the request's path, ASKS_MAX where it, or the query, is damaged. */
 static uint32_t read_ask(const struct message *message)
 {
     struct option_iter iter;
@@ -55,7 +64,7 @@ static uint32_t read_ask(const struct message *message)
     }
     bool is_good = segments == 2 && sscanf(text[0], "%6u", &number) == 1 &&
                    sscanf(text[1], "%8x", &check) == 1 && number < soak.ask_count &&
-                   check == soak_check_of(number);
+                   check == soak_check_of(number) && has_query(message->options, number);
     return is_good ? number : ASKS_MAX;
 }
 

@@ -47,14 +47,18 @@ static void serve_block(void)
     struct message_writer writer = {.buffer = answer, .capacity = sizeof(answer), .len = 1};
     struct message request = {0};
     struct block block = {.szx = BLOCK_SZX_BERT}, given;
-    struct bytes piece, value;
+    struct bytes piece, value, path, query;
     const uint8_t *bytes;
     size_t len;
     assert_true(fake_client_pick(0, &bytes, &len));
     assert_true(message_decode_content(bytes + 1, len - 1, &request));
+    assert_true(option_find(request.options, OPTION_uri_path, &path));
+    assert_true(option_find(request.options, OPTION_uri_query, &query));
+    assert_true(path.len == 1 && path.data[0] == 'x' && query.len == 1 && query.data[0] == 'k');
     if (option_find(request.options, OPTION_block2, &value)) {
         block = block_of(value);
     }
+    passers_pass();
     assert_true(
         block_cut(&block, (struct bytes){origin.body, BODY_LEN}, origin.chunk, &given, &piece));
     origin.requests++;
@@ -73,7 +77,7 @@ static void serve_block(void)
 /* A request for coap+tcp://h/x; @p block2: for later blocks. */
 static void send_request(struct fake_stream *stream, uint8_t code, const struct block *block2)
 {
-    static const char uri[] = "coap+tcp://h/x";
+    static const char uri[] = "coap+tcp://h/x?k";
     static const uint8_t token[] = {0xaa};
     uint8_t buffer[128];
     struct message_writer writer;
@@ -200,7 +204,7 @@ static void test_long_words_of_an_error(void **state)
     (void)state;
     bodies_start(NULL);
     stream = bodies_stream("20 e1 21 40"); /* Max-Message-Size 64 */
-    fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
     fake_peer_serve(
         replay.origin, words("48 01 MID TOKEN", H_X),
         words("6T 84 MID TOKEN", "/" A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS));
@@ -208,7 +212,7 @@ static void test_long_words_of_an_error(void **state)
     assert_int_equal(fake_stream_waiting(stream), 0);
     fake_stream_forget(stream);
     /* Something that is no text goes as a whole. */
-    fake_stream_send(stream, "a1 01 ab " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 ab " CRI_OPTION);
     fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
                     words("6T 84 MID TOKEN", "12:3c /#80"));
     fake_stream_expect(stream, "21 84 ab c1 3c");
@@ -226,9 +230,9 @@ static void test_cached_block_of_bert(void **state)
     send_request(stream, CODE_GET, NULL);
     (void)receive(stream, 65535);
     assert_int_equal(origin.requests, 1);
-    replay_ask(&replay, words("41 01 0001 aa", "35=coap+tcp://h/x"));
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap+tcp://h/x?k"));
     fake_peer_expect(replay.client, "61 45 0001 aa 41 ee d1 06 0e ff 00 07 0e ...", NULL);
-    replay_ask(&replay, words("41 01 0002 aa", "23:16 35=coap+tcp://h/x"));
+    replay_ask(&replay, words("41 01 0002 aa", "23:16 35=coap+tcp://h/x?k"));
     fake_peer_expect(replay.client, "61 45 0002 aa 41 ee d1 06 1e ff 01 08 0f ...", NULL);
     assert_int_equal(fake_client_count(), 0);
     bodies_stop();

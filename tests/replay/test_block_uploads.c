@@ -99,13 +99,13 @@ static void test_oscore_over_tcp(void **state)
     (void)state;
     bodies_start(NULL);
     stream = bodies_stream(CSM);
-    send_body(stream, "02 aa", "92 0914 d8d58320816168816178", 1042);
-    expect_step("3=h 9:0914 11=x ...", 1042, &request);
+    send_body(stream, "02 aa", "92 0914 dbd5842081616881617881616b", 1042);
+    expect_step("3=h 9:0914 11=x 15=k ...", 1042, &request);
     fake_peer_reply(replay.origin, &request, words("6T 44 MID TOKEN", "9: /6f6b"));
     fake_stream_expect(stream, "41 44 aa 90 ff 6f6b");
-    send_body(stream, "02 ab", "92 0914 d8d58320816168816178", 1232);
-    serve_step("3=h 9:0914 11=x 27:0e 60:04d0 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
-    serve_step("3=h 9:0914 11=x 27:16 ...", 208, words("6T 44 MID TOKEN", "27:16"));
+    send_body(stream, "02 ab", "92 0914 dbd5842081616881617881616b", 1232);
+    serve_step("3=h 9:0914 11=x 15=k 27:0e 60:04d0 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step("3=h 9:0914 11=x 15=k 27:16 ...", 208, words("6T 44 MID TOKEN", "27:16"));
     fake_stream_expect(stream, "01 44 ab");
     bodies_stop();
 }
@@ -184,7 +184,7 @@ static void test_body_that_takes_too_long(void **state)
     fake_stream_forget(stream);
     assert_int_equal(replay.engine->bodies.bytes, 0);
     assert_int_equal(replay_ended(&replay, REASON_transfer_timeout), 1);
-    fake_stream_send(stream, "a1 01 ab " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 ab " CRI_OPTION);
     for (unsigned i = 0; i < 3; i++) { /* and a download */
         fake_peer_expect(replay.origin, "48 01 MID TOKEN ...", &request);
         fake_peer_reply(replay.origin, &request, "60 00 MID");
@@ -214,7 +214,7 @@ static void test_upload_that_takes_too_long(void **state)
     bodies_start("block.transfer-timeout=100s");
     struct fake_stream *stream = bodies_stream(CSM_BERT);
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
-        snprintf(options, sizeof(options), "%sd8c38320816168816178", blocks[i]);
+        snprintf(options, sizeof(options), "%sdbc3842081616881617881616b", blocks[i]);
         send_body(stream, "03 aa", options, lens[i]);
         if (i < 3) {
             fake_stream_expect(stream, "31 5f aa d1 0e");
@@ -264,10 +264,10 @@ static void test_origin_wants_smaller_blocks(void **state)
     stream = bodies_stream(CSM);
     send_body(stream, "02 aa",
               "50 "
-              "d8d98320816168816178",
+              "dbd9842081616881617881616b",
               1100); /* If-None-Match */
-    serve_step("3=h 5: 11=x 27:0e ...", 1024, words("6T 8d MID TOKEN", "27:05"));
-    expect_step("3=h 5: 11=x 27:0d ...", 512, &request);
+    serve_step("3=h 5: 11=x 15=k 27:0e ...", 1024, words("6T 8d MID TOKEN", "27:05"));
+    expect_step("3=h 5: 11=x 15=k 27:0d ...", 512, &request);
     /* This one is taken, the next are to be smaller: number 2 of 256 bytes. */
     fake_peer_reply(replay.origin, &request, words("6T 41 MID TOKEN", "27:0c"));
     serve_step(H_X " 27:2c ...", 256, words("6T 44 MID TOKEN", "27:2c"));
@@ -318,7 +318,7 @@ static void test_last_block_is_continued(void **state)
     fake_stream_expect(stream, "?1 ?? a2 aa");
     fake_stream_forget(stream);
     stream = bodies_stream(CSM_BERT); /* of one that has sent it in blocks of its own, */
-    send_body(stream, "03 ab", "d1 0e 07 d8c38320816168816178", 1025);
+    send_body(stream, "03 ab", "d1 0e 07 dbc3842081616881617881616b", 1025);
     serve_step(H_X " 27:0e 60:0401 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
     serve_step(H_X " 27:16 ...", 1, words("6T 5f MID TOKEN", "27:16"));
     fake_stream_expect(stream, "?1 ?? a2 ab");
@@ -402,23 +402,23 @@ static void test_bert_upload(void **state)
     stream = bodies_stream(CSM_BERT);
     send_body(stream, "03 aa",
               "d1 0e 0f "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               2048); /* 0/1/BERT */
     fake_stream_expect(stream, "31 5f aa d10e0f");
     send_body(stream, "03 ab",
               "d1 0e 2f "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               1024); /* 2/1/BERT */
     fake_stream_expect(stream, "31 5f ab d10e2f");
     send_body(stream, "03 ab",
               "d1 0e 2f "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               1024); /* again */
     fake_stream_expect(stream, "31 5f ab d10e2f");
     fake_peer_expect_nothing(replay.origin);
     send_body(stream, "03 ac",
               "d1 0e 37 "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               300);                                        /* 3/0/BERT */
     expect_step(H_X " 27:0e 60:0d2c ...", 1024, &request); /* 3,372 bytes in all */
     fake_peer_reply(replay.origin, &request, words("6T 5f MID TOKEN", "27:0e"));
@@ -437,15 +437,15 @@ static void test_bert_upload_and_the_budget(void **state)
     (void)state;
     bodies_start("block.bodies-bytes=64KiB");
     stream = bodies_stream(CSM_BERT);
-    send_body(stream, "03 aa", "d1 0e 0f d8c38320816168816178", 17408); /* 0/1/BERT */
+    send_body(stream, "03 aa", "d1 0e 0f dbc3842081616881617881616b", 17408); /* 0/1/BERT */
     fake_stream_expect(stream, "31 5f aa d10e0f");
-    send_body(stream, "03 ab", "d2 0e 0117 d8c38320816168816178", 300); /* 17/0/BERT */
+    send_body(stream, "03 ab", "d2 0e 0117 dbc3842081616881617881616b", 300); /* 17/0/BERT */
     fake_stream_expect(stream, "?1 ?? a3 ab");
     assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 1);
     fake_peer_expect_nothing(replay.origin);
     /* One that there is room for. */
     stream = bodies_stream(CSM_BERT);
-    send_body(stream, "03 ac", "d1 0e 07 d8c38320816168816178", 1025); /* 0/0/BERT */
+    send_body(stream, "03 ac", "d1 0e 07 dbc3842081616881617881616b", 1025); /* 0/0/BERT */
     serve_step(H_X " 27:0e 60:0401 ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
     serve_step(H_X " 27:16 ...", 1, words("6T 44 MID TOKEN", "27:16"));
     fake_stream_expect(stream, "31 44 ac d10e07");
@@ -461,17 +461,17 @@ static void test_bert_block_missing(void **state)
     stream = bodies_stream(CSM_BERT);
     send_body(stream, "03 aa",
               "d3 0e fffff7 "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               300);
     fake_stream_expect(stream, "d1 01 88 aa ff 626c6f636b206d697373696e67");
     send_body(stream, "03 aa",
               "d1 0e 0f "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               2048);
     fake_stream_expect(stream, "31 5f aa d10e0f");
     send_body(stream, "03 aa",
               "d1 0e 3f "
-              "d8c38320816168816178",
+              "dbc3842081616881617881616b",
               1024); /* 2 is missing */
     fake_stream_expect(stream, "d1 01 88 aa ff 626c6f636b206d697373696e67");
     assert_int_equal(replay_ended(&replay, REASON_block_missing), 2);

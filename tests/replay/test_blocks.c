@@ -23,7 +23,7 @@ static void test_large_answer_is_served_in_blocks(void **state)
     replay_ask(&replay, words("41 01 0002 bb", "23:16 " CRI));
     fake_peer_expect(replay.client, words("61 45 0002 bb", "4:01 12:28 23:1e /#1024"), NULL);
     /* The last one, in another form of naming the target. */
-    replay_ask(&replay, words("41 01 0003 bb", "23:26 35=coap://h/x"));
+    replay_ask(&replay, words("41 01 0003 bb", "23:26 35=coap://h/x?k"));
     fake_peer_expect(replay.client, words("61 45 0003 bb", "4:01 12:28 23:26 /#952"), NULL);
     replay_ask(&replay, words("41 01 0004 bb", "23:36 " CRI));
     fake_peer_expect(replay.client, "61 80 0004 bb ...", NULL);
@@ -96,7 +96,7 @@ static void test_own_etag_is_not_forwarded(void **state)
     }
     snprintf(body, sizeof(body), "4:%s 4:0102030405060708 " CRI, etag);
     replay_ask(&replay, words("41 01 0002 ab", body));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 4:0102030405060708 11=x"),
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 4:0102030405060708 11=x 15=k"),
                     "6T 43 MID TOKEN 48 0102030405060708");
     fake_peer_expect(replay.client, "61 43 0002 ab ...", NULL);
     bodies_stop();
@@ -224,7 +224,7 @@ static void test_answer_is_put_together(void **state)
     (void)state;
     bodies_start(NULL);
     stream = bodies_stream(CSM);
-    fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
     serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 23:08 28:28 /#16"));
     serve_step(H_X " 23:10", 0, words("6T 45 MID TOKEN", "4:01 23:18 /#16"));
     serve_step(H_X " 23:20", 0, words("6T 45 MID TOKEN", "4:01 23:20 /6262"));
@@ -245,7 +245,7 @@ static void test_content_format_changes_under_way(void **state)
         struct fake_stream *stream;
         bodies_start(NULL);
         stream = bodies_stream(CSM);
-        fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+        fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
         for (unsigned turn = 0; turn < 2; turn++) { /* and once more from the start */
             expect_step(turn == 0 ? H_X : H_X " 23:", 0, &request);
             fake_peer_reply(replay.origin, &request,
@@ -265,7 +265,7 @@ static void test_representation_changes_under_way(void **state)
     (void)state;
     bodies_start(NULL);
     stream = bodies_stream(CSM);
-    fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
     serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 23:08 /#16"));
     serve_step(H_X " 23:10", 0, words("6T 45 MID TOKEN", "4:02 23:10 /62"));
     /* Once more from the start. */
@@ -285,7 +285,7 @@ static void test_block_without_its_payload(void **state)
         struct fake_stream *stream;
         bodies_start(NULL);
         stream = bodies_stream(CSM);
-        fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+        fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
         serve_step(H_X, 0, words("6T 45 MID TOKEN", answers[i]));
         fake_stream_expect(stream, "?1 ?? a2 aa");
         fake_peer_expect_nothing(replay.origin);
@@ -303,7 +303,7 @@ static void test_bert_download(void **state)
     (void)state;
     bodies_start(NULL);
     stream = bodies_stream("40 e1 22 0c00 20"); /* Max-Message-Size 3,072, Block-Wise-Transfer */
-    fake_stream_send(stream, "a1 01 aa " CRI_OPTION);
+    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
     serve_step(H_X, 0, words("6T 45 MID TOKEN", "4:01 /#5000"));
     /* 2,048 bytes: ETag, Block2 0/1/BERT, Size2, marker. */
     fake_stream_expect(stream, "e1 06fc 45 aa 4101 d1060f 521388 ff 6161");

@@ -207,6 +207,8 @@ static void print_reached(void)
             print_message("%s=%llu ", reason_row((enum reason)i)->name, (unsigned long long)count);
         }
     }
+    print_message("\n  with targets of their own: %u asked, %llu seen", (unsigned)chaos.asked_count,
+                  (unsigned long long)chaos.checked);
     print_message("\n  hits=%llu coalesced=%llu transfers=%llu notified=%llu observers_lost=%llu\n",
                   (unsigned long long)replay_metric(&chaos.replay, cache_hits),
                   (unsigned long long)replay_metric(&chaos.replay, requests_coalesced),

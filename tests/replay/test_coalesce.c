@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Equal requests in flight go upstream once (CACHE-30), and what becomes of those who wait. */
+#include "replay/passers.h"
 #include "replay/replay.h"
 #include "replay/words.h"
 
@@ -8,13 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CRI "235:8320816168816178"
-#define H_X "3=h 11=x"
+#define CRI "235:842081616881617881616b"
+#define H_X "3=h 11=x 15=k"
 #define UPSTREAM words("48 01 MID TOKEN", H_X)
 
 static void start_with(struct replay *replay, const char *a, const char *b)
 {
     replay_start(replay, (const char *[]){"cache.coalesce=yes", a, a != NULL ? b : NULL, NULL});
+    passers_start(replay);
 }
 
 static struct fake_peer *client_at(unsigned number)
@@ -51,7 +53,7 @@ static void test_ten_are_asked_once(void **state)
     for (unsigned i = 0; i < 10; i++) {
         clients[i] = client_at(i);
         get(clients[i], i % 2 == 0 ? "41 01 0001 aa" : "52 01 0001 bbbb",
-            i % 3 == 0 ? CRI : "35=coap://h/x");
+            i % 3 == 0 ? CRI : "35=coap://h/x?k");
     }
     fake_peer_expect(replay.origin, UPSTREAM, &request);
     fake_peer_expect_nothing(replay.origin);
@@ -80,7 +82,7 @@ static void test_what_is_not_equal(void **state)
         {"POST", "41 02 0001 aa", CRI, "48 02 MID TOKEN", H_X, "/32"},
         {"Accept", "41 01 0001 aa", "17: " CRI, "48 01 MID TOKEN", H_X " 17:", "/32"},
         {"Echo", "41 01 0001 aa", CRI " 252:01", "48 01 MID TOKEN", H_X " 252:01", "/32"},
-        {"OSCORE", "41 01 0001 aa", "9: " CRI, "48 01 MID TOKEN", "3=h 9: 11=x", "/32"},
+        {"OSCORE", "41 01 0001 aa", "9: " CRI, "48 01 MID TOKEN", "3=h 9: 11=x 15=k", "/32"},
         {"another block", "41 01 0001 aa", "23:10 " CRI, "48 01 MID TOKEN", H_X " 23:10",
          "23:10 /32"},
         {"HOP a loop does not wait for itself", "41 01 0001 aa", "16:05 " CRI, "48 01 MID TOKEN",
@@ -339,10 +341,10 @@ static void test_leader_on_a_session_is_replaced(void **state)
     start_with(&replay, NULL, NULL);
     for (unsigned i = 0; i < 2; i++) {
         clients[i] = client_at(i);
-        get(clients[i], "41 01 0001 aa", "35=coap+tcp://h/x");
+        get(clients[i], "41 01 0001 aa", "35=coap+tcp://h/x?k");
     }
     fake_net_run(0);
-    fake_client_expect("tcp 192.0.2.5:5683 h", "01 31 68 81 78");
+    fake_client_expect("tcp 192.0.2.5:5683 h", "01 31 68 81 78 41 6b");
     fake_client_expect_nothing();
     get(clients[0], "41 01 0002 aa", CRI);
     fake_peer_expect(clients[0], "60 00 0001", NULL);
@@ -458,7 +460,7 @@ static void test_leader_with_an_etag_of_its_own(void **state)
     replay_ask(&replay, words("41 01 0001 aa", "4:01 " CRI));
     get(same, "41 01 0001 aa", "4:01 " CRI);
     get(other, "41 01 0001 aa", CRI);
-    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x"), &first);
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x 15=k"), &first);
     fake_peer_expect(replay.origin, UPSTREAM, &second);
     fake_peer_expect_nothing(replay.origin);
     fake_peer_reply(replay.origin, &first, words("6T 43 MID TOKEN", "4:01"));
@@ -483,7 +485,7 @@ static void test_validation_is_shared(void **state)
     replay_ask(&replay, words("41 01 0002 aa", CRI));
     get(has_it, "41 01 0001 aa", "4:01 " CRI);
     get(none, "41 01 0001 aa", CRI);
-    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x"), &request);
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 4:01 11=x 15=k"), &request);
     fake_peer_expect_nothing(replay.origin);
     fake_peer_reply(replay.origin, &request, words("6T 43 MID TOKEN", "4:01"));
     fake_peer_expect(replay.client, words("61 45 0002 aa", "4:01 /31"), NULL);

@@ -59,11 +59,11 @@ static void test_one_that_waits_for_a_registration_leaves(void **state)
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
-    fake_stream_send(stream, "b1 01 cc 60 d8d88320816168816178");
+    fake_stream_send(stream, "d1 01 01 cc 60 dbd8842081616881617881616b");
     fake_net_run(0);
     fake_peer_send(other, PROXY, words("41 01 0002 bb", TARGET_Y));
     fake_peer_expect(other, "60 00 0001", NULL);
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8179", &request);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 8179 416c", &request);
     fake_stream_close(stream);
     fake_net_run(0);
     fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
@@ -87,7 +87,7 @@ static void test_who_is_told_of_trouble_does_not_observe(void **state)
     fake_stream_send(stream, "20 e1 21 40"); /* Max-Message-Size 64, no blocks */
     fake_net_run(0);
     fake_stream_forget(stream);
-    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_stream_send(stream, "d1 01 01 bb 60 dbd8842081616881617881616b");
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN 61 05", "/#200"));
     fake_net_run(0);
@@ -109,7 +109,7 @@ static void test_what_was_changed_is_not_the_state_any_more(void **state)
     struct fake_datagram registration, request, notification;
     observe_x(&registration);
     fake_peer_send(replay.client, PROXY, words("41 03 0002 cc", TARGET_X " /32"));
-    fake_peer_expect(replay.origin, "48 03 MID TOKEN 3168 8178 ff 32", &request);
+    fake_peer_expect(replay.origin, "48 03 MID TOKEN 3168 8178 416b ff 32", &request);
     fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
     fake_peer_expect(replay.client, "61 44 0002 cc", NULL);
     /* The notification is late; who asks now knows that 30 is over. */
@@ -183,7 +183,7 @@ static void test_reload_leads_another_way(void **state)
     struct fake_datagram registration, request, last;
     observe_x(&registration);
     fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: " TARGET_Y));
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179", &registration);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179 416c", &registration);
     reload(
         (const char *const[]){EVERYBODY, "route a.target=coap://h", "route a.via=coap://192.0.2.6"},
         5);
@@ -195,7 +195,7 @@ static void test_reload_leads_another_way(void **state)
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
     fake_peer_expect(other, "41 a3 MID bb ...", &last);
     acknowledge(other, &last);
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5179", &request);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 31 01 5179 416c", &request);
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 32");
     fake_net_run(0);
     assert_int_equal(replay_metric(&replay, observations), 0);

@@ -100,7 +100,7 @@ static void test_token_for_another_target_ends_the_old_observation(void **state)
     struct fake_datagram registration, second;
     observe_x(&registration);
     fake_peer_send(replay.client, PROXY, words("41 01 0002 aa", "6: " TARGET_Y));
-    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179", &second);
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5179 416c", &second);
     fake_peer_serve(replay.origin, UPSTREAM_DEREGISTER, "6T 45 MID TOKEN ff 30");
     fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN 61 09 ff 39");
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "39", NULL);
@@ -117,8 +117,8 @@ static void test_one_registration_for_all_clients(void **state)
     fake_peer_send(replay.client, PROXY, REGISTER("0001", "aa"));
     fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
     /* Before the origin server has answered: by Proxy-Uri, NON; and by TCP. */
-    fake_peer_send(other, PROXY, words("51 01 0009 cc", "6: 35=coap://h/x"));
-    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_peer_send(other, PROXY, words("51 01 0009 cc", "6: 35=coap://h/x?k"));
+    fake_stream_send(stream, "d1 01 01 bb 60 dbd8842081616881617881616b");
     fake_peer_expect_nothing(replay.origin);
     fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
@@ -218,14 +218,14 @@ static void test_fetch_is_observed_by_its_payload(void **state)
 {
     (void)state;
     fake_peer_send(replay.client, PROXY, words("41 05 0001 aa", "6: 12:3c " TARGET_X " /a1"));
-    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c /a1"),
+    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c 15=k /a1"),
                     "6T 45 MID TOKEN 61 05 ff 30");
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
     fake_peer_send(other, PROXY, words("41 05 0002 bb", "6: 12:3c " TARGET_X " /a1"));
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
     fake_peer_expect_nothing(replay.origin);
     fake_peer_send(other, PROXY, words("41 05 0003 cc", "6: 12:3c " TARGET_X " /a2"));
-    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c /a2"),
+    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 11=x 12:3c 15=k /a2"),
                     "6T 45 MID TOKEN 61 05 ff 39");
     (void)expect_state(other, MESSAGE_ACK, 0xcc, "39", NULL);
     assert_int_equal(replay_metric(&replay, observations), 2);
@@ -238,7 +238,7 @@ static void test_other_accept_is_another_registration(void **state)
     struct fake_datagram registration;
     observe_x(&registration);
     fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: 17:3c " TARGET_X));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 17:3c"),
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 15=k 17:3c"),
                     "6T 45 MID TOKEN 61 05 61 3c ff a0");
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "a0", NULL);
     assert_int_equal(replay_metric(&replay, observations), 2);
@@ -253,11 +253,12 @@ static void test_oscore_is_observed_for_each_client_alone(void **state)
     (void)state;
     struct fake_datagram first;
     fake_peer_send(replay.client, PROXY, words("41 05 0001 aa", "6: 9:0914 " TARGET_X " /c0"));
-    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x /c0"), &first);
+    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x 15=k /c0"),
+                     &first);
     fake_peer_reply(replay.origin, &first, words("6T 45 MID TOKEN", "6:05 9: 14:05 /30"));
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
     fake_peer_send(other, PROXY, words("41 05 0002 bb", "6: 9:0914 " TARGET_X " /c0"));
-    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x /c0"),
+    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0914 11=x 15=k /c0"),
                     words("6T 45 MID TOKEN", "6:05 9: 14:05 /39"));
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "39", NULL);
     notify(&first, words("5T 45 0101 TOKEN", "6:06 9:01 /31"));
@@ -266,7 +267,7 @@ static void test_oscore_is_observed_for_each_client_alone(void **state)
     /* Max-Age passes: the client's to renew. */
     fake_peer_expect_nothing_within(replay.origin, 100000);
     fake_peer_send(replay.client, PROXY, words("41 05 0003 aa", "6: 9:0915 " TARGET_X " /c1"));
-    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0915 11=x /c1"),
+    fake_peer_serve(replay.origin, words("48 05 MID TOKEN", "3=h 6: 9:0915 11=x 15=k /c1"),
                     words("6T 45 MID TOKEN", "6:07 9: /32"));
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "32", NULL);
     notify(&first, words("4T 45 0102 TOKEN", "6:08 9:01 /33"));
@@ -315,7 +316,8 @@ static void test_another_content_format_ends_it_for_who_asked(void **state)
     for (size_t i = 0; i < sizeof(notifications) / sizeof(notifications[0]); i++) {
         struct fake_datagram registration, notification;
         replay_ask(&replay, words("41 01 0101 aa", "6: 17: " TARGET_X));
-        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 17:"), &registration);
+        fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x 15=k 17:"),
+                         &registration);
         fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 12: /31"));
         fake_peer_expect(replay.client, "61 45 0101 aa 63 ?????? 60 ff 31", NULL);
         notify(&registration, "4T 45 0101 TOKEN 61 06 60 ff 31");
@@ -326,7 +328,7 @@ static void test_another_content_format_ends_it_for_who_asked(void **state)
         fake_peer_expect(replay.origin, "60 00 0102", NULL);
         fake_peer_expect(replay.client, "41 86 MID aa ff ...", &notification);
         acknowledge(replay.client, &notification);
-        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6:01 11=x 17:"),
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6:01 11=x 15=k 17:"),
                         "6T 45 MID TOKEN ff 32");
         fake_net_run(0);
         assert_int_equal(replay_metric(&replay, observers), 0);

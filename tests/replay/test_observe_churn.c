@@ -70,15 +70,21 @@ static void on_request(const struct message *message, const struct fake_datagram
     struct option option;
     uint32_t observe = UINT32_MAX;
     unsigned path = 0;
+    char query[4] = "";
     option_iter_init(&iter, message->options);
     while (option_iter_next(&iter, &option)) {
         if (option.number == OPTION_observe) {
             observe = option_uint(option.value);
         } else if (option.number == OPTION_uri_path) {
             path = (unsigned)option.value.data[0] - 'a';
+        } else if (option.number == OPTION_uri_query) {
+            assert_int_equal(option.value.len, 4);
+            memcpy(query, option.value.data, option.value.len);
         }
     }
     assert_true(path < RESOURCES);
+    /* Each path goes with a query of its own, whoever asks. */
+    assert_true(memcmp(query, "of=", 3) == 0 && query[3] == (char)('a' + path));
     struct resource *resource = &resources[path];
     bool accepts = observe == OBSERVE_REGISTER && happens(85);
     resource->proxy = datagram->from;
@@ -161,8 +167,10 @@ static void ask_on_datagram(void)
     has_asked[who][token] = true;
     snprintf(head, sizeof(head), "%c1 01 %04x %02x", happens(80) ? '4' : '5', ++mid & 0xffffu,
              token);
-    snprintf(options, sizeof(options), "%s%s35=coap://h/%c", observe[below(5)],
-             happens(15) ? "9:09 " : "", (char)('a' + below(RESOURCES)));
+    const char *observed = observe[below(5)], *oscore = happens(15) ? "9:09 " : "";
+    char resource = (char)('a' + below(RESOURCES));
+    snprintf(options, sizeof(options), "%s%s35=coap://h/%c?of=%c", observed, oscore, resource,
+             resource);
     fake_peer_send(peers[who], PROXY, words(head, options));
 }
 
@@ -178,7 +186,7 @@ static void drain_stream(struct fake_stream *stream)
 
 static void ask_on_stream(void)
 {
-    char frame[64];
+    char frame[96];
     unsigned who = below(STREAMS);
     if (tcp[who] == NULL || fake_stream_is_closed(tcp[who])) {
         char address[32];
@@ -195,9 +203,10 @@ static void ask_on_stream(void)
     if (happens(20)) {
         fake_stream_stop_reading(tcp[who], happens(50));
     }
-    /* Observe 0, Proxy-Uri of 10 bytes. */
-    snprintf(frame, sizeof(frame), "d1 00 01 %02x 60 da10 636f61703a2f2f682f%02x", below(TOKENS),
-             'a' + below(RESOURCES));
+    /* Observe 0, Proxy-Uri of 15 bytes. */
+    unsigned token = below(TOKENS), resource = 'a' + below(RESOURCES);
+    snprintf(frame, sizeof(frame), "d1 06 01 %02x 60 dd1002 636f61703a2f2f682f%02x3f6f663d%02x",
+             token, resource, resource);
     fake_stream_send(tcp[who], frame);
     drain_stream(tcp[who]);
 }

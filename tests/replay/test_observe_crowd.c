@@ -72,6 +72,10 @@ static void on_request(const struct message *message, const struct fake_datagram
     struct option_iter iter;
     struct option option;
     uint32_t observe = UINT32_MAX;
+    struct bytes path, query;
+    assert_true(option_find(message->options, OPTION_uri_path, &path));
+    assert_true(option_find(message->options, OPTION_uri_query, &query));
+    assert_true(path.len == 1 && path.data[0] == 'x' && query.len == 1 && query.data[0] == 'k');
     option_iter_init(&iter, message->options);
     while (option_iter_next(&iter, &option)) {
         observe = option.number == OPTION_observe ? option_uint(option.value) : observe;

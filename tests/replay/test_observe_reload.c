@@ -21,7 +21,7 @@ static void test_stopping_tells_connections_before_it_releases_them(void **state
 {
     (void)state;
     struct fake_stream *stream = open_stream();
-    fake_stream_send(stream, "b1 01 bb 60 d8d88320816168816178");
+    fake_stream_send(stream, "d1 01 01 bb 60 dbd8842081616881617881616b");
     fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
     expect_stream_state(stream, 0xbb, 0x30);
     engine_drain(replay.engine);

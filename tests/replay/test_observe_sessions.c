@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #define TCP_TARGET "tcp 192.0.2.5:5683 h"
-#define REGISTRATION "01 31 68 30 51 78"
-#define DEREGISTRATION "01 31 68 31 01 51 78"
+#define REGISTRATION "01 31 68 30 51 78 41 6b"
+#define DEREGISTRATION "01 31 68 31 01 51 78 41 6b"
 
 static void answer(const char *hex)
 {
@@ -35,7 +35,7 @@ static void leave(const char *uri, const char *target)
     snprintf(options, sizeof(options), "6:01 35=%s", uri);
     fake_peer_send(replay.client, PROXY, words("41 01 7001 aa", options));
     fake_net_run(0);
-    fake_client_expect(target, "01 31 68 81 78");
+    fake_client_expect(target, "01 31 68 81 78 41 6b");
     answer("45 ff 39");
     fake_peer_expect(replay.client, "61 45 7001 aa ff 39", NULL);
     fake_net_run(0);
@@ -58,7 +58,7 @@ static void expect_next(const char *payload)
 static void test_notifications_over_tcp_have_no_numbers(void **state)
 {
     (void)state;
-    observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
+    observe_over("coap+tcp://h/x?k", TCP_TARGET, "45 60 ff 30");
     answer("45 60 ff 31");
     expect_next("31");
     answer("45 60 ff 32");
@@ -67,27 +67,27 @@ static void test_notifications_over_tcp_have_no_numbers(void **state)
     expect_next("33");
     answer("45 61 05 ff 34");
     expect_next("34");
-    leave("coap+tcp://h/x", TCP_TARGET);
+    leave("coap+tcp://h/x?k", TCP_TARGET);
 }
 
 /* DTLS is a network of datagrams: there numbers count. */
 static void test_notifications_over_dtls_are_put_in_order(void **state)
 {
     (void)state;
-    observe_over("coaps://h/x", "dtls 192.0.2.5:5684 h", "45 61 05 ff 30");
+    observe_over("coaps://h/x?k", "dtls 192.0.2.5:5684 h", "45 61 05 ff 30");
     answer("45 61 07 ff 32");
     expect_next("32");
     answer("45 61 06 ff 31");
     fake_peer_expect_nothing(replay.client);
     assert_int_equal(replay_metric(&replay, notifications_late), 1);
-    leave("coaps://h/x", "dtls 192.0.2.5:5684 h");
+    leave("coaps://h/x?k", "dtls 192.0.2.5:5684 h");
 }
 
 /* The connection breaks: nobody hears of it who observes, but for what has changed since. */
 static void test_lost_session_is_registered_over_another(void **state)
 {
     (void)state;
-    observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
+    observe_over("coap+tcp://h/x?k", TCP_TARGET, "45 60 ff 30");
     fake_client_fail(UPSTREAM_CLOSED, true, NULL);
     fake_net_run(4999);
     fake_client_expect_nothing();
@@ -99,7 +99,7 @@ static void test_lost_session_is_registered_over_another(void **state)
     answer("45 60 ff 32");
     expect_next("32");
     assert_int_equal(replay_metric(&replay, reregistrations), 1);
-    leave("coap+tcp://h/x", TCP_TARGET);
+    leave("coap+tcp://h/x?k", TCP_TARGET);
 }
 
 /* OBS-19: nor can another be made. */
@@ -107,7 +107,7 @@ static void test_origin_server_that_stays_away_ends_it(void **state)
 {
     (void)state;
     struct fake_datagram notification;
-    observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
+    observe_over("coap+tcp://h/x?k", TCP_TARGET, "45 60 ff 30");
     fake_client_fail(UPSTREAM_CLOSED, true, NULL);
     for (unsigned i = 0; i < 4; i++) {
         fake_peer_expect_nothing(replay.client);
@@ -147,7 +147,7 @@ static void test_failures_that_may_pass_are_tried_again(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fake_datagram notification;
         print_message("    %d\n", rows[i].status);
-        observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
+        observe_over("coap+tcp://h/x?k", TCP_TARGET, "45 60 ff 30");
         fake_client_fail(UPSTREAM_CLOSED, true, NULL);
         fake_net_run(15001);
         fake_client_expect(TCP_TARGET, REGISTRATION);
@@ -159,7 +159,7 @@ static void test_failures_that_may_pass_are_tried_again(void **state)
             fake_client_expect(TCP_TARGET, REGISTRATION);
             answer("45 60 ff 31");
             expect_next("31");
-            leave("coap+tcp://h/x", TCP_TARGET);
+            leave("coap+tcp://h/x?k", TCP_TARGET);
         } else {
             fake_peer_expect(replay.client, "41 a? MID aa ...", &notification);
             acknowledge(replay.client, &notification);
@@ -175,9 +175,9 @@ static void test_clients_of_two_kinds_share_a_session(void **state)
 {
     (void)state;
     struct fake_stream *stream = open_stream();
-    observe_over("coap+tcp://h/x", TCP_TARGET, "45 60 ff 30");
-    /* Proxy-Uri: delta 29, 14 bytes. */
-    fake_stream_send(stream, "d1 05 01 bb 60 dd1001 636f61702b7463703a2f2f682f78");
+    observe_over("coap+tcp://h/x?k", TCP_TARGET, "45 60 ff 30");
+    /* Proxy-Uri: delta 29, 16 bytes. */
+    fake_stream_send(stream, "d1 07 01 bb 60 dd1003 636f61702b7463703a2f2f682f783f6b");
     expect_stream_state(stream, 0xbb, 0x30);
     fake_client_expect_nothing();
     answer("45 60 ff 31");
@@ -185,7 +185,7 @@ static void test_clients_of_two_kinds_share_a_session(void **state)
     expect_stream_state(stream, 0xbb, 0x31);
     fake_stream_close(stream);
     fake_net_run(0);
-    leave("coap+tcp://h/x", TCP_TARGET);
+    leave("coap+tcp://h/x?k", TCP_TARGET);
 }
 
 int main(void)

@@ -124,6 +124,10 @@ typedef void (*fake_peer_fn)(void *context, struct fake_peer *peer,
                              const struct fake_datagram *datagram);
 void fake_peer_on_datagram(struct fake_peer *peer, fake_peer_fn on_datagram, void *context);
 
+/** Called after each datagram that fake_peer_expect() has found: for what goes on beside it. */
+void fake_peer_on_expected(struct fake_peer *peer, void (*on_expected)(void *context),
+                           void *context);
+
 /** The next @p count datagrams to this peer get lost. */
 void fake_peer_lose(struct fake_peer *peer, unsigned count);
 

@@ -31,6 +31,8 @@ struct fake_peer {
     unsigned lose;
     fake_peer_fn on_datagram;
     void *context;
+    void (*on_expected)(void *context);
+    void *expected_context;
     struct arrived_queue queue;
 };
 
@@ -421,6 +423,16 @@ void fake_peer_expect_at(struct fake_peer *peer, uint64_t ms, const char *patter
         _fail(file, line);
     }
     queue_pop(&peer->queue, ret_datagram);
+    if (peer->on_expected != NULL) {
+        peer->on_expected(peer->expected_context);
+    }
+}
+
+void fake_peer_on_expected(struct fake_peer *peer, void (*on_expected)(void *context),
+                           void *context)
+{
+    peer->on_expected = on_expected;
+    peer->expected_context = context;
 }
 
 void fake_peer_serve_at(struct fake_peer *peer, const char *request, const char *answer,
