@@ -30,6 +30,16 @@ uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
     return UINT64_C(3) << 62;
 }
 
+size_t leg_message_max(const struct engine *engine, const struct leg *leg)
+{
+    size_t most = (size_t)engine->config->limits_datagram_bytes;
+    if (leg->session == NULL) {
+        return most;
+    }
+    most -= DTLS_RECORD_OVERHEAD;
+    return most < DTLS_DATAGRAM_MAX ? most : DTLS_DATAGRAM_MAX;
+}
+
 bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid)
 {
     if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,

@@ -93,6 +93,12 @@ static inline bool leg_has_same_token(const struct leg *leg, const struct leg *o
 uint64_t leg_serial(const struct engine *engine, const struct leg *leg);
 
 /**
+ * Bytes of the longest message that may be sent to the client, which is one of datagrams:
+ * limits.datagram-bytes, less what the record of a session takes of them.
+ */
+size_t leg_message_max(const struct engine *engine, const struct leg *leg);
+
+/**
  * A message id for a message that we begin; @p leg is of kind LEG_DATAGRAM.
  *
  * @return false, and counted, where all towards the client are in use (MSG-14).

@@ -180,7 +180,7 @@ static struct bytes encode(struct engine *engine, const struct observer *observe
     if (make_reply(engine, observer, &reply) != REASON_none) {
         return (struct bytes){0};
     }
-    return reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes, type,
+    return reply_encode(engine->scratch, leg_message_max(engine, &observer->leg), type,
                         observer->mid, &observer->leg, &reply);
 }
 
@@ -202,9 +202,8 @@ void observer_end(struct engine *engine, struct observer *observer, enum reason 
     if (leg->kind == LEG_STREAM) {
         stream_reply(engine, leg, &last);
     } else if (take_mid(engine, observer)) {
-        struct bytes datagram =
-            reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes,
-                         MESSAGE_NON, observer->mid, leg, &last);
+        struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
+                                             MESSAGE_NON, observer->mid, leg, &last);
         leg_send(leg, datagram.data, datagram.len);
     }
     observer_remove(engine, observer);

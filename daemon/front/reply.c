@@ -121,7 +121,7 @@ bool reply_fits(const struct engine *engine, const struct leg *leg, const struct
     if (leg->kind != LEG_DATAGRAM) {
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }
-    return reply_fits_datagram(engine, leg, reply, (size_t)engine->config->limits_datagram_bytes);
+    return reply_fits_datagram(engine, leg, reply, leg_message_max(engine, leg));
 }
 
 bool reply_is_unwanted(const struct leg *leg, uint8_t code)
@@ -137,7 +137,7 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
 {
     enum message_type type = leg->confirmable ? MESSAGE_ACK : MESSAGE_NON;
     uint8_t *buffer = engine->scratch;
-    size_t capacity = (size_t)engine->config->limits_datagram_bytes;
+    size_t capacity = leg_message_max(engine, leg);
     uint16_t mid = leg->mid;
     struct bytes datagram;
     if (reply_is_unwanted(leg, reply->code)) {
@@ -243,8 +243,8 @@ static struct bytes encode_separate(struct engine *engine, struct exchange *exch
 {
     struct leg *leg = &exchange->leg;
     uint8_t *scratch = engine->scratch;
-    struct bytes made = reply_encode(scratch, (size_t)engine->config->limits_datagram_bytes,
-                                     MESSAGE_CON, mid, leg, reply);
+    struct bytes made =
+        reply_encode(scratch, leg_message_max(engine, leg), MESSAGE_CON, mid, leg, reply);
     if (made.len == 0 || !exchange_renew_memory(&engine->exchanges, exchange, made.len)) {
         return (struct bytes){0};
     }
@@ -296,9 +296,8 @@ static void send_once(struct engine *engine, struct exchange *exchange, const st
     const struct leg *leg = &exchange->leg;
     uint16_t mid;
     if (leg_take_mid(engine, leg, &mid)) {
-        struct bytes datagram =
-            reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes,
-                         MESSAGE_NON, mid, leg, reply);
+        struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
+                                             MESSAGE_NON, mid, leg, reply);
         leg_send(leg, datagram.data, datagram.len);
     }
     finish_acknowledged(engine, exchange);
@@ -349,8 +348,7 @@ void reply_one_of_many(struct engine *engine, struct exchange *exchange, const s
         return;
     }
     struct bytes datagram =
-        reply_encode(engine->scratch, (size_t)engine->config->limits_datagram_bytes, MESSAGE_NON,
-                     mid, leg, reply);
+        reply_encode(engine->scratch, leg_message_max(engine, leg), MESSAGE_NON, mid, leg, reply);
     hash_map_remove(&exchange->by_message);
     hash_map_add(&engine->exchanges.map, &exchange->by_message,
                  key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));

@@ -120,7 +120,7 @@ static size_t message_max(const struct engine *engine, const struct leg *leg,
                           const struct reply *reply)
 {
     size_t most = (size_t)engine->config->block_whole_bytes;
-    size_t limit = (size_t)engine->config->limits_datagram_bytes;
+    size_t limit = leg_message_max(engine, leg);
     if (leg->kind == LEG_STREAM) {
         return stream_message_max(leg);
     }

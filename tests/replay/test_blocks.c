@@ -179,6 +179,29 @@ static void test_whole_answers_over_dtls(void **state)
     }
 }
 
+/* limits.datagram-bytes counts the record, both ways: what is longer is not sent. */
+static void test_longest_datagram_of_dtls(void **state)
+{
+    struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+    const char *const settings[] = {"limits.datagram-bytes=1280B", "block.whole-bytes=8KiB", NULL};
+    (void)state;
+    replay_start(&replay, settings);
+    assert_true(address_parse("192.0.2.9:5684", 14, 0, &options.udp.bind));
+    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
+    /* Header, token, marker and Proxy-Cri take 19 bytes, the record 37. */
+    fake_dtls_send(session, words("41 02 0001 aa", CRI " /#1225"));
+    fake_peer_expect_nothing(replay.origin);
+    fake_dtls_send(session, words("41 02 0002 aa", CRI " /#1224"));
+    fake_peer_serve(replay.origin, "48 02 MID TOKEN ...", words("6T 44 MID TOKEN", "/#1237"));
+    fake_dtls_expect(session, words("61 44 0002 aa", "/#1237"));
+    fake_dtls_send(session, words("41 01 0003 aa", CRI));
+    fake_peer_serve(replay.origin, "48 01 MID TOKEN ...", words("6T 45 MID TOKEN", "4:01 /#1236"));
+    fake_dtls_expect(session, words("61 45 0003 aa", "4:01 23:0e 28:04d4 /#1024"));
+    replay_stop(&replay);
+    fake_dtls_free();
+}
+
 /* --- blocks that make no sense ------------------------------------------ */
 
 /* BLK-3, BLK-6 */
@@ -320,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_body_limit_of_answers),
         cmocka_unit_test(test_whole_answers),
         cmocka_unit_test(test_whole_answers_over_dtls),
+        cmocka_unit_test(test_longest_datagram_of_dtls),
         cmocka_unit_test(test_invalid_blocks),
         cmocka_unit_test(test_more_bit_of_a_request),
         cmocka_unit_test(test_answer_is_put_together),

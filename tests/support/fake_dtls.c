@@ -73,8 +73,16 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
     listener->options.credentials = credentials;
 }
 
+/* Whether a record with @p len bytes in it fits the listener's datagrams; 0: any does. */
+static bool fits(const struct dtls_session *session, size_t len)
+{
+    uint32_t most = session->listener->options.udp.datagram_max;
+    return most == 0 || len + DTLS_RECORD_OVERHEAD <= most;
+}
+
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
 {
+    assert_true(fits(session, len));
     assert_true(session->is_open);
     assert_true(session->count < QUEUE_MAX && len <= DATAGRAM_MAX);
     size_t at = (session->head + session->count++) % QUEUE_MAX;
@@ -191,6 +199,9 @@ void fake_dtls_send(struct dtls_session *session, const char *hex)
     uint8_t data[DATAGRAM_MAX];
     struct datagram datagram = {.data = data, .path = session->path};
     datagram.len = test_hex(hex, data, sizeof(data));
+    if (!fits(session, datagram.len)) {
+        return; /* cut, and so no record of the session */
+    }
     session->listener->handler->on_datagram(session->listener->context, session, &datagram);
     fake_net_run(0);
 }

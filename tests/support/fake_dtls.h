@@ -31,6 +31,7 @@ bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capaci
 /** The peer goes: the engine hears of it in its next turn. */
 void fake_dtls_close(struct dtls_session *session);
 
+/** A datagram of the peer; one that is longer than the listener takes is lost. */
 void fake_dtls_send(struct dtls_session *session, const char *hex);
 
 /** The next datagram on the session is exactly @p pattern ('?' is any nibble). */
