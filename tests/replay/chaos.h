@@ -21,7 +21,8 @@
 #define KEPT 24u /* requests that an origin server remembers */
 #define MESSAGE_MAX 3000u
 #define SETTINGS_MAX 48u
-#define ASKED 65536u /* requests with targets of their own that are remembered */
+#define CHAOS_NAMES 40u /* of names, and of addresses: the tables have 16 places each */
+#define ASKED 65536u    /* requests with targets of their own that are remembered */
 
 /* One of them: what each message that is sent for it has. */
 struct asked {

@@ -31,12 +31,33 @@ static const char *const targets[] = {
 
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 #define URI_MAX 96u
+#define HOST_MAX 24u
 
 uint32_t chaos_block_value(void)
 {
     static const uint32_t numbers[] = {0, 0, 0, 1, 2, 3, 63, 1048575};
     uint32_t szx = one_in(6) ? below(8) : 2 + below(3);
     return numbers[below(8)] << 4 | (one_in(3) ? 8u : 0u) | szx;
+}
+
+/*
+ * Mostly one host, and now and then one of more names and addresses than there are places for in
+ * the tables of names and origin servers; nobody is at most of those.
+ */
+static const char *choose_host(char host[HOST_MAX])
+{
+    switch (below(6)) {
+    case 0:
+        (void)snprintf(host, HOST_MAX, "n%u", below(CHAOS_NAMES));
+        break;
+    case 1:
+        (void)snprintf(host, HOST_MAX, "198.51.100.%u", below(CHAOS_NAMES));
+        break;
+    default:
+        (void)snprintf(host, HOST_MAX, "h");
+        break;
+    }
+    return host;
 }
 
 /*
@@ -48,12 +69,12 @@ static const char *choose_target(unsigned client, uint8_t code, char uri[URI_MAX
     const char *target = targets[one_in(3) ? below(TARGETS) : below(4)];
     if (one_in(3)) {
         static const char *const schemes[] = {"coap", "coap", "coap+tcp", "coaps"};
+        char host[HOST_MAX];
         uint32_t number = chaos.asked_count++;
         struct asked *asked = &chaos.asked[number % ASKED];
-        *asked =
-            (struct asked){.number = number, .code = code, .letter = (uint8_t)('a' + below(26))};
-        (void)snprintf(uri, URI_MAX, "%s://h/%u-%07u?of=%u-%07u", schemes[below(4)], client,
-                       (unsigned)number, client, (unsigned)number);
+        *asked = (struct asked){number, code, (uint8_t)('a' + below(26))};
+        (void)snprintf(uri, URI_MAX, "%s://%s/%u-%07u?of=%u-%07u", schemes[below(4)],
+                       choose_host(host), client, (unsigned)number, client, (unsigned)number);
         chaos.letter = asked->letter;
         return uri;
     }

@@ -258,6 +258,97 @@ static void test_older_body_is_forgotten(void **state)
     bodies_stop();
 }
 
+/* --- NUM at its end ------------------------------------------------------- */
+
+/* BLK-2: the last number there is passes through; there is none after it. */
+static void test_last_number_passes(void **state)
+{
+    (void)state;
+    bodies_start(NULL);
+    replay_ask(&replay, words("41 01 0001 aa", "23:fffff6 " CRI));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:fffff6"),
+                    words("6T 45 MID TOKEN", "23:fffff6 /#1024"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "23:fffff6 /#1024"), NULL);
+    /* In blocks of 128 it would begin at a number that no option holds. */
+    struct fake_stream *stream = client_with(300, true);
+    fake_stream_send(stream, "d1 05 01 aa d3 0a fffff6 dbc7842081616881617881616b");
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:fffff6"),
+                    words("6T 45 MID TOKEN", "23:fffff6 /#1024"));
+    fake_stream_expect(stream, "d1 ?? a2 aa");
+    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 1);
+    bodies_stop();
+}
+
+/* The proxy's own requests stop at the last number: the one after it would be the first again. */
+static void test_body_with_too_many_blocks(void **state)
+{
+    enum { LARGE = 16383, SMALL = 64 }; /* blocks of 1,024 and of 16 bytes: 16 MiB */
+    struct fake_datagram request;
+    struct message message;
+    struct bytes value;
+    char options[64];
+    (void)state;
+    replay_start(&replay, (const char *[]){"block.body-bytes=32MiB", "block.bodies-bytes=128MiB",
+                                           "scheme coap.nstart=1", NULL});
+    struct conn_options listen = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
+    assert_int_equal(engine_listen_stream(replay.engine, &listen, NULL), 0);
+    struct fake_stream *stream = bodies_stream(CSM);
+    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
+    for (uint32_t i = 0; i < LARGE + SMALL; i++) {
+        const struct block sent = i < LARGE ? (struct block){i, true, 6}
+                                            : (struct block){LARGE * 64 + i - LARGE, true, 0};
+        fake_peer_expect(replay.origin, "48 01 MID TOKEN ...", &request);
+        assert_int_equal(message_decode(request.data, request.len, &message), MESSAGE_OK);
+        assert_true(i == 0 || option_find(message.options, OPTION_block2, &value));
+        const struct block asked = i == 0 ? sent : block_of(value);
+        assert_int_equal(block_offset(&asked), block_offset(&sent));
+        (void)snprintf(options, sizeof(options), "4:01 23:%06x /#%u", (unsigned)block_value(&sent),
+                       block_size(&sent));
+        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", options));
+    }
+    fake_net_run(0);
+    fake_peer_expect_nothing(replay.origin);
+    fake_stream_expect(stream, "d1 ?? a2 aa");
+    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 1);
+    bodies_stop();
+}
+
+/* A body that is kept, of more blocks of 16 bytes than there are numbers. */
+static void test_kept_body_with_too_many_blocks(void **state)
+{
+    enum { CHUNKS = 274 }; /* of 60 KiB: more than 16 MiB */
+    static uint8_t answer[CHUNK_MAX + 16];
+    (void)state;
+    replay_start(&replay, (const char *[]){"block.body-bytes=32MiB", "block.bodies-bytes=128MiB",
+                                           "block.size=16", NULL});
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap+tcp://h/x?k"));
+    fake_net_run(0);
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        const uint8_t *bytes;
+        size_t len;
+        const struct block block = {i * (CHUNK_MAX / 1024), i + 1 < CHUNKS, BLOCK_SZX_BERT};
+        struct message_writer writer = {.buffer = answer, .capacity = sizeof(answer), .len = 1};
+        struct bytes payload = {origin.body, CHUNK_MAX};
+        assert_true(fake_client_pick(0, &bytes, &len));
+        answer[0] = CODE(2, 5);
+        message_writer_option_uint(&writer, OPTION_block2, block_value(&block));
+        message_writer_payload(&writer, payload);
+        fake_client_answer_bytes(answer, writer.len);
+        fake_net_run(0);
+    }
+    fake_peer_expect(replay.client, "61 45 0001 aa 48 ???????????????? d1 06 08 ...", NULL);
+    /* The last that can be named, as one of 16 bytes and within one of 1,024; then one more. */
+    replay_ask(&replay, words("41 01 0002 aa", "23:fffff0 35=coap+tcp://h/x?k"));
+    fake_peer_expect(replay.client, "61 45 0002 aa 48 ???????????????? d3 06 fffff8 ff ...", NULL);
+    replay_ask(&replay, words("41 01 0003 aa", "23:03fff6 35=coap+tcp://h/x?k"));
+    fake_peer_expect(replay.client, "61 45 0003 aa 48 ???????????????? d3 06 fffc08 ff ...", NULL);
+    replay_ask(&replay, words("41 01 0004 aa", "23:040006 35=coap+tcp://h/x?k"));
+    fake_peer_expect(replay.client, "61 80 0004 aa ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_block_range), 1);
+    bodies_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +357,9 @@ int main(void)
         cmocka_unit_test(test_long_words_of_an_error),
         cmocka_unit_test(test_cached_block_of_bert),
         cmocka_unit_test(test_older_body_is_forgotten),
+        cmocka_unit_test(test_last_number_passes),
+        cmocka_unit_test(test_body_with_too_many_blocks),
+        cmocka_unit_test(test_kept_body_with_too_many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

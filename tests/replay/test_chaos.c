@@ -12,6 +12,7 @@
 #include "ops/inspect.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define STEPS_DEFAULT 30000u
@@ -57,11 +58,18 @@ static void reload_any(void)
     replay_reload(&chaos.replay, settings);
 }
 
+/* No descriptor is to be had for one family of addresses, or there is again. */
+static void descriptors_run_out(void)
+{
+    static const uint16_t families[] = {ADDRESS_NONE, ADDRESS_IPV4, ADDRESS_IPV6};
+    fake_net_refuse_sockets(families[below(3)], EMFILE);
+}
+
 static void world_acts(void)
 {
     static const struct trace_tap tap = {.id = 1, .emit = on_trace};
     struct fake_link link = {0};
-    switch (below(16)) {
+    switch (below(20)) {
     case 0:
         link = (struct fake_link){.loss_percent = 20, .delay_max_ms = 50};
         break;
@@ -90,6 +98,10 @@ static void world_acts(void)
     case 8:
         trace_remove_tap(chaos.replay.engine, 1);
         assert_int_equal(trace_add_tap(chaos.replay.engine, &tap), 0);
+        return;
+    case 9:
+    case 10:
+        descriptors_run_out();
         return;
     default:
         list_all();
@@ -177,12 +189,18 @@ static void make_parties(void)
     fake_net_name("g", 0, RESOLVE_OK, "192.0.2.6 192.0.2.5");
     fake_net_name("me", 0, RESOLVE_OK, "192.0.2.9");
     fake_net_name("slow", 8000, RESOLVE_OK, "192.0.2.5");
+    for (unsigned i = 0; i < CHAOS_NAMES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        fake_net_name(name, below(2000), RESOLVE_OK, one_in(3) ? "198.51.100.77" : "192.0.2.5");
+    }
 }
 
 static void fall_silent(void)
 {
     static const struct fake_link whole = {0};
     fake_net_set_link(&whole);
+    fake_net_refuse_sockets(ADDRESS_NONE, 0);
     for (unsigned i = 0; i < STREAMS; i++) {
         if (chaos.streams[i] != NULL && !fake_stream_is_closed(chaos.streams[i])) {
             fake_stream_close(chaos.streams[i]);
@@ -217,6 +235,18 @@ static void print_reached(void)
                   (unsigned long long)replay_metric(&chaos.replay, observers_lost));
 }
 
+/* What is scarce here: all of it has to have been used up at some time. */
+static struct {
+    uint64_t names, origins;
+} scarce;
+
+static void note_scarce(void)
+{
+    const struct engine *engine = chaos.replay.engine;
+    scarce.names += engine->names.used == 16;
+    scarce.origins += replay_metric(&chaos.replay, origins_evicted);
+}
+
 static void run(unsigned steps)
 {
     const char *settings[SETTINGS_MAX];
@@ -224,6 +254,9 @@ static void run(unsigned steps)
     replay_start(&chaos.replay, settings);
     listen_all();
     make_parties();
+    if (one_in(2)) {
+        descriptors_run_out(); /* source ports are opened when the first request needs them */
+    }
     for (unsigned i = 0; i < steps; i++) {
         step();
         if (i % EVERY == EVERY - 1) {
@@ -232,6 +265,7 @@ static void run(unsigned steps)
     }
     fall_silent();
     print_reached();
+    note_scarce();
     replay_stop(&chaos.replay);
     fake_streams_free();
     fake_dtls_free();
@@ -250,6 +284,9 @@ static void test_chaos(void **state)
         run(count);
         left -= count;
     }
+    print_message("  full tables: names in %llu runs, %llu origin servers pushed out\n",
+                  (unsigned long long)scarce.names, (unsigned long long)scarce.origins);
+    assert_true(steps != NULL || (scarce.names > 0 && scarce.origins > 0));
 }
 
 int main(void)
