@@ -2,44 +2,60 @@
 /* What [route NAME] sections mean: their patterns, and the parent proxy. */
 #include "conf/loader.h"
 
+#include "policy/hostname.h"
+
 #include <cri/cri.h>
 #include <cri/uri.h>
 #include <string.h>
 
 #define HOST_NAME_MAX_BYTES 253u /* RFC 1035 section 2.3.4, without the last dot */
+#define LABEL_MAX_BYTES 63u
 
 static bool is_name_byte(uint8_t c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
 
+/* Whether it can be asked for: letters, digits and hyphens, labels as long as the DNS has them. */
+static bool is_askable(const struct hostname *name)
+{
+    size_t label = 0;
+    for (size_t i = 0; i < name->len; i++) {
+        bool is_dot = name->text[i] == '.';
+        if (!is_name_byte(name->text[i]) || (!is_dot && i - label >= LABEL_MAX_BYTES)) {
+            return false;
+        }
+        label = is_dot ? i + 1 : label;
+    }
+    return name->len <= HOST_NAME_MAX_BYTES;
+}
+
 /* The labels of a host name, joined; NULL where it is none that a resolver is asked for. */
 static const char *join_labels(struct loader *loader, const struct cri_list *labels)
 {
-    char name[HOST_NAME_MAX_BYTES + 1];
+    uint8_t text[HOSTNAME_MAX];
+    struct hostname name = {.text = text};
     size_t len = 0;
     struct cri_iter iter;
     struct cri_item item;
 
     cri_iter_init(&iter, labels);
-    while (cri_iter_next(&iter, &item)) {
-        if (item.is_pet || item.text.len == 0 || item.text.len > 63 ||
-            item.text.len + 1 > sizeof(name) - len) {
+    for (bool is_first = true; cri_iter_next(&iter, &item); is_first = false) {
+        if (item.is_pet || item.text.len + !is_first > sizeof(text) - len) {
             return NULL;
         }
-        if (len > 0) {
-            name[len] = '.';
-            len++;
+        if (!is_first) {
+            text[len++] = '.';
         }
-        memcpy(name + len, item.text.data, item.text.len);
+        if (item.text.len > 0) {
+            memcpy(text + len, item.text.data, item.text.len);
+        }
         len += item.text.len;
     }
-    for (size_t i = 0; i < len; i++) {
-        if (!is_name_byte((uint8_t)name[i])) {
-            return NULL;
-        }
+    if (hostname_read(text, len, &name) != HOSTNAME_NAME || !is_askable(&name)) {
+        return NULL;
     }
-    const char *copy = arena_text(loader->config->arena, name, len);
+    const char *copy = arena_text(loader->config->arena, (const char *)name.text, name.len);
     loader->no_memory = loader->no_memory || copy == NULL;
     return copy;
 }
@@ -60,15 +76,41 @@ static const struct config_scheme *scheme_of(const struct config *config, const 
     return config_scheme_by_number(config, known->number);
 }
 
+/* The URI of an IRI (RFC 3987 section 3.1): people write names as they are read. */
+static bool escape_iri(const char *iri, char *uri, size_t capacity)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t len = 0;
+    for (; *iri != '\0'; iri++) {
+        uint8_t c = (uint8_t)*iri;
+        if (len + 4 > capacity) {
+            return false;
+        }
+        if (c < 0x80) {
+            uri[len++] = (char)c;
+        } else {
+            uri[len++] = '%';
+            uri[len++] = hex[c >> 4];
+            uri[len++] = hex[c & 15];
+        }
+    }
+    uri[len] = '\0';
+    return true;
+}
+
 /* A host name and a port out of a URI; false where it is something else, or has more. */
 static bool parse_named(struct loader *loader, const char *via, struct config_parent *parent)
 {
     const struct cri_uri_options how = {.table = &loader->config->scheme_table};
-    const struct cri_slice uri = {(const uint8_t *)via, strlen(via)};
+    char text[1024];
     uint8_t encoded[1024];
     size_t len = 0;
     struct cri cri;
 
+    if (!escape_iri(via, text, sizeof(text))) {
+        return false;
+    }
+    const struct cri_slice uri = {(const uint8_t *)text, strlen(text)};
     if (cri_uri_parse(uri, &how, encoded, sizeof(encoded), &len, NULL) != CRI_OK ||
         cri_decode((struct cri_slice){encoded, len}, NULL, &cri, NULL) != CRI_OK) {
         return false;

@@ -10,6 +10,7 @@
 #include "front/target.h"
 
 #include "coap/option.h"
+#include "policy/hostname.h"
 
 #include <arpa/inet.h>
 #include <cri/cri.h>
@@ -177,6 +178,40 @@ static bool pack_list(struct builder *builder, const struct cri_list *list,
     return true;
 }
 
+static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_len)
+{
+    struct target *target = builder->target;
+    target->is_name = false;
+    address_set_ip(&target->address, ip, ip_len, 0);
+    if (address_is_multicast(&target->address) && !builder->config->multicast_enabled) {
+        /* There are no groups to serve over anything but UDP (SCH-6). */
+        bool is_udp = target->scheme->transport == TRANSPORT_UDP;
+        return fail(builder, is_udp ? REASON_multicast : REASON_target_refused);
+    }
+    return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);
+}
+
+/* A host as text, percent-decoded; may lie in the target's own room for it. */
+static bool take_name(struct builder *builder, struct bytes host)
+{
+    struct target *target = builder->target;
+    struct hostname name = {.text = target->name};
+    switch (hostname_read(host.data, host.len, &name)) {
+    case HOSTNAME_NAME:
+        target->is_name = true;
+        target->name_len = (uint8_t)name.len;
+        return true;
+    case HOSTNAME_IPV4:
+        return set_address(builder, name.ipv4, sizeof(name.ipv4));
+    case HOSTNAME_EMPTY:
+    case HOSTNAME_BYTE:
+    case HOSTNAME_NUMBER:
+    case HOSTNAME_IDNA:
+        break;
+    }
+    return fail(builder, REASON_target_host);
+}
+
 static bool join_labels(struct builder *builder, const struct cri_list *labels)
 {
     struct target *target = builder->target;
@@ -201,8 +236,8 @@ static bool join_labels(struct builder *builder, const struct cri_list *labels)
         }
         len += text.len;
     }
-    target->name_len = (uint8_t)len;
-    return len > 0 || fail(builder, REASON_target_no_host);
+    return len > 0 ? take_name(builder, (struct bytes){target->name, len})
+                   : fail(builder, REASON_target_no_host);
 }
 
 /* Schemes whose URIs need a host and have no userinfo, served or not (PXO-10, PXO-11). */
@@ -240,19 +275,6 @@ static bool set_port(struct builder *builder, bool has_port, uint32_t port)
     target->port = (uint16_t)(has_port ? port : target->scheme->default_port);
     target->address.port = target->port;
     return target->port != 0 || fail(builder, REASON_port_zero); /* TGT-19 */
-}
-
-static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_len)
-{
-    struct target *target = builder->target;
-    target->is_name = false;
-    address_set_ip(&target->address, ip, ip_len, 0);
-    if (address_is_multicast(&target->address) && !builder->config->multicast_enabled) {
-        /* There are no groups to serve over anything but UDP (SCH-6). */
-        bool is_udp = target->scheme->transport == TRANSPORT_UDP;
-        return fail(builder, is_udp ? REASON_multicast : REASON_target_refused);
-    }
-    return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);
 }
 
 /* A registered name of no bytes: one empty label (AMB-9). */
@@ -294,7 +316,6 @@ static bool take_zone(struct builder *builder, struct cri_slice zone)
 static bool take_host(struct builder *builder, const struct cri *cri)
 {
     if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
-        builder->target->is_name = true;
         return join_labels(builder, &cri->labels);
     }
     if (cri->authority != CRI_AUTHORITY_HOST_IP) {
@@ -413,28 +434,6 @@ static bool is_scheme_name(struct bytes text)
         }
     }
     return text.len > 0;
-}
-
-/* What a Uri-Host may hold as a registered name; '%' would read as encoded (AMB-42). */
-static bool is_name_byte(uint8_t c)
-{
-    return c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || (c != '\0' && strchr("-._~!$&'()*+,;=", c) != NULL);
-}
-
-static bool take_name(struct builder *builder, struct bytes host)
-{
-    struct target *target = builder->target;
-    for (size_t i = 0; i < host.len; i++) {
-        uint8_t c = host.data[i];
-        if (!is_name_byte(c)) {
-            return fail(builder, REASON_target_host);
-        }
-        target->name[i] = c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c; /* O2C-4 */
-    }
-    target->is_name = true;
-    target->name_len = (uint8_t)host.len;
-    return is_utf8(host) || fail(builder, REASON_target_host);
 }
 
 static bool take_uri_host(struct builder *builder, struct bytes host)

@@ -48,7 +48,7 @@ struct target {
     bool is_name;                       /* host: @a name; else @a address */
     bool is_entrance_name;              /* SNI or Host field: neither Uri-Host nor Uri-Port is */
     uint8_t name_len;
-    uint8_t name[TARGET_NAME_MAX]; /* lower case, not NUL-terminated */
+    uint8_t name[TARGET_NAME_MAX]; /* as policy/hostname.h has it, not NUL-terminated */
     struct address address;        /* with the port, where the host is an address */
     char zone[INTERFACE_NAME_MAX]; /* zone-id of the address; "": none. See front/zones.h */
     uint16_t port;                 /* effective: the scheme's default is filled in */

@@ -34,18 +34,6 @@ void name_table_clear(struct name_table *table)
     *table = (struct name_table){0};
 }
 
-/* A last label that a lax resolver would read as (part of) an IPv4 address (TGT-12). */
-static bool is_number(const uint8_t *label, size_t len)
-{
-    bool is_hex = len >= 2 && label[0] == '0' && label[1] == 'x';
-    for (size_t i = 0; i < len && !is_hex; i++) {
-        if (label[i] < '0' || label[i] > '9') {
-            return false;
-        }
-    }
-    return len > 0;
-}
-
 bool name_is_askable(const uint8_t *name, size_t len)
 {
     if (len > 0 && name[len - 1] == '.') {
@@ -67,7 +55,7 @@ bool name_is_askable(const uint8_t *name, size_t len)
             return false;
         }
     }
-    return len - label <= 63 && !is_number(name + label, len - label);
+    return len - label <= 63;
 }
 
 static struct name *find(const struct name_table *table, struct bytes text, uint64_t key)

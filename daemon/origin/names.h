@@ -40,7 +40,10 @@ int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed);
 /** Takes a zeroed table. */
 void name_table_clear(struct name_table *table);
 
-/** Whether the system's resolver may be asked for @p name at all (TGT-12, C2O-18). */
+/**
+ * Whether the resolver may be asked for @p name: letters, digits and hyphens, as long as the
+ * DNS has them (C2O-18). It has come through policy/hostname.h, so it is no number (TGT-12).
+ */
 bool name_is_askable(const uint8_t *name, size_t len);
 
 /**

@@ -3,6 +3,7 @@
 
 #include "conf/arena.h"
 #include "front/target.h"
+#include "policy/hostname.h"
 
 #include <cri/scheme.h>
 #include <errno.h>
@@ -173,54 +174,47 @@ static bool parse_bracketed(struct parser *parser)
     return true;
 }
 
-/* What a resolver would read as an IPv4 address in some spelling: a last label of digits or 0x. */
-static bool ends_in_number(const uint8_t *name, size_t len)
+static const char *name_problem(enum hostname_kind kind)
 {
-    size_t start = len;
-    while (start > 0 && name[start - 1] != '.') {
-        start--;
+    switch (kind) {
+    case HOSTNAME_NAME:
+        break;
+    case HOSTNAME_EMPTY:
+        return "expected a host: a name, an address, a range or *";
+    case HOSTNAME_BYTE:
+        return "not a byte of a host name";
+    case HOSTNAME_IPV4:
+    case HOSTNAME_NUMBER:
+        return "neither a name nor an address as it is usually written";
+    case HOSTNAME_IDNA:
+        return "not a host name in UTF-8 that IDNA 2008 knows";
     }
-    if (len - start >= 2 && name[start] == '0' && name[start + 1] == 'x') {
-        return true;
-    }
-    for (size_t i = start; i < len; i++) {
-        if (!is_digit((char)name[i])) {
-            return false;
-        }
-    }
-    return true;
+    return NULL;
 }
 
-/* The name's bytes in lower case, decoded, up to the ':' or '/' that ends it. */
+/* The name in its one form, up to the ':' or '/' that ends it, and without a dot at the end. */
 static bool take_name(struct parser *parser, uint8_t name[TARGET_NAME_MAX], size_t *ret_len)
 {
+    struct hostname read = {.text = name};
     size_t len = 0;
     size_t start = parser->at;
     while (!is_at_end(parser) && !is_next(parser, ':') && !is_next(parser, '/')) {
         size_t at = parser->at;
         int c = take_byte(parser);
         if (c <= 0) {
-            return fail_at(parser, at, "not a byte of a host name");
+            return fail_at(parser, at, name_problem(HOSTNAME_BYTE));
         }
         if (len == TARGET_NAME_MAX) {
             return fail_at(parser, start, "host name longer than 255 bytes");
         }
-        name[len++] = to_lower((uint8_t)c);
+        name[len++] = (uint8_t)c;
     }
-    if (len > 0 && name[len - 1] == '.') {
-        len--; /* "h." and "h" are one host */
+    const char *problem = name_problem(hostname_read(name, len, &read));
+    if (problem != NULL) {
+        return fail_at(parser, start, problem);
     }
-    bool is_empty_label = len == 0 || name[0] == '.' || name[len - 1] == '.';
-    for (size_t i = 1; i < len; i++) {
-        is_empty_label = is_empty_label || (name[i] == '.' && name[i - 1] == '.');
-    }
-    if (is_empty_label) {
-        return fail_at(parser, start, "expected a host: a name, an address, a range or *");
-    }
-    if (ends_in_number(name, len)) {
-        return fail_at(parser, start, "neither a name nor an address as it is usually written");
-    }
-    *ret_len = len;
+    /* "h." and "h" are one host. */
+    *ret_len = name[read.len - 1] == '.' ? read.len - 1 : read.len;
     return true;
 }
 

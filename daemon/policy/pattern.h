@@ -6,7 +6,7 @@
  *
  *     SCHEME  coap, coaps, ...; * is any
  *     HOST    *                      any host
- *             sensor.example         this name
+ *             sensor.example         this name, bücher.example too: an IDN is its A-label
  *             *.example.org          names with one or more labels before .example.org
  *             192.0.2.7, 192.0.2.0/24
  *             [2001:db8::1], [2001:db8::/32], [fe80::/10%wpan0]
@@ -40,7 +40,7 @@ struct target_pattern {
     const char *text; /* as it was written, NUL-terminated */
     uint32_t scheme;  /* number, or PATTERN_SCHEME_ANY */
     enum pattern_host host;
-    const uint8_t *name; /* NAME and SUFFIX: lower case, no dot at either end */
+    const uint8_t *name; /* NAME and SUFFIX: as policy/hostname.h has it, no dot at the end */
     uint8_t name_len;
     struct address_prefix range;    /* ADDRESS */
     uint16_t first_port, last_port; /* 1 to 65535 where none is named */

@@ -79,6 +79,7 @@ HEADER_HOMES = {
     "openssl/": r"daemon/net/|tests/unit/(net|tls)/|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "utf8proc.h": r"lib/src/nfc|daemon/front/target|tests/|bench/",
+    "idn2.h": r"daemon/policy/hostname",
     "curl/": r"daemon/net/",
     "pthread.h": r"daemon/(net/|ops/log|main|server|worker)|tests/|tools/coapbench/",
 }
@@ -248,6 +249,7 @@ def test_every_key_and_reason_is_in_the_manual():
 # What CMake looks for, and the Debian package that has it.
 PACKAGES = {
     "libcbor": "libcbor-dev", "libutf8proc": "libutf8proc-dev", "libevent": "libevent-dev",
+    "libidn2": "libidn2-dev",
     "openssl": "libssl-dev", "inih": "libinih-dev", "wslay": "libwslay-dev",
     "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
     "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names in the one form in which policy, the resolver and parent proxies see them, and hosts
+ * that are none: those reach nobody, whoever would resolve them (TGT-12, SEC-20).
+ */
+#include "replay/replay.h"
+#include "replay/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PARENT "192.0.2.77:5683"
+#define ALL_TO_PARENT "route up.target=*://*", "route up.via=coap://192.0.2.77"
+#define AS_SERVED "policy.clients=any", "policy.ports=any", "policy.own-host=yes"
+
+/* "xn--bcher-kva.example" in hex, as in Proxy-Cri's labels: "bücher", "example" */
+#define BUECHER_CRI                                                                                \
+    "235:8320826762c3bc6368657267"                                                                 \
+    "6578616d706c65"                                                                               \
+    "816178"
+
+static struct fake_peer *start(struct replay *replay, const char *const *settings)
+{
+    replay_start(replay, settings);
+    return fake_peer_new(PARENT);
+}
+
+/* Two requests, as a URI and as Uri-Host, are answered 4.02 "invalid host" and go nowhere. */
+static void refuse_text(const char *uri_host, const char *host_option, const char *const *settings)
+{
+    struct replay replay;
+    struct fake_datagram stray;
+    char options[256];
+    print_message("    %s, %s\n", uri_host, host_option);
+    struct fake_peer *parent = start(&replay, settings);
+    snprintf(options, sizeof(options), "35=coap://%s/x", uri_host);
+    replay_ask(&replay, words("41 01 0001 aa", options));
+    replay_expect_words(&replay, "61 82 0001 aa", "invalid host");
+    const char *const ends[] = {"11=x 39=coap", "11=x 239:"};
+    for (size_t i = 0; i < 2; i++) {
+        char head[32];
+        snprintf(options, sizeof(options), "3%s %s", host_option, ends[i]);
+        snprintf(head, sizeof(head), "41 01 000%zu aa", i + 2);
+        replay_ask(&replay, words(head, options));
+        snprintf(head, sizeof(head), "61 82 000%zu aa", i + 2);
+        replay_expect_words(&replay, head, "invalid host");
+    }
+    assert_int_equal(replay_ended(&replay, REASON_target_host), 3);
+    assert_int_equal(fake_net_questions(), 0);
+    fake_peer_expect_nothing(parent);
+    assert_false(fake_net_take(&stray));
+    replay_stop(&replay);
+}
+
+static void test_look_alikes_reach_no_parent(void **state)
+{
+    static const char *const to_parent[] = {ALL_TO_PARENT, NULL};
+    static const char *const numbers[] = {
+        "127.3",      "2130706435", "0x7f000003", "0X7F000003", "017700000003",
+        "127.0.0.1.", "127.0.0.01", "0177.0.0.1", "1.2.3.4.5",  "256.1.1.1",
+        "a.b.0x",     "h.1.",       "4294967296", "h.08",       "0xdeadbeef.",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        char option[64];
+        snprintf(option, sizeof(option), "=%s", numbers[i]);
+        refuse_text(numbers[i], option, to_parent);
+        refuse_text(numbers[i], option, NULL);
+    }
+    /* Escapes of a URI are what bytes are in an option. */
+    refuse_text("127%2E3", "=127.3", to_parent);
+    refuse_text("%30x7f000003", ":30783766303030303033", to_parent);
+    refuse_text("%EF%BC%91%EF%BC%92%EF%BC%97.3", ":efbc91efbc92efbc972e33", to_parent);
+}
+
+static void test_hosts_that_are_no_names(void **state)
+{
+    static const char *const to_parent[] = {ALL_TO_PARENT, NULL};
+    static const struct {
+        const char *uri_host, *option;
+    } rows[] = {
+        {"a%00.example", ":61002e6578616d706c65"},
+        {"%00", ":00"},
+        {"a%20b", ":612062"},
+        {"a..b", "=a..b"},
+        {".a", "=.a"},
+        {"a..", "=a.."},
+        {".", "=."},
+        {"a%2F%2Fb", "=a//b"},
+        {"a%3A80", "=a:80"},
+        {"a%40b", "=a@b"},
+        {"a%25b", "=a%b"},
+        {"a%0Ab", ":610a62"},
+        {"%C3%BC%E3%80%82%E3%80%82b", ":c3bce38082e3808262"},
+        {"a%EF%BC%8Fb", ":61efbc8f62"},
+        {"%E2%98%83.example", ":e298832e6578616d706c65"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        refuse_text(rows[i].uri_host, rows[i].option, to_parent);
+        refuse_text(rows[i].uri_host, rows[i].option, NULL);
+    }
+}
+
+/* The spellings of one name: all four forms, composed or not, in capitals, as an A-label. */
+static const char *const spellings[] = {
+    "35=coap://b%C3%BCcher.example/x",
+    "35=coap://B%C3%9CCHER.Example/x",
+    "35=coap://bu%CC%88cher.example./x",
+    "35=coap://xn--bcher-kva.example/x",
+    "35=coap://b%C3%BCcher%E3%80%82example/x",
+    BUECHER_CRI,
+    "3:62c3bc636865722e6578616d706c65 11=x 239:",
+    "3:62c3bc636865722e6578616d706c65 11=x 39=coap",
+    "3=XN--Bcher-kva.example 11=x 39=coap",
+};
+
+static void test_rule_about_an_idn_holds_for_each_spelling(void **state)
+{
+    static const char *const patterns[] = {
+        "access no.target=*://bücher.example",
+        "access no.target=*://xn--bcher-kva.example",
+        "access no.target=*://BÜCHER.example.",
+        "access no.target=*://b%C3%BCcher.example",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        for (size_t k = 0; k < sizeof(spellings) / sizeof(spellings[0]); k++) {
+            const char *const settings[] = {AS_SERVED, patterns[i], ALL_TO_PARENT, NULL};
+            struct replay replay;
+            print_message("    %s, %s\n", patterns[i], spellings[k]);
+            struct fake_peer *parent = start(&replay, settings);
+            replay_ask(&replay, words("41 01 0001 aa", spellings[k]));
+            fake_peer_expect(replay.client, "61 a5 0001 aa ...", NULL);
+            assert_int_equal(replay_ended(&replay, REASON_target_refused), 1);
+            fake_peer_expect_nothing(parent);
+            replay_stop(&replay);
+        }
+    }
+}
+
+/* The resolver, the origin server and a parent are told the A-label. */
+static void test_idn_is_resolved_and_forwarded_as_its_a_label(void **state)
+{
+    static const char *const to_parent[] = {AS_SERVED, "route up.target=*://*.example",
+                                            "route up.via=coap://bücher.test",
+                                            "route up.form=proxy-uri", NULL};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    (void)start(&replay, NULL);
+    fake_net_name("xn--bcher-kva.example", 0, RESOLVE_OK, "192.0.2.5");
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://b%C3%BCcher.example/x"));
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=xn--bcher-kva.example 11=x"),
+                     &request);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    replay_stop(&replay);
+
+    struct fake_peer *parent = start(&replay, to_parent);
+    fake_net_name("xn--bcher-kva.test", 0, RESOLVE_OK, "192.0.2.77");
+    replay_ask(&replay, words("41 01 0001 aa", BUECHER_CRI));
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://xn--bcher-kva.example/x"),
+                     &request);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    replay_stop(&replay);
+}
+
+/* An address that escapes or compatibility characters had hidden is that address to policy. */
+static void test_hidden_address_is_an_address(void **state)
+{
+    static const char *const settings[] = {AS_SERVED, "access no.target=*://198.51.100.0/24",
+                                           ALL_TO_PARENT, NULL};
+    static const char *const hidden[] = {
+        "35=coap://198%2E51.100.7/x",
+        "35=coap://%31%39%38.51.100.7/x",
+        "35=coap://%EF%BC%91%EF%BC%99%EF%BC%98.51.100.7/x",
+        "3:3139382e3531e380823130302e37 11=x 39=coap",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++) {
+        struct replay replay;
+        print_message("    %s\n", hidden[i]);
+        struct fake_peer *parent = start(&replay, settings);
+        replay_ask(&replay, words("41 01 0001 aa", hidden[i]));
+        fake_peer_expect(replay.client, "61 a5 0001 aa ...", NULL);
+        assert_int_equal(replay_ended(&replay, REASON_target_refused), 1);
+        fake_peer_expect_nothing(parent);
+        replay_stop(&replay);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_look_alikes_reach_no_parent),
+        cmocka_unit_test(test_hosts_that_are_no_names),
+        cmocka_unit_test(test_rule_about_an_idn_holds_for_each_spelling),
+        cmocka_unit_test(test_idn_is_resolved_and_forwarded_as_its_a_label),
+        cmocka_unit_test(test_hidden_address_is_an_address),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
