@@ -10,11 +10,13 @@
 
 /* How the target is named to the next hop. */
 static enum reason find_naming(const struct engine *engine, const struct exchange_recipe *recipe,
-                               struct naming_room *room, struct naming *ret_naming)
+                               struct next_hop *hop, struct naming_room *room,
+                               struct naming *ret_naming)
 {
-    if (recipe->hop->is_parent) {
-        enum config_route_form form = rename_form(engine, recipe->hop, recipe->route->form);
-        return naming_for_parent(recipe->target, form, recipe->hop, room, ret_naming);
+    if (hop->is_parent) {
+        enum config_route_form form = rename_form(engine, hop, recipe->route->form);
+        hop->has_bare_ipv6 = rename_host_is_bare(engine, hop);
+        return naming_for_parent(recipe->target, form, hop, room, ret_naming);
     }
     *ret_naming = naming_for_origin(recipe->target);
     return REASON_none;
@@ -115,7 +117,8 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
 {
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
-    enum reason reason = find_naming(engine, recipe, &room, &naming);
+    struct next_hop hop = *recipe->hop;
+    enum reason reason = find_naming(engine, recipe, &hop, &room, &naming);
     if (reason != REASON_none) {
         return reason;
     }
@@ -128,7 +131,7 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         return REASON_proxy_busy;
     }
     exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, recipe) || !keep_hop(exchange, recipe->hop, engine->policy_epoch) ||
+    if (!keep(exchange, recipe) || !keep_hop(exchange, &hop, engine->policy_epoch) ||
         !cached_begin(engine, exchange, recipe->lookup, recipe->message) ||
         !forward_encode(engine, exchange, recipe->message, &naming, &recipe->additions)) {
         cached_release(engine, exchange);

@@ -436,18 +436,26 @@ static bool is_scheme_name(struct bytes text)
     return text.len > 0;
 }
 
+/*
+ * An IPv6 address without brackets is no host by RFC 7252 section 6.5, but cannot be anything
+ * else either: no name has a colon. Some clients send it so.
+ */
 static bool take_uri_host(struct builder *builder, struct bytes host)
 {
     char text[INET6_ADDRSTRLEN];
     uint8_t ip[16];
-    bool is_literal = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
-    size_t skip = is_literal ? 1 : 0;
-    if (host.len - 2 * skip < sizeof(text)) {
-        memcpy(text, host.data + skip, host.len - 2 * skip);
-        text[host.len - 2 * skip] = '\0';
-        bool has_nul = memchr(text, '\0', host.len - 2 * skip) != NULL;
-        if (!has_nul && inet_pton(is_literal ? AF_INET6 : AF_INET, text, ip) == 1) {
-            return set_address(builder, ip, is_literal ? 16 : 4);
+    bool is_bracketed = host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']';
+    struct bytes inner = is_bracketed ? (struct bytes){host.data + 1, host.len - 2} : host;
+    if (inner.len < sizeof(text) && memchr(inner.data, '\0', inner.len) == NULL) {
+        bool may_be_ipv6 = is_bracketed || !builder->config->proxy_strict;
+        memcpy(text, inner.data, inner.len);
+        text[inner.len] = '\0';
+        if (!is_bracketed && inet_pton(AF_INET, text, ip) == 1) {
+            return set_address(builder, ip, 4);
+        }
+        if (may_be_ipv6 && memchr(text, ':', inner.len) != NULL &&
+            inet_pton(AF_INET6, text, ip) == 1) {
+            return set_address(builder, ip, sizeof(ip));
         }
     }
     return take_name(builder, host);

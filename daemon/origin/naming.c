@@ -103,7 +103,8 @@ static void add_uri_options(const struct target *target, const struct next_hop *
         char ip[INET6_ADDRSTRLEN] = "";
         bool is_ipv6 = target->address.family == ADDRESS_IPV6;
         inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, target->address.ip, ip, sizeof(ip));
-        int len = snprintf(room->host, sizeof(room->host), is_ipv6 ? "[%s]" : "%s", ip);
+        int len = snprintf(room->host, sizeof(room->host),
+                           is_ipv6 && !hop->has_bare_ipv6 ? "[%s]" : "%s", ip);
         naming->host = (struct bytes){(const uint8_t *)room->host, (size_t)len};
     }
     naming->has_port = hop->port != registered_port(hop->scheme) ||

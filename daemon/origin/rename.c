@@ -55,6 +55,13 @@ enum config_route_form rename_form(const struct engine *engine, const struct nex
     return form;
 }
 
+bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop)
+{
+    const struct parent_memory *memory = &engine->parents;
+    return memory->epoch == engine->policy_epoch &&
+           engine_now_ms(engine) < memory->parents[hop->parent_index].bare_until_ms;
+}
+
 /* NULL where the exchange is from before a reload: its index says nothing any more. */
 static struct parent_habits *habits_of(struct engine *engine, const struct exchange *exchange)
 {
@@ -80,9 +87,14 @@ static void learn(struct engine *engine, const struct exchange *exchange)
         habits->taken = 0;
         habits->taken_until_ms = now_ms + REMEMBERED_MS;
     }
+    if (exchange->hop.has_bare_ipv6) {
+        habits->bare_until_ms = now_ms + REMEMBERED_MS;
+    }
     habits->taken |= (uint8_t)form_bit(exchange->form);
     habits->refused &= (uint8_t)~form_bit(exchange->form);
-    if (exchange->forms_tried == 0) {
+    /* Proxy-Scheme is asked twice where the host was written in two ways. */
+    uint8_t tried = (uint8_t)(exchange->forms_tried & ~form_bit(exchange->form));
+    if (tried == 0) {
         return;
     }
     if (now_ms >= habits->refused_until_ms) {
@@ -91,8 +103,8 @@ static void learn(struct engine *engine, const struct exchange *exchange)
                   exchange->form == ROUTE_FORM_PROXY_URI ? "proxy-uri" : "proxy-scheme");
         habits->refused = 0;
     }
-    habits->refused |= exchange->forms_tried;
-    habits->taken &= (uint8_t)~exchange->forms_tried;
+    habits->refused |= tried;
+    habits->taken &= (uint8_t)~tried;
     habits->refused_until_ms = now_ms + REMEMBERED_MS;
     /* A choice that lasts as long as what made it necessary. */
     habits->taken_until_ms = habits->refused_until_ms;
@@ -199,6 +211,26 @@ static bool rename_to_next(struct engine *engine, struct exchange *exchange)
     return false;
 }
 
+/*
+ * Last, an IPv6 address in Uri-Host without its brackets: so some parents take it, against RFC
+ * 7252 section 6.4, and with them in no form (PXO-26).
+ */
+static bool rename_to_bare(struct engine *engine, struct exchange *exchange, uint8_t code)
+{
+    const struct target *target = &exchange->target;
+    bool is_ipv6 = !target->is_name && target->address.family == ADDRESS_IPV6;
+    bool was_done = code != CODE(4, 2) && !exchange->leg.is_safe;
+    if (!is_ipv6 || exchange->hop.has_bare_ipv6 || !may_be_about_form(code) || was_done ||
+        !may_be_in_vain(engine, exchange)) {
+        return false;
+    }
+    enum config_route_form form = exchange->form == ROUTE_FORM_PROXY_SCHEME_NUMBER
+                                      ? ROUTE_FORM_PROXY_SCHEME_NUMBER
+                                      : ROUTE_FORM_PROXY_SCHEME;
+    exchange->hop.has_bare_ipv6 = true;
+    return rename_request(engine, exchange, form);
+}
+
 bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code)
 {
     if (!exchange->hop.is_parent) {
@@ -207,11 +239,12 @@ bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint
     if (shows_taken(exchange, code)) {
         learn(engine, exchange);
     }
-    if (!is_refusal(engine, exchange, code)) {
-        return false;
-    }
-    if (!rename_to_next(engine, exchange)) {
-        note_in_vain(engine, exchange);
+    bool is_about_form = is_refusal(engine, exchange, code);
+    if (!(is_about_form && rename_to_next(engine, exchange)) &&
+        !rename_to_bare(engine, exchange, code)) {
+        if (is_about_form || (exchange->hop.has_bare_ipv6 && may_be_about_form(code))) {
+            note_in_vain(engine, exchange);
+        }
         return false;
     }
     metric_add(&engine->metrics.upstream_renamed, 1);

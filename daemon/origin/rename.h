@@ -3,7 +3,8 @@
  * A parent proxy that does not know, or does not serve, the option that names the target says
  * so with 4.02 (RFC 7252 section 5.4.1), and parents that are in use with 4.00, 5.01 or 5.05.
  * It is told the target again, in each form of RFC 7252 that was not tried yet: Proxy-Scheme,
- * then Proxy-Uri (PXO-26). The last refusal is the answer where none helps. What a parent has
+ * then Proxy-Uri; and an IPv6 address in Uri-Host without its brackets, as aiocoap and libcoap
+ * take it (PXO-26). The last refusal is the answer where none helps. What a parent has
  * taken is remembered for all routes to it, for some minutes or until the next reload.
  */
 #ifndef CRIPROXY_RENAME_H
@@ -19,6 +20,7 @@ struct parent_habits {
     uint64_t taken_until_ms, refused_until_ms;
     uint32_t in_vain; /* requests that no form has helped, counted for a while */
     uint64_t in_vain_until_ms;
+    uint64_t bare_until_ms; /* has taken an IPv6 address in Uri-Host without brackets */
 };
 
 struct parent_memory {
@@ -29,6 +31,9 @@ struct parent_memory {
 /** The form to begin with towards the parent at @p hop, where @p form is configured. */
 enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
                                    enum config_route_form form);
+
+/** Whether the parent at @p hop takes IPv6 addresses in Uri-Host without brackets. */
+bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop);
 
 /**
  * Ask the parent again in other words, where that may help: for every method after a 4.02,

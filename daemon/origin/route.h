@@ -22,6 +22,7 @@ struct next_hop {
     const struct config_scheme *scheme; /* its transport, and times towards it */
     bool is_parent;
     bool is_name;           /* host: name; else address */
+    bool has_bare_ipv6;     /* a parent that takes IPv6 addresses in Uri-Host without brackets */
     uint16_t port;          /* never 0 */
     struct address address; /* with the port */
     struct bytes name;      /* lower case */

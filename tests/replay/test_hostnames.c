@@ -191,6 +191,112 @@ static void test_hidden_address_is_an_address(void **state)
     }
 }
 
+/* Unambiguous, so it is taken, and policy sees the address; in strict mode it is refused. */
+static void test_ipv6_address_without_brackets(void **state)
+{
+    static const char *const open[] = {AS_SERVED, "access no.target=*://[2001:db8:66::/48]", NULL};
+    static const char *const strict[] = {AS_SERVED, "proxy.strict=yes", NULL};
+    static const char *const denied[] = {"3=2001:db8:66::1 11=x 39=coap",
+                                         "3=2001:DB8:66:0::1 11=x 239:", "3=::1 11=x 39=coap",
+                                         "3=64:ff9b::127.0.0.1 11=x 239:"};
+    static const char *const bad[] = {"3=2001:db8 39=coap", "3=fe80::1%wpan0 39=coap",
+                                      "3=::1] 39=coap",     "3=[::1 39=coap",
+                                      "3=::g 239:",         "3:3a3a3100 239:"};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    (void)start(&replay, open);
+    struct fake_peer *origin = fake_peer_new("[2001:db8::5]:5683");
+    replay_ask(&replay, words("41 01 0001 aa", "3=2001:db8::5 11=x 39=coap"));
+    fake_peer_expect(origin, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_reply(origin, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
+        print_message("    %s\n", denied[i]);
+        replay_ask(&replay, words("41 01 0002 aa", denied[i]));
+        fake_peer_expect(replay.client, "61 a5 0002 aa ...", NULL);
+        fake_net_run(300000);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        print_message("    %s\n", bad[i]);
+        replay_ask(&replay, words("41 01 0003 aa", bad[i]));
+        replay_expect_words(&replay, "61 82 0003 aa", "invalid host");
+        fake_net_run(300000);
+    }
+    replay_stop(&replay);
+    (void)start(&replay, strict);
+    replay_ask(&replay, words("41 01 0001 aa", "3=2001:db8::5 11=x 39=coap"));
+    replay_expect_words(&replay, "61 82 0001 aa", "invalid host");
+    replay_stop(&replay);
+}
+
+#define IPV6_URI "35=coap://[2001:db8::1]/x"
+#define IPV6_BRACKETED "3=[2001:db8::1] 11=x 39=coap"
+#define IPV6_BARE "3=2001:db8::1 11=x 39=coap"
+
+static void expect_and_answer(struct fake_peer *parent, unsigned method, const char *named,
+                              unsigned code)
+{
+    struct fake_datagram request;
+    char text[32];
+    snprintf(text, sizeof(text), "48 %02x MID TOKEN", method);
+    fake_peer_expect(parent, words(text, named), &request);
+    snprintf(text, sizeof(text), "6T %02x MID TOKEN", code);
+    fake_peer_reply(parent, &request, text);
+}
+
+/* PXO-26: what a parent takes is found out once, for safe methods or by 4.02, and remembered. */
+static void test_parent_that_takes_ipv6_without_brackets(void **state)
+{
+    static const char *const settings[] = {AS_SERVED, ALL_TO_PARENT, "route up.form=proxy-scheme",
+                                           NULL};
+    static const unsigned refusals[] = {0x80, 0x82, 0xa1, 0xa5};
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        struct replay replay;
+        print_message("    %02x\n", refusals[i]);
+        struct fake_peer *parent = start(&replay, settings);
+        replay_ask(&replay, words("41 01 0001 aa", IPV6_URI));
+        expect_and_answer(parent, 1, IPV6_BRACKETED, refusals[i]);
+        expect_and_answer(parent, 1, IPV6_URI, refusals[i]);
+        expect_and_answer(parent, 1, IPV6_BARE, 0x45);
+        fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+        replay_ask(&replay, words("41 03 0002 ab", IPV6_URI)); /* PUT, at once */
+        expect_and_answer(parent, 3, IPV6_BARE, 0x44);
+        fake_peer_expect(replay.client, "61 44 0002 ab", NULL);
+        replay_ask(&replay, words("41 01 0003 ac", "35=coap://h/x")); /* names are as they were */
+        expect_and_answer(parent, 1, "3=h 11=x 39=coap", 0x45);
+        fake_peer_expect(replay.client, "61 45 0003 ac", NULL);
+        fake_net_run(700000); /* forgotten */
+        replay_ask(&replay, words("41 01 0004 ad", IPV6_URI));
+        expect_and_answer(parent, 1, IPV6_BRACKETED, 0x45);
+        fake_peer_expect(replay.client, "61 45 0004 ad", NULL);
+        replay_stop(&replay);
+    }
+}
+
+/* A parent that takes Proxy-Scheme for names is asked in no other form, only without brackets. */
+static void test_parent_that_takes_proxy_scheme(void **state)
+{
+    static const char *const settings[] = {AS_SERVED, ALL_TO_PARENT, "route up.form=proxy-scheme",
+                                           NULL};
+    struct replay replay;
+    (void)state;
+    struct fake_peer *parent = start(&replay, settings);
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://h/x"));
+    expect_and_answer(parent, 1, "3=h 11=x 39=coap", 0x45);
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    replay_ask(&replay, words("41 03 0002 ab", IPV6_URI)); /* PUT: may have been done */
+    expect_and_answer(parent, 3, IPV6_BRACKETED, 0xa5);
+    fake_peer_expect(replay.client, "61 a5 0002 ab ...", NULL);
+    replay_ask(&replay, words("41 01 0003 ac", IPV6_URI));
+    expect_and_answer(parent, 1, IPV6_BRACKETED, 0xa5);
+    expect_and_answer(parent, 1, IPV6_BARE, 0xa5);
+    fake_peer_expect(replay.client, "61 a5 0003 ac ...", NULL);
+    fake_peer_expect_nothing(parent);
+    replay_stop(&replay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +305,9 @@ int main(void)
         cmocka_unit_test(test_rule_about_an_idn_holds_for_each_spelling),
         cmocka_unit_test(test_idn_is_resolved_and_forwarded_as_its_a_label),
         cmocka_unit_test(test_hidden_address_is_an_address),
+        cmocka_unit_test(test_ipv6_address_without_brackets),
+        cmocka_unit_test(test_parent_that_takes_ipv6_without_brackets),
+        cmocka_unit_test(test_parent_that_takes_proxy_scheme),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -282,7 +282,7 @@ static void test_schemes_by_name_and_number(void **state)
         {"O2C-2 IPv4", "3=192.0.2.5 11=x 239:", "11=x", NULL, NULL, NULL},
         {"O2C-2 IPv6", "3=[2001:db8::1] 239:", "", "[2001:db8::1]:5683", NULL, NULL},
         {"O2C-2", "3=[::1 239:", NULL, NULL, "82", "host"},
-        {"O2C-2", "3=::1 239:", NULL, NULL, "82", "host"},
+        {"O2C-2", "3=::1 239:", NULL, NULL, "a5", "refused"},
         {"O2C-2", "3=[192.0.2.5] 239:", NULL, NULL, "82", "host"},
         {"O2C-2", "3=[fe80::1%eth0] 239:", NULL, NULL, "82", "host"},
         {"O2C-2 a b", "3:612062 239:", NULL, NULL, "82", "host"},
