@@ -51,7 +51,8 @@ static void fail_if(bool is_wrong, const char *what)
 
 static struct config *load(const char *const *settings, size_t count)
 {
-    static const char *const listens[] = {"coap://192.0.2.9:5683"}; /* coaps would need keys */
+    /* Another one with coaps would need keys. */
+    static const char *const listens[] = {"coap://192.0.2.9:5683", "coap://[2001:db8::9]:5683"};
     static const char *const small[] = {
         "log.access=off",        "cache.max-bytes=0",        "limits.exchanges=16",
         "limits.clients=16",     "limits.origins=16",        "limits.dedup-bytes=64KiB",
@@ -63,7 +64,7 @@ static struct config *load(const char *const *settings, size_t count)
     const size_t small_count = sizeof(small) / sizeof(small[0]);
     const char *sets[SETTINGS_MAX];
     const struct config_source source = {
-        .sets = sets, .set_count = small_count + count, .listens = listens, .listen_count = 1};
+        .sets = sets, .set_count = small_count + count, .listens = listens, .listen_count = 2};
     struct config_errors errors;
     struct config *config = NULL;
     char why[128];
@@ -81,14 +82,22 @@ static struct config *load(const char *const *settings, size_t count)
     return config;
 }
 
-static void listen_on(void)
+static const char plain[] = "192.0.2.9:5683", plain_ipv6[] = "[2001:db8::9]:5683";
+
+static void listen_at(const char *address)
 {
-    static const char plain[] = "192.0.2.9:5683", secure[] = "192.0.2.9:5684";
     struct udp_options udp = {.fd = -1};
-    struct dtls_options dtls = {.udp = {.fd = -1}, .sessions_max = 64, .handshakes_max = 64};
-    fail_if(!address_parse(plain, strlen(plain), 0, &udp.bind) ||
+    fail_if(!address_parse(address, strlen(address), 0, &udp.bind) ||
                 engine_listen(world.engine, &udp, NULL) != 0,
             "no listener");
+}
+
+static void listen_on(void)
+{
+    static const char secure[] = "192.0.2.9:5684";
+    struct dtls_options dtls = {.udp = {.fd = -1}, .sessions_max = 64, .handshakes_max = 64};
+    listen_at(plain);
+    listen_at(plain_ipv6);
     fail_if(!address_parse(secure, strlen(secure), 0, &dtls.udp.bind) ||
                 engine_listen_dtls(world.engine, &dtls, NULL) != 0,
             "no listener for sessions");
@@ -250,7 +259,7 @@ static void on_answer(void *context, struct fake_peer *peer, const struct fake_d
 static void send_in_the_clear(const struct address *from, const struct sending *sending)
 {
     char text[ADDRESS_TEXT_MAX];
-    static const char proxy[] = "192.0.2.9:5683";
+    const char *proxy = from->family == ADDRESS_IPV6 ? plain_ipv6 : plain;
     struct address to;
     struct fake_peer *peer = fake_peer_new(address_format(from, text));
     fail_if(!address_parse(proxy, strlen(proxy), 0, &to), "no address");
