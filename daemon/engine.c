@@ -122,7 +122,7 @@ void engine_free(struct engine *engine)
         transfer_cancel(engine, &engine->exchanges.slots[i]);
     }
     via_session_free(engine);
-    resolver_forget(engine->resolver, engine->loop);
+    names_withdraw_all(engine);
     origin_table_clear(&engine->origins);
     client_table_clear(&engine->clients);
     source_table_clear(&engine->sources);

@@ -27,7 +27,7 @@ struct engine;
 struct engine_options {
     const struct config *config; /* borrowed, until engine_set_config() gives another */
     struct loop *loop;           /* borrowed */
-    struct resolver *resolver;   /* borrowed; shared by all workers */
+    struct resolver *resolver;   /* borrowed; on the same loop */
     unsigned worker_index;       /* so that exchange ids of several workers differ; */
     unsigned worker_count;       /* 0 is taken as 1 */
     struct changes *changes;     /* borrowed; shared by all workers; NULL: there are no others */

@@ -2,8 +2,8 @@
 /*
  * How it works. The main thread blocks the signals it wants, so that every thread
  * made later has them blocked too, and reads them from a signalfd. It makes the
- * resolver's threads, then the workers with their sockets, starts the workers, and
- * has a loop of its own for signals, word from workers, and whoever administers the
+ * threads for names that only the system knows, then the workers with their sockets, starts the
+ * workers, and has a loop of its own for signals, word from workers, and whoever administers the
  * proxy: none of that takes a worker's time.
  *
  * Stopping goes the other way round: workers drain (or run into the deadline),
@@ -15,7 +15,7 @@
 #include "cache/changes.h"
 #include "net/entropy.h"
 #include "net/loop.h"
-#include "net/resolve.h"
+#include "net/system_names.h"
 #include "net/watch.h"
 #include "ops/log.h"
 #include "ops/notify.h"
@@ -150,7 +150,7 @@ static void stop(struct server *server)
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_free(server->workers[i]);
     }
-    resolver_free(server->resolver);
+    system_names_free(server->system_names);
     free(server->changes);
     close_loop(server);
     server_free_snapshots(server);
@@ -328,6 +328,14 @@ static uint64_t count_connections(const struct config *config)
     return count;
 }
 
+/* A question to DNS has a socket, two where a second server is tried. */
+static uint64_t count_questions(const struct config *config)
+{
+    uint32_t most = config->resolve_names / 2;
+
+    return 2 * (uint64_t)(config->resolve_queue < most ? config->resolve_queue : most);
+}
+
 /* libcoap has two descriptors of its own for each on DTLS. */
 static uint64_t count_sessions(const struct config *config)
 {
@@ -341,9 +349,10 @@ static uint64_t count_sessions(const struct config *config)
 static void raise_file_limit(const struct config *config)
 {
     const uint64_t others = 64; /* loops, timers, the resolver's, standard streams: with room */
-    uint64_t wanted = others + (uint64_t)count_workers(config) *
-                                   (config->limits_origin_ports + config->listener_count +
-                                    count_connections(config) + count_sessions(config));
+    uint64_t wanted =
+        others + (uint64_t)count_workers(config) *
+                     (config->limits_origin_ports + config->listener_count +
+                      count_connections(config) + count_sessions(config) + count_questions(config));
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -394,7 +403,7 @@ static int make_workers(struct server *server)
         const struct worker_options options = {.index = i,
                                                .count = count,
                                                .config = server_config(server),
-                                               .resolver = server->resolver,
+                                               .system_names = server->system_names,
                                                .changes = server->changes,
                                                .credentials = server->newest->credentials,
                                                .trace = server->trace,
@@ -429,7 +438,8 @@ static int start(struct server *server)
         error = open_loop(server);
     }
     if (error == 0) {
-        error = resolver_new(config->resolve_threads, config->resolve_queue, &server->resolver);
+        error =
+            system_names_new(config->resolve_threads, SYSTEM_NAMES_NSSWITCH, &server->system_names);
     }
     if (error == 0) {
         error = make_workers(server);

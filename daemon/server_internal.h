@@ -17,6 +17,7 @@
 #define SERVER_LISTENERS_MAX 64
 
 struct loop;
+struct system_names;
 struct watch;
 
 struct snapshot {
@@ -44,7 +45,7 @@ struct server {
     const struct config_source *source;
     bool trace;
     struct snapshot *newest; /* and behind it those that may still be in use */
-    struct resolver *resolver;
+    struct system_names *system_names;
     struct changes *changes; /* for the workers' caches; NULL: there is one worker */
     struct loop *loop;       /* of the main thread */
     struct worker *workers[WORKERS_MAX];

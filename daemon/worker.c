@@ -4,6 +4,7 @@
 #include "net/conn.h"
 #include "net/dtls.h"
 #include "net/loop.h"
+#include "net/resolve.h"
 #include "net/udp.h"
 #include "ops/log.h"
 
@@ -55,11 +56,15 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
     if (error != 0) {
         goto fail;
     }
+    error = resolver_new(worker->loop, options->system_names, &worker->resolver);
+    if (error != 0) {
+        goto fail;
+    }
     const struct engine_options engine_options = {.config = options->config,
                                                   .worker_index = options->index,
                                                   .worker_count = options->count,
                                                   .loop = worker->loop,
-                                                  .resolver = options->resolver,
+                                                  .resolver = worker->resolver,
                                                   .changes = options->changes,
                                                   .trace = options->trace};
     error = engine_new(&engine_options, &worker->engine);
@@ -80,6 +85,7 @@ void worker_free(struct worker *worker)
         return;
     }
     engine_free(worker->engine);
+    resolver_free(worker->resolver);
     loop_free(worker->loop);
     (void)sem_destroy(&worker->fence);
     free(worker);

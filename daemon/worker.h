@@ -19,17 +19,17 @@
 #include <time.h>
 
 struct loop;
-struct resolver;
+struct system_names;
 struct credentials;
 struct worker;
 
 struct worker_options {
     unsigned index; /* of so many: */
     unsigned count;
-    const struct config *config;     /* borrowed until worker_config() is another one */
-    struct resolver *resolver;       /* borrowed; freed after the worker */
-    struct changes *changes;         /* borrowed; freed after the worker; NULL: the only one */
-    struct credentials *credentials; /* borrowed as the config is; NULL: none */
+    const struct config *config;       /* borrowed until worker_config() is another one */
+    struct system_names *system_names; /* borrowed; freed after the worker */
+    struct changes *changes;           /* borrowed; freed after the worker; NULL: the only one */
+    struct credentials *credentials;   /* borrowed as the config is; NULL: none */
     bool trace;
     int event_fd; /* an eventfd, written to when the worker has drained or has failed */
 };

@@ -15,6 +15,7 @@ struct worker {
     unsigned index;
     int event_fd;
     struct loop *loop;
+    struct resolver *resolver;
     struct engine *engine;
     pthread_t thread;
     bool is_started;      /* main thread's: there is a thread to join */

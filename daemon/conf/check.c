@@ -215,6 +215,29 @@ static void check_zones(struct loader *loader)
     }
 }
 
+/* The word alone leaves the list empty. c-ares knows no zones. */
+static void check_servers(struct loader *loader)
+{
+    struct config_list *servers = &loader->config->resolve_servers;
+    struct address address;
+    char got[GOT_MAX];
+
+    if (servers->count == 1 && strcmp(servers->items[0], "system") == 0) {
+        servers->count = 0;
+    }
+    for (size_t i = 0; i < servers->count; i++) {
+        const char *text = servers->items[i];
+        bool is_good = address_parse(text, strlen(text), 53, &address) && address.port != 0 &&
+                       address.scope == 0 && !address_is_multicast(&address) &&
+                       !address_is_unspecified(&address);
+        if (!is_good) {
+            loader_error(loader, place_of(loader, "resolve", "servers"), "resolve", "servers",
+                         "expected ADDRESS or ADDRESS:PORT, or system, got %s",
+                         got_text(got, text, strlen(text)));
+        }
+    }
+}
+
 /* What credentials_load() would refuse too, but with the place in the file. */
 static void check_tls(struct loader *loader)
 {
@@ -280,6 +303,7 @@ void loader_check(struct loader *loader)
     check_token(loader);
     check_name(loader);
     check_zones(loader);
+    check_servers(loader);
     check_tls(loader);
     check_admin(loader);
     check_log(loader);

@@ -19,6 +19,10 @@
     X(RESOLVE_PREFER_IPV4, "ipv4")                                                                 \
     X(RESOLVE_PREFER_IPV6, "ipv6")
 
+#define CONFIG_WORDS_resolve_system(X)                                                             \
+    X(RESOLVE_SYSTEM_AUTO, "auto")                                                                 \
+    X(RESOLVE_SYSTEM_NEVER, "never")
+
 #define CONFIG_WORDS_observe_notifications(X)                                                      \
     X(OBSERVE_NOTIFICATIONS_CON, "con")                                                            \
     X(OBSERVE_NOTIFICATIONS_NON, "non")                                                            \
@@ -81,6 +85,7 @@
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
 enum config_proxy_no_response { CONFIG_WORDS_proxy_no_response(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
+enum config_resolve_system { CONFIG_WORDS_resolve_system(CONFIG_WORD_ENUMERATOR) };
 enum config_observe_notifications { CONFIG_WORDS_observe_notifications(CONFIG_WORD_ENUMERATOR) };
 enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };

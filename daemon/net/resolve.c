@@ -1,317 +1,471 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works. Questions wait in a list; threads, started as they are needed,
- * take them, ask getaddrinfo() and post the answer to the loop that asked.
+ * How it works. Each question has a c-ares channel of its own, for three reasons:
+ * c-ares cannot cancel one question of many, so that one that nobody waits for would be
+ * held until its last time-out; a channel's questions share a socket, and with it a source
+ * port, which leaves 16 bits for an off-path attacker to guess (RFC 5452 section 4); and a
+ * new channel reads resolv.conf, so that a change of it needs no restart. The names' cache
+ * of origin/names keeps channels few.
  *
- * getaddrinfo() cannot be interrupted and may take minutes. So nobody waits for
- * it: the threads are detached and the pool is counted, by its owner, its threads
- * and the answers on their way; the last one frees it. "Forgotten" marks a
- * question whose asker has gone; whoever holds it then only frees it.
+ *   resolver_ask() -> c-ares --------------------> on_answer -> on_result
+ *                        |  no such name, and           ^
+ *                        |  nsswitch.conf has more      |
+ *                        +----> system_names -----------+
+ *         ".local" -------------^
  *
- *     WAITING --thread takes it--> ASKED --posted--> ANSWERED --on_result--> freed
- *
- * Locks: the pool's may be held while the loop's is taken (in loop_post_task()),
- * never the other way about.
+ * c-ares says which sockets it wants watched (on_socket_state) and when it wants to be called
+ * (ares_timeout()). Its callbacks only note: a channel is destroyed, and a result told, when
+ * c-ares has returned.
  */
 #include "net/resolve.h"
 
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"
+#include "net/system_names.h"
 
+#include <ares.h>
 #include <errno.h>
-#include <netdb.h>
-#include <pthread.h>
-#include <signal.h>
+#include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-enum question_state {
-    QUESTION_WAITING,
-    QUESTION_ASKED,
-    QUESTION_ANSWERED,
+/* c-ares doubles the time of a try: 1 + 2 for each server. */
+#define TRIES 2
+#define TRY_SHARES 3u
+#define TRY_MS_MIN 100u
+
+/* A socket that c-ares wants watched. */
+struct watched {
+    struct watched *next;
+    struct resolve_question *question;
+    int fd;
+    struct event *event;
 };
 
-struct question {
-    struct question *next, *previous;
+struct resolve_question {
+    struct resolve_question *next, *previous;
     struct resolver *resolver;
-    struct loop *loop;
     resolve_fn on_result;
     void *context;
-    enum question_state state;
-    bool is_forgotten;
-    struct loop_task task;
-    enum resolve_status status;
-    size_t address_count;
-    struct address addresses[RESOLVE_ADDRESSES_MAX];
+    uint64_t source;
+    bool may_ask_system;
+    ares_channel channel; /* or NULL: the question is with */
+    struct system_question *system;
+    struct watched *watched;
+    struct event *timer;
+    bool has_result, is_short, is_closing;
+    struct resolve_result result;
     char name[RESOLVE_NAME_MAX + 1];
 };
 
 struct resolver {
-    pthread_mutex_t mutex; /* of everything here, and of states and forgotten marks */
-    pthread_cond_t has_work;
-    struct question *first, *last; /* all questions, the oldest first */
-    unsigned question_count, question_max;
-    unsigned waiting_count; /* in state WAITING */
-    unsigned thread_count, thread_max, idle_count;
-    unsigned holder_count; /* owner, threads, answers on their way */
-    bool is_closed;
+    struct loop *loop;
+    struct system_names *system;
+    struct resolve_question *first;
 };
 
-/* ---- bookkeeping; all with the mutex held ---- */
+/* ---- the end of a question ---- */
 
-static void question_link(struct resolver *resolver, struct question *question)
+static void watched_free(struct watched *watched)
 {
-    question->previous = resolver->last;
-    if (resolver->last != NULL) {
-        resolver->last->next = question;
-    } else {
-        resolver->first = question;
+    if (watched->event != NULL) {
+        event_free(watched->event);
     }
-    resolver->last = question;
-    resolver->question_count++;
-    resolver->waiting_count++;
+    free(watched);
 }
 
-static void question_set_state(struct question *question, enum question_state state)
+/* What c-ares has left is told of the end, and looks at is_closing. */
+static void channel_close(struct resolve_question *question)
 {
-    question->resolver->waiting_count -= question->state == QUESTION_WAITING;
-    question->resolver->waiting_count += state == QUESTION_WAITING;
-    question->state = state;
+    if (question->channel != NULL) {
+        question->is_closing = true;
+        ares_destroy(question->channel);
+        question->channel = NULL;
+        question->is_closing = false;
+    }
+    while (question->watched != NULL) { /* none, as c-ares says when it closes a socket */
+        struct watched *watched = question->watched;
+        question->watched = watched->next;
+        watched_free(watched);
+    }
 }
 
-static void question_discard(struct question *question)
+static void resolve_question_free(struct resolve_question *question)
 {
-    struct resolver *resolver = question->resolver;
-
-    resolver->waiting_count -= question->state == QUESTION_WAITING;
-    resolver->question_count--;
-    if (question->previous != NULL) {
-        question->previous->next = question->next;
-    } else {
-        resolver->first = question->next;
-    }
-    if (question->next != NULL) {
-        question->next->previous = question->previous;
-    } else {
-        resolver->last = question->previous;
+    channel_close(question);
+    system_names_withdraw(question->system);
+    if (question->timer != NULL) {
+        event_free(question->timer);
     }
     free(question);
 }
 
-static struct question *question_waiting(const struct resolver *resolver)
+static void resolve_question_unlink(struct resolve_question *question)
 {
-    struct question *question = resolver->waiting_count > 0 ? resolver->first : NULL;
-
-    /* Those before it are being asked or delivered: never many. */
-    while (question != NULL && question->state != QUESTION_WAITING) {
-        question = question->next;
+    if (question->previous != NULL) {
+        question->previous->next = question->next;
+    } else {
+        question->resolver->first = question->next;
     }
-    return question;
-}
-
-/*
- * Drop one holder, unlock, and free the pool if it was the last. No question is
- * left then: the owner took those waiting with it, and who holds another is a
- * holder of the pool.
- */
-static void resolver_leave(struct resolver *resolver)
-{
-    bool is_last = --resolver->holder_count == 0;
-
-    pthread_mutex_unlock(&resolver->mutex);
-    if (is_last) {
-        pthread_cond_destroy(&resolver->has_work);
-        pthread_mutex_destroy(&resolver->mutex);
-        free(resolver);
+    if (question->next != NULL) {
+        question->next->previous = question->previous;
     }
 }
 
-/* ---- the system's resolver ---- */
-
-static enum resolve_status status_of(int error)
+void resolver_withdraw(struct resolve_question *question)
 {
-    switch (error) {
-    case 0:
+    if (question != NULL) {
+        resolve_question_unlink(question);
+        resolve_question_free(question);
+    }
+}
+
+static void tell_result(struct resolve_question *question)
+{
+    struct resolve_result result = question->result;
+    resolve_fn on_result = question->on_result;
+    void *context = question->context;
+
+    resolver_withdraw(question);
+    on_result(context, &result);
+}
+
+/* ---- results ---- */
+
+/* Whether a socket cannot be had now: c-ares says "connection refused" to that. */
+static bool is_out_of_sockets(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0) {
+        (void)close(fd);
+        return false;
+    }
+    return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+}
+
+static enum resolve_status status_of_ares(int status)
+{
+    switch (status) {
+    case ARES_SUCCESS:
         return RESOLVE_OK;
-    case EAI_NONAME:
-    case EAI_NODATA:
-    case EAI_ADDRFAMILY:
+    case ARES_ENODATA:
+    case ARES_ENOTFOUND:
+    case ARES_ENONAME:
         return RESOLVE_NOT_FOUND;
-    case EAI_AGAIN:
-        return RESOLVE_TRY_AGAIN;
-    default:
-        return RESOLVE_FAILED;
+    case ARES_ETIMEOUT:
+        return RESOLVE_NO_ANSWER;
+    case ARES_ENOMEM:
+        return RESOLVE_SHORTAGE;
+    default: /* c-ares adds codes from version to version */
+        return is_out_of_sockets() ? RESOLVE_SHORTAGE : RESOLVE_FAILED;
     }
 }
 
-static bool has_address(const struct question *question, const struct address *address)
+static bool result_has(const struct resolve_result *result, const struct address *address)
 {
-    for (size_t i = 0; i < question->address_count; i++) {
-        if (address_equal(&question->addresses[i], address)) {
+    for (size_t i = 0; i < result->address_count; i++) {
+        if (address_equal(&result->addresses[i], address)) {
             return true;
         }
     }
     return false;
 }
 
-/*
- * Without the mutex. No AI_ADDRCONFIG: with it a host whose only IPv6 address is
- * loopback's could not reach ::1 by name, and what a name means would change with
- * the weather of the interfaces; an address out of reach fails when it is used.
- */
-static void question_ask(struct question *question)
+static void add_ttl(struct resolve_result *result, int ttl_s)
 {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
-    struct addrinfo *list = NULL;
+    uint32_t seconds = ttl_s > 0 ? (uint32_t)ttl_s : 0;
 
-    question->status = status_of(getaddrinfo(question->name, NULL, &hints, &list));
-    if (question->status != RESOLVE_OK) {
-        return;
+    result->ttl_s = seconds < result->ttl_s ? seconds : result->ttl_s;
+}
+
+static void take_answer(struct resolve_result *result, const struct ares_addrinfo *info)
+{
+    for (const struct ares_addrinfo_cname *cname = info->cnames; cname != NULL;
+         cname = cname->next) {
+        add_ttl(result, cname->ttl);
     }
-    for (const struct addrinfo *info = list;
-         info != NULL && question->address_count < RESOLVE_ADDRESSES_MAX; info = info->ai_next) {
+    for (const struct ares_addrinfo_node *node = info->nodes;
+         node != NULL && result->address_count < RESOLVE_ADDRESSES_MAX; node = node->ai_next) {
         struct address address;
-        sockaddr_to_address(info->ai_addr, info->ai_addrlen, &address);
+        sockaddr_to_address(node->ai_addr, (socklen_t)node->ai_addrlen, &address);
         address.port = 0;
-        if (address.family != ADDRESS_NONE && !has_address(question, &address)) {
-            question->addresses[question->address_count++] = address;
+        if (address.family != ADDRESS_NONE && !result_has(result, &address)) {
+            result->addresses[result->address_count++] = address;
+            add_ttl(result, node->ai_ttl);
         }
     }
-    freeaddrinfo(list);
-    if (question->address_count == 0) {
-        question->status = RESOLVE_NOT_FOUND;
+    if (result->address_count == 0) {
+        result->status = RESOLVE_NOT_FOUND;
     }
 }
 
-/* ---- threads ---- */
-
-/* In the loop's thread. */
-static void question_deliver(void *context)
+/* Inside c-ares: only note. */
+static void on_answer(void *context, int status, int timeouts, struct ares_addrinfo *info)
 {
-    struct question *question = context;
-    struct resolver *resolver = question->resolver;
+    struct resolve_question *question = context;
 
-    pthread_mutex_lock(&resolver->mutex);
-    bool is_wanted = !question->is_forgotten && !resolver->is_closed;
-    struct question answer = *question;
-    question_discard(question);
-    resolver_leave(resolver);
-    if (is_wanted) {
-        answer.on_result(answer.context, answer.status, answer.addresses, answer.address_count);
+    (void)timeouts;
+    if (!question->is_closing) {
+        question->has_result = true;
+        question->result.status = status_of_ares(status);
+        question->result.ttl_s = RESOLVE_TTL_UNKNOWN;
+        if (status == ARES_SUCCESS && info != NULL) {
+            take_answer(&question->result, info);
+        }
+    }
+    if (info != NULL) {
+        ares_freeaddrinfo(info);
     }
 }
 
-/* In loop_free(). */
-static void question_drop(void *context)
-{
-    struct question *question = context;
-    struct resolver *resolver = question->resolver;
+/* ---- names that only the system knows ---- */
 
-    pthread_mutex_lock(&resolver->mutex);
-    question_discard(question);
-    resolver_leave(resolver);
+static void on_system_result(void *context, const struct resolve_result *result)
+{
+    struct resolve_question *question = context;
+
+    question->system = NULL; /* it is freed already */
+    question->result = *result;
+    tell_result(question);
 }
 
-/* With the mutex held: it is what keeps the loop from going away (resolver_forget()). */
-static void question_post(struct question *question)
+static bool has_last_label(const char *name, const char *label)
 {
-    struct resolver *resolver = question->resolver;
+    size_t len = strlen(name), label_len = strlen(label);
 
-    if (question->is_forgotten || resolver->is_closed) {
-        question_discard(question);
+    if (len > 0 && name[len - 1] == '.') {
+        len--;
+    }
+    return len > label_len && name[len - label_len - 1] == '.' &&
+           strncasecmp(name + len - label_len, label, label_len) == 0;
+}
+
+static int ask_the_system(struct resolve_question *question)
+{
+    return system_names_ask(question->resolver->system, question->resolver->loop, question->name,
+                            question->source, on_system_result, question, &question->system);
+}
+
+/* DNS does not know the name, perhaps another source does. */
+static bool goes_on_to_system(struct resolve_question *question)
+{
+    if (question->result.status != RESOLVE_NOT_FOUND || !question->may_ask_system ||
+        !system_names_has_more(question->resolver->system)) {
+        return false;
+    }
+    channel_close(question);
+    return ask_the_system(question) == 0;
+}
+
+/* ---- c-ares on the loop ---- */
+
+/* c-ares has returned: tell the result, or wait on. @p question may be gone afterwards. */
+static void resolve_question_advance(struct resolve_question *question)
+{
+    struct timeval wait = {.tv_sec = 1};
+
+    if (question->is_short) {
+        question->result = (struct resolve_result){.status = RESOLVE_SHORTAGE};
+        question->has_result = true;
+    }
+    if (question->has_result) {
+        if (!goes_on_to_system(question)) {
+            tell_result(question);
+        }
         return;
     }
-    question_set_state(question, QUESTION_ANSWERED);
-    question->task.run = question_deliver;
-    question->task.drop = question_drop;
-    question->task.context = question;
-    resolver->holder_count++;
-    if (loop_post_task(question->loop, &question->task) != 0) {
-        resolver->holder_count--; /* the loop has ended: nobody is left to be told */
-        question_discard(question);
+    (void)ares_timeout(question->channel, &wait, &wait);
+    if (event_add(question->timer, &wait) != 0) {
+        question->result = (struct resolve_result){.status = RESOLVE_SHORTAGE};
+        tell_result(question);
     }
 }
 
-static void *thread_main(void *context)
+static void on_question_timer(evutil_socket_t fd, short what, void *context)
 {
-    struct resolver *resolver = context;
+    struct resolve_question *question = context;
 
-    pthread_mutex_lock(&resolver->mutex);
-    while (!resolver->is_closed) {
-        struct question *question = question_waiting(resolver);
-        if (question == NULL) {
-            resolver->idle_count++;
-            pthread_cond_wait(&resolver->has_work, &resolver->mutex);
-            resolver->idle_count--;
-            continue;
-        }
-        question_set_state(question, QUESTION_ASKED);
-        pthread_mutex_unlock(&resolver->mutex);
-        question_ask(question);
-        pthread_mutex_lock(&resolver->mutex);
-        question_post(question);
+    (void)fd;
+    (void)what;
+    loop_turn_begin(question->resolver->loop);
+    if (question->channel == NULL) {
+        return; /* with the system */
     }
-    resolver_leave(resolver);
-    return NULL;
+    if (!question->has_result) {
+        ares_process_fd(question->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+    }
+    resolve_question_advance(question);
 }
 
-/* One more thread, detached; signals are for others. With the mutex held. */
-static int thread_start(struct resolver *resolver)
+static void on_socket(evutil_socket_t fd, short what, void *context)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    pthread_t thread;
+    struct resolve_question *question = ((struct watched *)context)->question;
 
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&thread, &attributes, thread_main, resolver);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (err == 0) {
-        resolver->thread_count++;
-        resolver->holder_count++;
-    }
-    return -err;
+    loop_turn_begin(question->resolver->loop);
+    ares_process_fd(question->channel, what & EV_READ ? fd : ARES_SOCKET_BAD,
+                    what & EV_WRITE ? fd : ARES_SOCKET_BAD);
+    resolve_question_advance(question);
 }
 
-/* ---- what others call ---- */
-
-int resolver_new(unsigned thread_count, unsigned queue_max, struct resolver **ret_resolver)
+static int watch_socket(struct resolve_question *question, int fd, short what)
 {
-    if (thread_count == 0) {
-        return -EINVAL;
-    }
-    struct resolver *resolver = calloc(1, sizeof *resolver);
-    if (resolver == NULL) {
+    struct watched *watched = malloc(sizeof *watched);
+
+    if (watched == NULL) {
         return -ENOMEM;
     }
-    pthread_mutex_init(&resolver->mutex, NULL); /* neither can fail with default attributes */
-    pthread_cond_init(&resolver->has_work, NULL);
-    resolver->question_max = queue_max;
-    resolver->thread_max = thread_count;
-    resolver->holder_count = 1;
-    *ret_resolver = resolver;
+    *watched = (struct watched){.question = question, .fd = fd};
+    watched->event = event_new(loop_event_base(question->resolver->loop), fd,
+                               (short)(what | EV_PERSIST), on_socket, watched);
+    if (watched->event == NULL || event_add(watched->event, NULL) != 0) {
+        watched_free(watched);
+        return -ENOMEM;
+    }
+    watched->next = question->watched;
+    question->watched = watched;
     return 0;
 }
 
-/* With the mutex held. @p loop NULL: of all loops. */
-static void forget(struct resolver *resolver, const struct loop *loop)
+/* Inside c-ares. */
+static void on_socket_state(void *context, ares_socket_t fd, int readable, int writable)
 {
-    struct question *next;
+    struct resolve_question *question = context;
+    short what = (short)((readable ? EV_READ : 0) | (writable ? EV_WRITE : 0));
 
-    for (struct question *question = resolver->first; question != NULL; question = next) {
-        next = question->next;
-        if (loop != NULL && question->loop != loop) {
-            continue;
-        }
-        question->is_forgotten = true;
-        if (question->state == QUESTION_WAITING) {
-            question_discard(question);
+    for (struct watched **link = &question->watched; *link != NULL; link = &(*link)->next) {
+        if ((*link)->fd == fd) {
+            struct watched *watched = *link;
+            *link = watched->next;
+            watched_free(watched);
+            break;
         }
     }
+    if (what != 0 && watch_socket(question, fd, what) != 0) {
+        question->is_short = true;
+    }
+}
+
+/* ---- asking ---- */
+
+/* As ares_set_servers_ports_csv() wants them. @return 0 or -errno */
+static int set_servers(ares_channel channel, const struct resolve_query *query)
+{
+    size_t room = 1, used = 0;
+
+    for (size_t i = 0; i < query->server_count; i++) {
+        room += strlen(query->servers[i]) + 1;
+    }
+    char *list = malloc(room);
+    if (list == NULL) {
+        return -ENOMEM;
+    }
+    list[0] = '\0';
+    for (size_t i = 0; i < query->server_count; i++) {
+        int written =
+            snprintf(list + used, room - used, "%s%s", i > 0 ? "," : "", query->servers[i]);
+        used += (size_t)written;
+    }
+    int status = ares_set_servers_ports_csv(channel, list);
+    free(list);
+    return status == ARES_SUCCESS ? 0 : status == ARES_ENOMEM ? -ENOMEM : -EINVAL;
+}
+
+static int channel_open(struct resolve_question *question, const struct resolve_query *query)
+{
+    static char lookups[] = "fb"; /* /etc/hosts, then DNS */
+    size_t servers = query->server_count > 1 ? query->server_count : 2;
+    uint32_t try_ms = query->timeout_ms / (TRY_SHARES * (uint32_t)servers);
+    struct ares_options options = {
+        .timeout = (int)(try_ms > TRY_MS_MIN ? try_ms : TRY_MS_MIN),
+        .tries = TRIES,
+        .lookups = lookups,
+        .sock_state_cb = on_socket_state,
+        .sock_state_cb_data = question,
+    };
+    int status = ares_init_options(&question->channel, &options,
+                                   ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS |
+                                       ARES_OPT_SOCK_STATE_CB);
+    if (status != ARES_SUCCESS) {
+        question->channel = NULL;
+        return status == ARES_ENOMEM ? -ENOMEM : -EMFILE; /* resolv.conf could not be opened */
+    }
+    return query->server_count > 0 ? set_servers(question->channel, query) : 0;
+}
+
+static int ask_dns(struct resolve_question *question, const struct resolve_query *query)
+{
+    const struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
+    struct timeval wait = {0};
+    int err = channel_open(question, query);
+
+    if (err != 0) {
+        return err;
+    }
+    ares_getaddrinfo(question->channel, question->name, NULL, &hints, on_answer, question);
+    if (!question->has_result && !question->is_short) {
+        wait.tv_sec = 1;
+        (void)ares_timeout(question->channel, &wait, &wait);
+    }
+    return event_add(question->timer, &wait) == 0 ? 0 : -ENOMEM; /* also for a result at once */
+}
+
+int resolver_ask(struct resolver *resolver, const struct resolve_query *query, resolve_fn on_result,
+                 void *context, struct resolve_question **ret_question)
+{
+    if (!resolve_is_host_name(query->name, query->name_len)) {
+        return -EINVAL;
+    }
+    struct resolve_question *question = calloc(1, sizeof *question);
+    if (question == NULL) {
+        return -ENOMEM;
+    }
+    question->resolver = resolver;
+    question->on_result = on_result;
+    question->context = context;
+    question->source = query->source;
+    question->may_ask_system = query->may_ask_system && resolver->system != NULL;
+    memcpy(question->name, query->name, query->name_len);
+    question->timer = evtimer_new(loop_event_base(resolver->loop), on_question_timer, question);
+    int err = -ENOMEM;
+    if (question->timer != NULL) {
+        /* RFC 6762 section 22.1: names under .local are not DNS's. */
+        bool is_local = question->may_ask_system && has_last_label(question->name, "local");
+        err = is_local ? ask_the_system(question) : ask_dns(question, query);
+    }
+    if (err != 0) {
+        resolve_question_free(question);
+        return err;
+    }
+    question->next = resolver->first;
+    if (resolver->first != NULL) {
+        resolver->first->previous = question;
+    }
+    resolver->first = question;
+    *ret_question = question;
+    return 0;
+}
+
+/* ---- life ---- */
+
+int resolver_new(struct loop *loop, struct system_names *system, struct resolver **ret_resolver)
+{
+    /* Counted: a call for each resolver. The daemon makes them before it starts threads. */
+    if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS) {
+        return -ENOMEM;
+    }
+    struct resolver *resolver = calloc(1, sizeof *resolver);
+    if (resolver == NULL) {
+        ares_library_cleanup();
+        return -ENOMEM;
+    }
+    *resolver = (struct resolver){.loop = loop, .system = system};
+    *ret_resolver = resolver;
+    return 0;
 }
 
 void resolver_free(struct resolver *resolver)
@@ -319,87 +473,9 @@ void resolver_free(struct resolver *resolver)
     if (resolver == NULL) {
         return;
     }
-    pthread_mutex_lock(&resolver->mutex);
-    resolver->is_closed = true;
-    forget(resolver, NULL);
-    pthread_cond_broadcast(&resolver->has_work);
-    resolver_leave(resolver);
-}
-
-void resolver_forget(struct resolver *resolver, const struct loop *loop)
-{
-    if (resolver != NULL) {
-        pthread_mutex_lock(&resolver->mutex);
-        forget(resolver, loop);
-        pthread_mutex_unlock(&resolver->mutex);
+    while (resolver->first != NULL) {
+        resolver_withdraw(resolver->first);
     }
-}
-
-/*
- * getaddrinfo() reads "127.1", "0x7f.1" and "::1" as addresses, whatever the
- * hints; and "127.1 x" too, in older C libraries. None of these is a host name.
- */
-static bool is_host_name(const char *name, size_t len)
-{
-    if (len == 0 || len > RESOLVE_NAME_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || name[i] == ':') {
-            return false;
-        }
-    }
-    size_t end = name[len - 1] == '.' ? len - 1 : len;
-    size_t start = end;
-    bool is_all_digits = true;
-    while (start > 0 && name[start - 1] != '.') {
-        start--;
-        is_all_digits = is_all_digits && name[start] >= '0' && name[start] <= '9';
-    }
-    bool is_hex = end - start >= 2 && strncasecmp(name + start, "0x", 2) == 0;
-    return start < end && !is_all_digits && !is_hex;
-}
-
-/* With the mutex held. @return 0 where some thread will take the question. */
-static int need_thread(struct resolver *resolver)
-{
-    int err = 0;
-
-    if (resolver->waiting_count >= resolver->idle_count &&
-        resolver->thread_count < resolver->thread_max) {
-        err = thread_start(resolver);
-    }
-    return resolver->thread_count > 0 ? 0 : err;
-}
-
-int resolver_ask(struct resolver *resolver, struct loop *loop, const char *name, size_t name_len,
-                 resolve_fn on_result, void *context)
-{
-    int err = -EAGAIN;
-
-    if (!is_host_name(name, name_len)) {
-        return -EINVAL;
-    }
-    struct question *question = calloc(1, sizeof *question);
-    if (question == NULL) {
-        return -ENOMEM;
-    }
-    question->resolver = resolver;
-    question->loop = loop;
-    question->on_result = on_result;
-    question->context = context;
-    memcpy(question->name, name, name_len);
-    pthread_mutex_lock(&resolver->mutex);
-    if (resolver->question_count < resolver->question_max) {
-        err = need_thread(resolver);
-    }
-    if (err == 0) {
-        question_link(resolver, question);
-        pthread_cond_signal(&resolver->has_work);
-    }
-    pthread_mutex_unlock(&resolver->mutex);
-    if (err != 0) {
-        free(question);
-    }
-    return err;
+    free(resolver);
+    ares_library_cleanup();
 }

@@ -1,70 +1,90 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names to addresses, off the loop: a small pool of threads asks the system's
- * own resolver (getaddrinfo), so that /etc/hosts, mDNS and systemd-resolved work.
- * Only names that target_find() let through ever come here.
+ * Host names to addresses, asynchronously, on one loop: c-ares asks the DNS servers, as many
+ * questions at once as the caller likes (origin/names.h has the caps and the shares). Names
+ * that only the system knows (mDNS, other sources of nsswitch.conf) go to a pool of threads,
+ * net/system_names.h, which no other name ever waits for.
+ * Only names that target_find() let through come here.
  */
 #ifndef CRIPROXY_RESOLVE_H
 #define CRIPROXY_RESOLVE_H
 
 #include "net/address.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct loop;
+struct resolve_question;
 struct resolver;
+struct system_names;
 
 /* More addresses of one name than this are not looked at. */
 #define RESOLVE_ADDRESSES_MAX 8
 
-/* Longest host name given to the system's resolver, RFC 1035's limit. */
+/* Longest host name that is asked for, RFC 1035's limit. */
 #define RESOLVE_NAME_MAX 253
+
+/* For addresses that do not come from DNS. */
+#define RESOLVE_TTL_UNKNOWN UINT32_MAX
 
 enum resolve_status {
     RESOLVE_OK,
-    RESOLVE_NOT_FOUND, /* the name does not exist or has no address */
-    RESOLVE_TRY_AGAIN, /* the resolver did not answer in time */
-    RESOLVE_FAILED,    /* anything else */
+    RESOLVE_NOT_FOUND, /* final: the name does not exist or has no address */
+    RESOLVE_NO_ANSWER, /* no server answered in time */
+    RESOLVE_FAILED,    /* servers refused, failed, or sent what cannot be read */
+    RESOLVE_SHORTAGE,  /* this process ran out of descriptors or memory */
 };
 
-/** Addresses have port 0. Called in the loop's thread that asked. */
-typedef void (*resolve_fn)(void *context, enum resolve_status status,
-                           const struct address *addresses, size_t address_count);
+struct resolve_result {
+    enum resolve_status status;
+    uint32_t ttl_s; /* the shortest of the answer, or RESOLVE_TTL_UNKNOWN */
+    size_t address_count;
+    struct address addresses[RESOLVE_ADDRESSES_MAX]; /* with port 0 */
+};
+
+/** Called once for a question, in its loop's thread. @p result is borrowed. */
+typedef void (*resolve_fn)(void *context, const struct resolve_result *result);
+
+/* What to ask, and how. All borrowed for the call. */
+struct resolve_query {
+    const char *name;
+    size_t name_len;            /* bytes */
+    uint64_t source;            /* on whose behalf: the system's threads are shared by it */
+    const char *const *servers; /* "ADDRESS:PORT" each; none: those of resolv.conf */
+    size_t server_count;
+    uint32_t timeout_ms; /* the tries are spread over it; the caller withdraws what takes longer */
+    bool may_ask_system; /* for names that DNS does not know */
+};
 
 /**
- * One pool for the process.
- *
- * @param thread_count  questions asked at the same time, at least 1
- * @param queue_max     questions not answered yet, those being asked included
- * @return 0 or -errno
+ * @param system the threads for names that only the system knows, borrowed; NULL: there are none.
+ * @return 0 or -errno. Free with resolver_free(), in the loop's thread or when it has ended.
  */
-int resolver_new(unsigned thread_count, unsigned queue_max, struct resolver **ret_resolver);
+int resolver_new(struct loop *loop, struct system_names *system, struct resolver **ret_resolver);
 
-/**
- * Takes NULL. Does not wait: a question that the system's resolver still works on
- * cannot be taken back, its thread ends by itself when the answer comes (or with
- * the process). No on_result is called any more.
- */
+/** Withdraws every question. Takes NULL. Before loop_free(). */
 void resolver_free(struct resolver *resolver);
 
 /**
- * No on_result for questions of @p loop any more: call it in the loop's thread
- * before what the callbacks use is freed, and before loop_free(). Takes NULL.
+ * Ask for the addresses of a name. In the loop's thread.
+ *
+ * @param ret_question for resolver_withdraw(); no longer valid once @p on_result is called.
+ * @return 0, and @p on_result is called once, never from inside this call (not at all
+ *         after resolver_withdraw() or resolver_free());
+ *         -EINVAL for what is no host name (resolve_is_host_name());
+ *         -ENOMEM, -EMFILE or another -errno when the process has run out of something.
  */
-void resolver_forget(struct resolver *resolver, const struct loop *loop);
+int resolver_ask(struct resolver *resolver, const struct resolve_query *query, resolve_fn on_result,
+                 void *context, struct resolve_question **ret_question);
+
+/** The answer is not wanted any more: nothing is held for it afterwards. Takes NULL. */
+void resolver_withdraw(struct resolve_question *question);
 
 /**
- * Ask for the addresses of @p name (at most RESOLVE_NAME_MAX bytes, copied). In the
- * thread of @p loop.
- *
- * @return 0, and @p on_result is called exactly once, never from inside this call
- *         (not at all after resolver_forget() or resolver_free());
- *         -EAGAIN when the queue is full, -ENOMEM;
- *         -EINVAL for a name that is empty or too long, holds a NUL, or that the
- *         system's resolver might take for the number of an IPv4 address
- *         ("127.1", "0x7f000001": the last label is digits or begins with 0x).
+ * Whether @p name is letters, digits, '-', '_' in labels of 1 to 63 bytes, and its last label
+ * nothing that a lax resolver takes for the number of an IPv4 address ("127.1", "0x7f000001").
  */
-int resolver_ask(struct resolver *resolver, struct loop *loop, const char *name, size_t name_len,
-                 resolve_fn on_result, void *context);
+bool resolve_is_host_name(const char *name, size_t len);
 
 #endif

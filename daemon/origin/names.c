@@ -13,14 +13,27 @@
 /* How long a failure is remembered (ERR-21). */
 #define NEGATIVE_MS_MAX 5000u
 
+/*
+ * How long servers are not asked again that have just failed, where old addresses help
+ * meanwhile: the failure recheck timer of RFC 8767 section 5.
+ */
+#define RECHECK_MS 30000u
+
+/* Before the configuration is known: limits.ipv6-prefix. */
+#define IPV6_BITS 64u
+
+/* Questions looked at to make room for one: some may have passed to another source. */
+#define MAKE_ROOM_TRIES 8
+
 #define ADDRESSES_MAX (sizeof(((struct name *)0)->addresses) / sizeof(struct address))
 
 int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed)
 {
     struct name_table made = {.capacity = capacity, .random = seed};
     made.slots = calloc(capacity, sizeof(*made.slots));
-    if (made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0) {
-        free(made.slots);
+    if (made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0 ||
+        account_book_init(&made.book, capacity, capacity, IPV6_BITS, seed) != 0) {
+        name_table_clear(&made);
         return -ENOMEM;
     }
     *table = made;
@@ -29,6 +42,7 @@ int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed)
 
 void name_table_clear(struct name_table *table)
 {
+    account_book_clear(&table->book);
     hash_map_clear(&table->map);
     free(table->slots);
     *table = (struct name_table){0};
@@ -58,7 +72,7 @@ bool name_is_askable(const uint8_t *name, size_t len)
     return len - label <= 63;
 }
 
-static struct name *find(const struct name_table *table, struct bytes text, uint64_t key)
+static struct name *find_name(const struct name_table *table, struct bytes text, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -70,6 +84,16 @@ static struct name *find(const struct name_table *table, struct bytes text, uint
     return NULL;
 }
 
+/* Names without addresses go first: anybody can make them up. */
+static bool goes_before(const struct name *name, const struct name *other)
+{
+    bool has_addresses = name->address_count > 0;
+    if (has_addresses != (other->address_count > 0)) {
+        return !has_addresses;
+    }
+    return name->expires_ms < other->expires_ms;
+}
+
 static struct name *slot_to_use(struct name_table *table)
 {
     if (table->used < table->capacity) {
@@ -79,7 +103,8 @@ static struct name *slot_to_use(struct name_table *table)
     for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
         table->random = hash_mix(table->random, i + 1);
         struct name *name = &table->slots[table->random % table->capacity];
-        if (!name->is_asking && (oldest == NULL || name->expires_ms < oldest->expires_ms)) {
+        bool is_free = name->question == NULL && !name->is_given;
+        if (is_free && (oldest == NULL || goes_before(name, oldest))) {
             oldest = name;
         }
     }
@@ -89,11 +114,11 @@ static struct name *slot_to_use(struct name_table *table)
     return oldest;
 }
 
-static struct name *get(struct engine *engine, struct bytes text)
+static struct name *get_name(struct engine *engine, struct bytes text)
 {
     struct name_table *table = &engine->names;
     uint64_t key = hash_bytes(text.data, text.len, table->map.seed);
-    struct name *name = find(table, text, key);
+    struct name *name = find_name(table, text, key);
     if (name == NULL) {
         name = slot_to_use(table);
         if (name == NULL) {
@@ -106,20 +131,91 @@ static struct name *get(struct engine *engine, struct bytes text)
     return name;
 }
 
+/* --- questions and their sources ---------------------------------------- */
+
+static const struct address *client_of(const struct exchange *exchange)
+{
+    return &exchange->leg.path.remote;
+}
+
+/* The name of a parent proxy is the operator's: all need it, and it never makes room. */
+static bool is_charged(const struct exchange *exchange)
+{
+    return !exchange->hop.is_parent;
+}
+
+static bool has_source_of(const struct name_table *table, const struct name *name,
+                          const struct exchange *exchange)
+{
+    struct address source = account_source(client_of(exchange), table->book.ipv6_bits);
+    const struct account *account = name->holding.account;
+    return account != NULL && address_equal(&account->source, &source);
+}
+
+/* The question is now for @p exchange. */
+static void pass_to(struct name_table *table, struct name *name, const struct exchange *exchange)
+{
+    if (!is_charged(exchange)) {
+        account_discharge(&table->book, &name->holding);
+    } else if (!has_source_of(table, name, exchange)) {
+        account_discharge(&table->book, &name->holding);
+        account_charge(&table->book, &name->holding, client_of(exchange), 1);
+    }
+}
+
+/* The resolver has answered, or does not have to any more. */
+static void end_question(struct engine *engine, struct name *name)
+{
+    name->question = NULL;
+    engine->names.asked_count--;
+    account_discharge(&engine->names.book, &name->holding);
+    timer_cancel(&engine->wheel, &name->timer);
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static bool may_use_stale(const struct name *name, uint64_t now_ms)
+{
+    return name->address_count > 0 && now_ms < name->stale_until_ms;
+}
+
+static void give_addresses(struct engine *engine, const struct name *name,
+                           struct exchange *exchange)
+{
+    trace_event(engine, exchange, EVENT_resolved, (uint32_t)name->address_count);
+    forward_with_addresses(engine, exchange, name->addresses, name->address_count);
+}
+
+static void give_stale(struct engine *engine, const struct name *name, struct exchange *exchange)
+{
+    metric_add(&engine->metrics.names_stale, 1);
+    give_addresses(engine, name, exchange);
+}
+
+static enum reason reason_of_status(enum resolve_status status)
+{
+    switch (status) {
+    case RESOLVE_NO_ANSWER:
+        return REASON_name_timeout;
+    case RESOLVE_FAILED:
+        return REASON_name_failed;
+    case RESOLVE_SHORTAGE:
+        return REASON_proxy_busy;
+    case RESOLVE_OK:
+    case RESOLVE_NOT_FOUND:
+        break;
+    }
+    return REASON_name_unresolvable;
+}
+
 static void give_result(struct engine *engine, const struct name *name, struct exchange *exchange)
 {
-    switch (name->status) {
-    case RESOLVE_OK:
-        trace_event(engine, exchange, EVENT_resolved, (uint32_t)name->address_count);
-        forward_with_addresses(engine, exchange, name->addresses, name->address_count);
-        break;
-    case RESOLVE_TRY_AGAIN:
-        exchange_end(engine, exchange, REASON_name_timeout, NULL);
-        break;
-    case RESOLVE_NOT_FOUND:
-    case RESOLVE_FAILED:
-        exchange_end(engine, exchange, REASON_name_unresolvable, NULL);
-        break;
+    if (name->status == RESOLVE_OK) {
+        give_addresses(engine, name, exchange);
+    } else if (may_use_stale(name, engine_now_ms(engine))) {
+        give_stale(engine, name, exchange);
+    } else {
+        exchange_end(engine, exchange, reason_of_status(name->status), NULL);
     }
 }
 
@@ -141,28 +237,192 @@ static void take_addresses(struct name *name, enum config_resolve_prefer prefer,
     }
 }
 
-static void on_result(void *context, enum resolve_status status, const struct address *addresses,
-                      size_t address_count)
+static uint64_t at_most(uint64_t value, uint64_t most)
 {
-    struct name *name = context;
-    struct engine *engine = name->engine;
-    uint32_t keep_ms = engine->config->resolve_cache_time;
-    name->is_asking = false;
-    take_addresses(name, engine->config->resolve_prefer, addresses, address_count);
-    name->status = status == RESOLVE_OK && name->address_count == 0 ? RESOLVE_NOT_FOUND : status;
-    if (name->status != RESOLVE_OK && keep_ms > NEGATIVE_MS_MAX) {
-        keep_ms = NEGATIVE_MS_MAX;
+    return value < most ? value : most;
+}
+
+/* How long addresses hold: DNS's TTL within the configuration's bounds. */
+static uint64_t keep_ms(const struct config *config, uint32_t ttl_s)
+{
+    uint64_t ttl_ms = ttl_s == RESOLVE_TTL_UNKNOWN ? UINT64_MAX : (uint64_t)ttl_s * 1000;
+    if (ttl_ms < config->resolve_cache_time_min) {
+        ttl_ms = config->resolve_cache_time_min;
     }
-    name->expires_ms = engine_now_ms(engine) + keep_ms;
+    return at_most(ttl_ms, config->resolve_cache_time);
+}
+
+/* RFC 8767 section 4: a failure leaves the old addresses, an answer of any kind replaces them. */
+static void take_result(struct name *name, const struct resolve_result *result)
+{
+    struct engine *engine = name->engine;
+    const struct config *config = engine->config;
+    uint64_t now_ms = engine_now_ms(engine), hold_ms = 0;
+    bool has_addresses = result->status == RESOLVE_OK && result->address_count > 0;
+    name->status =
+        result->status == RESOLVE_OK && !has_addresses ? RESOLVE_NOT_FOUND : result->status;
+    if (has_addresses) {
+        take_addresses(name, config->resolve_prefer, result->addresses, result->address_count);
+        hold_ms = keep_ms(config, result->ttl_s);
+        name->stale_until_ms = now_ms + hold_ms + config->resolve_stale_time;
+    } else if (name->status == RESOLVE_NOT_FOUND) {
+        name->address_count = 0;
+        hold_ms = at_most(config->resolve_cache_time, NEGATIVE_MS_MAX);
+    } else if (may_use_stale(name, now_ms)) {
+        hold_ms = at_most(RECHECK_MS, name->stale_until_ms - now_ms);
+    } else if (name->status != RESOLVE_SHORTAGE) { /* that may be over in a moment */
+        hold_ms = at_most(config->resolve_cache_time, NEGATIVE_MS_MAX);
+    }
+    name->expires_ms = now_ms + hold_ms;
+}
+
+static void count_result(struct engine *engine, enum resolve_status status)
+{
+    struct metrics *metrics = &engine->metrics;
+    switch (status) {
+    case RESOLVE_NO_ANSWER:
+        metric_add(&metrics->names_unanswered, 1);
+        break;
+    case RESOLVE_FAILED:
+    case RESOLVE_SHORTAGE:
+        metric_add(&metrics->names_failed, 1);
+        break;
+    case RESOLVE_NOT_FOUND:
+        metric_add(&metrics->names_not_found, 1);
+        break;
+    case RESOLVE_OK:
+        break;
+    }
+}
+
+/* The question has its answer: give it to all who wait. */
+static void settle_name(struct name *name, const struct resolve_result *result)
+{
+    struct engine *engine = name->engine;
+    end_question(engine, name);
+    take_result(name, result);
+    count_result(engine, name->status);
+    name->is_given = true;
     while (name->waiting.first != NULL) {
         struct exchange *exchange = name->waiting.first;
         names_forget(engine, exchange);
         give_result(engine, name, exchange);
     }
+    name->is_given = false;
+}
+
+static void on_result(void *context, const struct resolve_result *result)
+{
+    settle_name(context, result);
+}
+
+/* The question is given up, for @p status. */
+static void give_up(struct name *name, enum resolve_status status)
+{
+    resolver_withdraw(name->question);
+    settle_name(name, &(struct resolve_result){.status = status});
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+static void on_question_late(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    struct name *name = HASH_ENTRY(timer, struct name, timer);
+    uint64_t end_ms = name->asked_ms + engine->config->resolve_timeout;
+    if (now_ms >= end_ms) {
+        give_up(name, RESOLVE_NO_ANSWER);
+        return;
+    }
+    name->is_slow = true;
+    metric_add(&engine->metrics.names_slow, 1);
+    timer_set(&engine->wheel, timer, end_ms, on_question_late);
+    name->is_given = true;
+    while (name->waiting.first != NULL && may_use_stale(name, now_ms)) {
+        struct exchange *exchange = name->waiting.first;
+        names_forget(engine, exchange);
+        give_stale(engine, name, exchange);
+    }
+    name->is_given = false;
+}
+
+/* A request of another source that waits for the name, or NULL. */
+static const struct exchange *other_waiting(const struct name_table *table, const struct name *name)
+{
+    const struct exchange *exchange = name->waiting.first;
+    while (exchange != NULL && has_source_of(table, name, exchange)) {
+        exchange = exchange->next_waiting;
+    }
+    return exchange;
+}
+
+/*
+ * Whether one more question may be asked, for @p exchange. Where the table is full, the source
+ * that has most makes room; a question that requests of other sources wait for becomes theirs
+ * instead. The few of the operator's are asked in any case.
+ */
+static bool make_room(struct engine *engine, const struct exchange *exchange)
+{
+    struct name_table *table = &engine->names;
+    uint32_t most = (uint32_t)at_most(engine->config->resolve_queue, table->capacity / 2);
+    table->book.ipv6_bits = engine->config->limits_ipv6_prefix;
+    for (unsigned i = 0; i < MAKE_ROOM_TRIES && table->asked_count >= most; i++) {
+        bool is_owed;
+        struct holding *holding = account_yield(&table->book, client_of(exchange), 1, &is_owed);
+        if (holding == NULL) {
+            break;
+        }
+        struct name *name = HASH_ENTRY(holding, struct name, holding);
+        if (!is_owed && !has_source_of(table, name, exchange)) {
+            break; /* all is fairly divided */
+        }
+        const struct exchange *other = other_waiting(table, name);
+        if (other != NULL) {
+            pass_to(table, name, other);
+        } else {
+            metric_add(&engine->metrics.names_evicted, 1);
+            give_up(name, RESOLVE_SHORTAGE);
+        }
+    }
+    return table->asked_count < most || !is_charged(exchange);
+}
+
+/* @return 0 or -errno, with nothing changed */
+static int ask_for(struct engine *engine, struct name *name, const struct exchange *exchange)
+{
+    const struct config *config = engine->config;
+    struct name_table *table = &engine->names;
+    struct address source = account_source(client_of(exchange), config->limits_ipv6_prefix);
+    const struct resolve_query query = {
+        .name = (const char *)name->text,
+        .name_len = name->text_len,
+        .source = address_hash(&source, table->map.seed),
+        .servers = config->resolve_servers.items,
+        .server_count = config->resolve_servers.count,
+        .timeout_ms = config->resolve_timeout,
+        .may_ask_system = config->resolve_system == RESOLVE_SYSTEM_AUTO,
+    };
+    int error = resolver_ask(engine->resolver, &query, on_result, name, &name->question);
+    if (error != 0) {
+        return error;
+    }
+    table->asked_count++;
+    pass_to(table, name, exchange);
+    metric_add(&engine->metrics.names_asked, 1);
+    name->is_slow = false;
+    name->asked_ms = engine_now_ms(engine);
+    timer_set(&engine->wheel, &name->timer,
+              name->asked_ms + at_most(config->resolve_stale_after, config->resolve_timeout),
+              on_question_late);
+    return 0;
 }
 
 static void wait_for(struct engine *engine, struct name *name, struct exchange *exchange)
 {
+    if (name->is_slow && may_use_stale(name, engine_now_ms(engine))) {
+        give_stale(engine, name, exchange);
+        return;
+    }
     exchange->state = EXCHANGE_resolving;
     exchange->name = name;
     exchange_list_add(&name->waiting, exchange);
@@ -170,36 +430,50 @@ static void wait_for(struct engine *engine, struct name *name, struct exchange *
     exchange_set_deadline(engine, exchange);
 }
 
+/*
+ * Ask for the name of @p exchange. Making room ends other requests, whose callbacks may resolve
+ * names too: only then is the name's slot looked up.
+ */
+static void ask_and_wait(struct engine *engine, struct exchange *exchange)
+{
+    bool has_room = make_room(engine, exchange);
+    struct name *name = get_name(engine, exchange->hop.name);
+    int error = 0;
+    if (name == NULL) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        return;
+    }
+    if (name->question == NULL) {
+        error = has_room ? ask_for(engine, name, exchange) : -EAGAIN;
+    }
+    if (error == 0) {
+        wait_for(engine, name, exchange);
+    } else if (may_use_stale(name, engine_now_ms(engine))) {
+        give_stale(engine, name, exchange);
+    } else {
+        exchange_end(engine, exchange,
+                     error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy, NULL);
+    }
+}
+
 void names_resolve(struct engine *engine, struct exchange *exchange)
 {
+    const struct name_table *table = &engine->names;
     struct bytes text = exchange->hop.name;
     if (!name_is_askable(text.data, text.len)) {
         exchange_end(engine, exchange, REASON_name_unresolvable, NULL);
         return;
     }
-    struct name *name = get(engine, text);
+    struct name *name = find_name(table, text, hash_bytes(text.data, text.len, table->map.seed));
     if (name == NULL) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
-        return;
-    }
-    if (name->is_asking) {
+        ask_and_wait(engine, exchange);
+    } else if (name->question != NULL) {
         wait_for(engine, name, exchange);
-        return;
-    }
-    if (engine_now_ms(engine) < name->expires_ms) {
+    } else if (engine_now_ms(engine) < name->expires_ms) {
         give_result(engine, name, exchange);
-        return;
+    } else {
+        ask_and_wait(engine, exchange);
     }
-    int error = resolver_ask(engine->resolver, engine->loop, (const char *)name->text,
-                             name->text_len, on_result, name);
-    if (error != 0) {
-        exchange_end(engine, exchange,
-                     error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy, NULL);
-        return;
-    }
-    name->is_asking = true;
-    metric_add(&engine->metrics.names_asked, 1);
-    wait_for(engine, name, exchange);
 }
 
 void names_forget(struct engine *engine, struct exchange *exchange)
@@ -211,4 +485,25 @@ void names_forget(struct engine *engine, struct exchange *exchange)
     exchange_list_remove(&name->waiting, exchange);
     exchange->name = NULL;
     timer_cancel(&engine->wheel, &exchange->timer);
+    if (name->question == NULL) {
+        return;
+    }
+    if (name->waiting.first != NULL) {
+        pass_to(&engine->names, name, name->waiting.first);
+    } else if (!may_use_stale(name, engine_now_ms(engine))) { /* else it is asked for later ones */
+        resolver_withdraw(name->question);
+        end_question(engine, name);
+        metric_add(&engine->metrics.names_withdrawn, 1);
+    }
+}
+
+void names_withdraw_all(struct engine *engine)
+{
+    struct name_table *table = &engine->names;
+    for (uint32_t i = 0; i < table->used; i++) {
+        if (table->slots[i].question != NULL) {
+            resolver_withdraw(table->slots[i].question);
+            end_question(engine, &table->slots[i]);
+        }
+    }
 }

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Host names and their addresses, for a short time: so that a busy name is asked
- * for once, and requests for the same name wait for the same answer.
+ * Host names and their addresses, for a short time: a busy name is asked for once, and requests
+ * for the same name wait for the same answer.
+ *
+ * Many questions are out at once, resolve.queue at most. When that is reached, the source
+ * (client's address) with the most questions loses its oldest one, so a client that asks for
+ * names whose servers are silent cannot keep others from theirs. A question that no request
+ * waits for any more is withdrawn. Addresses that have expired are used while the servers do
+ * not answer (RFC 8767): after resolve.stale-after, for resolve.stale-time.
  */
 #ifndef CRIPROXY_NAMES_H
 #define CRIPROXY_NAMES_H
 
 #include "coap/hash.h"
+#include "coap/timer.h"
 #include "exchange/list.h"
 #include "front/target.h"
+#include "net/account.h"
 #include "net/resolve.h"
 
 struct engine;
@@ -17,13 +25,19 @@ struct exchange;
 struct name {
     struct hash_node node;
     struct engine *engine;
-    bool is_asking; /* a question is with the resolver, which holds a pointer here */
+    struct resolve_question *question; /* with the resolver, which holds a pointer here; or NULL */
+    bool is_slow;                      /* the question is out for resolve.stale-after already */
+    bool is_given; /* to those who wait, now: the slot is not to be used again meanwhile */
     uint8_t text_len;
     uint8_t text[TARGET_NAME_MAX];
-    enum resolve_status status;
-    uint8_t address_count;
+    enum resolve_status status; /* of the last answer, which holds */
+    uint64_t expires_ms;        /* until then */
+    uint8_t address_count;      /* the last that were known, */
     struct address addresses[4];
-    uint64_t expires_ms;
+    uint64_t stale_until_ms;      /* which may be used until then where servers fail */
+    uint64_t asked_ms;            /* when the question was sent; */
+    struct holding holding;       /* it is charged to the source that it is for */
+    struct timer timer;           /* of the question */
     struct exchange_list waiting; /* for its addresses */
 };
 
@@ -32,6 +46,8 @@ struct name_table {
     uint32_t capacity, used;
     struct hash_map map;
     uint64_t random;
+    struct account_book book; /* of names with a question; those of parent proxies are not in it */
+    uint32_t asked_count;
 };
 
 /** @return 0 or -ENOMEM */
@@ -53,7 +69,13 @@ bool name_is_askable(const uint8_t *name, size_t len);
  */
 void names_resolve(struct engine *engine, struct exchange *exchange);
 
-/** It no longer waits for its name. Takes an exchange that does not. */
+/**
+ * It no longer waits for its name; a question that it was the last to wait for is withdrawn.
+ * Takes an exchange that waits for none.
+ */
 void names_forget(struct engine *engine, struct exchange *exchange);
+
+/** No question of the engine is out afterwards: it is about to be freed. */
+void names_withdraw_all(struct engine *engine);
 
 #endif

@@ -17,8 +17,9 @@ static void test_names_that_do_not_resolve(void **state)
     } rows[] = {
         {"no such name", "", RESOLVE_NOT_FOUND, 5, 2, REASON_name_unresolvable},
         {"no address", "", RESOLVE_OK, 5, 2, REASON_name_unresolvable},
-        {"the resolver failed", "", RESOLVE_FAILED, 5, 2, REASON_name_unresolvable},
-        {"the resolver timed out", "", RESOLVE_TRY_AGAIN, 10000, 4, REASON_name_timeout},
+        {"DNS servers refuse", "", RESOLVE_FAILED, 5, 2, REASON_name_failed},
+        {"no descriptors", "", RESOLVE_SHORTAGE, 5, 3, REASON_proxy_busy},
+        {"the resolver timed out", "", RESOLVE_NO_ANSWER, 10000, 4, REASON_name_timeout},
         {"the resolver is silent", "", RESOLVE_OK, FOREVER_MS, 4, REASON_name_timeout},
     };
     (void)state;
@@ -34,25 +35,20 @@ static void test_names_that_do_not_resolve(void **state)
     }
 }
 
-/* ERR-15: more names at a time than the resolver takes (16 here). */
-static void test_resolver_queue_full(void **state)
+/* ERR-15: the process has no descriptor for one more question. */
+static void test_no_descriptor_for_a_question(void **state)
 {
     struct replay replay;
-    char head[32], options[64];
     (void)state;
     errors_start(&replay, NULL);
-    for (unsigned i = 0; i < 17; i++) {
-        snprintf(options, sizeof(options), "slow%u", i);
-        fake_net_name(options, 1000, RESOLVE_NOT_FOUND, "");
-        snprintf(head, sizeof(head), "51 01 %04x aa", i);
-        snprintf(options, sizeof(options), "35=coap://slow%u/x", i);
-        snprintf(head, sizeof(head), "51 01 %04x %02x", i, i);
-        replay_ask(&replay, words(head, options));
-        fake_net_run(0);
-    }
+    fake_net_resolver_fails(EMFILE);
+    replay_ask(&replay, words("51 01 0001 aa", "35=coap://some/x"));
     errors_expect(replay.client, 5, 3, 0);
-    fake_peer_expect_nothing_within(replay.client, 900);
     assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 1);
+    fake_net_resolver_fails(0); /* it is asked for as soon as there is one */
+    replay_ask(&replay, words("51 01 0002 ab", "35=coap://some/x"));
+    errors_expect(replay.client, 5, 2, 0);
+    assert_int_equal(replay_ended(&replay, REASON_name_unresolvable), 1);
     errors_stop(&replay);
 }
 
@@ -85,7 +81,7 @@ int errors_names(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_that_do_not_resolve),
-        cmocka_unit_test(test_resolver_queue_full),
+        cmocka_unit_test(test_no_descriptor_for_a_question),
         cmocka_unit_test(test_all_addresses_refuse),
     };
     return cmocka_run_group_tests_name("names", tests, NULL, NULL);

@@ -80,7 +80,7 @@ void replay_start(struct replay *replay, const char *const *settings)
     fake_net_start(1);
     replay->config = load(settings);
     assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
-    assert_int_equal(resolver_new(1, 16, &replay->resolver), 0);
+    assert_int_equal(resolver_new(replay->loop, NULL, &replay->resolver), 0);
     load_keys(replay->config);
     struct engine_options options = {
         .config = replay->config,
@@ -133,7 +133,9 @@ static void expect_nothing_left(const struct engine *engine)
     }
     for (uint32_t i = 0; i < engine->names.used; i++) {
         assert_null(engine->names.slots[i].waiting.first);
+        assert_null(engine->names.slots[i].question);
     }
+    assert_int_equal(engine->names.asked_count, 0);
     assert_true(is_empty(&engine->leaders));
     for (uint32_t i = 0; i < engine->cache.used; i++) {
         assert_int_equal(engine->cache.entries[i].pins, 0);

@@ -81,7 +81,7 @@ static void world_acts(void)
         fake_net_name("g", below(3000), RESOLVE_OK, "192.0.2.6 192.0.2.5");
         return;
     case 3:
-        fake_net_name("g", 10, RESOLVE_TRY_AGAIN, "");
+        fake_net_name("g", 10, RESOLVE_NO_ANSWER, "");
         return;
     case 4:
         (void)cache_flush(&chaos.replay.engine->cache, flush_some, NULL);

@@ -75,6 +75,7 @@ def sleeping_tests(name, text):
 # A header, and the files that may include it.
 HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
+    "ares.h": r"daemon/net/resolve",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls)/|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
@@ -251,6 +252,7 @@ PACKAGES = {
     "libcbor": "libcbor-dev", "libutf8proc": "libutf8proc-dev", "libevent": "libevent-dev",
     "libidn2": "libidn2-dev",
     "openssl": "libssl-dev", "inih": "libinih-dev", "wslay": "libwslay-dev",
+    "libcares": "libc-ares-dev",
     "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
     "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",
 }

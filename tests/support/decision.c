@@ -111,7 +111,7 @@ bool decision_start(const char *const *settings, size_t count)
     }
     fake_net_start(1);
     fail_if(loop_new(on_turn, NULL, &world.loop) != 0, "no loop");
-    fail_if(resolver_new(1, 16, &world.resolver) != 0, "no resolver");
+    fail_if(resolver_new(world.loop, NULL, &world.resolver) != 0, "no resolver");
     const struct engine_options options = {
         .config = world.config, .loop = world.loop, .resolver = world.resolver};
     fail_if(engine_new(&options, &world.engine) != 0, "no engine");

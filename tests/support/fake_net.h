@@ -106,8 +106,15 @@ const struct fake_net_stats *fake_net_stats(void);
 void fake_net_name(const char *text, uint64_t delay_ms, enum resolve_status status,
                    const char *addresses);
 
-/** Questions asked so far. */
+/** The time to live of the name @p text, which was set before; otherwise it is not known. */
+void fake_net_name_ttl(const char *text, uint32_t ttl_s);
+
+/** From now on no question can be asked, for errno @p error; 0: they can again. */
+void fake_net_resolver_fails(int error);
+
+/** Questions asked so far, and how many of them were withdrawn before they were answered. */
 size_t fake_net_questions(void);
+size_t fake_net_questions_withdrawn(void);
 
 /* ---- peers ---- */
 

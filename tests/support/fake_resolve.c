@@ -9,41 +9,41 @@
 #include <string.h>
 #include <strings.h>
 
-struct name {
-    struct name *next;
+struct fake_name {
+    struct fake_name *next;
     char *text;
     uint64_t delay_ms;
-    enum resolve_status status;
-    struct address addresses[RESOLVE_ADDRESSES_MAX];
-    size_t address_count;
+    struct resolve_result result;
 };
 
-struct question {
-    struct question *next;
-    struct resolver *resolver;
-    struct loop *loop; /* NULL: forgotten */
+struct resolve_question {
+    struct resolve_question *next;
+    struct resolver *resolver; /* NULL: withdrawn */
     resolve_fn on_result;
     void *context;
     char name[RESOLVE_NAME_MAX + 1];
 };
 
 struct resolver {
-    unsigned queue_max, queue_count;
+    struct loop *loop;
 };
 
-static struct name *names;
-static struct question *questions;
-static size_t question_count, resolver_count;
+static struct fake_name *names;
+static struct resolve_question *questions;
+static size_t question_count, withdrawn_count, resolver_count;
+static int ask_error;
 
-static void name_add_address(struct name *name, const char *text, size_t len)
+static void name_add_address(struct fake_name *name, const char *text, size_t len)
 {
     char bracketed[ADDRESS_TEXT_MAX];
     bool is_ipv6 = memchr(text, ':', len) != NULL;
+    struct resolve_result *result = &name->result;
 
-    assert_true(name->address_count < RESOLVE_ADDRESSES_MAX);
+    assert_true(result->address_count < RESOLVE_ADDRESSES_MAX);
     int written =
         snprintf(bracketed, sizeof bracketed, is_ipv6 ? "[%.*s]" : "%.*s", (int)len, text);
-    if (!address_parse(bracketed, (size_t)written, 0, &name->addresses[name->address_count++])) {
+    if (!address_parse(bracketed, (size_t)written, 0,
+                       &result->addresses[result->address_count++])) {
         fail_msg("not an IP address: \"%s\"", text);
     }
 }
@@ -51,10 +51,12 @@ static void name_add_address(struct name *name, const char *text, size_t len)
 void fake_net_name(const char *text, uint64_t delay_ms, enum resolve_status status,
                    const char *addresses)
 {
-    struct name *name = fake_alloc(sizeof *name);
+    struct fake_name *name = fake_alloc(sizeof *name);
 
-    *name =
-        (struct name){.next = names, .text = strdup(text), .delay_ms = delay_ms, .status = status};
+    *name = (struct fake_name){.next = names,
+                               .text = strdup(text),
+                               .delay_ms = delay_ms,
+                               .result = {.status = status, .ttl_s = RESOLVE_TTL_UNKNOWN}};
     names = name;
     for (const char *at = addresses; *at != '\0';) {
         size_t len = strcspn(at, " ");
@@ -65,9 +67,37 @@ void fake_net_name(const char *text, uint64_t delay_ms, enum resolve_status stat
     }
 }
 
+static struct fake_name *fake_name_find(const char *text)
+{
+    struct fake_name *name = names;
+
+    while (name != NULL && strcasecmp(name->text, text) != 0) {
+        name = name->next;
+    }
+    return name;
+}
+
+void fake_net_name_ttl(const char *text, uint32_t ttl_s)
+{
+    struct fake_name *name = fake_name_find(text);
+
+    assert_non_null(name);
+    name->result.ttl_s = ttl_s;
+}
+
+void fake_net_resolver_fails(int error)
+{
+    ask_error = error;
+}
+
 size_t fake_net_questions(void)
 {
     return question_count;
+}
+
+size_t fake_net_questions_withdrawn(void)
+{
+    return withdrawn_count;
 }
 
 size_t fake_resolver_count(void)
@@ -78,72 +108,60 @@ size_t fake_resolver_count(void)
 void fake_resolve_stop(void)
 {
     while (names != NULL) {
-        struct name *name = names;
+        struct fake_name *name = names;
         names = name->next;
         free(name->text);
         free(name);
     }
     while (questions != NULL) {
-        struct question *question = questions;
+        struct resolve_question *question = questions;
         questions = question->next;
         free(question);
     }
     question_count = 0;
+    withdrawn_count = 0;
     resolver_count = 0;
+    ask_error = 0;
 }
 
 /* ---- resolve.h ---- */
 
-int resolver_new(unsigned thread_count, unsigned queue_max, struct resolver **ret_resolver)
+int resolver_new(struct loop *loop, struct system_names *system, struct resolver **ret_resolver)
 {
-    if (thread_count == 0) {
-        return -EINVAL;
-    }
+    (void)system;
     struct resolver *resolver = fake_alloc(sizeof *resolver);
-    resolver->queue_max = queue_max;
+    resolver->loop = loop;
     resolver_count++;
     *ret_resolver = resolver;
     return 0;
 }
 
-static void forget(const struct resolver *resolver, const struct loop *loop)
-{
-    for (struct question *question = questions; question != NULL; question = question->next) {
-        if (question->resolver == resolver && (loop == NULL || question->loop == loop)) {
-            question->loop = NULL;
-        }
-    }
-}
-
 void resolver_free(struct resolver *resolver)
 {
-    if (resolver != NULL) {
-        forget(resolver, NULL);
-        resolver_count--;
-        free(resolver);
+    if (resolver == NULL) {
+        return;
+    }
+    for (struct resolve_question *each = questions; each != NULL; each = each->next) {
+        if (each->resolver == resolver) {
+            resolver_withdraw(each);
+        }
+    }
+    resolver_count--;
+    free(resolver);
+}
+
+void resolver_withdraw(struct resolve_question *question)
+{
+    if (question != NULL) {
+        assert_non_null(question->resolver); /* once */
+        question->resolver = NULL;
+        withdrawn_count++;
     }
 }
 
-void resolver_forget(struct resolver *resolver, const struct loop *loop)
+static void question_unlink(struct resolve_question *question)
 {
-    if (resolver != NULL) {
-        forget(resolver, loop);
-    }
-}
-
-static const struct name *name_find(const char *text)
-{
-    const struct name *name = names;
-
-    while (name != NULL && strcasecmp(name->text, text) != 0) {
-        name = name->next;
-    }
-    return name;
-}
-
-static void question_unlink(struct question *question)
-{
-    struct question **link = &questions;
+    struct resolve_question **link = &questions;
 
     while (*link != question) {
         link = &(*link)->next;
@@ -153,68 +171,43 @@ static void question_unlink(struct question *question)
 
 static void question_answered(struct fake_event *event)
 {
-    struct question *question = event->object;
-    const struct name *name = name_find(question->name);
+    static const struct resolve_result not_found = {.status = RESOLVE_NOT_FOUND};
+    struct resolve_question *question = event->object;
+    const struct fake_name *name = fake_name_find(question->name);
 
     question_unlink(question);
-    if (question->loop != NULL) {
-        question->resolver->queue_count--;
-        fake_loop_wake(question->loop);
-        if (name == NULL) {
-            question->on_result(question->context, RESOLVE_NOT_FOUND, NULL, 0);
-        } else {
-            question->on_result(question->context, name->status, name->addresses,
-                                name->address_count);
-        }
+    if (question->resolver != NULL) {
+        fake_loop_wake(question->resolver->loop);
+        question->on_result(question->context, name != NULL ? &name->result : &not_found);
     }
     free(question);
 }
 
-/* As the real one does: what getaddrinfo() would take for the number of an IPv4 address. */
-static bool is_numeric(const char *name)
-{
-    size_t len = strlen(name);
-    if (len > 0 && name[len - 1] == '.') {
-        len--;
-    }
-    size_t start = len;
-    while (start > 0 && name[start - 1] != '.') {
-        start--;
-    }
-    return start == len || strncasecmp(name + start, "0x", 2) == 0 ||
-           strspn(name + start, "0123456789") >= len - start;
-}
-
-int resolver_ask(struct resolver *resolver, struct loop *loop, const char *name, size_t name_len,
-                 resolve_fn on_result, void *context)
+int resolver_ask(struct resolver *resolver, const struct resolve_query *query, resolve_fn on_result,
+                 void *context, struct resolve_question **ret_question)
 {
     struct fake_event *event;
 
-    if (name_len == 0 || name_len > RESOLVE_NAME_MAX || memchr(name, '\0', name_len) != NULL) {
+    if (!resolve_is_host_name(query->name, query->name_len)) {
         return -EINVAL;
     }
-    if (resolver->queue_count >= resolver->queue_max) {
-        return -EAGAIN;
+    if (ask_error != 0) {
+        return -ask_error;
     }
-    struct question *question = fake_alloc(sizeof *question);
-    memcpy(question->name, name, name_len);
-    if (is_numeric(question->name)) {
-        free(question);
-        return -EINVAL;
-    }
+    struct resolve_question *question = fake_alloc(sizeof *question);
+    memcpy(question->name, query->name, query->name_len);
     question->resolver = resolver;
-    question->loop = loop;
     question->on_result = on_result;
     question->context = context;
     question->next = questions;
     questions = question;
-    resolver->queue_count++;
     question_count++;
 
-    const struct name *scripted = name_find(question->name);
+    const struct fake_name *scripted = fake_name_find(question->name);
     event = fake_event_new(question_answered, NULL, 0);
     event->object = question;
     fake_event_post(event, scripted != NULL ? scripted->delay_ms : 0);
+    *ret_question = question;
     return 0;
 }
 

@@ -28,7 +28,7 @@ static const struct doc_section sections[] = {
     {"upstream",
      "Sessions with origin servers and parent proxies that are not reached over plain UDP: what "
      "is shown to them and asked of them, and how long they are kept."},
-    {"resolve", "Host names. The system's own resolver is asked."},
+    {"resolve", "Host names, asked for in /etc/hosts and of DNS servers."},
     {"admin", "How the running proxy is watched and controlled."},
     {"log", "What is written to standard error."},
     {NULL, NULL},

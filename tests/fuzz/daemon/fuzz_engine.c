@@ -255,7 +255,7 @@ static void change(uint8_t what)
         fake_net_name("h", 3000, RESOLVE_OK, "2001:db8::1 192.0.2.5");
         break;
     case 6:
-        fake_net_name("h", 10, RESOLVE_TRY_AGAIN, "");
+        fake_net_name("h", 10, RESOLVE_NO_ANSWER, "");
         break;
     default:
         break;
@@ -333,7 +333,7 @@ static void start(void)
     }
     world.engine = NULL;
     assert(loop_new(on_turn, NULL, &world.loop) == 0);
-    assert(resolver_new(1, 4, &world.resolver) == 0);
+    assert(resolver_new(world.loop, NULL, &world.resolver) == 0);
     const struct engine_options options = {
         .config = world.config, .loop = world.loop, .resolver = world.resolver};
     assert(engine_new(&options, &world.engine) == 0);

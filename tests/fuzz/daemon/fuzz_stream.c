@@ -189,7 +189,7 @@ static void start(void)
     world.engine = NULL;
     world.has_last = false;
     assert(loop_new(on_turn, NULL, &world.loop) == 0);
-    assert(resolver_new(1, 4, &world.resolver) == 0);
+    assert(resolver_new(world.loop, NULL, &world.resolver) == 0);
     const struct engine_options with = {
         .config = world.config, .loop = world.loop, .resolver = world.resolver};
     assert(engine_new(&with, &world.engine) == 0);

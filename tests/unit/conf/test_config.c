@@ -463,6 +463,36 @@ static struct config *load_shipped_file(void)
     return config;
 }
 
+/* resolve.servers: addresses, or the system's. */
+static void test_dns_servers(void **state)
+{
+    static const struct {
+        const char *text;
+        int count; /* -1: refused */
+    } rows[] = {
+        {"[resolve]\nservers = system\n", 0},
+        {"[resolve]\nservers = 192.0.2.1\nservers = [2001:db8::1]:5353\n", 2},
+        {"[resolve]\nservers = 192.0.2.1,192.0.2.2\n", -1},
+        {"[resolve]\nservers = ns.example\n", -1},
+        {"[resolve]\nservers = 192.0.2.1:0\n", -1},
+        {"[resolve]\nservers = 0.0.0.0\n", -1},
+        {"[resolve]\nservers = 192.0.2.1\nservers = system\n", -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config_source source = {.text = rows[i].text, .text_len = strlen(rows[i].text)};
+        struct config *config = NULL;
+        int error = config_load(&source, &errors, &config);
+        print_message("    %s", rows[i].text);
+        assert_int_equal(error, rows[i].count < 0 ? -EINVAL : 0);
+        if (error == 0) {
+            assert_int_equal(config->resolve_servers.count, rows[i].count);
+            config_free(config);
+        }
+    }
+}
+
 static void test_the_shipped_file_says_the_defaults(void **state)
 {
     struct config *shipped = load_shipped_file();
@@ -532,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_a_folder_is_no_file),
         cmocka_unit_test(test_reload_takes_live_keys_and_names_the_others),
         cmocka_unit_test(test_the_shipped_file_says_the_defaults),
+        cmocka_unit_test(test_dns_servers),
         cmocka_unit_test(test_the_shipped_schemes_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

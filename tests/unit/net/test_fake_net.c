@@ -65,15 +65,14 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     memcpy(echo->quoted, quoted, quoted_len);
 }
 
-static void on_result(void *context, enum resolve_status status, const struct address *addresses,
-                      size_t address_count)
+static void on_result(void *context, const struct resolve_result *result)
 {
     struct echo *echo = context;
     echo->results++;
-    echo->status = status;
-    echo->answer_count = address_count;
-    for (size_t i = 0; i < address_count; i++) {
-        echo->answers[i] = addresses[i];
+    echo->status = result->status;
+    echo->answer_count = result->address_count;
+    for (size_t i = 0; i < result->address_count; i++) {
+        echo->answers[i] = result->addresses[i];
     }
 }
 
@@ -98,12 +97,11 @@ static void echo_open(struct echo *echo, const char *address)
     assert_int_equal(loop_new(on_turn, echo, &echo->loop), 0);
     assert_true(address_parse(address, strlen(address), 0, &options.bind));
     assert_int_equal(udp_open(echo->loop, &options, &handler, echo, &echo->socket), 0);
-    assert_int_equal(resolver_new(1, 2, &echo->resolver), 0);
+    assert_int_equal(resolver_new(echo->loop, NULL, &echo->resolver), 0);
 }
 
 static void echo_close(struct echo *echo)
 {
-    resolver_forget(echo->resolver, echo->loop);
     resolver_free(echo->resolver);
     udp_close(echo->socket);
     echo->socket = NULL;
@@ -255,10 +253,18 @@ static void test_too_long_a_datagram_arrives_truncated(void **state)
     echo_close(&echo);
 }
 
-static void ask(struct echo *echo, const char *name)
+static int try_to_ask(struct echo *echo, const char *name, size_t name_len,
+                      struct resolve_question **ret_question)
 {
-    assert_int_equal(resolver_ask(echo->resolver, echo->loop, name, strlen(name), on_result, echo),
-                     0);
+    const struct resolve_query query = {.name = name, .name_len = name_len, .timeout_ms = 1000};
+    return resolver_ask(echo->resolver, &query, on_result, echo, ret_question);
+}
+
+static struct resolve_question *ask(struct echo *echo, const char *name)
+{
+    struct resolve_question *question = NULL;
+    assert_int_equal(try_to_ask(echo, name, strlen(name), &question), 0);
+    return question;
 }
 
 static void test_names_resolve_as_scripted(void **state)
@@ -268,7 +274,7 @@ static void test_names_resolve_as_scripted(void **state)
 
     echo_open(&echo, "127.0.0.1:5683");
     fake_net_name("sensor.example", 40, RESOLVE_OK, "192.0.2.5 2001:db8::5");
-    fake_net_name("slow.example", 5000, RESOLVE_TRY_AGAIN, "");
+    fake_net_name("slow.example", 5000, RESOLVE_NO_ANSWER, "");
     ask(&echo, "Sensor.example");
     assert_int_equal(echo.results, 0);
     fake_net_run(39);
@@ -284,19 +290,22 @@ static void test_names_resolve_as_scripted(void **state)
 
     ask(&echo, "slow.example");
     ask(&echo, "slow.example");
-    assert_int_equal(resolver_ask(echo.resolver, echo.loop, "x", 1, on_result, &echo), -EAGAIN);
     fake_net_run(5000);
-    assert_int_equal(echo.status, RESOLVE_TRY_AGAIN);
+    assert_int_equal(echo.status, RESOLVE_NO_ANSWER);
     assert_int_equal(echo.results, 4);
-    assert_int_equal(resolver_ask(echo.resolver, echo.loop, "127.1", 5, on_result, &echo), -EINVAL);
-    assert_int_equal(resolver_ask(echo.resolver, echo.loop, "a\0b", 3, on_result, &echo), -EINVAL);
-    assert_int_equal(resolver_ask(echo.resolver, echo.loop, "", 0, on_result, &echo), -EINVAL);
+    struct resolve_question *none = NULL;
+    assert_int_equal(try_to_ask(&echo, "127.1", 5, &none), -EINVAL);
+    assert_int_equal(try_to_ask(&echo, "a\0b", 3, &none), -EINVAL);
+    assert_int_equal(try_to_ask(&echo, "", 0, &none), -EINVAL);
+    fake_net_resolver_fails(EMFILE);
+    assert_int_equal(try_to_ask(&echo, "slow.example", 12, &none), -EMFILE);
+    fake_net_resolver_fails(0);
 
-    ask(&echo, "slow.example");
-    resolver_forget(echo.resolver, echo.loop);
+    resolver_withdraw(ask(&echo, "slow.example"));
     fake_net_run(10000);
     assert_int_equal(echo.results, 4);
     assert_int_equal(fake_net_questions(), 5);
+    assert_int_equal(fake_net_questions_withdrawn(), 1);
     echo_close(&echo);
 }
 

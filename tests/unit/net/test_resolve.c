@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The real pool of threads, with getaddrinfo() replaced at link time (--wrap):
- * "held..." waits until the test lets go, "a.example" has addresses, and so on.
+ * The real resolver against a DNS server of the test's own on loopback, in a thread, which
+ * answers by the first label of the name: "good.example" has addresses, "silent.example" gets
+ * no answer, and so on.
  */
 #include "net/resolve.h"
+#include "net/system_names.h"
 #include "net_fixture.h"
 
 #include <arpa/inet.h>
@@ -12,485 +14,504 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- the C library's resolver, for what goes to the system ---- */
 
 /* NOLINTBEGIN(*-reserved-identifier,cert-dcl*,readability-identifier-naming): ld's names */
-int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
-                       struct addrinfo **ret_list);
-void __real_freeaddrinfo(struct addrinfo *list);
 int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list);
 void __wrap_freeaddrinfo(struct addrinfo *list);
 /* NOLINTEND(*-reserved-identifier,cert-dcl*,readability-identifier-naming) */
 
-static pthread_mutex_t gate_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
-static bool gate_is_open;
-static unsigned held_count, asked_count, list_count;
-
-static void gate_set(bool is_open)
-{
-    pthread_mutex_lock(&gate_mutex);
-    gate_is_open = is_open;
-    pthread_cond_broadcast(&gate_changed);
-    pthread_mutex_unlock(&gate_mutex);
-}
-
-static unsigned gate_read(const unsigned *counter)
-{
-    pthread_mutex_lock(&gate_mutex);
-    unsigned value = *counter;
-    pthread_mutex_unlock(&gate_mutex);
-    return value;
-}
-
-/* Until as many questions are held as that. */
-static void gate_wait_held(unsigned count)
-{
-    pthread_mutex_lock(&gate_mutex);
-    while (held_count != count) {
-        pthread_cond_wait(&gate_changed, &gate_mutex);
-    }
-    pthread_mutex_unlock(&gate_mutex);
-}
-
-static void gate_pass(const char *node)
-{
-    pthread_mutex_lock(&gate_mutex);
-    asked_count++;
-    if (strncmp(node, "held", 4) == 0) {
-        held_count++;
-        pthread_cond_broadcast(&gate_changed);
-        while (!gate_is_open) {
-            pthread_cond_wait(&gate_changed, &gate_mutex);
-        }
-        held_count--;
-        pthread_cond_broadcast(&gate_changed);
-    }
-    pthread_mutex_unlock(&gate_mutex);
-}
-
-/* A list of @p count IPv4 addresses, each twice, and ::1. */
-static struct addrinfo *make_list(unsigned count)
-{
-    struct addrinfo *list = NULL, **end = &list;
-
-    for (unsigned i = 0; i <= 2 * count; i++) {
-        struct {
-            struct addrinfo info;
-            union {
-                struct sockaddr any;
-                struct sockaddr_in ipv4;
-                struct sockaddr_in6 ipv6;
-            } name;
-        } *entry = calloc(1, sizeof *entry);
-        assert_non_null(entry);
-        if (i == 2 * count) {
-            entry->name.ipv6 =
-                (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-            entry->info.ai_addrlen = sizeof entry->name.ipv6;
-        } else {
-            entry->name.ipv4.sin_family = AF_INET;
-            entry->name.ipv4.sin_addr.s_addr = htonl(0xc0000200u + i / 2);
-            entry->info.ai_addrlen = sizeof entry->name.ipv4;
-        }
-        entry->info.ai_family = entry->name.any.sa_family;
-        entry->info.ai_addr = &entry->name.any;
-        *end = &entry->info;
-        end = &entry->info.ai_next;
-    }
-    pthread_mutex_lock(&gate_mutex);
-    list_count++;
-    pthread_mutex_unlock(&gate_mutex);
-    return list;
-}
+static struct sockaddr_in system_address = {.sin_family = AF_INET};
+static struct addrinfo system_info = {.ai_family = AF_INET,
+                                      .ai_addr = (struct sockaddr *)(void *)&system_address,
+                                      .ai_addrlen = sizeof(system_address)};
 
 int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_list)
 {
-    gate_pass(node);
-    if (strcmp(node, "localhost") == 0) {
-        pthread_mutex_lock(&gate_mutex);
-        list_count++;
-        pthread_mutex_unlock(&gate_mutex);
-        return __real_getaddrinfo(node, service, hints, ret_list);
-    }
-    if (strcmp(node, "none.example") == 0) {
+    (void)service;
+    (void)hints;
+    if (strncmp(node, "nx", 2) == 0) {
         return EAI_NONAME;
     }
-    if (strcmp(node, "again.example") == 0) {
-        return EAI_AGAIN;
-    }
-    if (strcmp(node, "broken.example") == 0) {
-        return EAI_FAIL;
-    }
-    *ret_list = make_list(strcmp(node, "many.example") == 0 ? 20 : 1);
+    system_address.sin_addr.s_addr = htonl(0xc0000263u); /* 192.0.2.99 */
+    *ret_list = &system_info;
     return 0;
 }
 
 void __wrap_freeaddrinfo(struct addrinfo *list)
 {
-    pthread_mutex_lock(&gate_mutex);
-    list_count--;
-    pthread_mutex_unlock(&gate_mutex);
-    /* Lists of ours begin with 192.0.2.0. */
-    const struct sockaddr_in *name = (const struct sockaddr_in *)(const void *)list->ai_addr;
-    if (list->ai_family == AF_INET && name->sin_addr.s_addr == htonl(0xc0000200u)) {
-        while (list != NULL) {
-            struct addrinfo *next = list->ai_next;
-            free(list);
-            list = next;
-        }
-        return;
-    }
-    __real_freeaddrinfo(list);
+    (void)list;
 }
 
-/* ---- one asker ---- */
+/* ---- a DNS server ---- */
 
-struct asker {
-    struct fixture fixture;
-    struct resolver *resolver;
-    size_t results, wanted;
-    enum resolve_status status;
-    struct address addresses[RESOLVE_ADDRESSES_MAX];
-    size_t address_count;
+#define DNS_HEAD 12u
+
+struct dns_server {
+    int fd;
+    pthread_t thread;
+    char where[32]; /* "127.0.0.1:PORT" */
+    _Atomic unsigned questions;
+    _Atomic unsigned ports[16]; /* source ports of the first of them */
 };
 
-static void on_result(void *context, enum resolve_status status, const struct address *addresses,
-                      size_t address_count)
+static size_t put_record(uint8_t *out, uint16_t type, uint32_t ttl_s, const uint8_t *data,
+                         size_t len)
 {
-    struct asker *asker = context;
+    const uint8_t head[] = {0xc0,
+                            DNS_HEAD,
+                            0,
+                            (uint8_t)type,
+                            0,
+                            1,
+                            (uint8_t)(ttl_s >> 24),
+                            (uint8_t)(ttl_s >> 16),
+                            (uint8_t)(ttl_s >> 8),
+                            (uint8_t)ttl_s,
+                            0,
+                            (uint8_t)len};
+    memcpy(out, head, sizeof head);
+    memcpy(out + sizeof head, data, len);
+    return sizeof head + len;
+}
 
-    asker->results++;
-    asker->status = status;
-    asker->address_count = address_count;
-    assert_true(address_count <= RESOLVE_ADDRESSES_MAX);
-    for (size_t i = 0; i < address_count; i++) {
-        asker->addresses[i] = addresses[i];
+static bool is_for(const uint8_t *question, const char *label)
+{
+    return question[DNS_HEAD] == strlen(label) &&
+           memcmp(question + DNS_HEAD + 1, label, strlen(label)) == 0;
+}
+
+/* The answer to @p buffer, in place. @return its length, 0: none */
+static size_t dns_answer(uint8_t *buffer)
+{
+    static const uint8_t ipv4[] = {192, 0, 2, 1}, ipv6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+    size_t at = DNS_HEAD;
+    while (buffer[at] != 0) {
+        at += buffer[at] + 1u;
+    }
+    bool is_ipv4 = buffer[at + 2] == 1; /* A; otherwise AAAA */
+    at += 5;                            /* the root label, type, class */
+    uint8_t code = is_for(buffer, "refused") ? 5 : is_for(buffer, "failing") ? 2 : 0;
+    code = is_for(buffer, "nx") ? 3 : code;
+    if (is_for(buffer, "silent") || (is_for(buffer, "half") && !is_ipv4)) {
+        return 0;
+    }
+    buffer[2] = 0x81;
+    buffer[3] = (uint8_t)(0x80 | code);
+    memset(buffer + 6, 0, 6); /* without the question's EDNS record */
+    if (is_for(buffer, "garbage")) {
+        buffer[7] = 3; /* three answers, none of which is there */
+        buffer[at++] = 0xff;
+    } else if (is_for(buffer, "good") || is_for(buffer, "half")) {
+        buffer[7] = 1;
+        at += put_record(buffer + at, is_ipv4 ? 1 : 28, is_ipv4 ? 300 : 120, is_ipv4 ? ipv4 : ipv6,
+                         is_ipv4 ? sizeof ipv4 : sizeof ipv6);
+    }
+    return at;
+}
+
+static void *dns_main(void *context)
+{
+    struct dns_server *server = context;
+    uint8_t buffer[1500];
+
+    for (;;) {
+        struct sockaddr_in from;
+        socklen_t from_len = sizeof from;
+        ssize_t len =
+            recvfrom(server->fd, buffer, 512, 0, (struct sockaddr *)(void *)&from, &from_len);
+        if (len <= (ssize_t)DNS_HEAD) {
+            return NULL; /* "end" */
+        }
+        unsigned index = server->questions++;
+        if (index < sizeof server->ports / sizeof server->ports[0]) {
+            server->ports[index] = ntohs(from.sin_port);
+        }
+        size_t answer = dns_answer(buffer);
+        if (answer > 0) {
+            (void)sendto(server->fd, buffer, answer, 0, (struct sockaddr *)(void *)&from, from_len);
+        }
     }
 }
 
-static bool has_results(void *context)
+static void dns_start(struct dns_server *server)
 {
-    const struct asker *asker = context;
-    return asker->results >= asker->wanted;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+
+    memset(server, 0, sizeof *server);
+    server->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(server->fd >= 0);
+    assert_int_equal(bind(server->fd, (struct sockaddr *)(void *)&name, len), 0);
+    assert_int_equal(getsockname(server->fd, (struct sockaddr *)(void *)&name, &len), 0);
+    snprintf(server->where, sizeof server->where, "127.0.0.1:%u", ntohs(name.sin_port));
+    assert_int_equal(pthread_create(&server->thread, NULL, dns_main, server), 0);
 }
 
-static void run(struct asker *asker, size_t wanted)
+static void dns_stop(struct dns_server *server)
 {
-    asker->wanted = wanted;
-    fixture_run(&asker->fixture, has_results, asker);
-    assert_int_equal(asker->results, wanted);
+    struct sockaddr_in name;
+    socklen_t len = sizeof name;
+
+    assert_int_equal(getsockname(server->fd, (struct sockaddr *)(void *)&name, &len), 0);
+    (void)sendto(server->fd, "end", 3, 0, (struct sockaddr *)(void *)&name, len);
+    pthread_join(server->thread, NULL);
+    (void)close(server->fd);
 }
 
-static void open_asker(struct asker *asker, unsigned threads, unsigned queue_max)
+/* ---- one that asks ---- */
+
+struct asking {
+    struct fixture fixture;
+    struct dns_server server;
+    const char *servers[2];
+    size_t server_count;
+    struct system_names *system;
+    struct resolver *resolver;
+    uint32_t timeout_ms;
+    size_t results, wanted;
+    struct resolve_result result; /* the last */
+};
+
+static void on_asking_result(void *context, const struct resolve_result *result)
 {
-    memset(asker, 0, sizeof *asker);
-    gate_set(false);
-    fixture_open(&asker->fixture);
-    assert_int_equal(resolver_new(threads, queue_max, &asker->resolver), 0);
+    struct asking *asking = context;
+
+    asking->results++;
+    asking->result = *result;
 }
 
-static void close_asker(struct asker *asker)
+static bool asking_is_done(void *context)
 {
-    resolver_forget(asker->resolver, asker->fixture.loop);
-    fixture_close(&asker->fixture);
-    resolver_free(asker->resolver);
+    const struct asking *asking = context;
+    return asking->results >= asking->wanted;
 }
 
-static int ask(struct asker *asker, const char *name)
+static void asking_run(struct asking *asking, size_t wanted)
 {
-    return resolver_ask(asker->resolver, asker->fixture.loop, name, strlen(name), on_result, asker);
+    asking->wanted = wanted;
+    fixture_run(&asking->fixture, asking_is_done, asking);
+    assert_int_equal(asking->results, wanted);
 }
 
-/* Threads of earlier tests let go of what they hold. */
-static void let_all_go(void)
+static void asking_open(struct asking *asking, const char *nsswitch)
 {
-    gate_set(true);
-    gate_wait_held(0);
+    memset(asking, 0, sizeof *asking);
+    dns_start(&asking->server);
+    asking->servers[0] = asking->server.where;
+    asking->server_count = 1;
+    asking->timeout_ms = 600;
+    fixture_open(&asking->fixture);
+    assert_int_equal(system_names_new(1, nsswitch, &asking->system), 0);
+    assert_int_equal(resolver_new(asking->fixture.loop, asking->system, &asking->resolver), 0);
+}
+
+static void asking_close(struct asking *asking)
+{
+    resolver_free(asking->resolver);
+    fixture_close(&asking->fixture);
+    system_names_free(asking->system);
+    dns_stop(&asking->server);
+}
+
+static int try_name(struct asking *asking, const char *name, size_t name_len,
+                    struct resolve_question **ret_question)
+{
+    const struct resolve_query query = {
+        .name = name,
+        .name_len = name_len,
+        .source = 1,
+        .servers = asking->servers,
+        .server_count = asking->server_count,
+        .timeout_ms = asking->timeout_ms,
+        .may_ask_system = true,
+    };
+    return resolver_ask(asking->resolver, &query, on_asking_result, asking, ret_question);
+}
+
+static struct resolve_question *ask_name(struct asking *asking, const char *name)
+{
+    struct resolve_question *question = NULL;
+
+    assert_int_equal(try_name(asking, name, strlen(name), &question), 0);
+    assert_non_null(question);
+    return question;
 }
 
 /* ---- tests ---- */
 
-static void test_addresses_come_in_order_without_repetition(void **state)
+static void test_addresses_and_the_shortest_ttl(void **state)
 {
-    struct asker asker;
+    struct address ipv4 = fixture_address("192.0.2.1:0"), ipv6 = fixture_address("[2001:db8::1]:0");
+    struct asking asking;
     (void)state;
 
-    open_asker(&asker, 2, 10);
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    assert_int_equal(asker.results, 0);
-    run(&asker, 1);
-    assert_int_equal(asker.status, RESOLVE_OK);
-    assert_int_equal(asker.address_count, 2);
-    struct address ipv4 = fixture_address("192.0.2.0:0"), ipv6 = fixture_address("[::1]:0");
-    assert_true(address_equal(&asker.addresses[0], &ipv4));
-    assert_true(address_equal(&asker.addresses[1], &ipv6));
-
-    assert_int_equal(ask(&asker, "many.example"), 0);
-    run(&asker, 2);
-    assert_int_equal(asker.address_count, RESOLVE_ADDRESSES_MAX);
-    assert_int_equal(gate_read(&list_count), 0);
-    close_asker(&asker);
-}
-
-static void test_system_s_own_resolver_knows_localhost(void **state)
-{
-    struct addrinfo *list = NULL;
-    struct asker asker;
-    (void)state;
-
-    if (__real_getaddrinfo("localhost", NULL, NULL, &list) != 0) {
-        skip(); /* a bare chroot has no /etc/hosts */
+    asking_open(&asking, "/nonexistent");
+    ask_name(&asking, "good.example");
+    assert_int_equal(asking.results, 0); /* never from inside the call */
+    asking_run(&asking, 1);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    assert_int_equal(asking.result.ttl_s, 120);
+    assert_int_equal(asking.result.address_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(address_equal(&asking.result.addresses[i], &ipv4) ||
+                    address_equal(&asking.result.addresses[i], &ipv6));
     }
-    __real_freeaddrinfo(list);
-    open_asker(&asker, 1, 1);
-    assert_int_equal(ask(&asker, "localhost"), 0);
-    run(&asker, 1);
-    assert_int_equal(asker.status, RESOLVE_OK);
-    assert_true(asker.address_count >= 1);
-    assert_true(address_is_loopback(&asker.addresses[0]));
-    assert_int_equal(asker.addresses[0].port, 0);
-    close_asker(&asker);
+    asking_close(&asking);
 }
 
-static void test_failures_say_which_kind(void **state)
+static void test_reasons_are_told_apart(void **state)
 {
     static const struct {
         const char *name;
         enum resolve_status status;
-    } rows[] = {{"none.example", RESOLVE_NOT_FOUND},
-                {"again.example", RESOLVE_TRY_AGAIN},
-                {"broken.example", RESOLVE_FAILED}};
-    struct asker asker;
+        size_t address_count;
+    } rows[] = {
+        {"nx.example", RESOLVE_NOT_FOUND, 0},     {"empty.example", RESOLVE_NOT_FOUND, 0},
+        {"refused.example", RESOLVE_FAILED, 0},   {"failing.example", RESOLVE_FAILED, 0},
+        {"silent.example", RESOLVE_NO_ANSWER, 0}, {"half.example", RESOLVE_OK, 1},
+    };
+    struct asking asking;
     (void)state;
 
-    open_asker(&asker, 1, 1);
+    asking_open(&asking, "/nonexistent");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(ask(&asker, rows[i].name), 0);
-        run(&asker, i + 1);
-        assert_int_equal(asker.status, rows[i].status);
-        assert_int_equal(asker.address_count, 0);
+        print_message("    %s\n", rows[i].name);
+        ask_name(&asking, rows[i].name);
+        asking_run(&asking, i + 1);
+        assert_int_equal(asking.result.status, rows[i].status);
+        assert_int_equal(asking.result.address_count, rows[i].address_count);
     }
-    close_asker(&asker);
+    /* What cannot be read is a failure, or no answer where a version of c-ares waits on. */
+    ask_name(&asking, "garbage.example");
+    asking_run(&asking, sizeof rows / sizeof rows[0] + 1);
+    assert_true(asking.result.status == RESOLVE_FAILED ||
+                asking.result.status == RESOLVE_NO_ANSWER);
+    asking_close(&asking);
+}
+
+static void test_closed_port_is_a_failure(void **state)
+{
+    struct asking asking;
+    struct dns_server gone;
+    (void)state;
+
+    asking_open(&asking, "/nonexistent");
+    dns_start(&gone);
+    dns_stop(&gone);
+    asking.servers[0] = gone.where;
+    ask_name(&asking, "good.example");
+    asking_run(&asking, 1);
+    assert_int_equal(asking.result.status, RESOLVE_FAILED);
+
+    asking.servers[1] = asking.server.where; /* the second server has it */
+    asking.server_count = 2;
+    ask_name(&asking, "good.example");
+    asking_run(&asking, 2);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    asking_close(&asking);
+}
+
+/* Hundreds of names whose server is silent, and one that it answers at once. */
+static void test_silent_names_are_in_nobody_s_way(void **state)
+{
+    struct asking asking;
+    struct resolve_question *silent[300];
+    (void)state;
+
+    asking_open(&asking, "/nonexistent");
+    asking.timeout_ms = 600000;
+    for (size_t i = 0; i < sizeof silent / sizeof silent[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "silent.n%zu.example", i);
+        silent[i] = ask_name(&asking, name);
+    }
+    ask_name(&asking, "good.example");
+    asking_run(&asking, 1);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    for (size_t i = 0; i < sizeof silent / sizeof silent[0]; i += 2) {
+        resolver_withdraw(silent[i]); /* the others go with the resolver */
+    }
+    ask_name(&asking, "nx.example");
+    asking_run(&asking, 2);
+    assert_int_equal(asking.result.status, RESOLVE_NOT_FOUND);
+    asking_close(&asking);
+}
+
+/* RFC 5452 section 9.2: an attacker has to guess the port of each question anew. */
+static void test_each_question_has_a_port_of_its_own(void **state)
+{
+    struct asking asking;
+    unsigned distinct = 0;
+    (void)state;
+
+    asking_open(&asking, "/nonexistent");
+    for (unsigned i = 0; i < 8; i++) {
+        ask_name(&asking, "nx.example");
+        asking_run(&asking, i + 1);
+    }
+    assert_true(asking.server.questions >= 16); /* A and AAAA */
+    for (unsigned i = 2; i < 16; i += 2) {
+        distinct += asking.server.ports[i] != asking.server.ports[i - 2];
+    }
+    assert_true(distinct >= 6); /* of 7; the kernel may choose the same one twice */
+    asking_close(&asking);
 }
 
 static void test_what_is_no_host_name_is_never_asked(void **state)
 {
     static const char *const rows[] = {
-        "",           ".",          "..",      "a..",    "127.1",        "1",        "127.0.0.1",
-        "2130706433", "0x7f000001", "0X7f.1.", "a.0x7f", "017700000001", "1.2.3.4.", "::1",
-        "fe80::1%lo", "[::1]",      "127.1 x", "a b",    "a\tb",         "a\nb",     "a\x7f",
+        "",
+        ".",
+        "..",
+        "a..",
+        "127.1",
+        "1",
+        "127.0.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0X7f.1.",
+        "a.0x7f",
+        "017700000001",
+        "1.2.3.4.",
+        "::1",
+        "fe80::1%lo",
+        "[::1]",
+        "127.1 x",
+        "a b",
+        "a\tb",
+        "a\nb",
+        "a\x7f",
+        "a\\.b",
+        "a\\000b.c",
+        "a,b.c",
+        "*.c",
+        "a/b",
+        ".a",
+        "a%62",
+        "h\xc3\xb6lle.example", /* IDNs come as A-labels */
+        "a.ab23456789-23456789-23456789-23456789-23456789-23456789-23456789",
     };
-    struct asker asker;
+    struct asking asking;
+    struct resolve_question *question = NULL;
     char longest[RESOLVE_NAME_MAX + 2];
     (void)state;
 
-    open_asker(&asker, 1, 10);
-    unsigned asked_before = gate_read(&asked_count);
+    asking_open(&asking, "/nonexistent");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (ask(&asker, rows[i]) != -EINVAL) {
+        if (try_name(&asking, rows[i], strlen(rows[i]), &question) != -EINVAL) {
             fail_msg("asked for \"%s\"", rows[i]);
         }
     }
-    assert_int_equal(resolver_ask(asker.resolver, asker.fixture.loop, "a\0b", 3, on_result, &asker),
-                     -EINVAL);
-    memset(longest, 'a', sizeof longest);
-    longest[sizeof longest - 1] = '\0';
-    assert_int_equal(ask(&asker, longest), -EINVAL);
-    assert_int_equal(gate_read(&asked_count), asked_before);
-
-    longest[RESOLVE_NAME_MAX] = '\0';
-    assert_int_equal(ask(&asker, longest), 0);
-    run(&asker, 1);
-    /* Digits elsewhere than in the last label are no harm; nor is a name in UTF-8. */
-    assert_int_equal(ask(&asker, "127.1.example."), 0);
-    assert_int_equal(ask(&asker, "4711"
-                                 "x"),
-                     0);
-    assert_int_equal(ask(&asker, "h\xc3\xb6lle.example"), 0);
-    run(&asker, 4);
-    close_asker(&asker);
-}
-
-static void test_full_queue_says_so_and_serves_again(void **state)
-{
-    struct asker asker;
-    (void)state;
-
-    open_asker(&asker, 2, 3);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(ask(&asker, "held.example"), 0);
+    assert_int_equal(try_name(&asking, "a\0b", 3, &question), -EINVAL);
+    for (size_t i = 0; i < sizeof longest; i++) {
+        longest[i] = i % 2 == 0 ? 'a' : '.';
     }
-    assert_int_equal(ask(&asker, "a.example"), -EAGAIN);
-    gate_wait_held(2); /* two threads, two questions; the third waits */
-    let_all_go();
-    run(&asker, 3);
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    run(&asker, 4);
-    close_asker(&asker);
+    assert_int_equal(try_name(&asking, longest, RESOLVE_NAME_MAX + 1, &question), -EINVAL);
+    assert_null(question);
+    assert_int_equal(asking.server.questions, 0);
+
+    assert_int_equal(try_name(&asking, longest, RESOLVE_NAME_MAX, &question), 0);
+    asking_run(&asking, 1);
+    ask_name(&asking, "127.1.nx-4_7x.example."); /* digits in other labels than the last */
+    asking_run(&asking, 2);
+    asking_close(&asking);
 }
 
-static void test_free_does_not_wait_for_a_slow_resolver(void **state)
+static void test_hosts_file_comes_first(void **state)
 {
-    struct asker asker;
+    struct asking asking;
     (void)state;
 
-    open_asker(&asker, 1, 5);
-    assert_int_equal(ask(&asker, "held.example"), 0);
-    assert_int_equal(ask(&asker, "held.example"), 0);
-    gate_wait_held(1);
-    close_asker(&asker); /* comes back although nobody has let go */
-    let_all_go();
-    assert_int_equal(asker.results, 0);
+    asking_open(&asking, "/nonexistent");
+    ask_name(&asking, "localhost");
+    asking_run(&asking, 1);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    assert_true(address_is_loopback(&asking.result.addresses[0]));
+    assert_int_equal(asking.result.addresses[0].port, 0);
+    assert_int_equal(asking.server.questions, 0);
+    asking_close(&asking);
 }
 
-static void test_forgotten_questions_are_not_answered_others_are(void **state)
+/* DNS is not asked for .local, and first for all others. */
+static void test_names_that_only_the_system_knows(void **state)
 {
-    struct asker asker, other;
+    struct address address = fixture_address("192.0.2.99:0");
+    char path[] = "/tmp/criproxy-nsswitch-XXXXXX";
+    struct asking asking;
     (void)state;
 
-    open_asker(&asker, 2, 5);
-    fixture_open(&other.fixture);
-    other.results = 0;
-    other.resolver = asker.resolver;
-    assert_int_equal(ask(&asker, "held.example"), 0);
-    assert_int_equal(ask(&other, "held.example"), 0);
-    gate_wait_held(2);
-    assert_int_equal(ask(&asker, "a.example"), 0); /* still waiting when it is forgotten */
-    resolver_forget(asker.resolver, asker.fixture.loop);
-    fixture_close(&asker.fixture);
-    let_all_go();
-    run(&other, 1);
-    resolver_forget(other.resolver, other.fixture.loop);
-    fixture_close(&other.fixture);
-    resolver_free(asker.resolver);
-    assert_int_equal(asker.results, 0);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "hosts: files mdns dns\n", 22), 22);
+    asking_open(&asking, path);
+    ask_name(&asking, "printer.local");
+    ask_name(&asking, "printer.Local.");
+    asking_run(&asking, 2);
+    assert_int_equal(asking.server.questions, 0);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    assert_int_equal(asking.result.ttl_s, RESOLVE_TTL_UNKNOWN);
+    assert_true(address_equal(&asking.result.addresses[0], &address));
+
+    ask_name(&asking, "empty.example");
+    asking_run(&asking, 3);
+    assert_true(asking.server.questions > 0);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    assert_true(address_equal(&asking.result.addresses[0], &address));
+    ask_name(&asking, "nx.example");
+    asking_run(&asking, 4);
+    assert_int_equal(asking.result.status, RESOLVE_NOT_FOUND);
+    ask_name(&asking, "refused.example"); /* no answer about the name: no other source either */
+    asking_run(&asking, 5);
+    assert_int_equal(asking.result.status, RESOLVE_FAILED);
+    asking_close(&asking);
+    (void)close(fd);
+    (void)unlink(path);
 }
 
-static bool always(void *context)
+static void test_own_shortage_is_not_the_name_s_fault(void **state)
 {
-    (void)context;
-    return true;
-}
-
-static void test_answer_already_posted_is_dropped_when_forgotten(void **state)
-{
-    struct asker asker;
+    struct resolve_question *question = NULL;
+    struct rlimit limit, none;
+    struct asking asking;
     (void)state;
 
-    open_asker(&asker, 1, 5);
-    struct asker other = {.resolver = asker.resolver};
-    fixture_open(&other.fixture);
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    assert_int_equal(ask(&other, "held.example"), 0);
-    gate_wait_held(1); /* the only thread is here: it has posted the two before */
-    resolver_forget(asker.resolver, asker.fixture.loop);
-    fixture_run(&asker.fixture, always, NULL);
-    assert_int_equal(asker.results, 0);
-
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    let_all_go();
-    run(&other, 1);
-    run(&asker, 1); /* forgotten is what was asked before, not the loop */
-    resolver_forget(other.resolver, other.fixture.loop);
-    fixture_close(&other.fixture);
-    close_asker(&asker);
-}
-
-static void test_answer_never_fetched_goes_with_the_loop(void **state)
-{
-    struct asker asker;
-    (void)state;
-
-    open_asker(&asker, 1, 5);
-    struct asker other = {.resolver = asker.resolver};
-    fixture_open(&other.fixture);
-    assert_int_equal(ask(&asker, "a.example"), 0);
-    assert_int_equal(ask(&other, "held.example"), 0);
-    gate_wait_held(1);
-    resolver_free(asker.resolver);
-    fixture_close(&asker.fixture);
-    fixture_close(&other.fixture);
-    let_all_go();
-    assert_int_equal(asker.results, 0);
-}
-
-/* ---- several loops at once ---- */
-
-#define LOOPS 3
-#define ROUNDS 300u
-
-/* Not fixture_run(): cmocka's failures belong to the main thread. */
-static void *loop_main(void *context)
-{
-    struct asker *asker = context;
-
-    for (unsigned i = 0; i < ROUNDS; i++) {
-        if (ask(asker, i % 3 == 0 ? "none.example" : "a.example") != 0) {
-            break;
-        }
-        asker->wanted = i + 1;
-        while (!has_results(asker) && !asker->fixture.has_failed) {
-            loop_run_turn(asker->fixture.loop);
-        }
+    asking_open(&asking, "/nonexistent");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int error = try_name(&asking, "good.example", 12, &question);
+    if (error == 0) { /* told by the call, or by the result */
+        asking.wanted = 1;
+        asking_run(&asking, 1);
     }
-    /* One that nobody will wait for. */
-    ask(asker, "a.example");
-    resolver_forget(asker->resolver, asker->fixture.loop);
-    fixture_close(&asker->fixture);
-    return NULL;
-}
-
-static void test_loops_of_many_threads_share_the_pool(void **state)
-{
-    static struct asker askers[LOOPS];
-    struct resolver *resolver;
-    pthread_t threads[LOOPS];
-    (void)state;
-
-    gate_set(true);
-    assert_int_equal(resolver_new(4, 100, &resolver), 0);
-    for (unsigned i = 0; i < LOOPS; i++) {
-        fixture_open(&askers[i].fixture);
-        askers[i].resolver = resolver;
-        askers[i].fixture.until = has_results;
-        askers[i].fixture.context = &askers[i];
-        assert_int_equal(pthread_create(&threads[i], NULL, loop_main, &askers[i]), 0);
-    }
-    for (unsigned i = 0; i < LOOPS; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(askers[i].results, ROUNDS);
-    }
-    resolver_free(resolver);
-}
-
-static void test_new_needs_a_thread_and_free_takes_null(void **state)
-{
-    struct resolver *resolver = NULL;
-    (void)state;
-
-    assert_int_equal(resolver_new(0, 1, &resolver), -EINVAL);
-    assert_null(resolver);
-    resolver_free(NULL);
-    resolver_forget(NULL, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(error == -EMFILE || asking.result.status == RESOLVE_SHORTAGE);
+    ask_name(&asking, "good.example");
+    asking_run(&asking, error == 0 ? 2 : 1);
+    assert_int_equal(asking.result.status, RESOLVE_OK);
+    asking_close(&asking);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses_come_in_order_without_repetition),
-        cmocka_unit_test(test_system_s_own_resolver_knows_localhost),
-        cmocka_unit_test(test_failures_say_which_kind),
+        cmocka_unit_test(test_addresses_and_the_shortest_ttl),
+        cmocka_unit_test(test_reasons_are_told_apart),
+        cmocka_unit_test(test_closed_port_is_a_failure),
+        cmocka_unit_test(test_silent_names_are_in_nobody_s_way),
+        cmocka_unit_test(test_each_question_has_a_port_of_its_own),
         cmocka_unit_test(test_what_is_no_host_name_is_never_asked),
-        cmocka_unit_test(test_full_queue_says_so_and_serves_again),
-        cmocka_unit_test(test_free_does_not_wait_for_a_slow_resolver),
-        cmocka_unit_test(test_forgotten_questions_are_not_answered_others_are),
-        cmocka_unit_test(test_answer_already_posted_is_dropped_when_forgotten),
-        cmocka_unit_test(test_answer_never_fetched_goes_with_the_loop),
-        cmocka_unit_test(test_loops_of_many_threads_share_the_pool),
-        cmocka_unit_test(test_new_needs_a_thread_and_free_takes_null),
+        cmocka_unit_test(test_hosts_file_comes_first),
+        cmocka_unit_test(test_names_that_only_the_system_knows),
+        cmocka_unit_test(test_own_shortage_is_not_the_name_s_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
