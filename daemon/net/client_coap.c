@@ -18,7 +18,6 @@
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -94,7 +93,10 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
     (void)fd;
     (void)what;
     loop_turn_begin(session->upstream->loop);
-    errno = 0; /* client_coap_events.c looks at what libcoap's system calls leave there */
+    if (session->state == SESSION_CONNECTING && client_coap_is_refused(session)) {
+        session_die(session, UPSTREAM_REFUSED, NULL);
+        return;
+    }
     ERR_clear_error();
     session->upstream->inside = session;
     (void)coap_io_process(session->coap->context, COAP_IO_NO_WAIT);
@@ -210,13 +212,14 @@ static bool connect_session(struct session *session)
     coap_address_init(&address);
     address.size = sockaddr_from_address(&session->place->target.address, &name);
     memcpy(&address.addr, &name, address.size);
-    errno = 0;
     ERR_clear_error();
+    int expected = client_coap_next_socket(session);
     coap_session_t *coap = credentials_have_psk(session->credentials)
                                ? connect_psk(session, &address)
                                : connect_pki(session, &address);
     session->coap->session = coap;
     if (coap != NULL) {
+        session->coap->fd = client_coap_find_socket(session, expected);
         set_parameters(session);
     }
     return coap != NULL;
@@ -226,7 +229,11 @@ static bool coap_open(struct session *session, enum upstream_status *ret_status)
 {
     *ret_status = UPSTREAM_NO_MEMORY;
     session->coap = calloc(1, sizeof *session->coap);
-    if (session->coap == NULL || !open_context(session)) {
+    if (session->coap == NULL) {
+        return false;
+    }
+    session->coap->fd = -1;
+    if (!open_context(session)) {
         return false;
     }
     *ret_status = UPSTREAM_REFUSED;

@@ -10,7 +10,6 @@
 
 #include "coap/option.h"
 
-#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>
@@ -44,13 +43,10 @@ static void on_tls_error(struct session *session)
 
 static void on_closed(struct session *session)
 {
-    bool is_icmp = errno == ECONNREFUSED || errno == EHOSTUNREACH || errno == ENETUNREACH;
-
     if (session->state != SESSION_CONNECTING) {
         session_die(session, UPSTREAM_CLOSED, NULL);
     } else {
-        session_die(session, is_icmp ? UPSTREAM_REFUSED : UPSTREAM_HANDSHAKE_FAILED,
-                    is_icmp ? NULL : "closed by the other side");
+        session_die(session, UPSTREAM_HANDSHAKE_FAILED, "closed by the other side");
     }
 }
 

@@ -15,6 +15,7 @@ struct coap_end {
     coap_context_t *context;
     coap_session_t *session;
     struct event *event;
+    int fd; /* its socket, which stays libcoap's; -1: not found */
     bool is_wrong_name;
 };
 
@@ -24,6 +25,16 @@ struct coap_end {
  * @return false without memory
  */
 bool client_coap_listen(coap_context_t *context);
+
+/** The descriptor that the next socket will probably have, or -1. */
+int client_coap_next_socket(const struct session *session);
+
+/** The socket that libcoap has opened, of which client_coap_next_socket() said @p expected; or -1.
+ */
+int client_coap_find_socket(const struct session *session, int expected);
+
+/** Whether the network has refused what was sent, since this was last asked. */
+bool client_coap_is_refused(const struct session *session);
 
 /* libcoap's questions during a handshake; the last parameter is the session. */
 
