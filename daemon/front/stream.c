@@ -16,6 +16,7 @@
 
 #include "coap/frame.h"
 #include "coap/option.h"
+#include "coap/signal.h"
 #include "front/admit.h"
 #include "front/limit.h"
 #include "front/reply.h"
@@ -25,13 +26,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Options of signalling messages; each code has numbers of its own (RFC 8323 section 5). */
-#define CSM_MAX_MESSAGE_SIZE 2u
-#define CSM_BLOCK_WISE_TRANSFER 4u
-#define CSM_EXTENDED_TOKEN_LENGTH 6u /* RFC 8974 section 2.2.1 */
-#define PING_CUSTODY 2u
-#define ABORT_BAD_CSM_OPTION 2u
 
 #define TOKEN_BASE 8u
 
@@ -54,7 +48,7 @@ struct stream {
     struct stream *next, **link; /* of all streams of the engine */
     enum stream_state state;
     uint64_t serial;
-    uint32_t peer_max; /* its Max-Message-Size */
+    uint64_t peer_max; /* its Max-Message-Size */
     const char *why;   /* we have closed it; static, NULL: we have not */
     bool peer_takes_blocks;
     bool is_paused, is_full;
@@ -171,38 +165,9 @@ static void close_if_done(struct stream *stream)
     }
 }
 
-/*
- * All options of signals that are known are elective, so a critical one is not
- * understood, whatever the signal: the connection has to be aborted (RFC 8323
- * section 5.2).
- */
-static bool has_critical(const struct message *message, uint32_t *ret_number)
-{
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option_is_critical(option.number)) {
-            *ret_number = option.number;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void on_csm(struct stream *stream, const struct message *message)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        /* One with a length out of range is as good as unknown (RFC 7252 section 5.4.3). */
-        if (option.number == CSM_MAX_MESSAGE_SIZE && option.value.len <= sizeof(uint32_t)) {
-            stream->peer_max = option_uint(option.value);
-        } else if (option.number == CSM_BLOCK_WISE_TRANSFER) {
-            stream->peer_takes_blocks = true;
-        }
-    }
+    signal_read_csm(message, &stream->peer_max, &stream->peer_takes_blocks);
     if (stream->state == STREAM_OPENING) {
         stream->state = STREAM_OPEN;
     }
@@ -211,7 +176,7 @@ static void on_csm(struct stream *stream, const struct message *message)
 static void on_signal(struct stream *stream, const struct message *message)
 {
     uint32_t number;
-    if (message->code != CODE_ABORT && has_critical(message, &number)) {
+    if (signal_has_critical(message, &number)) {
         bool is_csm = message->code == CODE_CSM;
         abort_stream(stream, is_csm ? &number : NULL,
                      is_csm ? "unknown critical option in CSM"

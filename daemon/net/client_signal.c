@@ -4,12 +4,7 @@
 #include "net/client_stream_internal.h"
 
 #include "coap/frame.h"
-
-/* Options of signalling messages (RFC 8323 section 5). */
-#define CSM_MAX_MESSAGE_SIZE 2u
-#define CSM_BLOCK_WISE_TRANSFER 4u
-#define PING_CUSTODY 2u
-#define ABORT_BAD_CSM_OPTION 2u
+#include "coap/signal.h"
 
 /* ---- out ---- */
 
@@ -73,18 +68,9 @@ void stream_abort(struct session *session, const char *why, uint16_t bad_option)
 static void on_csm(struct session *session, const struct message *message)
 {
     struct stream_end *end = session->stream;
-    struct option_iter iter;
-    struct option option;
+    bool takes_blocks; /* blocks pass through: origin servers that do none get none */
 
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == CSM_MAX_MESSAGE_SIZE) {
-            end->peer_max = option_uint(option.value);
-        } else if (option.number % 2 != 0) {
-            stream_abort(session, "unknown critical option in CSM", option.number);
-            return;
-        }
-    }
+    signal_read_csm(message, &end->peer_max, &takes_blocks);
     end->is_open = true;
     session->is_up = true;
     session_set_due(session);
@@ -93,7 +79,16 @@ static void on_csm(struct session *session, const struct message *message)
 static void on_signal(struct session *session, const struct message *message)
 {
     bool has_custody = message_has_option(message, PING_CUSTODY);
+    uint32_t number;
 
+    if (signal_has_critical(message, &number)) {
+        bool is_csm = message->code == CODE_CSM;
+        stream_abort(session,
+                     is_csm ? "unknown critical option in CSM"
+                            : "unknown critical option in a signal",
+                     is_csm ? (uint16_t)number : 0);
+        return;
+    }
     switch (message->code) {
     case CODE_CSM:
         on_csm(session, message);

@@ -73,6 +73,20 @@ def test_ping_is_answered(asker):
         assert asker.hear().startswith("response 2.05")
 
 
+@pytest.mark.parametrize("signal", ["e2", "e3", "e4", "ff"])
+def test_a_critical_option_in_a_signal(asker, signal):
+    """TCP-14, RFC 8323 section 5.2: Abort, whatever the signal; elective ones are passed over."""
+    with Peer() as peer:
+        token = begin(asker, peer, 2)
+        peer.send("11e24280")  # elective 8
+        assert peer.read(3) == "01e342"
+        peer.send("10" + signal + "10")  # critical 1
+        assert peer.read(2) == "00e5"
+        assert peer.is_closed()
+        assert asker.hear() == "failure closed sent unknown critical option in a signal"
+        assert token
+
+
 @pytest.mark.parametrize("said", ["08e2" + 8 * "70", "0801" + 8 * "70"])
 def test_a_peer_that_has_us_talk_and_does_not_read(asker, said):
     """TCP-28: Pings, or requests, without end: what we say to them has an end."""
