@@ -80,7 +80,8 @@ void upstream_credentials_release(struct upstream_credentials *credentials);
 #define UPSTREAM_SESSIONS_MAX 65536u
 
 struct upstream_options {
-    uint32_t sessions_max;    /* sessions, and hosts that failed lately and are remembered */
+    uint32_t sessions_max;    /* sessions, those that only wait for answers included; and hosts
+                                 that failed lately and are remembered */
     uint32_t requests_max;    /* requests under way, to size a table by */
     uint32_t idle_ms;         /* a session without a request for this long is closed */
     uint32_t handshake_ms;    /* from the first packet to a session that can be used */
@@ -118,7 +119,7 @@ enum upstream_status {
     UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
     UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
     UPSTREAM_UNSUPPORTED,       /* see upstream_has() */
-    UPSTREAM_NO_MEMORY,
+    UPSTREAM_NO_MEMORY,         /* or no descriptor: our own shortage */
 };
 
 struct upstream_failure {

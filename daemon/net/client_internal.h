@@ -15,7 +15,9 @@
  *       dead <------------- closed, alert, ICMP error -----------+
  *
  * and retired: another session has taken its place, as it had fallen silent; it
- * stays for what is still out on it and must not be sent twice.
+ * stays for what is still out on it and must not be sent twice; or the other side has
+ * sent Release, and answers may still come. An origin server decides how often that
+ * happens: so few of them are kept a place, and none where room for a session is needed.
  */
 #ifndef CRIPROXY_CLIENT_INTERNAL_H
 #define CRIPROXY_CLIENT_INTERNAL_H
@@ -127,6 +129,7 @@ struct place {
     struct session *replacement; /* being made, while the other has fallen silent */
     uint32_t out_count;          /* requests out on any of its sessions */
     struct holding holding;      /* of the source that it was last used for */
+    uint32_t retired_count;      /* sessions that only wait for answers */
     uint32_t failures;           /* in a row */
     uint64_t retry_ms;           /* not before */
     struct timer timer;
@@ -205,6 +208,9 @@ struct place *place_get(struct upstream *upstream, const struct upstream_target 
 void place_free(struct place *place);
 
 void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
+
+/** The place that was used longest ago, has a session and nothing to do, is freed. */
+bool place_evict_idle_session(struct upstream *upstream);
 
 /** A session to it could not be made: each failure in a row doubles the wait. */
 void place_back_off(struct place *place);

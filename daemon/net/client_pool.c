@@ -24,6 +24,12 @@
 #define SILENCE_STREAM_MS 60000u
 #define PROBE_STREAM_MS 5000u
 
+/*
+ * Sessions of a place that only wait for answers. An origin server that sends Release after each
+ * request would have as many as there are requests in flight.
+ */
+#define RETIRED_MAX 4u
+
 static void on_place_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)context;
@@ -46,26 +52,6 @@ static uint32_t first_timeout_ms(const struct session *session)
     return session->place->target.transport == UPSTREAM_DTLS
                ? target->ack_timeout_ms * target->ack_random_factor / 100
                : PROBE_STREAM_MS;
-}
-
-static struct session *session_start(struct place *place, enum upstream_status *ret_status)
-{
-    struct upstream *upstream = place->upstream;
-    struct session *session = session_open(place, ret_status);
-    if (session == NULL) {
-        atomic_fetch_add_explicit(&upstream->counters.handshake_failures, 1, memory_order_relaxed);
-        return NULL;
-    }
-    session->next = upstream->sessions;
-    if (upstream->sessions != NULL) {
-        upstream->sessions->previous = session;
-    }
-    upstream->sessions = session;
-    upstream->session_count++;
-    atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
-                          memory_order_relaxed);
-    session_set_due(session);
-    return session;
 }
 
 /* It has no requests. */
@@ -91,6 +77,7 @@ void session_close(struct session *session)
         session->next->previous = session->previous;
     }
     timer_cancel(&upstream->wheel, &session->timer);
+    place->retired_count -= session->state == SESSION_RETIRED;
     upstream->session_count--;
     atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
                           memory_order_relaxed);
@@ -117,6 +104,86 @@ static void session_give_back(struct session *session, bool keep_others,
     }
 }
 
+/* The oldest session that only waits for answers, of @p place or, with NULL, of all. */
+static struct session *oldest_retired(const struct upstream *upstream, const struct place *place)
+{
+    struct session *oldest = NULL;
+    for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
+        if (session->state == SESSION_RETIRED && (place == NULL || session->place == place)) {
+            oldest = session; /* the list begins with the newest */
+        }
+    }
+    return oldest;
+}
+
+/*
+ * End the oldest session that only waits for answers, of @p place or of all: what is out on it is
+ * sent once more on another, or lost.
+ *
+ * @return false where there is none.
+ */
+static bool cut_retired(const struct upstream *upstream, const struct place *place)
+{
+    struct session *session = oldest_retired(upstream, place);
+    if (session == NULL) {
+        return false;
+    }
+    struct place *its_place = session->place;
+    session_give_back(session, false, UPSTREAM_CLOSED, "too many sessions wait for answers");
+    session_close(session);
+    place_set_due(its_place);
+    return true;
+}
+
+/* No more requests go out on it; answers may still come (TCP-11). */
+static void session_retire(struct session *session)
+{
+    struct place *place = session->place;
+    if (place->retired_count >= RETIRED_MAX) {
+        (void)cut_retired(session->upstream, place);
+    }
+    session->state = SESSION_RETIRED;
+    place->retired_count++;
+    session_set_due(session);
+    place_set_due(place);
+}
+
+/* Whether there may be one session more: what only waits for answers goes first, then what is
+ * idle. */
+static bool make_room_for_session(struct upstream *upstream)
+{
+    while (upstream->session_count >= upstream->options.sessions_max) {
+        if (!cut_retired(upstream, NULL) && !place_evict_idle_session(upstream)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct session *session_start(struct place *place, enum upstream_status *ret_status)
+{
+    struct upstream *upstream = place->upstream;
+    *ret_status = UPSTREAM_FULL;
+    if (!make_room_for_session(upstream)) {
+        return NULL;
+    }
+    struct session *session = session_open(place, ret_status);
+    if (session == NULL) {
+        atomic_fetch_add_explicit(&upstream->counters.handshake_failures, 1, memory_order_relaxed);
+        return NULL;
+    }
+    session->next = upstream->sessions;
+    if (upstream->sessions != NULL) {
+        upstream->sessions->previous = session;
+    }
+    upstream->sessions = session;
+    upstream->session_count++;
+    atomic_store_explicit(&upstream->counters.sessions, upstream->session_count,
+                          memory_order_relaxed);
+    session_set_due(session);
+    return session;
+}
+
 static const char *word_of(enum upstream_status status)
 {
     switch (status) {
@@ -133,7 +200,7 @@ static const char *word_of(enum upstream_status status)
     case UPSTREAM_UNSUPPORTED:
         return "unsupported";
     case UPSTREAM_NO_MEMORY:
-        return "memory";
+        return "shortage";
     case UPSTREAM_HANDSHAKE_FAILED:
     case UPSTREAM_TIMEOUT:
     case UPSTREAM_RESET:
@@ -221,8 +288,7 @@ static void replace(struct place *place)
         atomic_fetch_add_explicit(&place->upstream->counters.sessions_lost, 1,
                                   memory_order_relaxed);
         session_give_back(old, true, UPSTREAM_CLOSED, NULL);
-        old->state = SESSION_RETIRED;
-        session_set_due(old);
+        session_retire(old);
     }
     place_set_due(place);
 }
@@ -345,9 +411,8 @@ void session_work(struct session *session)
         return;
     }
     if (session->is_leaving && session->place->session == session) {
-        session->place->session = NULL; /* answers may still come (TCP-11) */
-        session->state = SESSION_RETIRED;
-        place_set_due(session->place);
+        session->place->session = NULL;
+        session_retire(session);
     }
     switch (session->state) {
     case SESSION_CONNECTING:

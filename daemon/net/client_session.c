@@ -4,6 +4,7 @@
 
 #include "coap/option.h"
 #include "net/loop.h"
+#include "net/shortage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,10 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
         session->credentials = upstream_credentials_acquire(place->target.credentials);
     }
     if (!session->kind->open(session, ret_status)) {
+        /* Before anything is closed: it would be there again. */
+        if (*ret_status == UPSTREAM_REFUSED && shortage_of_sockets()) {
+            *ret_status = UPSTREAM_NO_MEMORY;
+        }
         session_free(session);
         return NULL;
     }

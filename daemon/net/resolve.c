@@ -20,6 +20,7 @@
 #include "net/resolve.h"
 
 #include "net/loop_internal.h"
+#include "net/shortage.h"
 #include "net/sockaddr.h"
 #include "net/system_names.h"
 
@@ -31,7 +32,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 /* c-ares doubles the time of a try: 1 + 2 for each server. */
 #define TRIES 2
@@ -136,18 +136,6 @@ static void tell_result(struct resolve_question *question)
 
 /* ---- results ---- */
 
-/* Whether a socket cannot be had now: c-ares says "connection refused" to that. */
-static bool is_out_of_sockets(void)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0) {
-        (void)close(fd);
-        return false;
-    }
-    return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-}
-
 static enum resolve_status status_of_ares(int status)
 {
     switch (status) {
@@ -161,8 +149,8 @@ static enum resolve_status status_of_ares(int status)
         return RESOLVE_NO_ANSWER;
     case ARES_ENOMEM:
         return RESOLVE_SHORTAGE;
-    default: /* c-ares adds codes from version to version */
-        return is_out_of_sockets() ? RESOLVE_SHORTAGE : RESOLVE_FAILED;
+    default: /* "connection refused", where a socket cannot be had */
+        return shortage_of_sockets() ? RESOLVE_SHORTAGE : RESOLVE_FAILED;
     }
 }
 

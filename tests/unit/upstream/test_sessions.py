@@ -6,6 +6,7 @@ ERR-7, ERR-10, SEC-4, SEC-15, TCP-21, TCP-27.
 """
 
 import contextlib
+import resource
 import select
 import socket
 
@@ -120,6 +121,20 @@ def test_as_many_sessions_as_allowed(start_asker, keyed):
         assert asker.ask("tcp", keyed.clear) == "failure full unsent -"
     for host in ("a", "b"):
         assert asker.hear().startswith("failure handshake-failed unsent")
+
+
+@pytest.mark.parametrize("transport", ALL)
+def test_no_descriptor_for_a_session(asker, keyed, transport):
+    """ERR-15: our own shortage, told as such; not the host's refusal, which is remembered."""
+    asker.use_key()
+    place = place_of(keyed, transport)
+    pid = asker.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+    for _ in range(3):
+        assert asker.ask(transport, place) == "failure no-memory unsent -"
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert asker.ask(transport, place).startswith("response 2.05")
 
 
 @pytest.mark.parametrize("transport", ALL)

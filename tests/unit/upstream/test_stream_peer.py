@@ -173,6 +173,50 @@ def test_release_of_the_peer(asker):
         first.close()
 
 
+def test_release_after_each_request(asker):
+    """TCP-11: an origin server that sends Release each time and answers nothing: four connections
+    of the kind are kept, the oldest ends; what may be sent again is, on another."""
+    connections = []
+    with Peer() as peer:
+        for _ in range(12):
+            asker.tell("ask tcp 127.0.0.1:%d - 2 x" % peer.port)
+            peer.connection = None
+            peer.accept()
+            peer.request()
+            peer.send("00e4")
+            connections.append(peer.connection)
+        for connection in connections[:8]:
+            peer.connection = connection
+            assert asker.hear() == "failure closed sent too many sessions wait for answers"
+            assert peer.read(2) == "00e4"
+            assert peer.is_closed()
+        assert asker.counters()["sessions"] == 4
+        for connection in connections:
+            connection.close()
+
+
+def test_sessions_that_were_released_make_room(start_asker):
+    """TCP-11: they are counted, and the first to go where a session is needed."""
+    asker = start_asker("--sessions", "2")
+    with Peer() as peer, Peer() as other:
+        asker.tell("ask tcp 127.0.0.1:%d - 2 x" % peer.port)
+        peer.accept()
+        peer.request()
+        peer.send("00e4")
+        first, peer.connection = peer.connection, None
+        asker.tell("ask tcp 127.0.0.1:%d - 2 x" % peer.port)
+        peer.accept()
+        peer.request()
+        asker.tell("ask tcp 127.0.0.1:%d - 1 x" % other.port)
+        other.accept()
+        token = other.request()[1]
+        assert asker.hear() == "failure closed sent too many sessions wait for answers"
+        assert asker.counters()["sessions"] == 2
+        other.send("0845" + token)
+        assert asker.hear().startswith("response 2.05")
+        first.close()
+
+
 def test_our_release(start_asker):
     """TCP-12: when it has been idle for long enough."""
     asker = start_asker("--idle", "100")
