@@ -125,6 +125,39 @@ static void test_own_listeners_by_transport(void **state)
     }
 }
 
+/* TGT-4: the same with each of them, beside each that is another one. */
+static void test_own_listeners_of_each_transport(void **state)
+{
+    static const struct {
+        enum conn_kind kind;
+        const char *scheme;
+    } rows[] = {
+        {CONN_TCP, "coap+tcp"},
+        {CONN_TLS, "coaps+tcp"},
+        {CONN_WS, "coap+ws"},
+        {CONN_WSS, "coaps+ws"},
+    };
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
+    (void)state;
+    for (size_t i = 0; i < count * count; i++) {
+        struct conn_options options = {
+            .kind = rows[i / count].kind, .fd = -1, .connections_max = 8};
+        char via[64];
+        bool is_own = i / count == i % count;
+        snprintf(via, sizeof(via), "route lab.via=%s://192.0.2.9:5693", rows[i % count].scheme);
+        print_message("    listens with %s, %s\n", rows[i / count].scheme, via);
+        start(via, NULL);
+        assert_true(address_parse("192.0.2.9:5693", 14, 0, &options.bind));
+        assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+        ask("35=coap://h/x");
+        assert_int_equal(replay_ended(&replay, REASON_route_loop), is_own);
+        assert_int_equal(fake_client_count(), is_own ? 0 : 1);
+        fake_net_run(300000);
+        stop();
+        fake_streams_free();
+    }
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -134,6 +167,7 @@ int main(void)
         TEST(test_parent_on_a_session_that_knows_no_cris),
         TEST(test_trail_through_a_session),
         TEST(test_own_listeners_by_transport),
+        TEST(test_own_listeners_of_each_transport),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

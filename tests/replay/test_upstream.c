@@ -250,6 +250,38 @@ static void test_the_next_address(void **state)
     stop();
 }
 
+/* Nor does it matter how far the first address let us come: nothing was sent to it. */
+static void test_the_next_address_after_a_handshake(void **state)
+{
+    static const enum upstream_status rows[] = {
+        UPSTREAM_REFUSED,         UPSTREAM_CONNECT_TIMEOUT, UPSTREAM_HANDSHAKE_FAILED,
+        UPSTREAM_BAD_CERTIFICATE, UPSTREAM_NAME_MISMATCH,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("    %zu\n", i);
+        start(NULL);
+        fake_net_name("two", 0, RESOLVE_OK, "192.0.2.21 192.0.2.22");
+        ask("35=coaps://two/x");
+        fake_client_expect("dtls 192.0.2.21:5684 two", "01 33 74 77 6f 81 78");
+        fake_client_fail(rows[i], false, NULL);
+        fake_net_run(0);
+        fake_client_expect("dtls 192.0.2.22:5684 two", "01 33 74 77 6f 81 78");
+        answer("45");
+        /* The last address: its failure is the request's. */
+        ask("35=coaps://two/x");
+        fake_client_expect("dtls 192.0.2.21:5684 two", "01 33 74 77 6f 81 78");
+        fake_client_fail(rows[i], false, NULL);
+        fake_net_run(0);
+        fake_client_expect("dtls 192.0.2.22:5684 two", "01 33 74 77 6f 81 78");
+        fake_client_fail(UPSTREAM_HANDSHAKE_FAILED, false, NULL);
+        fake_net_run(0);
+        assert_int_equal(replay_ended(&replay, REASON_handshake_failed), 1);
+        fake_peer_expect(replay.client, "61 a2 ???? aa ...", NULL);
+        stop();
+    }
+}
+
 /* --- queue and window --------------------------------------------------- */
 
 static void ask_many(unsigned count, const char *scheme, unsigned first_mid)
@@ -399,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_a_fault_of_our_own),
         cmocka_unit_test(test_silence),
         cmocka_unit_test(test_the_next_address),
+        cmocka_unit_test(test_the_next_address_after_a_handshake),
         cmocka_unit_test(test_the_window_of_dtls),
         cmocka_unit_test(test_no_window_on_connections),
         cmocka_unit_test(test_transports_do_not_share_a_window),
