@@ -53,6 +53,9 @@ static void set_sources(struct engine *engine)
     engine->exchanges.large_accounts.ipv6_bits = bits;
     engine->bodies.kept.ipv6_bits = bits;
     engine->bodies.transfers.ipv6_bits = bits;
+    engine->observers.accounts.ipv6_bits = bits;
+    engine->observers.watcher_accounts.ipv6_bits = bits;
+    engine->observations.accounts.ipv6_bits = bits;
 }
 
 /* What of it was made engine_free() gives back. */

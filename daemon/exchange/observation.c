@@ -534,6 +534,58 @@ static void cancel(struct engine *engine, struct observation *observation)
     }
 }
 
+/* It answers a deregistration that no observation waits for. */
+static bool on_farewell(struct engine *engine, void *owner, struct exchange *exchange,
+                        enum reason reason, const struct reply *reply)
+{
+    (void)engine;
+    (void)owner;
+    (void)exchange;
+    (void)reason;
+    (void)reply;
+    return false;
+}
+
+/*
+ * The origin server is told without the observation, whose place is needed now. That takes an
+ * exchange, which makes no room for others: only while a quarter of them is free. Else what comes
+ * under its token is rejected, as where the registration is not answered yet.
+ */
+static void displace_exchange(struct engine *engine, struct observation *observation)
+{
+    static const struct internal_handler farewell = {.on_answer = on_farewell};
+    const struct exchange_table *table = &engine->exchanges;
+    struct exchange *exchange = observation->exchange;
+    bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
+    bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
+                    !observation->is_private && exchange->origin != NULL &&
+                    (is_cancelling || exchange->state == EXCHANGE_observing);
+    observation->exchange = NULL;
+    exchange->leg.handler = &farewell;
+    exchange->leg.owner = NULL;
+    if (!may_last || (!is_cancelling && !forward_deregister(engine, exchange))) {
+        internal_cancel(engine, exchange, REASON_displaced);
+    }
+}
+
+void observation_displace(struct engine *engine, struct observation *observation)
+{
+    hash_map_remove(&observation->node);
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
+        observation_unfollow(engine, exchange);
+        exchange_end(engine, exchange, REASON_displaced, NULL);
+    }
+    while (observation->observers != NULL) {
+        metric_add(&engine->metrics.observers_displaced, 1);
+        observer_end(engine, observation->observers, REASON_displaced);
+    }
+    if (observation->exchange != NULL) {
+        displace_exchange(engine, observation);
+    }
+    observation_free(engine, observation);
+}
+
 void observation_settle(struct engine *engine, struct observation *observation)
 {
     struct exchange *exchange = observation->exchange;

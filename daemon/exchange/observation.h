@@ -22,7 +22,7 @@
 #include "coap/timer.h"
 #include "exchange/list.h"
 #include "exchange/reason.h"
-#include "net/address.h"
+#include "net/account.h"
 
 struct config;
 struct engine;
@@ -59,6 +59,8 @@ struct observation {
     struct exchange *exchange;      /* the registration; NULL: none any more */
     struct exchange_list followers; /* exchanges of clients that wait for the answer */
     struct observer *observers;     /* list */
+    struct holding holding;         /* charged to the source that asked first and is still there */
+    const struct observer *payer;   /* its observer; NULL: it waits for the answer, or has left */
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */
@@ -82,6 +84,7 @@ struct observation_table {
     struct observation *idle;
     struct hash_map map;
     struct unobservable *unobservable;
+    struct account_book accounts;
     uint64_t bytes; /* allocated for keys and representations */
 };
 
@@ -112,8 +115,13 @@ bool observation_join_alone(struct engine *engine, struct exchange *exchange,
 /** @p exchange, of a client, waits no more. Takes one that does not. */
 void observation_unfollow(struct engine *engine, struct exchange *exchange);
 
-/** One observer less. */
-void observation_on_left(struct engine *engine, struct observation *observation);
+/** @p observer observes it from now on. */
+void observation_on_joined(struct engine *engine, struct observation *observation,
+                           const struct observer *observer);
+
+/** @p observer, which is in its list no more, has left. */
+void observation_on_left(struct engine *engine, struct observation *observation,
+                         const struct observer *observer);
 
 /**
  * The latest representation as a reply, with the age it has at @p at_ms taken off Max-Age;

@@ -6,9 +6,21 @@
 #include "exchange/internal.h"
 #include "exchange/observation.h"
 
-/** A new one in state registering, found by @p key from now on (NULL: by nobody); NULL past the
- * caps. */
-struct observation *observation_new(struct engine *engine, const struct cache_key *key);
+/**
+ * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
+ * by nobody). Where observe.targets are in use the source that holds most loses its oldest: that
+ * may use the engine's memory for messages.
+ *
+ * @return NULL past the caps, where no source holds more than that of @p remote would.
+ */
+struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+                                    const struct address *remote);
+
+/**
+ * It makes room: it is over at once for all who observe it or wait for it, who are told so once,
+ * and freed. Not under a caller that has it.
+ */
+void observation_displace(struct engine *engine, struct observation *observation);
 
 /** It has no exchange, follower or observer any more. */
 void observation_free(struct engine *engine, struct observation *observation);

@@ -51,7 +51,7 @@ static bool begin(struct engine *engine, struct exchange *exchange,
 {
     struct message request;
     struct exchange_recipe own = *recipe;
-    struct observation *observation = observation_new(engine, key);
+    struct observation *observation = observation_new(engine, key, &exchange->leg.path.remote);
     if (observation == NULL) {
         return false;
     }

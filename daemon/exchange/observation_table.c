@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots, bytes and caps of observations; what happens in them is observation.c's. */
 #include "exchange/observation_internal.h"
+#include "front/observer.h"
 
 #include "state.h"
 
@@ -24,7 +25,8 @@ int observation_table_init(struct observation_table *table, uint32_t capacity, u
     made.slots = calloc(capacity, sizeof(*made.slots));
     made.unobservable = calloc(UNOBSERVABLE_COUNT, sizeof(*made.unobservable));
     if (made.slots == NULL || made.unobservable == NULL ||
-        hash_map_init(&made.map, capacity, seed) != 0) {
+        hash_map_init(&made.map, capacity, seed) != 0 ||
+        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0) {
         observation_table_clear(&made);
         return -ENOMEM;
     }
@@ -39,6 +41,7 @@ void observation_table_clear(struct observation_table *table)
         free(table->slots[i].latest.bytes);
     }
     hash_map_clear(&table->map);
+    account_book_clear(&table->accounts);
     free(table->slots);
     free(table->unobservable);
     *table = (struct observation_table){0};
@@ -76,10 +79,27 @@ bool observation_reserve(struct engine *engine, struct observed_state *latest, s
     return true;
 }
 
-struct observation *observation_new(struct engine *engine, const struct cache_key *key)
+/* @return whether there is a free slot now. */
+static bool make_room(struct engine *engine, const struct address *remote)
 {
     struct observation_table *table = &engine->observations;
-    if (table->free == NULL && table->used == table->capacity) {
+    if (table->free != NULL || table->used < table->capacity) {
+        return true;
+    }
+    bool is_owed;
+    struct holding *holding = account_yield(&table->accounts, remote, 1, &is_owed);
+    if (!is_owed) {
+        return false;
+    }
+    observation_displace(engine, HASH_ENTRY(holding, struct observation, holding));
+    return true;
+}
+
+struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+                                    const struct address *remote)
+{
+    struct observation_table *table = &engine->observations;
+    if (!make_room(engine, remote)) {
         metric_add(&engine->metrics.observations_refused, 1);
         return NULL;
     }
@@ -110,6 +130,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
         observation->key = cache_key_copy(key, key_bytes);
         hash_map_add(&table->map, &observation->node, key->hash);
     }
+    account_charge(&table->accounts, &observation->holding, remote, 1);
     metric_set(&engine->metrics.observations, ++table->count);
     return observation;
 }
@@ -130,6 +151,7 @@ void observation_free(struct engine *engine, struct observation *observation)
 {
     struct observation_table *table = &engine->observations;
     leave_idle(observation);
+    account_discharge(&table->accounts, &observation->holding);
     hash_map_remove(&observation->node);
     timer_cancel(&engine->wheel, &observation->timer);
     table->bytes -= observation->key.len + observation->latest.capacity;
@@ -181,8 +203,32 @@ void observation_check(struct engine *engine, struct observation *observation)
     table->idle = observation;
 }
 
-void observation_on_left(struct engine *engine, struct observation *observation)
+static void charge(struct engine *engine, struct observation *observation,
+                   const struct observer *payer)
 {
+    struct account_book *book = &engine->observations.accounts;
+    account_discharge(book, &observation->holding);
+    account_charge(book, &observation->holding, &payer->leg.path.remote, 1);
+    observation->payer = payer;
+}
+
+void observation_on_joined(struct engine *engine, struct observation *observation,
+                           const struct observer *observer)
+{
+    if (observation->payer == NULL) {
+        charge(engine, observation, observer);
+    }
+}
+
+void observation_on_left(struct engine *engine, struct observation *observation,
+                         const struct observer *observer)
+{
+    if (observation->payer == observer) {
+        observation->payer = NULL;
+    }
+    if (observation->payer == NULL && observation->observers != NULL) {
+        charge(engine, observation, observation->observers);
+    }
     if (observation->observers == NULL) {
         observation_check(engine, observation);
     }

@@ -25,6 +25,7 @@
 #include "coap/timer.h"
 #include "exchange/reason.h"
 #include "front/leg.h"
+#include "net/account.h"
 
 struct engine;
 struct observation;
@@ -35,6 +36,7 @@ struct observer;
 
 /* A client that observes something: its observers, and whose turn it is. */
 struct watcher {
+    struct holding holding; /* charged to the source of the client */
     struct peer *peer;
     struct observer *observers; /* list */
     uint32_t count;
@@ -49,6 +51,7 @@ struct observer {
     struct hash_node by_token;   /* client and token */
     struct hash_node by_message; /* the last notification, for its ACK or RST */
     struct hash_node by_former;  /* the one that it took the place of when that timed out */
+    struct holding holding;      /* charged to the source of the client */
     struct observation *observation;
     struct watcher *watcher;
     struct observer *next, *previous;                 /* of the observation */
@@ -81,6 +84,7 @@ struct observer_table {
     struct hash_map tokens;   /* by_token */
     struct hash_map messages; /* by_message, exact keys */
     struct hash_map formers;  /* by_former, exact keys */
+    struct account_book accounts, watcher_accounts;
 };
 
 /** @return 0 or -ENOMEM; a @p capacity of 0 is an empty table. */
@@ -92,14 +96,19 @@ void observer_table_clear(struct observer_table *table);
 /** The observer of the client and token of @p leg, or NULL. */
 struct observer *observer_find(const struct engine *engine, const struct leg *leg);
 
-/** Whether observer_add() would have room for @p leg now. */
+/** Whether observer_add() would have room for @p leg now, or make it. */
 bool observer_has_room(const struct engine *engine, const struct leg *leg);
 
 /**
  * Have the client of @p leg observe @p observation; one that does already, under the same
  * token, is told of from now on at @p leg.
  *
- * @return NULL where a cap is reached: the client is answered without Observe.
+ * Where a table is full, the source that holds most of it loses its oldest observation, or its
+ * client that has observed for longest, with a last notification: 5.03 (displaced). May use the
+ * engine's memory for messages, and remove observers of other clients.
+ *
+ * @return NULL where a cap is reached, and no source holds more than that of @p leg would: the
+ *         client is answered without Observe.
  */
 struct observer *observer_add(struct engine *engine, struct observation *observation,
                               const struct leg *leg);

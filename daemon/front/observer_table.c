@@ -21,6 +21,9 @@ int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_
     made.slots = calloc(capacity, sizeof(*made.slots));
     made.watchers = calloc(capacity, sizeof(*made.watchers));
     if (made.slots == NULL || made.watchers == NULL ||
+        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0 ||
+        account_book_init(&made.watcher_accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) !=
+            0 ||
         hash_map_init(&made.tokens, capacity, seed) != 0 ||
         hash_map_init(&made.messages, capacity, seed) != 0 ||
         hash_map_init(&made.formers, capacity / 8 + 1, seed) != 0) {
@@ -39,6 +42,8 @@ void observer_table_clear(struct observer_table *table)
     hash_map_clear(&table->tokens);
     hash_map_clear(&table->messages);
     hash_map_clear(&table->formers);
+    account_book_clear(&table->accounts);
+    account_book_clear(&table->watcher_accounts);
     free(table->slots);
     free(table->watchers);
     *table = (struct observer_table){0};
@@ -60,8 +65,9 @@ struct observer *observer_find(const struct engine *engine, const struct leg *le
     return NULL;
 }
 
-static struct watcher *watcher_of(struct observer_table *table, struct peer *peer)
+static struct watcher *watcher_of(struct observer_table *table, const struct leg *leg)
 {
+    struct peer *peer = leg->peer;
     if (peer->watcher != NULL) {
         return peer->watcher;
     }
@@ -72,6 +78,7 @@ static struct watcher *watcher_of(struct observer_table *table, struct peer *pee
         watcher = &table->watchers[table->watchers_used++]; /* as many as observers */
     }
     *watcher = (struct watcher){.peer = peer};
+    account_charge(&table->watcher_accounts, &watcher->holding, &leg->path.remote, 1);
     table->watcher_count++;
     peer->watcher = watcher;
     return watcher;
@@ -122,6 +129,8 @@ static void keep_leg(struct observer *observer, const struct leg *leg)
     observer->leg.token = (struct bytes){observer->token, leg->token.len};
 }
 
+/* --- room --------------------------------------------------------------- */
+
 /* Clients that observe are not forgotten: half of them at most, so that others come in. */
 static bool may_stay(const struct engine *engine, const struct leg *leg)
 {
@@ -129,15 +138,49 @@ static bool may_stay(const struct engine *engine, const struct leg *leg)
            engine->observers.watcher_count < engine->clients.capacity / 2;
 }
 
+/* What makes room in @p book for one more of @p leg; NULL where that would not be fair. */
+static struct holding *owed_to(const struct account_book *book, const struct leg *leg)
+{
+    bool is_owed;
+    struct holding *holding = account_yield(book, &leg->path.remote, 1, &is_owed);
+    return is_owed ? holding : NULL;
+}
+
 bool observer_has_room(const struct engine *engine, const struct leg *leg)
 {
     const struct observer_table *table = &engine->observers;
     const struct watcher *watcher = leg->peer->watcher;
-    bool has_room = table->count < table->capacity && leg->token.len <= OBSERVER_TOKEN_MAX &&
-                    (watcher == NULL || watcher->count < limit_observations(engine, leg->peer)) &&
-                    may_stay(engine, leg);
-    return has_room || observer_find(engine, leg) != NULL;
+    bool is_allowed = leg->token.len <= OBSERVER_TOKEN_MAX &&
+                      (watcher == NULL || watcher->count < limit_observations(engine, leg->peer));
+    bool has_room = table->count < table->capacity || owed_to(&table->accounts, leg) != NULL;
+    bool has_place = may_stay(engine, leg) || owed_to(&table->watcher_accounts, leg) != NULL;
+    return (is_allowed && has_room && has_place) || observer_find(engine, leg) != NULL;
 }
+
+static void displace(struct engine *engine, struct observer *observer)
+{
+    metric_add(&engine->metrics.observers_displaced, 1);
+    observer_end(engine, observer, REASON_displaced);
+}
+
+/* After observer_has_room(): what is full then has something that makes room. */
+static void make_room(struct engine *engine, const struct leg *leg)
+{
+    const struct observer_table *table = &engine->observers;
+    if (!may_stay(engine, leg)) {
+        struct holding *holding = owed_to(&table->watcher_accounts, leg);
+        const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
+        while (peer->watcher != NULL) {
+            displace(engine, peer->watcher->observers);
+        }
+    }
+    if (table->count == table->capacity) {
+        struct holding *holding = owed_to(&table->accounts, leg);
+        displace(engine, HASH_ENTRY(holding, struct observer, holding));
+    }
+}
+
+/* --- coming and going --------------------------------------------------- */
 
 struct observer *observer_add(struct engine *engine, struct observation *observation,
                               const struct leg *leg)
@@ -156,16 +199,19 @@ struct observer *observer_add(struct engine *engine, struct observation *observa
         metric_add(&engine->metrics.observers_refused, 1);
         return NULL;
     }
+    make_room(engine, leg);
     observer = take_slot(table);
     *observer = (struct observer){
         .observation = observation,
-        .watcher = watcher_of(table, leg->peer),
+        .watcher = watcher_of(table, leg),
         .mark = {(observe_first(now_ms) - 1) & OBSERVE_NUMBER_MAX, now_ms},
         .con_ms = now_ms,
         .is_used = true,
     };
     keep_leg(observer, leg);
     enter_lists(observer);
+    account_charge(&table->accounts, &observer->holding, &leg->path.remote, 1);
+    observation_on_joined(engine, observation, observer);
     hash_map_add(&table->tokens, &observer->by_token,
                  leg_token_key(&observer->leg, table->tokens.seed));
     metric_set(&engine->metrics.observers, table->count);
@@ -183,6 +229,7 @@ static void leave_watcher(struct observer_table *table, struct observer *observe
         return;
     }
     watcher_leave_ready(watcher);
+    account_discharge(&table->watcher_accounts, &watcher->holding);
     watcher->peer->watcher = NULL;
     table->watcher_count--;
     watcher->next_ready = table->free_watchers;
@@ -201,7 +248,7 @@ static void leave_observation(struct engine *engine, struct observer *observer)
         observer->next->previous = observer->previous;
     }
     observation->observer_count--;
-    observation_on_left(engine, observation);
+    observation_on_left(engine, observation, observer);
 }
 
 void observer_remove(struct engine *engine, struct observer *observer)
@@ -210,6 +257,7 @@ void observer_remove(struct engine *engine, struct observer *observer)
     observer_silence(engine, observer);
     leave_observation(engine, observer);
     leave_watcher(table, observer);
+    account_discharge(&table->accounts, &observer->holding);
     hash_map_remove(&observer->by_token);
     timer_cancel(&engine->wheel, &observer->timer);
     identity_release(observer->leg.identity);

@@ -405,6 +405,155 @@ static void test_observers_leave_room_for_clients(void **state)
     assert_int_equal(replay_metric(&replay, observers), 8);
 }
 
+/* --- shares ------------------------------------------------------------- */
+
+/* A registration with @p token (hex) for /@p name, and its answer with payload 30. */
+static void observe_name(struct fake_peer *peer, unsigned mid, const char *token, const char *name)
+{
+    char head[32], target[64], upstream[32];
+    snprintf(head, sizeof(head), "41 01 %04x %s", mid, token);
+    snprintf(target, sizeof(target), "6: 35=coap://h/%s", name);
+    snprintf(upstream, sizeof(upstream), "3=h 6: 11=%s", name);
+    fake_peer_send(peer, PROXY, words(head, target));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream),
+                    "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(peer, MESSAGE_ACK, ANY_TOKEN, "30", NULL);
+}
+
+/* How many registrations are charged to the host of @p address. */
+static uint64_t registered_for(const char *address)
+{
+    struct address remote;
+    assert_true(address_parse(address, strlen(address), 0, &remote));
+    return account_amount(&replay.engine->observations.accounts, &remote);
+}
+
+/* A notification that is the last: 5.03 with a diagnostic payload, without Observe. */
+static void expect_displaced(struct fake_peer *peer, const char *token)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "51 a3 ???? %s d1 01 05 ff ...", token);
+    fake_peer_expect(peer, text, NULL);
+}
+
+/* OBS-29: who observes most loses the oldest of it, not the newcomer; equals keep theirs. */
+static void test_observers_of_one_host_make_room(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.max=3", NULL};
+    struct fake_datagram registration;
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_peer_send(replay.client, PROXY,
+                       REGISTER(i == 0 ? "0002" : "0003", i == 0 ? "ab" : "ac"));
+        (void)expect_state(replay.client, MESSAGE_ACK, i == 0 ? 0xab : 0xac, "30", NULL);
+    }
+    fake_peer_send(other, PROXY, REGISTER("0001", "ba"));
+    (void)expect_state(other, MESSAGE_ACK, 0xba, "30", NULL);
+    expect_displaced(replay.client, "aa");
+    fake_peer_send(other, PROXY, REGISTER("0002", "bb")); /* it would have as many */
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(other, "61 45 0002 bb ff 31", NULL);
+    assert_int_equal(replay_metric(&replay, observers_displaced), 1);
+    assert_int_equal(replay_metric(&replay, observers_refused), 1);
+    assert_int_equal(replay_metric(&replay, observers), 3);
+    notify(&registration, "5T 45 0101 TOKEN 61 06 ff 31");
+    take_state(other, 0xba, "31");
+    take_state(replay.client, 0xac, "31");
+    take_state(replay.client, 0xab, "31");
+}
+
+/* The same of registrations: the origin server is told of the one that ends. */
+static void test_registrations_of_one_host_make_room(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.targets=3", NULL};
+    observe_teardown(state);
+    observe_start(settings);
+    observe_name(replay.client, 1, "a1", "1");
+    observe_name(replay.client, 2, "a2", "2");
+    observe_name(replay.client, 3, "a3", "3");
+    fake_peer_send(other, PROXY, words("41 01 0001 b4", "6: 35=coap://h/4"));
+    expect_displaced(replay.client, "a1");
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6:01 11=1"), "6T 45 MID TOKEN");
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=4"),
+                    "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(other, MESSAGE_ACK, 0xb4, "30", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 3);
+    assert_int_equal(replay_metric(&replay, observers_displaced), 1);
+    assert_int_equal(replay_metric(&replay, observations_refused), 0);
+    assert_int_equal(registered_for("192.0.2.7:1"), 2);
+    assert_int_equal(registered_for("192.0.2.8:1"), 1);
+}
+
+/* Nor do those wait for it that are asked for in vain. */
+static void test_registrations_in_vain_make_room(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.targets=2", NULL};
+    struct fake_datagram first, second;
+    observe_teardown(state);
+    observe_start(settings);
+    fake_peer_send(replay.client, PROXY, words("41 01 0001 a1", "6: 35=coap://h/1"));
+    fake_peer_expect(replay.origin, "48 01 ...", &first);
+    fake_peer_reply(replay.origin, &first, "60 00 MID");
+    fake_peer_send(replay.client, PROXY, words("41 01 0002 a2", "6: 35=coap://h/2"));
+    fake_peer_expect(replay.origin, "48 01 ...", &second);
+    fake_peer_reply(replay.origin, &second, "60 00 MID");
+    observe_name(other, 1, "b3", "3");
+    fake_peer_expect(replay.client, "61 a3 0001 a1 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    fake_peer_reply(replay.origin, &first, "4T 45 7777 TOKEN 61 05 ff 30");
+    fake_peer_expect(replay.origin, "70 00 7777", NULL); /* it is not registered there either */
+    fake_peer_reply(replay.origin, &second, "5T 45 7778 TOKEN ff 30");
+    fake_net_run(2000);
+}
+
+/* Whoever observes what another one has registered is charged when that one has left. */
+static void test_registration_is_charged_to_who_is_left(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    observe_x(&registration);
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    assert_int_equal(registered_for("192.0.2.7:1"), 1);
+    assert_int_equal(registered_for("192.0.2.8:1"), 0);
+    leave_x();
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 30");
+    fake_peer_expect(replay.client, "61 45 7001 aa ff 30", NULL);
+    assert_int_equal(registered_for("192.0.2.7:1"), 0);
+    assert_int_equal(registered_for("192.0.2.8:1"), 1);
+}
+
+/* Half of limits.clients may observe: the host with most ports among them makes room. */
+static void test_clients_of_one_host_make_room(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.clients=16", NULL};
+    struct fake_datagram registration;
+    struct fake_peer *ports[8];
+    observe_teardown(state);
+    observe_start(settings);
+    observe_x(&registration);
+    for (unsigned i = 1; i < 8; i++) {
+        char address[32];
+        snprintf(address, sizeof(address), "192.0.2.7:%u", 41000 + i);
+        ports[i] = fake_peer_new(address);
+        fake_peer_send(ports[i], PROXY, REGISTER("0001", "aa"));
+        (void)expect_state(ports[i], MESSAGE_ACK, 0xaa, "30", NULL);
+    }
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    expect_displaced(replay.client, "aa");
+    assert_int_equal(replay.engine->observers.watcher_count, 8);
+    for (unsigned i = 1; i < 8; i++) {
+        fake_peer_close(ports[i]);
+    }
+}
+
 /* Nor is there room for the state: it is given once, and the origin server is told. */
 static void test_past_the_bytes_it_is_a_plain_answer(void **state)
 {
@@ -537,6 +686,11 @@ int main(void)
         OBSERVE_TEST(test_registration_where_all_slots_are_in_use),
         OBSERVE_TEST(test_observers_leave_room_for_clients),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
+        OBSERVE_TEST(test_observers_of_one_host_make_room),
+        OBSERVE_TEST(test_registrations_of_one_host_make_room),
+        OBSERVE_TEST(test_registrations_in_vain_make_room),
+        OBSERVE_TEST(test_registration_is_charged_to_who_is_left),
+        OBSERVE_TEST(test_clients_of_one_host_make_room),
         OBSERVE_TEST(test_observing_can_be_switched_off),
         OBSERVE_TEST(test_first_block_is_what_is_observed),
         OBSERVE_TEST(test_long_state_is_cut_for_the_client),
