@@ -125,6 +125,7 @@ test_install() {
     on systemctl --quiet is-enabled criproxyd || die "installed, not enabled"
     [[ $(owner) == criproxy ]] || die "runs as $(owner)"
     quietly ask
+    quietly on systemctl status criproxyd
     quietly on criproxyctl status
     # So may who is of the group, and nobody else.
     quietly on runuser --user nobody --group criproxy -- criproxyctl status
@@ -221,6 +222,24 @@ test_socket_activation() {
     quietly on systemctl start criproxyd
 }
 
+# The keys of docs/guides/gateway.md, and DTLS by a socket as docs/guides/router.md has it.
+test_dtls_socket() {
+    local keys=/etc/criproxy/tls/psk
+    on cp /etc/criproxy/criproxyd.conf /tmp/without-tls
+    on sh -c "echo desk:000102030405060708090a0b0c0d0e0f |
+        install -m 0640 -o root -g criproxy /dev/stdin $keys"
+    on sh -c "printf '[tls]\npsk-file = $keys\n' >>/etc/criproxy/criproxyd.conf"
+    quietly on systemctl stop criproxyd
+    quietly on systemctl enable --now criproxyd-coaps.socket
+    quietly on systemctl start criproxyd
+    await "the socket for DTLS was not inherited" on sh -c \
+        'journalctl --unit criproxyd --boot | grep "listening.*coaps:.*inherited"'
+    quietly on systemctl disable --now criproxyd-coaps.socket criproxyd
+    on rm "$keys"
+    on cp /tmp/without-tls /etc/criproxy/criproxyd.conf
+    quietly on systemctl enable --now criproxyd
+}
+
 test_purge() {
     apt remove criproxyd
     if on systemctl --quiet is-active criproxyd; then
@@ -260,6 +279,8 @@ test_packages() {
     test_watchdog
     say "starting it by its sockets"
     test_socket_activation
+    say "starting it by its socket for DTLS"
+    test_dtls_socket
     say "removing and purging"
     test_purge
     kill -KILL "$init"

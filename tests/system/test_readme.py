@@ -1,72 +1,205 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command lines of the README are run as they are printed there.
-
-Only what is this machine's is put in their place: where the programs are, the two
-ports, and the name that libcoap's client has here.
-"""
+"""The commands that the README and the guides print are run as they are printed there,
+against the servers that they start there (printed.py)."""
 
 import os
 import re
 import shutil
-import subprocess
+import sys
 
 import pytest
 
-from conftest import needs_libcoap
-from coap_wire import PATIENCE_S
-from ports import free_port
-from processes import ROOT, libcoap_tool, program
+from printed import WORDS, Terminal, blocks, namespaces, read
+from processes import ROOT
 
-pytestmark = needs_libcoap
+sys.path.insert(0, os.path.join(ROOT, "tests", "packaging"))
+import capture  # pylint: disable=wrong-import-position
 
-README_PROXY_PORT, README_COAPS_PORT, README_ORIGIN_PORT = 5683, 5684, 5700
+GATEWAY, LAB, SCALING = ("docs/guides/%s.md" % name for name in ("gateway", "lab", "scaling"))
+ROUTER = "docs/guides/router.md"
+
+# As the unit starts it.
+CONFIGURATION = "/etc/criproxy/criproxyd.conf"
+SERVICE = "criproxyd -c %s --set admin.socket=/run/criproxy/control" % CONFIGURATION
+
+TIME = r"^\d{10}\n$"  # coap-server's /time?ticks
+
+# What each block of `sh` prints, in the order of the document.
+EXPECTED = {
+    "README.md": [
+        r"(?i)^\[-1, \[h'7F000001', \d+\], \[\"time\"\], \[\"ticks\"\]\]\n\d{10}\n$",
+        TIME,
+        TIME,
+        TIME,
+        r"^a note\n$",
+        TIME,
+        r'Uri-Path "a/b", Uri-Query "q"(.|\n)*Uri-Host "h", Uri-Path "x"',
+        r"coap://192\.0\.2\.1 \(route rest\)(.|\n)*Proxy-Uri \"coap://sensor\.example/temp\""
+        r"(.|\n)*forwarded",
+        r"(?i)uptime(.|\n)*coap://192\.0\.2\.7(.|\n)*forwarded",
+    ],
+    GATEWAY: [
+        r"^the client's key: [0-9a-f]{32}\n$",
+        r"^21 degrees\n21 degrees\n$",
+    ],
+    LAB: [
+        r'^\[-1, \["origin"\], \["time"\], \["ticks"\]\]\n$',
+        r"\[-1, .*coap://h/x",
+    ],
+    ROUTER: [],
+    SCALING: [r"requests"],
+}
+
+# Where it is shown that a line that changes the machine works: a file of this tree and what
+# stands in it.
+SHOWN = {
+    "scripts/run": ("tests/packaging/debian", "scripts/run --once"),
+    "scripts/run --once": ("tests/packaging/debian", "scripts/run --once"),
+    "scripts/test": ("tests/packaging/debian", " scripts/test "),
+    "cmake --preset release && cmake --build build/release": ("scripts/run", "cmake --preset release"),
+    "cmake --preset package && cmake --build build/package": ("Dockerfile", "cmake --preset package"),
+    "cpack --config build/package/CPackConfig.cmake -B build/packages":
+        ("Dockerfile", "cpack --config build/package/CPackConfig.cmake -B /packages"),
+    "sudo scripts/deps package": ("Dockerfile", "scripts/deps package"),
+    "cmake --preset package": ("Dockerfile", "cmake --preset package"),
+    "cmake --build build/package": ("Dockerfile", "cmake --build build/package"),
+    "sudo apt-get install ./build/packages/libcri0_*.deb ./build/packages/criproxyd_*.deb \\":
+        ("tests/packaging/packages.sh", "apt install \"/packages/libcri0_$1_amd64.deb\""),
+    "./build/packages/criproxy-tools_*.deb":
+        ("tests/packaging/packages.sh", "\"/packages/criproxy-tools_$1_amd64.deb\""),
+    "systemctl status criproxyd": ("tests/packaging/packages.sh", "on systemctl status criproxyd"),
+    "criproxyctl status": ("tests/packaging/packages.sh", "on criproxyctl status"),
+    "sudo systemctl reload criproxyd":
+        ("tests/packaging/packages.sh", "on systemctl reload criproxyd"),
+    "sudo systemctl stop criproxyd":
+        ("tests/packaging/packages.sh", "on systemctl stop criproxyd"),
+    "sudo systemctl enable --now criproxyd-coaps.socket":
+        ("tests/packaging/packages.sh", "on systemctl enable --now criproxyd-coaps.socket"),
+    "docker compose up --build --detach proxy origin": ("tests/packaging/image.sh", "lab of compose.yaml"),
+    "docker compose run --rm client": ("tests/packaging/image.sh", "lab of compose.yaml"),
+    "docker compose run --rm client sh": ("tests/packaging/image.sh", "lab of compose.yaml"),
+    "docker compose logs proxy": ("tests/packaging/image.sh", "lab of compose.yaml"),
+}
 
 
-def shell_blocks():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        return re.findall(r"^```sh\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+@pytest.fixture(name="terminal", scope="module")
+def own_terminals(tmp_path_factory):
+    """By document: one for all its blocks, as a reader has it."""
+    command = namespaces()
+    if command is None:
+        pytest.skip("no namespaces are to be had here, so no printed command is run")
+    terminals = {}
+
+    def of(document):
+        if document not in terminals:
+            terminals[document] = Terminal(command, tmp_path_factory.mktemp("reader"))
+        return terminals[document]
+
+    yield of
+    for running in terminals.values():
+        running.close()
 
 
-def adapted(block, proxy_port, origin_port):
-    for there, here in (
-            ("build/release/daemon/criproxyd", program("criproxyd")),
-            ("build/release/tools/cri", program("cri")),
-            ("coap-client-notls", libcoap_tool("coap-client")),
-            (":%d" % README_PROXY_PORT, ":%d" % proxy_port),
-            (":%d" % README_COAPS_PORT, ":%d" % free_port()),
-            (":%d" % README_ORIGIN_PORT, ":%d" % origin_port),
-            ("0x%04x" % README_ORIGIN_PORT, "0x%04x" % origin_port)):
-        block = block.replace(there, here)
-    return "set -euo pipefail\n" + block
+def of_word(document, wanted):
+    return [text for word, text in blocks(document) if word == wanted]
 
 
-# What each block prints, in the order of the README.
-EXPECTED = [
-    r"(?i)^\[-1, \[h'7F000001', \d+\], \[\"time\"\], \[\"ticks\"\]\]\n\d{10}\n$",
-    r"^\d{10}\n$",
-    r"^\d{10}\n$",
-    r"^\d{10}\n$",
-    r"^a note\n$",
-    r"^\d{10}\n$",
-    r'Uri-Path "a/b", Uri-Query "q"(.|\n)*Uri-Host "h", Uri-Path "x"',
-    r'coap://192\.0\.2\.1 \(route rest\)(.|\n)*Proxy-Uri "coap://sensor\.example/temp"(.|\n)*forwarded',
-]
+def test_the_documents_are_known():
+    """Command line, documents: every guide, and the word of every block."""
+    guides = {"docs/guides/" + name for name in os.listdir(os.path.join(ROOT, "docs/guides"))}
+    assert guides | {"README.md"} == set(EXPECTED)
+    for document, expected in EXPECTED.items():
+        assert {word for word, _ in blocks(document)} <= set(WORDS), document
+        assert len(of_word(document, "sh")) == len(expected), document
+        assert len(re.findall(r"^ *```", read(document), re.M)) == 2 * len(blocks(document))
 
 
-def test_every_block_has_its_expectation():
-    """Issue 2: README shows how somebody sends a Proxy-Cri request by hand."""
-    assert len(shell_blocks()) == len(EXPECTED)
+@pytest.mark.parametrize("document", EXPECTED)
+def test_what_changes_the_machine_is_shown_elsewhere(document):
+    """Command line, documents: each line of `sh system` is in a test of the packages."""
+    for block in of_word(document, "sh system"):
+        for line in block.splitlines():
+            line = re.sub(r"(^|\s+)#.*", "", line).strip()
+            if line:
+                file, text = SHOWN[line]
+                assert text in read(file), line
+    if of_word(document, "sh untried"):
+        assert "None of this has been tried" in read(document)
 
 
-@pytest.mark.parametrize("index", range(len(EXPECTED)))
-def test_a_block_of_the_readme(proxy, coap_server, tmp_path, index):
-    """Issue 2, PXO-6, PXO-19: the block does what the README says."""
-    port = proxy.address()[1]
-    block = shell_blocks()[index]
-    if "coap-client-openssl" in block and not shutil.which("coap-client-openssl"):
-        pytest.skip("no coap-client-openssl here")
-    script = adapted(block, port, coap_server().port)
-    done = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True,
-                          cwd=tmp_path, text=True, timeout=4 * PATIENCE_S, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(EXPECTED[index], done.stdout), (script, done.stdout, done.stderr)
+def needs(*tools):
+    missing = [tool for tool in tools if not shutil.which(tool)]
+    return pytest.mark.skipif(bool(missing), reason="not here: " + ", ".join(missing))
+
+
+def play(terminal, document, prepare=None):
+    """The document from its first block to its last. prepare: by the number of a block of
+    `sh`, a function for what the document has told of in words before it."""
+    index = 0
+    for word, text in blocks(document):
+        if word == "sh server":
+            terminal.serve(text)
+        elif word == "sh":
+            if prepare and index in prepare:
+                prepare[index](terminal)
+            printed = terminal.run(text)
+            assert re.search(EXPECTED[document][index], printed), (text, printed)
+            index += 1
+
+
+def write(terminal, text, path):
+    file = terminal.folder / "written"
+    file.write_text(text)
+    terminal.run("cp %s %s" % (file, path))
+
+
+def start_admin(terminal):
+    """As "Watching and steering it" has it, beside the proxy that runs."""
+    write(terminal, "[listen]\nuri = coap://127.0.0.1:5693\n[admin]\n"
+          "listen = http://127.0.0.1:9683\nsocket = /run/criproxy/control\n", CONFIGURATION)
+    terminal.serve("criproxyd -c " + CONFIGURATION)
+
+
+def start_gateway(terminal):
+    """The device, and the service with the file that the guide has had written."""
+    terminal.serve("coap-server-notls -A 192.168.7.20 -d 10")
+    terminal.run("coap-client-notls -m put -e '21 degrees' coap://192.168.7.20/temp")
+    write(terminal, of_word(GATEWAY, "ini")[0], CONFIGURATION)
+    terminal.serve(SERVICE)
+
+
+def write_capture(terminal):
+    cri = bytes.fromhex("83 20 81 61 68 81 61 78")  # coap://h/x
+    packet = capture.over_udp(capture.datagram(1, 1, [(235, cri)]))
+    capture.write(str(terminal.folder / "tree" / "capture.pcap"), [packet])
+
+
+@needs("coap-server-notls", "coap-client-notls", "coap-client-openssl")
+def test_the_readme(terminal):
+    """Command line, documents, PXO-6, PXO-19: each block prints what it is to print, against the
+    servers that the README starts."""
+    play(terminal("README.md"), "README.md", {8: start_admin})
+
+
+@needs("coap-server-notls", "coap-client-notls", "coap-client-openssl")
+def test_the_gateway_guide(terminal):
+    """Command line, documents: a key, the configuration, and a request by URI and one by CRI."""
+    play(terminal(GATEWAY), GATEWAY, {1: start_gateway})
+
+
+@needs("tshark")
+def test_the_lab_guide(terminal):
+    """Command line, documents: a CRI by hand, and a capture in tshark."""
+    play(terminal(LAB), LAB, {1: write_capture})
+
+
+@pytest.mark.parametrize("document", [ROUTER, SCALING])
+def test_other_guides(terminal, document):
+    """Command line, documents: what the guides have to run."""
+    play(terminal(document), document)
+
+
+def test_a_block_that_fails_is_seen(terminal):
+    """Command line, documents: what fails in the middle of a block fails the block."""
+    with pytest.raises(AssertionError, match="no such thing"):
+        terminal("none").run("echo no such thing >&2\nfalse\ntrue")
