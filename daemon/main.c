@@ -194,9 +194,9 @@ static int load(const struct config_source *source, struct config **ret_config)
     int error = errors == NULL ? -ENOMEM : config_load(source, errors, ret_config);
 
     if (error == -EINVAL) {
-        config_errors_print(errors, stderr);
+        config_errors_print(errors, log_prefix(LOG_ERROR), stderr);
     } else if (error != 0) {
-        (void)fprintf(stderr, "criproxyd: %s\n", strerror(-error));
+        (void)fprintf(stderr, "%scriproxyd: %s\n", log_prefix(LOG_ERROR), strerror(-error));
     }
     free(errors);
     return error == 0 ? 0 : error == -EINVAL ? EXIT_USAGE : EXIT_RUN_TIME;
@@ -216,7 +216,6 @@ static int explain(const struct command_line *line, const struct config *config)
 /* All that a start would read; sockets are left alone. */
 static int check(struct config *config)
 {
-    log_open(STDERR_FILENO);
     if (!server_check_credentials(config)) {
         return EXIT_USAGE;
     }
@@ -237,6 +236,7 @@ static int run(const struct command_line *line)
         (void)puts("criproxyd " CRIPROXYD_VERSION);
         return 0;
     }
+    log_open(STDERR_FILENO);
     int status = load(&line->source, &config);
     if (status != 0) {
         return status;
@@ -251,7 +251,6 @@ static int run(const struct command_line *line)
         config_free(config);
         return status;
     }
-    log_open(STDERR_FILENO);
     log_set_trace(line->trace);
     return server_run(&line->source, config, line->trace);
 }

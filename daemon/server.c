@@ -74,11 +74,13 @@ void server_sum_metrics(const struct server *server, struct metrics *sum)
 
 void server_notify_ready(const struct server *server)
 {
-    char status[128];
+    char status[RELOAD_ERROR_MAX + 128];
 
-    (void)snprintf(status, sizeof(status), "%s%u listeners, %u workers",
-                   server->was_reload_good ? "" : "Last reload refused; ",
-                   (unsigned)server->listener_count, server->worker_count);
+    (void)snprintf(status, sizeof(status), "%s%s%s%u listeners, %u workers",
+                   server->was_reload_good ? "" : "Last reload: ",
+                   server->was_reload_good ? "" : server->reload_error,
+                   server->was_reload_good ? "" : "; ", (unsigned)server->listener_count,
+                   server->worker_count);
     notify_ready(status);
 }
 

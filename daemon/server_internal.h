@@ -41,6 +41,9 @@ struct opened_listener {
     int fds[WORKERS_MAX]; /* -1: that worker has none */
 };
 
+/* Of a text for people, which as JSON fits a line of the control socket. */
+#define RELOAD_ERROR_MAX 512
+
 struct server {
     const struct config_source *source;
     bool trace;
@@ -55,12 +58,13 @@ struct server {
     int signal_fd;
     int event_fd; /* a worker has drained or failed */
     struct watch *signal_watch, *event_watch;
-    struct admin_http *http; /* NULL: not configured */
-    struct control *control; /* likewise */
-    char reload_error[512];  /* why the last reload was refused */
+    struct admin_http *http;                 /* NULL: not configured */
+    struct control *control;                 /* likewise */
+    char reload_error[RELOAD_ERROR_MAX];     /* of the last reload: what was not done, and why */
+    char restart_keys[RELOAD_ERROR_MAX / 2]; /* changed, but only a restart takes them over */
     bool is_ready;
     bool is_draining;
-    bool was_reload_good;
+    bool was_reload_good;                 /* everything was taken over */
     double started_s, reloaded_s;         /* Unix time */
     int status;                           /* of the process, when the loop has ended */
     uint64_t deadline_ms;                 /* of the drain */
@@ -92,7 +96,11 @@ void server_log_failure(const char *event, int error);
 /** The first snapshot; @p config is taken over in any case. @return 0, -errno, or -EINVAL. */
 int server_first_snapshot(struct server *server, struct config *config);
 
-/** SIGHUP: all of the new configuration, or none of it. @return whether it was taken over. */
+/**
+ * SIGHUP: all of the new configuration, or none of it, but for keys that need a restart.
+ *
+ * @return whether everything was taken over; if not, server->reload_error says what was not
+ */
 bool server_reload(struct server *server);
 
 /** Free what no worker uses any more. */

@@ -90,11 +90,17 @@ void server_opened_init(struct opened_listener *opened, const struct server_list
     }
 }
 
-static void log_failure(const struct config_listener *listener, int error, bool is_tolerable)
+/* Where it is part of a reload, the user is told of it, too. */
+static void log_failure(struct server *server, const struct config_listener *listener, int error,
+                        bool is_tolerable)
 {
     char uri[160];
 
     escape_value(uri, sizeof(uri), listener->uri, strlen(listener->uri));
+    if (!is_tolerable) {
+        (void)snprintf(server->reload_error, sizeof(server->reload_error), "listen.uri %s: %s", uri,
+                       strerror(-error));
+    }
     log_event(is_tolerable ? LOG_WARNING : LOG_ERROR,
               is_tolerable ? "listener_skipped" : "listen_failed", "uri=%s error=\"%s\"", uri,
               strerror(-error));
@@ -145,7 +151,7 @@ static int open_new(struct server *server, const struct config_listener *wanted,
         return 0;
     }
     bool is_tolerable = wanted->is_default && is_missing_address(error);
-    log_failure(wanted, error, is_tolerable);
+    log_failure(server, wanted, error, is_tolerable);
     return is_tolerable ? 0 : error;
 }
 

@@ -23,15 +23,21 @@
 /* A worker that takes longer is told of in the log, and switches all the same. */
 #define RELOAD_WAIT_S 5
 
-/* What is shown to origin servers; what is wrong is in the log. */
-static int load_keyring(struct config *config, struct keyring **ret_keyring)
+static void log_credentials_failure(const char *why)
 {
-    char why[512] = "", shown[2 * sizeof(why)];
+    char shown[2 * RELOAD_ERROR_MAX];
 
-    *ret_keyring = keyring_load(config, why, sizeof(why));
+    escape_value(shown, sizeof(shown), why, strlen(why));
+    log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+}
+
+/* What is shown to origin servers; what is wrong is logged, and in @p why. */
+static int load_keyring(struct config *config, struct keyring **ret_keyring,
+                        char why[RELOAD_ERROR_MAX])
+{
+    *ret_keyring = keyring_load(config, why, RELOAD_ERROR_MAX);
     if (*ret_keyring == NULL) {
-        escape_value(shown, sizeof(shown), why, strlen(why));
-        log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+        log_credentials_failure(why);
         return -EINVAL;
     }
     config->keyring = *ret_keyring;
@@ -46,7 +52,7 @@ static int push_snapshot(struct server *server, struct config *config,
     if (snapshot == NULL) {
         return -ENOMEM;
     }
-    int error = load_keyring(config, &snapshot->keyring);
+    int error = load_keyring(config, &snapshot->keyring, server->reload_error);
     if (error != 0) {
         free(snapshot);
         return error;
@@ -89,9 +95,10 @@ void server_sweep_snapshots(struct server *server)
 
 /*
  * What the [tls] section names; *ret_credentials is NULL where it names nothing.
- * What is wrong is in the log.
+ * What is wrong is logged, and in @p why.
  */
-static int load_credentials(const struct config *config, struct credentials **ret_credentials)
+static int load_credentials(const struct config *config, struct credentials **ret_credentials,
+                            char why[RELOAD_ERROR_MAX])
 {
     const char *keylog = config->tls_keylog ? getenv("SSLKEYLOGFILE") : NULL;
     const struct config_list *certificates = &config->tls_certificate, *keys = &config->tls_key;
@@ -110,16 +117,14 @@ static int load_credentials(const struct config *config, struct credentials **re
         .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,
         .keylog_file = keylog,
     };
-    char why[256] = "", shown[2 * sizeof(why)];
 
     *ret_credentials = NULL;
     if (options.certificate_file == NULL && options.psk_file == NULL) {
         return 0;
     }
-    *ret_credentials = credentials_load(&options, why, sizeof(why));
+    *ret_credentials = credentials_load(&options, why, RELOAD_ERROR_MAX);
     if (*ret_credentials == NULL) {
-        escape_value(shown, sizeof(shown), why, strlen(why));
-        log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
+        log_credentials_failure(why);
         return -EINVAL;
     }
     return 0;
@@ -129,9 +134,10 @@ bool server_check_credentials(struct config *config)
 {
     struct credentials *credentials = NULL;
     struct keyring *keyring = NULL;
-    bool is_good = load_credentials(config, &credentials) == 0;
+    char why[RELOAD_ERROR_MAX] = ""; /* logged already */
+    bool is_good = load_credentials(config, &credentials, why) == 0;
 
-    is_good = load_keyring(config, &keyring) == 0 && is_good; /* tells of both */
+    is_good = load_keyring(config, &keyring, why) == 0 && is_good; /* tells of both */
     credentials_release(credentials);
     keyring_free(keyring);
     config->keyring = NULL;
@@ -153,7 +159,7 @@ int server_first_snapshot(struct server *server, struct config *config)
         log_event(LOG_ERROR, "log_failed", "key=log.file file=%s error=\"%s\"", config->log_file,
                   strerror(-error));
     } else {
-        error = load_credentials(config, &credentials);
+        error = load_credentials(config, &credentials, server->reload_error);
     }
     if (error == 0) {
         error = push_snapshot(server, config, credentials);
@@ -169,13 +175,20 @@ int server_first_snapshot(struct server *server, struct config *config)
 
 static void on_key_kept(void *context, const char *key)
 {
-    (void)context;
+    struct server *server = context;
+    size_t used = strlen(server->restart_keys);
+
+    (void)snprintf(server->restart_keys + used, sizeof(server->restart_keys) - used, "%s%s",
+                   used > 0 ? " " : "", key);
     log_event(LOG_WARNING, "restart_needed", "key=%s", key);
 }
 
+/* The first error is what the user is told; the log has all of them. */
 static void note_error(struct server *server, const char *text)
 {
-    (void)snprintf(server->reload_error, sizeof(server->reload_error), "%s", text);
+    if (server->reload_error[0] == '\0') {
+        (void)snprintf(server->reload_error, sizeof(server->reload_error), "%s", text);
+    }
 }
 
 static void log_refusal(struct server *server, const struct config_errors *errors)
@@ -195,6 +208,7 @@ static struct config *load_anew(struct server *server)
     struct config *config = NULL;
 
     if (errors == NULL) {
+        note_error(server, strerror(ENOMEM));
         server_log_failure("reload_failed", -ENOMEM);
         return NULL;
     }
@@ -202,13 +216,14 @@ static struct config *load_anew(struct server *server)
     if (error == -EINVAL) {
         log_refusal(server, errors);
     } else if (error == 0) {
-        error = config_keep_started(config, server_config(server), on_key_kept, NULL);
+        error = config_keep_started(config, server_config(server), on_key_kept, server);
     }
     free(errors);
     if (error == 0) {
         return config;
     }
     if (error != -EINVAL) {
+        note_error(server, strerror(-error));
         server_log_failure("reload_failed", error);
     }
     config_free(config);
@@ -241,6 +256,7 @@ static void hand_out(struct server *server, struct listen_change *change)
         int error = worker_set_config(server->workers[i], newest->config, newest->credentials);
         if (error != 0) {
             /* It stays with the snapshot it has, which is kept for it. */
+            note_error(server, "taken over, but not by every worker: see the log");
             log_event(LOG_ERROR, "reload_failed", "worker=%u error=\"%s\"", i, strerror(-error));
         }
     }
@@ -255,7 +271,7 @@ static bool take_over(struct server *server, struct config *config)
     struct credentials *credentials = NULL;
     struct listen_change change = {0};
 
-    if (load_credentials(config, &credentials) != 0) {
+    if (load_credentials(config, &credentials, server->reload_error) != 0) {
         return false;
     }
     int error = server_listen_prepare(server, config, &change);
@@ -263,6 +279,7 @@ static bool take_over(struct server *server, struct config *config)
         error = push_snapshot(server, config, credentials);
     }
     if (error != 0) {
+        note_error(server, strerror(-error));
         server_log_failure("reload_failed", error);
         server_listen_cancel(&change);
         credentials_release(credentials);
@@ -272,19 +289,31 @@ static bool take_over(struct server *server, struct config *config)
     return true;
 }
 
+static void note_restart(struct server *server)
+{
+    char text[sizeof(server->restart_keys) + 64];
+
+    (void)snprintf(text, sizeof(text), "taken over, but these keys need a restart: %s",
+                   server->restart_keys);
+    note_error(server, text);
+}
+
 bool server_reload(struct server *server)
 {
-    note_error(server, "see the log");
+    server->reload_error[0] = server->restart_keys[0] = '\0';
     notify_reloading();
     struct config *config = load_anew(server);
     bool is_taken = config != NULL && take_over(server, config);
-    server->was_reload_good = is_taken;
     if (is_taken) {
+        if (server->restart_keys[0] != '\0') {
+            note_restart(server);
+        }
         server->reloaded_s = server_wall_clock_s();
         log_plain(LOG_INFO, "reloaded");
     } else {
         config_free(config);
     }
+    server->was_reload_good = is_taken && server->reload_error[0] == '\0';
     server_notify_ready(server);
-    return is_taken;
+    return server->was_reload_good;
 }

@@ -90,7 +90,7 @@ static struct config *make_config(enum kind kind, unsigned count)
     fclose(out);
     const struct config_source source = {.file = "bench", .text = text, .text_len = len};
     if (errors == NULL || config_load(&source, errors, &config) != 0) {
-        config_errors_print(errors, stderr);
+        config_errors_print(errors, "", stderr);
         exit(1);
     }
     free(errors);

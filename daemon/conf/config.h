@@ -194,7 +194,7 @@ int config_load(const struct config_source *source, struct config_errors *ret_er
 void config_free(struct config *config);
 
 /** Every error on a line of its own, and how many were left out. */
-void config_errors_print(const struct config_errors *errors, FILE *out);
+void config_errors_print(const struct config_errors *errors, const char *prefix, FILE *out);
 
 /** As in "coap+tcp". */
 const char *config_listener_scheme(enum config_listener_kind kind);

@@ -78,12 +78,12 @@ const char *got_text(char buffer[GOT_MAX], const char *text, size_t len)
     return buffer;
 }
 
-void config_errors_print(const struct config_errors *errors, FILE *out)
+void config_errors_print(const struct config_errors *errors, const char *prefix, FILE *out)
 {
     for (size_t i = 0; i < errors->count && i < CONFIG_ERRORS_MAX; i++) {
-        (void)fprintf(out, "%s\n", errors->text[i]);
+        (void)fprintf(out, "%s%s\n", prefix, errors->text[i]);
     }
     if (errors->count > CONFIG_ERRORS_MAX) {
-        (void)fprintf(out, "and %zu more\n", errors->count - CONFIG_ERRORS_MAX);
+        (void)fprintf(out, "%sand %zu more\n", prefix, errors->count - CONFIG_ERRORS_MAX);
     }
 }

@@ -82,6 +82,13 @@ void log_open(int fd)
     }
 }
 
+const char *log_prefix(enum log_level level)
+{
+    static const char *const prefixes[] = {"<3>", "<4>", "<6>", "<7>"};
+
+    return log_to_journal ? prefixes[level] : "";
+}
+
 int log_open_file(const char *path)
 {
     static bool is_open;

@@ -44,6 +44,12 @@ extern atomic_bool log_trace_wanted;
 void log_open(int fd);
 
 /**
+ * What comes before a line on standard error that is no event, so that the journal takes it
+ * for one of this level: "<3>", or nothing where log_open() has found no journal.
+ */
+const char *log_prefix(enum log_level level);
+
+/**
  * Append lines to the file at @p path from now on. Called again, after the file was moved
  * away: lines go to a new one there, and none is lost.
  *

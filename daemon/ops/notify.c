@@ -39,9 +39,13 @@ static void send_state(const char *state)
 
 static void send_with_status(const char *state, const char *status)
 {
-    char text[256];
+    char text[1024];
 
     (void)snprintf(text, sizeof(text), "%s\nSTATUS=%s", state, status);
+    /* A newline would begin another assignment. */
+    for (char *at = text + strlen(state) + 1; *at != '\0'; at++) {
+        *at = *at == '\n' ? ' ' : *at;
+    }
     send_state(text);
 }
 

@@ -150,9 +150,19 @@ level = debug" >>/etc/criproxy/criproxyd.conf'
     if on systemctl reload criproxyd 2>/dev/null; then
         die "a reload with a mistake in the configuration succeeds"
     fi
-    await "the journal does not tell file and line of the mistake" on sh -c \
-        'journalctl --unit criproxyd | grep -q "criproxyd.conf:[0-9]*: .log. level"'
+    await "the journal does not tell file and line of the mistake as an error" on sh -c \
+        'journalctl --unit criproxyd --priority err | grep -q "criproxyd.conf:[0-9]*: .log. level"'
+    on systemctl status criproxyd | grep -q "Status: .*criproxyd.conf:[0-9]*: .log. level" ||
+        die "systemctl does not tell why the reload was refused"
     on cp /tmp/good /etc/criproxy/criproxyd.conf
+    on sh -c 'printf "[limits]\nclients = 77\n" >>/etc/criproxy/criproxyd.conf'
+    if on systemctl reload criproxyd 2>/dev/null; then
+        die "a reload of a key that needs a restart succeeds"
+    fi
+    on systemctl status criproxyd | grep -q "Status: .*limits.clients" ||
+        die "systemctl does not tell which key needs a restart"
+    on cp /tmp/good /etc/criproxy/criproxyd.conf
+    quietly on systemctl reload criproxyd
     [[ $(main_pid) == "$pid" ]] || die "a reload has changed the process"
     quietly ask
 }
@@ -205,6 +215,22 @@ test_watchdog() {
     quietly ask
     on rm -r /run/systemd/system/criproxyd.service.d
     on systemctl daemon-reload
+}
+
+# A configuration that is wrong stays so: one try, and the reason in the journal.
+test_bad_start() {
+    on cp /etc/criproxy/criproxyd.conf /tmp/good
+    on sh -c 'printf "[log]\nlevel = loudest\n" >>/etc/criproxy/criproxyd.conf'
+    if on systemctl restart criproxyd 2>/dev/null; then
+        die "it starts with a mistake in the configuration"
+    fi
+    [[ $(restarts) -eq 0 ]] || die "a mistake in the configuration is tried again and again"
+    [[ $(on systemctl show --property ActiveState --value criproxyd) == failed ]] ||
+        die "with a mistake in the configuration it is not failed"
+    await "the journal has no error" on sh -c \
+        'journalctl --unit criproxyd --priority err | grep -q "level: expected.*loudest"'
+    on cp /tmp/good /etc/criproxy/criproxyd.conf
+    quietly on systemctl restart criproxyd
 }
 
 # With its sockets from systemd the service starts as soon as somebody asks, and a request
@@ -275,6 +301,8 @@ test_packages() {
     test_upgrade
     say "logging to a file"
     test_log_file
+    say "starting it with a mistake"
+    test_bad_start
     say "stopping it, for the watchdog"
     test_watchdog
     say "starting it by its sockets"

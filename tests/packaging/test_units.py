@@ -94,10 +94,16 @@ def test_sockets_have_the_schemes_as_names():
                      "coap+tcp": "stream", "coaps+tcp": "stream"}
 
 
-def test_the_service_checks_first_and_runs_as_nobody_else():
+def test_the_service_tells_of_mistakes_and_runs_as_nobody_else():
+    """A bad configuration does not restart for ever, which ExecStartPre= would do; a
+    reload that was refused fails; the type is the same wherever the unit was made."""
     service = parse("criproxyd.service")["Service"]
-    assert service["Type"] in ("notify", "notify-reload")
-    assert service["ExecStartPre"] == service["ExecStart"] + " --check-config"
+    assert service["Type"] == "notify"
+    assert "ExecStartPre" not in service and service["RestartPreventExitStatus"] == "2"
+    control = re.search(r"--set admin.socket=(\S+)", service["ExecStart"])[1]
+    prefix = os.environ["CRI_PREFIX"].rstrip("/")
+    assert service["ExecReload"] == "%s/bin/criproxyctl -s %s reload" % (prefix, control)
+    assert service["SyslogLevel"] == "err"
     assert service["User"] == "criproxy"
     assert service["WatchdogSec"]
     with open(os.path.join(STAGE, "lib/sysusers.d/criproxyd.conf"), encoding="utf-8") as file:

@@ -191,7 +191,7 @@ void reload(const char *const *sets, size_t count)
     struct config_errors errors;
     struct config *fresh;
     if (config_load(&source, &errors, &fresh) != 0) {
-        config_errors_print(&errors, stderr);
+        config_errors_print(&errors, "", stderr);
         fail();
     }
     replay_take_config(&replay, fresh);

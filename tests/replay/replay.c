@@ -45,7 +45,7 @@ static struct config *load(const char *const *settings)
         sets[source.set_count++] = *settings;
     }
     if (config_load(&source, &errors, &config) != 0) {
-        config_errors_print(&errors, stderr);
+        config_errors_print(&errors, "", stderr);
         fail();
     }
     return config;

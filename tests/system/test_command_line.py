@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """criproxyd's command line, configuration file, start and stop."""
 
+import os
 import re
 import signal
 import socket
+import subprocess
 
 import pytest
 
 from conftest import LOOPBACK, needs_ipv6
 from coap_wire import PATIENCE_S, Origin
-from processes import run_criproxyd
+from processes import program, run_criproxyd
 from target import Target
 
 
@@ -317,3 +319,20 @@ def test_trace_shows_what_a_request_became(start_proxy):
         running.wait_for_line(r"(?i)h'7f000001'")
         running.wait_for_line(r"seen")
         running.wait_for_line(r"answered")
+
+
+@pytest.mark.parametrize("more", [[], ["--check-config"]], ids=["start", "check"])
+def test_configuration_errors_reach_the_journal_as_errors(more):
+    """Command line, service: each line begins with the priority that the journal reads."""
+    command = [program("criproxyd"), "--set", "proxy.strict=maybe", "--set", "cache.nothing=1"]
+    read_end, write_end = os.pipe()
+    with open(read_end, encoding="utf-8") as stream:
+        status = os.fstat(write_end)
+        journal = {"JOURNAL_STREAM": "%d:%d" % (status.st_dev, status.st_ino)}
+        done = subprocess.run([*command, *more], stdin=subprocess.DEVNULL, stderr=write_end,
+                              env=dict(os.environ, **journal), timeout=PATIENCE_S, check=False)
+        os.close(write_end)
+        lines = stream.read().splitlines()
+    assert done.returncode == 2
+    assert len(lines) == 2 and all(line.startswith("<3>--set: [") for line in lines), lines
+    assert "<" not in run_criproxyd(*command[1:], *more).stderr

@@ -194,6 +194,38 @@ def test_a_refused_reload_says_why(start, path, tmp_path):
     assert items(path, "status")[0]["last_reload_good"] is False
 
 
+def test_a_reload_that_takes_over_a_part_names_the_keys(start, path, tmp_path):
+    """Command line, reload: it fails though it was taken over, and names the keys that need a restart."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("[limits]\nclients = 1000\n")
+    running = start("-c", str(file))
+    ctl(path, "reload")
+    file.write_text("[limits]\nclients = 2000\norigins = 100\n[proxy]\nhop-limit = no\n")
+    said = ctl(path, "reload", status=1)
+    assert "taken over, but these keys need a restart: limits.clients limits.origins\n" in said
+    assert items(path, "status")[0]["last_reload_good"] is False
+    running.wait_for_line(r"^reloaded")
+    file.write_text("[limits]\nclients = 1000\n")
+    ctl(path, "reload")
+    assert items(path, "status")[0]["last_reload_good"] is True
+
+
+def test_a_reload_that_fails_late_says_why(start, path, tmp_path):
+    """Command line, reload: the reason is told for keys that cannot be read and addresses that are
+    taken, too."""
+    file = tmp_path / "proxy.conf"
+    file.write_text("")
+    start("-c", str(file), listen=())
+    file.write_text("[tls]\npsk-file = %s/missing\n" % tmp_path)
+    assert "missing" in ctl(path, "reload", status=1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        uri = "coap://127.0.0.1:%d" % taken.getsockname()[1]
+        file.write_text("[listen]\nuri = %s\n" % uri)
+        said = ctl(path, "reload", status=1)
+        assert uri in said and "Address already in use" in said
+
+
 def test_drain_waits_for_what_is_in_flight(path):
     """Issue 8, criproxyctl: drain answers what is in flight, refuses the rest, and ends."""
     running = Proxy("--set", "admin.socket=" + path, "--set", "proxy.drain-timeout=10min",

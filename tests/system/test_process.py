@@ -248,6 +248,22 @@ def test_the_service_manager_is_told(start_proxy, tmp_path, monkeypatch, is_abst
     assert manager.said.empty()
 
 
+def test_the_service_manager_is_told_of_a_bad_reload(start_proxy, tmp_path, monkeypatch):
+    """Command line, service: the status has the reason, in one line."""
+    name, file = str(tmp_path / "notify"), tmp_path / "proxy.conf"
+    file.write_text("[proxy]\nstrict = no\n")
+    with Manager(name) as manager:
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        running = start_proxy("-c", str(file), listen=("127.0.0.1",))
+        assert manager.next().startswith(b"READY=1")
+        file.write_text("[proxy]\nstrict = maybe\n")
+        running.reload(line=r"^reload_refused\b")
+        assert manager.next().startswith(b"RELOADING=1")
+        said = manager.next().decode()
+        assert said.startswith("READY=1\nSTATUS=Last reload: ") and said.count("\n") == 1
+        assert "proxy.conf:2: [proxy] strict: expected yes or no" in said
+
+
 def test_the_watchdog_is_fed_while_workers_answer(start_proxy, tmp_path, monkeypatch):
     """Issue 8, systemd: WATCHDOG=1 again and again, each time all workers have answered; not to a
     watchdog of another process."""

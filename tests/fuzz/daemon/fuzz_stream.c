@@ -75,7 +75,7 @@ static struct config *load(void)
     struct config_errors errors;
     struct config *config = NULL;
     if (config_load(&source, &errors, &config) != 0) {
-        config_errors_print(&errors, stderr);
+        config_errors_print(&errors, "", stderr);
         abort();
     }
     return config;

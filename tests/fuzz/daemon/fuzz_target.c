@@ -35,7 +35,7 @@ static struct config *load(bool is_strict, bool is_target_default)
     struct config_errors errors;
     struct config *config = NULL;
     if (config_load(&source, &errors, &config) != 0) {
-        config_errors_print(&errors, stderr);
+        config_errors_print(&errors, "", stderr);
         abort();
     }
     return config;

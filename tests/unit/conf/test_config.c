@@ -26,7 +26,7 @@ static struct config *load_good(const char *text)
     struct config *config = NULL;
     int error = load_text(text, &config);
 
-    config_errors_print(&errors, stderr);
+    config_errors_print(&errors, "", stderr);
     assert_int_equal(error, 0);
     assert_int_equal(errors.count, 0);
     return config;
@@ -279,7 +279,7 @@ static void test_all_errors_are_collected_up_to_a_cap(void **state)
     size_t printed_len = 0;
     FILE *out = open_memstream(&printed, &printed_len);
     assert_non_null(out);
-    config_errors_print(&errors, out);
+    config_errors_print(&errors, "", out);
     (void)fclose(out);
     assert_non_null(strstr(printed, "a.conf:21: [proxy]: no such key: \"nope\"\nand 10 more\n"));
     free(printed);

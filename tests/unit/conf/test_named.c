@@ -23,7 +23,7 @@ static struct config *load_good(const char *text, const char *const *sets, size_
     struct config *config = NULL;
     int error = config_load(&source, &errors, &config);
 
-    config_errors_print(&errors, stderr);
+    config_errors_print(&errors, "", stderr);
     assert_int_equal(error, 0);
     return config;
 }

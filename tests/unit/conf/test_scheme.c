@@ -23,7 +23,7 @@ static struct config *load_good(const char *text)
     struct config *config = NULL;
     int error = load_text(text, &config);
 
-    config_errors_print(&errors, stderr);
+    config_errors_print(&errors, "", stderr);
     assert_int_equal(error, 0);
     return config;
 }

@@ -56,7 +56,7 @@ struct config *place_config(const char *text)
         .file = "test.conf", .text = text, .text_len = strlen(text)};
     struct config *config = NULL;
     int error = config_load(&source, &errors, &config);
-    config_errors_print(&errors, stderr);
+    config_errors_print(&errors, "", stderr);
     assert_int_equal(error, 0);
     return config;
 }
