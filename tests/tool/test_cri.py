@@ -290,6 +290,19 @@ class Json(unittest.TestCase):
                 self.assertEqual(status, 1)
                 self.assertRegex(output, r"\Aerror: ")
 
+    def test_surrogates_come_in_pairs(self):
+        request = '{"scheme":"coap","options":[[3,"%s"]]}'
+        for row, at in (("\\ud800", 38), ("\\ud800a", 38), ("\\udc00", 38), ("\\udfff", 38),
+                        ("\\ud800\\udbff", 44), ("\\ud800\\ue000", 44)):
+            with self.subTest(row=row):
+                self.assertEqual(run("from-options", request % row)[:2],
+                                 (1, f"error: byte {at}: a surrogate without its other half\n"))
+        for row, encoded in (("\\ud800\\udc00", "64f0908080"), ("\\udbff\\udfff", "64f48fbfbf"),
+                             ("\\ud7ff\\ue000", "66ed9fbfee8080")):
+            with self.subTest(row=row):
+                self.assertEqual(run("from-options", request % row)[:2],
+                                 (0, f"822081{encoded}\n"))
+
     def test_every_cut_of_a_request_is_refused(self):
         good = '{"scheme":"coap","options":[[3,"\\u00e9\\ud83d\\ude00"],[7,80]]}'
         data = "".join(good[:cut] + "\n" for cut in range(len(good)))

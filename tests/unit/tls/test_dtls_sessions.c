@@ -254,10 +254,11 @@ static void test_a_client_may_close(void **state)
     server_stop();
 }
 
-/* SEC-17. */
+/* SEC-17: the answer to a ClientHello in a session is an alert, and no flight of a handshake. */
 static void test_renegotiation_is_refused(void **state)
 {
     struct client client;
+    struct fake_datagram datagram;
     (void)state;
 
     server_start_with(credentials_psk(), &small);
@@ -266,8 +267,10 @@ static void test_renegotiation_is_refused(void **state)
     assert_int_equal(SSL_renegotiate(client.ssl), 1);
     client_step(&client);
     fake_net_run(0);
-    client_step(&client);
+    fake_peer_expect(client.peer, "15 fe fd 00 01 ...", &datagram);
+    fake_peer_expect_nothing_within(client.peer, 60000);
     assert_int_equal(dtls_counters(server.listener)->handshakes, 1);
+    assert_int_equal(server.closes, 0);
     client_close(&client);
     open_at(&client, "127.0.0.1:40002");
     client_must_talk(&client, "hello");
