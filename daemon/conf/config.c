@@ -97,54 +97,6 @@ void config_print_summary(const struct config *config, FILE *out)
 }
 
 /* A copy in the arena of @p fresh: the running snapshot will go away. */
-static int copy_list(struct config *fresh, const struct config_list *from,
-                     struct config_list *ret_list)
-{
-    const char **items = arena_alloc(fresh->arena, (from->count + 1) * sizeof(const char *));
-
-    if (items == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < from->count; i++) {
-        items[i] = arena_text(fresh->arena, from->items[i], strlen(from->items[i]));
-        if (items[i] == NULL) {
-            return -ENOMEM;
-        }
-    }
-    *ret_list = (struct config_list){.count = from->count, .items = items};
-    return 0;
-}
-
-static bool list_equal(const struct config_list *a, const struct config_list *b)
-{
-    if (a->count != b->count) {
-        return false;
-    }
-    for (size_t i = 0; i < a->count; i++) {
-        if (strcmp(a->items[i], b->items[i]) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static int keep_list(struct config *fresh, const struct config *running,
-                     const struct config_row *row, bool *ret_differs)
-{
-    struct config_list mine;
-    struct config_list theirs;
-    char *field = (char *)fresh + row->offset;
-
-    memcpy(&mine, field, sizeof(mine));
-    memcpy(&theirs, (const char *)running + row->offset, sizeof(theirs));
-    *ret_differs = !list_equal(&mine, &theirs);
-    int error = copy_list(fresh, &theirs, &mine);
-    if (error == 0) {
-        memcpy(field, &mine, sizeof(mine));
-    }
-    return error;
-}
-
 static int keep_text(struct config *fresh, const struct config *running,
                      const struct config_row *row, bool *ret_differs)
 {
@@ -163,13 +115,10 @@ static int keep_text(struct config *fresh, const struct config *running,
     return 0;
 }
 
-/* The value of @p row, which only a start can change, from @p running. */
+/* The value of @p row, which only a start can change, from @p running. No such row is a list. */
 static int keep_row(struct config *fresh, const struct config *running,
                     const struct config_row *row, bool *ret_differs)
 {
-    if (row->type == CONFIG_TYPE_LIST) {
-        return keep_list(fresh, running, row, ret_differs);
-    }
     if (row->type == CONFIG_TYPE_TEXT) {
         return keep_text(fresh, running, row, ret_differs);
     }
