@@ -240,24 +240,6 @@ static bool join_labels(struct builder *builder, const struct cri_list *labels)
                    : fail(builder, REASON_target_no_host);
 }
 
-/* Schemes whose URIs need a host and have no userinfo, served or not (PXO-10, PXO-11). */
-static bool needs_host(uint64_t scheme_number)
-{
-    switch (scheme_number) {
-    case CRI_SCHEME_COAP:
-    case CRI_SCHEME_COAPS:
-    case CRI_SCHEME_HTTP:
-    case CRI_SCHEME_HTTPS:
-    case CRI_SCHEME_COAP_TCP:
-    case CRI_SCHEME_COAPS_TCP:
-    case CRI_SCHEME_COAP_WS:
-    case CRI_SCHEME_COAPS_WS:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static bool set_scheme(struct builder *builder, uint64_t number)
 {
     const struct config_scheme *scheme = config_scheme_by_number(builder->config, number);
@@ -275,30 +257,6 @@ static bool set_port(struct builder *builder, bool has_port, uint32_t port)
     target->port = (uint16_t)(has_port ? port : target->scheme->default_port);
     target->address.port = target->port;
     return target->port != 0 || fail(builder, REASON_port_zero); /* TGT-19 */
-}
-
-/* A registered name of no bytes: one empty label (AMB-9). */
-static bool is_empty_name(const struct cri *cri)
-{
-    struct cri_iter iter;
-    struct cri_item item;
-    cri_iter_init(&iter, &cri->labels);
-    bool is_empty = cri_iter_next(&iter, &item) && !item.is_pet && item.text.len == 0;
-    return cri->authority == CRI_AUTHORITY_HOST_NAME && is_empty && !cri_iter_next(&iter, &item);
-}
-
-/* What of the authority can be said without knowing whether the scheme is served. */
-static bool check_authority(struct builder *builder, const struct cri *cri)
-{
-    if (cri->scheme != CRI_SCHEME_ID || !needs_host(cri->scheme_number)) {
-        return true;
-    }
-    bool has_host =
-        cri->authority == CRI_AUTHORITY_HOST_NAME || cri->authority == CRI_AUTHORITY_HOST_IP;
-    if (!has_host || is_empty_name(cri)) {
-        return fail(builder, REASON_target_no_host);
-    }
-    return !cri->has_userinfo || fail(builder, REASON_target_userinfo);
 }
 
 /* Longer than any interface's name, empty, or with a NUL: none (PXO-12). */
@@ -330,9 +288,6 @@ static bool from_cri(struct builder *builder, const struct cri *cri)
     struct target *target = builder->target;
     if (cri->has_fragment) {
         return fail(builder, REASON_cri_fragment); /* PXO-9, for every scheme */
-    }
-    if (!check_authority(builder, cri)) {
-        return false;
     }
     if (cri->scheme == CRI_SCHEME_NAME) {
         /* No scheme that is served may be given by name (PXO-8, AMB-13). */
