@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/loader.h"
 
+#include "conf/suggest.h"
 #include "conf/value.h"
 
 #include <assert.h>
+#include <glob.h>
 #include <string.h>
 
 /* The schemes that are there without any configuration; numbers and ports are libcri's. */
@@ -176,10 +178,46 @@ static void parse_trimmed(const char *text, size_t len, struct section *section)
     }
 }
 
+/* "; did you mean [SECTION]?", or nothing. */
+static const char *section_meant(const char *text, size_t len, char *buffer, size_t capacity)
+{
+    char typed[CONFIG_SECTION_MAX];
+    struct suggestion meant;
+    size_t word_len = 0;
+    bool is_named = false;
+
+    while (word_len < len && !is_space(text[word_len])) {
+        word_len++;
+    }
+    if (word_len >= sizeof(typed)) {
+        return "";
+    }
+    memcpy(typed, text, word_len);
+    typed[word_len] = '\0';
+    suggest_init(&meant, typed);
+    if (word_len == len) {
+        for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+            suggest_consider(&meant, config_rows[i].section);
+        }
+        suggest_consider(&meant, "include");
+    }
+    for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
+        const char *before = meant.word;
+        suggest_consider(&meant, config_named_kinds[i].word);
+        is_named = is_named || meant.word != before;
+    }
+    if (meant.word == NULL || (meant.distance == 0 && word_len < len)) {
+        return "";
+    }
+    (void)snprintf(buffer, capacity, "; did you mean [%s%s]?", meant.word, is_named ? " NAME" : "");
+    return buffer;
+}
+
 void section_parse(struct loader *loader, const char *text, size_t len, struct section *ret_section)
 {
     char got[GOT_MAX];
     char expected[200];
+    char meant[CONFIG_SECTION_MAX + 32];
 
     while (len > 0 && is_space(text[0])) {
         text++;
@@ -191,8 +229,9 @@ void section_parse(struct loader *loader, const char *text, size_t len, struct s
     parse_trimmed(text, len, ret_section);
     if (ret_section->kind == SECTION_UNKNOWN) {
         list_sections(expected, sizeof(expected));
-        loader_error(loader, &loader->here, NULL, NULL, "expected the section %s, got %s", expected,
-                     got_text(got, text, len));
+        loader_error(loader, &loader->here, NULL, NULL, "expected the section %s, got %s%s",
+                     expected, got_text(got, text, len),
+                     section_meant(text, len, meant, sizeof(meant)));
     }
 }
 
@@ -235,12 +274,37 @@ static void assign_scalar(struct loader *loader, void *base, const struct config
     value_store(base, row, number);
 }
 
-void loader_unknown_key(struct loader *loader, const char *section, const char *key)
+/* Any section that has the key, or NULL. */
+static const char *section_with(const char *key)
 {
-    char got[GOT_MAX];
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        if (strcmp(schema_key(&config_rows[i]).text, key) == 0) {
+            return config_rows[i].section;
+        }
+    }
+    return NULL;
+}
 
-    loader_error(loader, &loader->here, section, NULL, "no such key: %s",
-                 got_text(got, key, strlen(key)));
+void loader_unknown_key(struct loader *loader, const char *section, const char *key,
+                        const struct config_row *rows, size_t row_count)
+{
+    char got[GOT_MAX], hint[CONFIG_SECTION_MAX + 64] = "";
+    struct config_key names[CONFIG_ROW_COUNT];
+    struct suggestion meant;
+
+    suggest_init(&meant, key);
+    for (size_t i = 0; i < row_count && i < CONFIG_ROW_COUNT; i++) {
+        names[i] = schema_key(&rows[i]);
+        suggest_consider(&meant, names[i].text);
+    }
+    const char *other = section_with(key);
+    if (other != NULL) {
+        (void)snprintf(hint, sizeof(hint), "; [%s] has it", other);
+    } else if (meant.word != NULL) {
+        (void)snprintf(hint, sizeof(hint), "; did you mean %s?", meant.word);
+    }
+    loader_error(loader, &loader->here, section, NULL, "no such key: %s%s",
+                 got_text(got, key, strlen(key)), hint);
 }
 
 void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
@@ -271,7 +335,9 @@ static void assign_plain_key(struct loader *loader, const char *section, const c
     const struct config_row *row = schema_find(section, key);
 
     if (row == NULL) {
-        loader_unknown_key(loader, section, key);
+        size_t count = 0;
+        const struct config_row *rows = schema_section(section, &count);
+        loader_unknown_key(loader, section, key, rows, count);
         return;
     }
     loader_assign_row(loader, loader->config, row, &loader->set_at[row - config_rows], section,
@@ -296,11 +362,64 @@ static char *included_path(struct loader *loader, const char *name)
     return path;
 }
 
+static bool is_included(const struct loader *loader, const char *path)
+{
+    for (size_t i = 0; i < loader->file_count; i++) {
+        if (strcmp(loader->files[i], path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* @p path is of the arena. False where no more files are taken. */
+static bool queue_file(struct loader *loader, const char *path)
+{
+    if (loader->file_count == CONFIG_FILES_MAX) {
+        loader_error(loader, &loader->here, "include", "file", "more than %d files",
+                     CONFIG_FILES_MAX);
+        return false;
+    }
+    loader->files[loader->file_count] = path;
+    loader->file_count++;
+    return true;
+}
+
+/*
+ * The files of a pattern in the order of their names, but for those that are included
+ * already, such as the one that has the pattern. None is no mistake: a folder may be empty. One
+ * that is missing is a mistake, or a slip of the pen would leave out rules of [access].
+ */
+static void include_pattern(struct loader *loader, const char *pattern)
+{
+    glob_t found;
+    int error = glob(pattern, GLOB_ERR, NULL, &found);
+
+    if (error == GLOB_NOSPACE) {
+        loader->no_memory = true;
+        return;
+    }
+    if (error == GLOB_ABORTED) {
+        loader_error(loader, &loader->here, "include", "file", "the folder cannot be read");
+    }
+    bool has_room = error == 0;
+    for (size_t i = 0; has_room && i < found.gl_pathc; i++) {
+        const char *name = found.gl_pathv[i];
+        if (is_included(loader, name)) {
+            continue;
+        }
+        char *copy = arena_text(loader->config->arena, name, strlen(name));
+        loader->no_memory = loader->no_memory || copy == NULL;
+        has_room = copy != NULL && queue_file(loader, copy);
+    }
+    globfree(&found);
+}
+
 /* Files wait in a queue instead of being read at once: no recursion, whatever they include. */
 static void assign_include(struct loader *loader, const char *key, const char *value)
 {
     if (strcmp(key, "file") != 0) {
-        loader_unknown_key(loader, "include", key);
+        loader_unknown_key(loader, "include", key, NULL, 0);
         return;
     }
     if (!loader->may_include) {
@@ -315,18 +434,13 @@ static void assign_include(struct loader *loader, const char *key, const char *v
     if (path == NULL) {
         return;
     }
-    for (size_t i = 0; i < loader->file_count; i++) {
-        if (strcmp(loader->files[i], path) == 0) {
-            loader_error(loader, &loader->here, "include", key, "included already");
-            return;
-        }
+    if (strpbrk(value, "*?[") != NULL) {
+        include_pattern(loader, path);
+    } else if (is_included(loader, path)) {
+        loader_error(loader, &loader->here, "include", key, "included already");
+    } else {
+        queue_file(loader, path);
     }
-    if (loader->file_count == CONFIG_FILES_MAX) {
-        loader_error(loader, &loader->here, "include", key, "more than %d files", CONFIG_FILES_MAX);
-        return;
-    }
-    loader->files[loader->file_count] = path;
-    loader->file_count++;
 }
 
 void loader_assign(struct loader *loader, const struct section *section, const char *key,

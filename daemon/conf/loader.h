@@ -15,7 +15,7 @@
 
 #include <stdarg.h>
 
-#define CONFIG_FILES_MAX 16 /* one and what it includes */
+#define CONFIG_FILES_MAX 64 /* one and what it includes */
 #define CONFIG_FILE_MAX_BYTES (4u << 20)
 #define CONFIG_SECTION_MAX 50 /* inih cuts the text between the brackets to fit, NUL included */
 
@@ -104,8 +104,9 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
 void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
                        struct place *set_at, const char *section, const char *value);
 
-/** Report that @p section has no @p key. */
-void loader_unknown_key(struct loader *loader, const char *section, const char *key);
+/** Report that @p section, whose keys are those of @p rows, has no @p key. */
+void loader_unknown_key(struct loader *loader, const char *section, const char *key,
+                        const struct config_row *rows, size_t row_count);
 
 /** What stands between the brackets, or before the key in --set; reports what is not a section. */
 void section_parse(struct loader *loader, const char *text, size_t len,

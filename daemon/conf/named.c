@@ -136,7 +136,7 @@ void named_assign(struct loader *loader, const struct section *section, const ch
     const struct title title = title_of(section->named, section->name);
 
     if (row == NULL) {
-        loader_unknown_key(loader, title.text, key);
+        loader_unknown_key(loader, title.text, key, named->rows, named->row_count);
         return;
     }
     struct named_draft *draft = find_draft(drafts, section->name);

@@ -127,6 +127,21 @@ bool schema_has_section(const char *section)
     return false;
 }
 
+const struct config_row *schema_section(const char *section, size_t *ret_count)
+{
+    const struct config_row *first = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        if (strcmp(config_rows[i].section, section) == 0) {
+            first = first == NULL ? &config_rows[i] : first;
+            count = (size_t)(&config_rows[i] - first) + 1;
+        }
+    }
+    *ret_count = count;
+    return first;
+}
+
 const struct config_row *schema_find(const char *section, const char *key)
 {
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {

@@ -88,6 +88,9 @@ extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 /** Whether any key of options.def has this section. */
 bool schema_has_section(const char *section);
 
+/** The rows of a section of options.def, which are together; NULL and 0 for another. */
+const struct config_row *schema_section(const char *section, size_t *ret_count);
+
 /** The key as files have it; use `.text` within the expression. */
 struct config_key schema_key(const struct config_row *row);
 

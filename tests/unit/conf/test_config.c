@@ -211,6 +211,13 @@ static const struct bad bad_files[] = {
      "a.conf:4: [proxy] max-token-bytes: more than half of limits.datagram-bytes"},
     {"[include]\nfile = b.conf\n", "a.conf:2: [include] file: only a file can include another"},
     {"[include]\nfolder = b\n", "a.conf:2: [include]: no such key: \"folder\""},
+    {"[proxy]\nstrickt = yes\n",
+     "a.conf:2: [proxy]: no such key: \"strickt\"; did you mean strict?"},
+    {"[proxy]\nwrokers = 2\n",
+     "a.conf:2: [proxy]: no such key: \"wrokers\"; did you mean workers?"},
+    {"[proxy]\npsk-file = a\n", "a.conf:2: [proxy]: no such key: \"psk-file\"; [tls] has it"},
+    {"[access desk]\nacton = allow\n",
+     "a.conf:2: [access desk]: no such key: \"acton\"; did you mean action?"},
 };
 
 static void test_bad_files_are_refused_with_the_place(void **state)
@@ -397,6 +404,54 @@ static void test_included_files_win_and_are_found_beside_the_file(void **state)
     assert_non_null(strstr(errors.text[1], "nowhere.conf: cannot be read: No such file"));
     (void)unlink(first);
     (void)unlink(second);
+    (void)rmdir(folder);
+}
+
+static void test_a_pattern_includes_what_matches(void **state)
+{
+    static const char *const names[] = {"20-b.conf", "10-a.conf", "notes.txt"};
+    static const char *const texts[] = {"[proxy]\nworkers = 3\n", "[proxy]\nworkers = 2\n", "no"};
+    char folder[] = "/tmp/test_config.XXXXXX";
+    char first[256], others[3][256], many[70][256];
+    struct config *config = NULL;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    write_file(folder, "main.conf", "[include]\nfile = *.conf\nfile = [x]*\n", first);
+    for (size_t i = 0; i < 3; i++) {
+        write_file(folder, names[i], texts[i], others[i]);
+    }
+    struct config_source source = {.file = first};
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config->proxy_workers, 3); /* by name, and never itself */
+    config_free(config);
+
+    write_file(folder, names[1], "[include]\nfile = none.d/*\n", others[1]);
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_int_equal(errors.count, 1);
+    assert_non_null(strstr(errors.text[0], "10-a.conf:2: [include] file: the folder cannot be"));
+
+    write_file(folder, names[1], "[proxy]\n\nstrict = maybe\n", others[1]);
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_int_equal(errors.count, 1);
+    assert_non_null(strstr(errors.text[0], "/10-a.conf:3: [proxy] strict: expected yes or no"));
+
+    write_file(folder, names[1], "", others[1]);
+    for (size_t i = 0; i < 70; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "30-%zu.conf", i);
+        write_file(folder, name, "", many[i]);
+    }
+    assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+    assert_int_equal(errors.count, 1);
+    assert_non_null(strstr(errors.text[0], "main.conf:2: [include] file: more than 64 files"));
+    for (size_t i = 0; i < 70; i++) {
+        (void)unlink(many[i]);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        (void)unlink(others[i]);
+    }
+    (void)unlink(first);
     (void)rmdir(folder);
 }
 
@@ -597,6 +652,7 @@ int main(void)
         cmocka_unit_test(test_listen_replaces_the_configured_listeners),
         cmocka_unit_test(test_bad_sets_are_refused),
         cmocka_unit_test(test_included_files_win_and_are_found_beside_the_file),
+        cmocka_unit_test(test_a_pattern_includes_what_matches),
         cmocka_unit_test(test_a_folder_is_no_file),
         cmocka_unit_test(test_reload_takes_live_keys_and_names_the_others),
         cmocka_unit_test(test_reload_keeps_what_only_a_start_can_change),

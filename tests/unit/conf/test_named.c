@@ -176,6 +176,29 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
                                            "access NAME or limit NAME, got \"nope\""));
 }
 
+static void test_a_section_is_told_what_is_near(void **state)
+{
+    static const char *const near[][2] = {
+        {"[polcy]\n", "got \"polcy\"; did you mean [policy]?"},
+        {"[acces desk]\n", "got \"acces desk\"; did you mean [access NAME]?"},
+        {"[includes]\n", "got \"includes\"; did you mean [include]?"},
+        {"[rout]\n", "got \"rout\"; did you mean [route NAME]?"},
+        {"[access]\n", "got \"access\"; did you mean [access NAME]?"},
+        {"[nonsense]\n", "got \"nonsense\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++) {
+        struct config_source source = {
+            .file = "a.conf", .text = near[i][0], .text_len = strlen(near[i][0])};
+        struct config *config = NULL;
+        assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+        const char *got = strstr(errors.text[0], "got ");
+        assert_non_null(got);
+        assert_string_equal(got, near[i][1]);
+    }
+}
+
 static void test_number_of_sections_is_bounded(void **state)
 {
     enum { COUNT = 300 };
@@ -205,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_kinds_have_tables_of_their_own),
         cmocka_unit_test(test_bad_sections_are_refused_with_the_place),
         cmocka_unit_test(test_an_unknown_section_is_told_all_there_are),
+        cmocka_unit_test(test_a_section_is_told_what_is_near),
         cmocka_unit_test(test_number_of_sections_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
