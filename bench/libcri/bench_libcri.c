@@ -2,7 +2,8 @@
 /*
  * From the bytes of a proxy option to the list of options of the request: libcri on
  * a Proxy-Cri against libcoap's and uriparser's text path on the equal Proxy-Uri,
- * and against what only building libcbor's item tree costs.
+ * and against what only building libcbor's item tree costs; from-uri is the URI to a CRI,
+ * against uriparser's parsing of it alone, where uriparser is installed.
  *
  * bench_libcri                              all of it, as a table
  * bench_libcri ENGINE CASE COUNT            COUNT operations and nothing else, for callgrind
@@ -12,7 +13,10 @@
 
 #include <cbor.h>
 #include <coap3/coap.h>
+#if defined(__has_include) && __has_include(<uriparser/Uri.h>)
+#define HAS_URIPARSER
 #include <uriparser/Uri.h>
+#endif
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +26,7 @@
 
 #define OPTIONS_MAX 128u
 #define RUNS 9u
-#define INPUT_COUNT 4u
+#define INPUT_COUNT 5u
 
 struct input {
     const char *name;
@@ -95,6 +99,18 @@ static size_t run_libcri_decode(const struct input *input)
     return cri.path.count + cri.query.count;
 }
 
+static size_t run_from_uri(const struct input *input)
+{
+    uint8_t encoded[2048];
+    struct cri_slice uri = {(const uint8_t *)input->uri, strlen(input->uri)};
+    size_t len;
+
+    if (cri_uri_parse(uri, NULL, encoded, sizeof encoded, &len, NULL) != CRI_OK) {
+        abort();
+    }
+    return len + encoded[len - 1];
+}
+
 static size_t run_libcoap(const struct input *input)
 {
     unsigned char path[2048];
@@ -117,6 +133,7 @@ static size_t run_libcoap(const struct input *input)
     return (size_t)paths + (size_t)queries + uri.host.length;
 }
 
+#ifdef HAS_URIPARSER
 static size_t run_uriparser(const struct input *input)
 {
     UriUriA uri;
@@ -132,6 +149,7 @@ static size_t run_uriparser(const struct input *input)
     uriFreeUriMembersA(&uri);
     return count;
 }
+#endif
 
 static size_t run_cbor_load(const struct input *input)
 {
@@ -147,8 +165,12 @@ static size_t run_cbor_load(const struct input *input)
 }
 
 static const struct engine engines[] = {
-    {"libcri", run_libcri},       {"libcri-decode", run_libcri_decode}, {"libcoap", run_libcoap},
-    {"uriparser", run_uriparser}, {"cbor_load", run_cbor_load},
+    {"libcri", run_libcri},       {"libcri-decode", run_libcri_decode},
+    {"libcoap", run_libcoap},     {"from-uri", run_from_uri},
+#ifdef HAS_URIPARSER
+    {"uriparser", run_uriparser},
+#endif
+    {"cbor_load", run_cbor_load},
 };
 #define ENGINE_COUNT (sizeof engines / sizeof engines[0])
 
@@ -171,8 +193,10 @@ static void prepare(struct input inputs[INPUT_COUNT])
 {
     static const char *const uris[INPUT_COUNT - 1] = {
         "coap://h/x", "coap://sensor7.local/temperature",
-        "coap://node7.building4.example.org:61616/sensors/temperature/7?unit=c&avg=10"};
-    static const char *const names[INPUT_COUNT] = {"minimal", "short", "typical", "1000-byte"};
+        "coap://node7.building4.example.org:61616/sensors/temperature/7?unit=c&avg=10",
+        "coap://Node7.building4.example.org/caf%C3%A9/room%201/temperature?unit=%C2%B0c&avg=10"};
+    static const char *const names[INPUT_COUNT] = {"minimal", "short", "typical", "encoded",
+                                                   "1000-byte"};
 
     for (size_t i = 0; i < INPUT_COUNT - 1; i++) {
         snprintf(inputs[i].uri, sizeof inputs[i].uri, "%s", uris[i]);

@@ -230,6 +230,11 @@ void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t ar
     unsigned char head[HEAD_MAX];
     size_t len = 0;
 
+    if (arg < CRI__SHORT_MAX) { /* Most heads: no two calls for one byte. */
+        head[0] = (unsigned char)((unsigned)major << 5 | (unsigned)arg);
+        cri__put_raw(writer, head, 1);
+        return;
+    }
     switch (major) {
     case CRI__MAJOR_UINT:
         len = cbor_encode_uint(arg, head, sizeof head);

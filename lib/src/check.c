@@ -16,10 +16,11 @@ bool cri__is_unreserved(uint8_t octet)
            octet == '.' || octet == '_' || octet == '~';
 }
 #else
-#define U CRI__UNRESERVED
-#define H (CRI__UNRESERVED | CRI__HEX)
-#define D CRI__SUB_DELIM
-#define M (CRI__SUB_DELIM | CRI__AMPERSAND)
+#define U CRI__OTHER_UNRESERVED
+#define L CRI__CAPITAL
+#define P CRI__DOT
+#define D CRI__OTHER_SUB_DELIM
+#define M CRI__AMPERSAND
 #define C CRI__COLON
 #define A CRI__AT
 #define S CRI__SLASH
@@ -27,48 +28,41 @@ bool cri__is_unreserved(uint8_t octet)
 /* RFC 3986 section 2 */
 const uint8_t cri__octet_classes[256] = {
     ['!'] = D, ['$'] = D, ['&'] = M, ['\''] = D, ['('] = D, [')'] = D, ['*'] = D, ['+'] = D,
-    [','] = D, ['-'] = U, ['.'] = U, ['/'] = S,  ['0'] = H, ['1'] = H, ['2'] = H, ['3'] = H,
-    ['4'] = H, ['5'] = H, ['6'] = H, ['7'] = H,  ['8'] = H, ['9'] = H, [':'] = C, [';'] = D,
-    ['='] = D, ['?'] = S, ['@'] = A, ['A'] = H,  ['B'] = H, ['C'] = H, ['D'] = H, ['E'] = H,
-    ['F'] = H, ['G'] = U, ['H'] = U, ['I'] = U,  ['J'] = U, ['K'] = U, ['L'] = U, ['M'] = U,
-    ['N'] = U, ['O'] = U, ['P'] = U, ['Q'] = U,  ['R'] = U, ['S'] = U, ['T'] = U, ['U'] = U,
-    ['V'] = U, ['W'] = U, ['X'] = U, ['Y'] = U,  ['Z'] = U, ['_'] = U, ['a'] = H, ['b'] = H,
-    ['c'] = H, ['d'] = H, ['e'] = H, ['f'] = H,  ['g'] = U, ['h'] = U, ['i'] = U, ['j'] = U,
+    [','] = D, ['-'] = U, ['.'] = P, ['/'] = S,  ['0'] = U, ['1'] = U, ['2'] = U, ['3'] = U,
+    ['4'] = U, ['5'] = U, ['6'] = U, ['7'] = U,  ['8'] = U, ['9'] = U, [':'] = C, [';'] = D,
+    ['='] = D, ['?'] = S, ['@'] = A, ['A'] = L,  ['B'] = L, ['C'] = L, ['D'] = L, ['E'] = L,
+    ['F'] = L, ['G'] = L, ['H'] = L, ['I'] = L,  ['J'] = L, ['K'] = L, ['L'] = L, ['M'] = L,
+    ['N'] = L, ['O'] = L, ['P'] = L, ['Q'] = L,  ['R'] = L, ['S'] = L, ['T'] = L, ['U'] = L,
+    ['V'] = L, ['W'] = L, ['X'] = L, ['Y'] = L,  ['Z'] = L, ['_'] = U, ['a'] = U, ['b'] = U,
+    ['c'] = U, ['d'] = U, ['e'] = U, ['f'] = U,  ['g'] = U, ['h'] = U, ['i'] = U, ['j'] = U,
     ['k'] = U, ['l'] = U, ['m'] = U, ['n'] = U,  ['o'] = U, ['p'] = U, ['q'] = U, ['r'] = U,
     ['s'] = U, ['t'] = U, ['u'] = U, ['v'] = U,  ['w'] = U, ['x'] = U, ['y'] = U, ['z'] = U,
     ['~'] = U,
 };
 
 #undef U
-#undef H
+#undef L
+#undef P
 #undef D
 #undef M
 #undef C
 #undef A
 #undef S
 
-/* What may stand raw in the text of each component, apart from an "&" in a parameter. */
-static unsigned raw_classes(enum cri__component component)
-{
-    switch (component) {
-    case CRI__USERINFO:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON;
-    case CRI__LABEL:
-        return CRI__UNRESERVED | CRI__SUB_DELIM;
-    case CRI__SEGMENT:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT;
-    case CRI__PARAMETER:
-    case CRI__FRAGMENT:
-        return CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT | CRI__SLASH;
-    }
-    return 0;
-}
+#define PCHAR (CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON | CRI__AT)
+
+/* By component; an "&" would end a parameter. */
+const uint8_t cri__raw_classes_of[5] = {
+    [CRI__USERINFO] = CRI__UNRESERVED | CRI__SUB_DELIM | CRI__COLON,
+    [CRI__LABEL] = CRI__UNRESERVED | CRI__SUB_DELIM,
+    [CRI__SEGMENT] = PCHAR,
+    [CRI__PARAMETER] = (PCHAR | CRI__SLASH) & ~CRI__AMPERSAND,
+    [CRI__FRAGMENT] = PCHAR | CRI__SLASH,
+};
 
 bool cri__stands_for_itself(uint8_t octet, enum cri__component component)
 {
-    unsigned classes = cri__octet_classes[octet];
-    return (classes & raw_classes(component)) != 0 &&
-           (component != CRI__PARAMETER || (classes & CRI__AMPERSAND) == 0);
+    return (cri__octet_classes[octet] & cri__raw_classes(component)) != 0;
 }
 
 #endif

@@ -53,21 +53,24 @@ static enum cri_error check(const struct cri *cri, const char **ret_rule)
     return CRI_OK;
 }
 
-/* C2O-14. An item cannot be too long where all of them together are not. */
-static bool list_fits(const struct cri_list *list)
+/* C2O-14 */
+static bool long_list_fits(const struct cri_list *list)
 {
     struct cri_iter iter = {list->encoded};
     struct cri_slice text;
 
-    if (list->encoded.len <= CRI_OPTION_VALUE_MAX) {
-        return true;
-    }
     while (cri__next_text(&iter, &text)) {
         if (text.len > CRI_OPTION_VALUE_MAX) {
             return false;
         }
     }
     return true;
+}
+
+/* An item cannot be too long where all of them together are not. */
+static inline bool list_fits(const struct cri_list *list)
+{
+    return list->encoded.len <= CRI_OPTION_VALUE_MAX || long_list_fits(list);
 }
 
 /* A lone label stands as it is in the CRI; several are joined in the iterator. */

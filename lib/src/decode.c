@@ -6,6 +6,8 @@
  * which asks the reader for the next item where the rule needs one. Depth is fixed
  * by the grammar: sections, lists, items, pieces. What the CDDL does not say is
  * checked where the item is at hand, so that every fault has its place.
+ *
+ * Requests of the most frequent shape do not come so far; see decode_plain.c.
  */
 #include "internal.h"
 
@@ -592,6 +594,9 @@ enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_opti
     }
     if (options->size != 0 && !cri__options_are_known(options, options->size, sizeof *options)) {
         return cri__fail(ret_fault, CRI_ERR_ARGUMENT, 0, "options of another version");
+    }
+    if (!options->strict && cri__decode_plain(encoded, ret_cri)) {
+        return CRI_OK;
     }
     decoder_init(&d, encoded, options, ret_fault);
     return decode(&d, options->allow_tag99, ret_cri);

@@ -38,16 +38,6 @@ bool cri__ipv4_parse(struct cri_slice text, uint8_t ret_ip[4])
     return true;
 }
 
-/* Value of a hexadecimal digit, or -1. */
-int cri__hex_value(uint8_t digit)
-{
-    if (digit >= '0' && digit <= '9') {
-        return digit - '0';
-    }
-    uint8_t lower = digit | 0x20u;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* h16 = 1*4HEXDIG; gives its length, 0 when there is none. */
 static size_t read_h16(const uint8_t *data, size_t len, unsigned *ret_value)
 {

@@ -18,6 +18,13 @@ bool cri__ipv6_parse(struct cri_slice text, uint8_t ret_ip[16]);
 size_t cri__ip_format(struct cri_slice ip, char text[CRI__IP_TEXT_MAX]);
 
 /* Value of a hexadecimal digit, or -1. */
-int cri__hex_value(uint8_t digit);
+static inline int cri__hex_value(uint8_t digit)
+{
+    if (digit >= '0' && digit <= '9') {
+        return digit - '0';
+    }
+    uint8_t lower = digit | 0x20u;
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
 
 #endif

@@ -242,14 +242,35 @@ bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b);
 enum cri__component { CRI__USERINFO, CRI__LABEL, CRI__SEGMENT, CRI__PARAMETER, CRI__FRAGMENT };
 
 /* Classes of octets in URIs, for cri__octet_class(). */
-#define CRI__UNRESERVED 0x01u
-#define CRI__SUB_DELIM 0x02u
-#define CRI__COLON 0x04u
-#define CRI__AT 0x08u
-#define CRI__SLASH 0x10u /* "/" and "?" */
-#define CRI__AMPERSAND 0x20u
-#define CRI__HEX 0x40u
+#define CRI__OTHER_UNRESERVED 0x01u
+#define CRI__CAPITAL 0x02u
+#define CRI__DOT 0x04u
+#define CRI__UNRESERVED (CRI__OTHER_UNRESERVED | CRI__CAPITAL | CRI__DOT)
+#define CRI__OTHER_SUB_DELIM 0x08u
+#define CRI__AMPERSAND 0x10u
+#define CRI__SUB_DELIM (CRI__OTHER_SUB_DELIM | CRI__AMPERSAND)
+#define CRI__COLON 0x20u
+#define CRI__AT 0x40u
+#define CRI__SLASH 0x80u /* "/" and "?" */
 extern const uint8_t cri__octet_classes[256];
+
+/* Length of what stands at the front of text and is in the classes. */
+static inline size_t cri__class_span(struct cri_slice text, unsigned classes)
+{
+    size_t len = 0;
+    while (len < text.len && (cri__octet_classes[text.data[len]] & classes) != 0) {
+        len++;
+    }
+    return len;
+}
+
+/* Classes of the ASCII octets that may stand raw in the text of a component (section 6.1). */
+extern const uint8_t cri__raw_classes_of[5];
+
+static inline unsigned cri__raw_classes(enum cri__component component)
+{
+    return cri__raw_classes_of[component];
+}
 
 #ifdef CRI_FREESTANDING
 bool cri__is_unreserved(uint8_t octet);
@@ -260,7 +281,7 @@ static inline bool cri__is_unreserved(uint8_t octet)
 }
 #endif
 
-/* Whether an ASCII octet may stand raw in the text of a component (section 6.1). */
+/* Whether an ASCII octet is in them. */
 bool cri__stands_for_itself(uint8_t octet, enum cri__component component);
 
 /* Length of the UTF-8 character at the start of data, 0 when there is none. */
@@ -364,6 +385,23 @@ bool cri__is_scheme_name_any_case(struct cri_slice name);
  * right by themselves. Gives NULL, or the rule that is broken.
  */
 const char *cri__check_full_path(const struct cri *cri);
+
+/* --- decode_plain.c --- */
+
+/*
+ * Decode [scheme-id, [+label, ?port], [*segment], ?[*parameter]], all of it plain text, with
+ * heads of one or two bytes. False for anything else, and then *ret_cri is not touched.
+ */
+#ifdef CRI_FREESTANDING
+static inline bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
+{
+    (void)rest;
+    (void)ret_cri;
+    return false;
+}
+#else
+bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri);
+#endif
 
 /* --- decode.c --- */
 

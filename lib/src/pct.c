@@ -9,6 +9,8 @@
 
 #include "host.h"
 
+#include <string.h>
+
 static uint32_t character_at(const uint8_t *data, size_t len)
 {
     static const uint8_t lead_masks[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -52,13 +54,15 @@ static void read_encoded_character(struct cri_slice source, struct cri__unit *re
 {
     uint8_t octets[4] = {0};
     size_t count = 0;
+    size_t wanted = 1;
 
-    while (count < sizeof octets) {
+    while (count < wanted) {
         int octet = triplet(cri__slice(source.data + 3 * count, source.len - 3 * count));
         if (octet < 0) {
             break;
         }
         octets[count++] = (uint8_t)octet;
+        wanted = octets[0] < 0xe0 ? 2 : octets[0] < 0xf0 ? 3 : 4;
     }
     size_t len = cri__utf8_len(octets, count);
     ret_unit->is_pet = len == 0;
@@ -115,6 +119,12 @@ enum cri_error cri__unit_read(struct cri_slice source, enum cri__component compo
     return CRI_OK;
 }
 
+/* Length of what stands raw at the front of source: one octet each, none of them for a PET. */
+static size_t raw_span(struct cri_slice source, enum cri__component component)
+{
+    return cri__class_span(source, cri__raw_classes(component));
+}
+
 enum cri_error cri__source_check(struct cri_slice source, enum cri__component component,
                                  bool is_iri, bool *ret_has_pet, size_t *ret_offset,
                                  const char **ret_rule)
@@ -122,7 +132,11 @@ enum cri_error cri__source_check(struct cri_slice source, enum cri__component co
     size_t at = 0;
     struct cri__unit unit;
 
-    while (at < source.len) {
+    for (;;) {
+        at += raw_span(cri__slice(source.data + at, source.len - at), component);
+        if (at == source.len) {
+            return CRI_OK;
+        }
         enum cri_error error = cri__unit_read(cri__slice(source.data + at, source.len - at),
                                               component, is_iri, &unit, ret_rule);
         if (error != CRI_OK) {
@@ -134,7 +148,6 @@ enum cri_error cri__source_check(struct cri_slice source, enum cri__component co
         }
         at += unit.source_len;
     }
-    return CRI_OK;
 }
 
 /* A stretch of units that go into one string. */
@@ -172,6 +185,11 @@ static bool next_run(struct cri_slice *rest, enum cri__component component, stru
         }
         ret_run->len += unit.len;
         at += unit.source_len;
+        if (!unit.is_pet) {
+            size_t raw = raw_span(cri__slice(rest->data + at, rest->len - at), component);
+            ret_run->len += raw;
+            at += raw;
+        }
     }
     ret_run->source = cri__slice(rest->data, at);
     rest->data += at;
@@ -184,12 +202,19 @@ static void put_run(struct cri_writer *writer, const struct run *run, enum cri__
     struct cri_slice rest = run->source;
     struct cri__unit unit;
 
+    /* A label's capital letters become small ones. */
+    const unsigned kept =
+        cri__raw_classes(component) & (component == CRI__LABEL ? ~CRI__CAPITAL : ~0u);
+
     cri__put_head(writer, run->is_pet ? CRI__MAJOR_BYTES : CRI__MAJOR_TEXT, run->len);
-    if (rest.len == run->len && component != CRI__LABEL) {
-        cri__put_raw(writer, rest.data, rest.len); /* Nothing was encoded. */
-        return;
-    }
     while (rest.len > 0) {
+        size_t raw = cri__class_span(rest, kept);
+        if (raw > 0) {
+            cri__put_raw(writer, rest.data, raw);
+            rest.data += raw;
+            rest.len -= raw;
+            continue;
+        }
         read_checked(rest, component, &unit);
         uint8_t first = unit.octets[0];
         if (component == CRI__LABEL && !unit.is_pet && first >= 'A' && first <= 'Z') {
@@ -201,14 +226,52 @@ static void put_run(struct cri_writer *writer, const struct run *run, enum cri__
     }
 }
 
+/* Each triplet is an octet of the text, and all else is as it stands. */
+static void put_decoded(struct cri_writer *writer, struct cri_slice source, bool is_label)
+{
+    size_t len = source.len;
+
+    for (struct cri_slice rest = source; rest.len > 0;) {
+        const uint8_t *percent = memchr(rest.data, '%', rest.len);
+        if (percent == NULL) {
+            break;
+        }
+        len -= 2;
+        rest.len -= (size_t)(percent - rest.data) + 1;
+        rest.data = percent + 1;
+    }
+    if (len == source.len && !is_label) {
+        cri__put_plain_text(writer, source);
+        return;
+    }
+    cri__put_short_head(writer, CRI__MAJOR_TEXT, len);
+    if (writer->len <= writer->capacity && len <= writer->capacity - writer->len) {
+        uint8_t *to = writer->buffer + writer->len;
+        for (size_t i = 0; i < source.len; i++) {
+            uint8_t octet = source.data[i];
+            if (octet == '%') {
+                octet = (uint8_t)triplet(cri__slice(source.data + i, source.len - i));
+                i += 2;
+            }
+            bool is_capital = (cri__octet_classes[octet] & CRI__CAPITAL) != 0;
+            *to++ = is_label && is_capital ? octet | 0x20u : octet;
+        }
+    }
+    writer->len += len;
+}
+
 void cri__put_source(struct cri_writer *writer, struct cri_slice source,
-                     enum cri__component component)
+                     enum cri__component component, bool has_pet)
 {
     struct cri_slice rest = source;
     struct run run = {{NULL, 0}, 0, false};
     size_t count = 0;
-    bool has_pet = false;
 
+    if (!has_pet) {
+        put_decoded(writer, source, component == CRI__LABEL);
+        return;
+    }
+    has_pet = false;
     while (next_run(&rest, component, &run)) {
         count++;
         has_pet = has_pet || run.is_pet;
@@ -218,6 +281,10 @@ void cri__put_source(struct cri_writer *writer, struct cri_slice source,
     }
     if (count == 0) {
         cri__put_head(writer, CRI__MAJOR_TEXT, 0);
+    }
+    if (count == 1) {
+        put_run(writer, &run, component);
+        return;
     }
     rest = source;
     while (next_run(&rest, component, &run)) {

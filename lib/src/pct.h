@@ -32,8 +32,56 @@ enum cri_error cri__source_check(struct cri_slice source, enum cri__component co
                                  bool is_iri, bool *ret_has_pet, size_t *ret_offset,
                                  const char **ret_rule);
 
-/* Write checked source as one text-or-pet item; ASCII in lower case for a label. */
+/* Copy a string of less than CRI__SHORT_MAX bytes. A call would take longer than that. */
+static inline void cri__copy_short(uint8_t *to, const uint8_t *from, size_t len)
+{
+    if (len >= 8) {
+        memcpy(to, from, 8);
+        if (len > 16) {
+            memcpy(to + 8, from + 8, 8);
+        }
+        memcpy(to + len - 8, from + len - 8, 8); /* Some once more, rather than one by one. */
+    } else if (len >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + len - 4, from + len - 4, 4);
+    } else {
+        for (size_t i = 0; i < len; i++) {
+            to[i] = from[i];
+        }
+    }
+}
+
+/* Write a head that most likely has one byte. */
+static inline void cri__put_short_head(struct cri_writer *writer, enum cri__major major,
+                                       uint64_t arg)
+{
+    if (arg < CRI__SHORT_MAX && writer->len < writer->capacity) {
+        writer->buffer[writer->len++] = (uint8_t)((unsigned)major << 5 | (unsigned)arg);
+    } else {
+        cri__put_head(writer, major, arg);
+    }
+}
+
+/* Write text that nothing has to be done to; most has a head of one byte. */
+static inline void cri__put_plain_text(struct cri_writer *writer, struct cri_slice text)
+{
+    bool has_room = writer->len <= writer->capacity && text.len < writer->capacity - writer->len;
+
+    if (text.len < CRI__SHORT_MAX && has_room) {
+        uint8_t *item = writer->buffer + writer->len;
+        item[0] = (uint8_t)(CRI__EMPTY_TEXT + text.len);
+        cri__copy_short(item + 1, text.data, text.len);
+        writer->len += 1 + text.len;
+    } else {
+        cri__put_text(writer, text);
+    }
+}
+
+/*
+ * Write checked source as one text-or-pet item; ASCII in lower case for a label. Where no unit
+ * of it needs a byte string (has_pet is false), that is one text, in one pass.
+ */
 void cri__put_source(struct cri_writer *writer, struct cri_slice source,
-                     enum cri__component component);
+                     enum cri__component component, bool has_pet);
 
 #endif

@@ -15,6 +15,9 @@
 
 #include <string.h>
 
+/* What stands raw in a label: a dot would end it. */
+#define LABEL_CLASSES (CRI__OTHER_UNRESERVED | CRI__CAPITAL | CRI__SUB_DELIM)
+
 enum host_form { HOST_NAME, HOST_IP };
 
 struct parser {
@@ -38,7 +41,10 @@ struct parser {
     struct cri_slice query;
     struct cri_slice fragment;
     enum host_form host_form;
+    bool host_is_plain;  /* All raw. */
+    bool query_is_plain; /* All raw. */
     size_t label_count;
+    size_t parameter_count;
     uint8_t ip[16];
     uint8_t ip_len;
     struct cri__path path;
@@ -55,10 +61,10 @@ static enum cri_error fail(struct parser *p, enum cri_error error, const uint8_t
 /* Cut text at the first of the delimiters: gives what is in front, leaves the rest in *rest. */
 static struct cri_slice cut(struct cri_slice *rest, const char *delimiters)
 {
-    size_t len = 0;
-    size_t count = strlen(delimiters); /* Not strchr(), which takes NUL for a delimiter. */
-    while (len < rest->len && memchr(delimiters, rest->data[len], count) == NULL) {
-        len++;
+    size_t len = rest->len;
+    for (const char *d = delimiters; *d != '\0' && len > 0; d++) {
+        const uint8_t *at = memchr(rest->data, *d, len);
+        len = at == NULL ? len : (size_t)(at - rest->data);
     }
     struct cri_slice front = cri__slice(rest->data, len);
     rest->data += len;
@@ -91,8 +97,14 @@ static enum cri_error check_source(struct parser *p, struct cri_slice source,
 static enum cri_error scheme(struct parser *p, struct cri_slice *rest)
 {
     struct cri_slice after = *rest;
-    struct cri_slice name = cut(&after, ":/?#");
+    struct cri_slice name;
 
+    skip(&after, cri__class_span(after, CRI__UNRESERVED | CRI__SUB_DELIM));
+    if (!starts_with(after, ':')) {
+        after = *rest;
+        cut(&after, ":/?#");
+    }
+    name = cri__slice(rest->data, rest->len - after.len);
     if (!starts_with(after, ':')) {
         return CRI_OK; /* A relative reference. */
     }
@@ -238,47 +250,115 @@ static enum cri_error authority(struct parser *p, struct cri_slice text)
     return port(p, rest);
 }
 
+/* Whether text is over, or the next component begins. */
+static bool is_component_end(struct cri_slice text)
+{
+    return text.len == 0 || text.data[0] == '#' ||
+           (cri__octet_classes[text.data[0]] & CRI__SLASH) != 0;
+}
+
+/*
+ * Most authorities are a name in which nothing is percent-encoded, of letters, digits and
+ * hyphens with dots between them, and perhaps a port. Take such a one off the front of *rest; false
+ * where it takes a closer look.
+ */
+static bool take_plain_authority(struct parser *p, struct cri_slice *rest)
+{
+    struct cri_slice left = *rest;
+    struct cri_slice label;
+
+    p->label_count = 0;
+    do {
+        skip(&left, p->label_count > 0 ? 1 : 0);
+        label = left;
+        skip(&left, cri__class_span(left, LABEL_CLASSES));
+        p->label_count++;
+    } while (starts_with(left, '.'));
+    /* The last of four labels that begins with a digit may end an address. */
+    if (p->label_count == 4 && label.len > 0 && label.data[0] >= '0' && label.data[0] <= '9') {
+        return false;
+    }
+    p->host = cri__slice(rest->data, rest->len - left.len);
+    if (starts_with(left, ':')) {
+        skip(&left, 1);
+        struct cri_slice digits = left;
+        while (left.len > 0 && left.data[0] >= '0' && left.data[0] <= '9') {
+            skip(&left, 1);
+        }
+        if (!is_component_end(left) ||
+            port(p, cri__slice(digits.data, digits.len - left.len)) != CRI_OK) {
+            return false;
+        }
+    } else if (!is_component_end(left)) {
+        return false;
+    }
+    p->has_authority = true;
+    p->host_form = HOST_NAME;
+    p->host_is_plain = true;
+    *rest = left;
+    return true;
+}
+
 /* path-abempty, path-absolute, path-rootless, path-noscheme or path-empty */
-static enum cri_error path(struct parser *p, struct cri_slice source)
+static enum cri_error path(struct parser *p, struct cri_slice *text)
 {
     const bool had_pet = p->has_pet;
+    const uint8_t *at = text->data;
+    bool is_relative = !p->has_scheme && !p->has_authority && !starts_with(*text, '/');
 
-    for (struct cri_slice rest = source; rest.len > 0;) {
-        struct cri_slice segment = cut(&rest, "/");
-        enum cri_error error = check_source(p, segment, CRI__SEGMENT);
-        if (error != CRI_OK) {
-            return error;
+    if (!cri__path_take_plain(text, is_relative, &p->path)) {
+        struct cri_slice source = cut(text, "?#");
+        for (struct cri_slice rest = source; rest.len > 0;) {
+            struct cri_slice segment = cut(&rest, "/");
+            enum cri_error error = check_source(p, segment, CRI__SEGMENT);
+            if (error != CRI_OK) {
+                return error;
+            }
+            skip(&rest, rest.len > 0 ? 1 : 0);
         }
-        skip(&rest, rest.len > 0 ? 1 : 0);
+        cri__path_scan(source, is_relative, &p->path);
+        /* A segment that fell away needs none. */
+        p->has_pet =
+            had_pet || (p->has_pet && (p->path.is_straight || cri__path_has_pet(&p->path)));
     }
-    bool is_relative = !p->has_scheme && !p->has_authority && !starts_with(source, '/');
-    cri__path_scan(source, is_relative, &p->path);
-    /* A segment that fell away needs none. */
-    p->has_pet = had_pet || (p->has_pet && cri__path_has_pet(&p->path));
+    p->path.has_pet = p->has_pet;
     if (p->has_scheme && !p->has_authority && p->path.is_rooted && p->path.first_is_empty &&
         p->path.count > 1) {
-        return fail(p, CRI_ERR_NOT_EXPRESSIBLE, source.data,
+        return fail(p, CRI_ERR_NOT_EXPRESSIBLE, at,
                     "path without authority begins with an empty segment");
     }
     if (is_relative && p->path.surplus + 1 >= CRI_DISCARD_ALL) {
-        return fail(p, CRI_ERR_NOT_EXPRESSIBLE, source.data,
-                    "more than 126 times \"..\""); /* AMB-33 */
+        return fail(p, CRI_ERR_NOT_EXPRESSIBLE, at, "more than 126 times \"..\""); /* AMB-33 */
     }
     return CRI_OK;
 }
 
-static enum cri_error query(struct parser *p, struct cri_slice source)
+/* The query behind the "?", up to "#". */
+static enum cri_error query(struct parser *p, struct cri_slice *text)
 {
+    const unsigned raw = cri__raw_classes(CRI__PARAMETER);
+    const uint8_t *start = text->data;
+
     p->has_query = true;
-    p->query = source;
-    while (source.len > 0) {
-        struct cri_slice parameter = cut(&source, "&");
-        enum cri_error error = check_source(p, parameter, CRI__PARAMETER);
-        if (error != CRI_OK) {
-            return error;
+    p->query_is_plain = true;
+    for (;;) {
+        struct cri_slice parameter = *text;
+        p->parameter_count++;
+        skip(text, cri__class_span(parameter, raw));
+        if (text->len > 0 && text->data[0] != '&' && text->data[0] != '#') {
+            p->query_is_plain = false;
+            *text = parameter;
+            enum cri_error error = check_source(p, cut(text, "&#"), CRI__PARAMETER);
+            if (error != CRI_OK) {
+                return error;
+            }
         }
-        skip(&source, source.len > 0 ? 1 : 0);
+        if (!starts_with(*text, '&')) {
+            break;
+        }
+        skip(text, 1);
     }
+    p->query = cri__slice(start, (size_t)(text->data - start));
     return CRI_OK;
 }
 
@@ -290,14 +370,16 @@ static enum cri_error uri_reference(struct parser *p)
 
     if (error == CRI_OK && rest.len >= 2 && rest.data[0] == '/' && rest.data[1] == '/') {
         skip(&rest, 2);
-        error = authority(p, cut(&rest, "/?#"));
+        if (!take_plain_authority(p, &rest)) {
+            error = authority(p, cut(&rest, "/?#"));
+        }
     }
     if (error == CRI_OK) {
-        error = path(p, cut(&rest, "?#"));
+        error = path(p, &rest);
     }
     if (error == CRI_OK && starts_with(rest, '?')) {
         skip(&rest, 1);
-        error = query(p, cut(&rest, "#"));
+        error = query(p, &rest);
     }
     if (error == CRI_OK && rest.len > 0) {
         skip(&rest, 1);
@@ -315,7 +397,7 @@ static void put_scheme(struct cri_writer *writer, const struct parser *p)
     if (!p->has_scheme) {
         cri__put_null(writer);
     } else if (p->known_scheme != NULL) {
-        cri__put_head(writer, CRI__MAJOR_NINT, p->known_scheme->number);
+        cri__put_short_head(writer, CRI__MAJOR_NINT, p->known_scheme->number);
     } else {
         cri__put_head(writer, CRI__MAJOR_TEXT, p->scheme.len);
         for (size_t i = 0; i < p->scheme.len; i++) {
@@ -333,7 +415,13 @@ static struct cri_slice cut_label(struct cri_slice *rest)
     struct cri__unit unit;
     const char *rule;
 
-    while (rest->len > 0) {
+    for (;;) {
+        size_t raw = cri__class_span(*rest, LABEL_CLASSES);
+        label.len += raw;
+        skip(rest, raw);
+        if (rest->len == 0) {
+            break;
+        }
         if (cri__unit_read(*rest, CRI__LABEL, true, &unit, &rule) != CRI_OK) {
             unit.source_len = 1; /* Not reached: the host was checked. */
         }
@@ -344,6 +432,23 @@ static struct cri_slice cut_label(struct cri_slice *rest)
         label.len += unit.source_len;
     }
     return label;
+}
+
+static void put_labels(struct cri_writer *writer, const struct parser *p)
+{
+    struct cri_slice rest = p->host;
+
+    for (size_t i = 0; i < p->label_count; i++) {
+        struct cri_slice label = p->host_is_plain ? cut(&rest, ".") : cut_label(&rest);
+        if (p->host_is_plain) {
+            skip(&rest, rest.len > 0 ? 1 : 0);
+        }
+        if (p->host_is_plain && cri__is_plain(label, true)) {
+            cri__put_plain_text(writer, label);
+        } else {
+            cri__put_source(writer, label, CRI__LABEL, p->has_pet);
+        }
+    }
 }
 
 static void put_authority(struct cri_writer *writer, const struct parser *p)
@@ -358,20 +463,17 @@ static void put_authority(struct cri_writer *writer, const struct parser *p)
         return;
     }
     bool is_ip = p->host_form == HOST_IP;
-    cri__put_head(writer, CRI__MAJOR_ARRAY,
-                  (p->has_userinfo ? 2u : 0u) + (is_ip ? 1u : p->label_count) +
-                      (p->has_port ? 1u : 0u));
+    cri__put_short_head(writer, CRI__MAJOR_ARRAY,
+                        (p->has_userinfo ? 2u : 0u) + (is_ip ? 1u : p->label_count) +
+                            (p->has_port ? 1u : 0u));
     if (p->has_userinfo) {
         cri__put_bool(writer, false);
-        cri__put_source(writer, p->userinfo, CRI__USERINFO);
+        cri__put_source(writer, p->userinfo, CRI__USERINFO, p->has_pet);
     }
     if (is_ip) {
         cri__put_bytes(writer, cri__slice(p->ip, p->ip_len));
     } else {
-        struct cri_slice rest = p->host;
-        for (size_t i = 0; i < p->label_count; i++) {
-            cri__put_source(writer, cut_label(&rest), CRI__LABEL);
-        }
+        put_labels(writer, p);
     }
     if (p->has_port) {
         cri__put_head(writer, CRI__MAJOR_UINT, p->port);
@@ -381,14 +483,15 @@ static void put_authority(struct cri_writer *writer, const struct parser *p)
 static void put_query(struct cri_writer *writer, const struct parser *p)
 {
     struct cri_slice rest = p->query;
-    size_t count = 1;
 
-    for (size_t i = 0; i < rest.len; i++) {
-        count += rest.data[i] == '&' ? 1 : 0;
-    }
-    cri__put_head(writer, CRI__MAJOR_ARRAY, count);
-    for (size_t i = 0; i < count; i++) {
-        cri__put_source(writer, cut(&rest, "&"), CRI__PARAMETER);
+    cri__put_short_head(writer, CRI__MAJOR_ARRAY, p->parameter_count);
+    for (size_t i = 0; i < p->parameter_count; i++) {
+        struct cri_slice parameter = cut(&rest, "&");
+        if (p->query_is_plain) {
+            cri__put_plain_text(writer, parameter);
+        } else {
+            cri__put_source(writer, parameter, CRI__PARAMETER, p->has_pet);
+        }
         skip(&rest, rest.len > 0 ? 1 : 0);
     }
 }
@@ -397,7 +500,7 @@ static void put_query(struct cri_writer *writer, const struct parser *p)
 static void put_empty(struct cri_writer *writer, const struct parser *p)
 {
     if (p->has_scheme) {
-        cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
+        cri__put_short_head(writer, CRI__MAJOR_ARRAY, 0);
     } else {
         cri__put_null(writer);
     }
@@ -421,24 +524,25 @@ static void put_reference(struct cri_writer *writer, const struct parser *p)
 
     if (p->has_scheme || p->has_authority) {
         bool has_second = count > 0 || p->has_authority;
-        cri__put_head(writer, CRI__MAJOR_ARRAY, 1 + (has_second ? 1u : 0u) + count);
+        cri__put_short_head(writer, CRI__MAJOR_ARRAY, 1 + (has_second ? 1u : 0u) + count);
         put_scheme(writer, p);
         if (has_second) {
             put_authority(writer, p);
         }
     } else if (!p->path.has_segments && count == 0) {
-        cri__put_head(writer, CRI__MAJOR_ARRAY, 0);
+        cri__put_short_head(writer, CRI__MAJOR_ARRAY, 0);
         return;
     } else {
-        cri__put_head(writer, CRI__MAJOR_ARRAY, 1 + count);
+        cri__put_short_head(writer, CRI__MAJOR_ARRAY, 1 + count);
         if (p->path.has_segments && !p->path.is_relative) {
             cri__put_bool(writer, true);
         } else {
-            cri__put_head(writer, CRI__MAJOR_UINT, p->path.has_segments ? p->path.surplus + 1 : 0);
+            cri__put_short_head(writer, CRI__MAJOR_UINT,
+                                p->path.has_segments ? p->path.surplus + 1 : 0);
         }
     }
     if (count > 0 && p->path.has_segments) {
-        cri__put_head(writer, CRI__MAJOR_ARRAY, p->path.count);
+        cri__put_short_head(writer, CRI__MAJOR_ARRAY, p->path.count);
         cri__put_path(writer, &p->path);
     } else if (count > 0) {
         put_empty(writer, p);
@@ -449,7 +553,7 @@ static void put_reference(struct cri_writer *writer, const struct parser *p)
         put_empty(writer, p);
     }
     if (count > 2) {
-        cri__put_source(writer, p->fragment, CRI__FRAGMENT);
+        cri__put_source(writer, p->fragment, CRI__FRAGMENT, p->has_pet);
     }
 }
 

@@ -4,11 +4,14 @@
  * through the segments from the last to the first, each ".." says that the next
  * segment which is no dot-segment falls away; at the end, how many ".." have found
  * none is known. Writing goes the same way, so the bytes are put at their place
- * from the back, for the length of all of them is known by then.
+ * from the back, for the length of all of them is known by then. Without dot-segments
+ * the path is straight, and all of it goes from front to back.
  */
 #include "uri_path.h"
 
 #include "pct.h"
+
+#include <string.h>
 
 enum segment_kind { SEGMENT_NORMAL, SEGMENT_DOT, SEGMENT_DOT_DOT };
 
@@ -104,10 +107,40 @@ static struct cri_slice strip_front(struct cri_slice source)
     }
 }
 
-static size_t segment_len(struct cri_slice segment)
+/* Length of the segment at the front of text. */
+static size_t segment_extent(struct cri_slice text)
+{
+    const uint8_t *slash = text.len == 0 ? NULL : memchr(text.data, '/', text.len);
+    return slash == NULL ? text.len : (size_t)(slash - text.data);
+}
+
+/* Count the segments of path.source, which is straight if there are no dot-segments. */
+static void look_for_dots(struct cri__path *path)
+{
+    struct cri_slice rest = path->source;
+
+    path->first_is_empty = path->has_segments && (rest.len == 0 || rest.data[0] == '/');
+    path->is_straight = true;
+    while (path->has_segments) {
+        size_t len = segment_extent(rest);
+        if (segment_kind(cri__slice(rest.data, len)) != SEGMENT_NORMAL) {
+            path->is_straight = false;
+            path->count = 0;
+            return;
+        }
+        path->count++;
+        if (len == rest.len) {
+            return;
+        }
+        rest.data += len + 1;
+        rest.len -= len + 1;
+    }
+}
+
+static size_t segment_len(struct cri_slice segment, bool has_pet)
 {
     struct cri_writer writer = {NULL, 0, 0};
-    cri__put_source(&writer, segment, CRI__SEGMENT);
+    cri__put_source(&writer, segment, CRI__SEGMENT, has_pet);
     return writer.len;
 }
 
@@ -125,16 +158,65 @@ void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path 
         path.source.data++;
         path.source.len--;
     }
+    path.is_rooted = has_slash;
+    look_for_dots(&path);
+    if (path.is_straight) {
+        *ret_path = path;
+        return;
+    }
     struct walk walk = walk_start(&path);
     struct cri_slice segment;
     while (walk_next(&walk, &segment)) {
         path.count++;
-        path.encoded_len += segment_len(segment);
+        path.encoded_len += segment_len(segment, true);
         path.first_is_empty = segment.len == 0;
     }
     path.surplus = walk.skip;
     path.is_rooted = has_slash || walk.dropped_first;
     *ret_path = path;
+}
+
+bool cri__path_take_plain(struct cri_slice *rest, bool is_relative, struct cri__path *ret_path)
+{
+    const unsigned classes = cri__raw_classes(CRI__SEGMENT);
+    struct cri_slice left = *rest;
+    const bool is_rooted = left.len > 0 && left.data[0] == '/';
+    const uint8_t *start = left.data + (is_rooted ? 1 : 0);
+    size_t count = 0;
+
+    while (left.len > 0) {
+        if (count > 0 || is_rooted) { /* The slash in front of the segment. */
+            left.data++;
+            left.len--;
+        }
+        size_t len = cri__class_span(left, classes);
+        uint8_t end = len < left.len ? left.data[len] : '#';
+        if (cri__is_dot_segment(cri__slice(left.data, len)) ||
+            (end != '/' && end != '?' && end != '#')) {
+            return false;
+        }
+        left.data += len;
+        left.len -= len;
+        if (count == 0 && len == 0 && !is_rooted && end != '/') {
+            break; /* An empty path. */
+        }
+        count++;
+        if (end != '/') {
+            break;
+        }
+    }
+    *ret_path = (struct cri__path){
+        .source = cri__slice(start, count == 0 ? 0 : (size_t)(left.data - start)),
+        .has_segments = count > 0,
+        .is_rooted = is_rooted,
+        .is_relative = is_relative,
+        .count = count,
+        .first_is_empty = count > 0 && (start == left.data || start[0] == '/'),
+        .is_straight = true,
+        .is_raw = true,
+    };
+    *rest = left;
+    return true;
 }
 
 bool cri__path_has_pet(const struct cri__path *path)
@@ -153,8 +235,29 @@ bool cri__path_has_pet(const struct cri__path *path)
     return has_pet;
 }
 
+static void put_straight_path(struct cri_writer *writer, const struct cri__path *path)
+{
+    struct cri_slice rest = path->source;
+
+    for (size_t i = 0; i < path->count; i++) {
+        size_t len = segment_extent(rest);
+        if (path->is_raw) {
+            cri__put_plain_text(writer, cri__slice(rest.data, len));
+        } else {
+            cri__put_source(writer, cri__slice(rest.data, len), CRI__SEGMENT, path->has_pet);
+        }
+        size_t slash = len < rest.len ? 1 : 0;
+        rest.data += len + slash;
+        rest.len -= len + slash;
+    }
+}
+
 void cri__put_path(struct cri_writer *writer, const struct cri__path *path)
 {
+    if (path->is_straight) {
+        put_straight_path(writer, path);
+        return;
+    }
     bool fits =
         writer->len <= writer->capacity && path->encoded_len <= writer->capacity - writer->len;
 
@@ -163,9 +266,9 @@ void cri__put_path(struct cri_writer *writer, const struct cri__path *path)
         struct walk walk = walk_start(path);
         struct cri_slice segment;
         while (walk_next(&walk, &segment)) {
-            size_t len = segment_len(segment);
+            size_t len = segment_len(segment, path->has_pet);
             struct cri_writer part = {writer->buffer + (end - len), len, 0};
-            cri__put_source(&part, segment, CRI__SEGMENT);
+            cri__put_source(&part, segment, CRI__SEGMENT, path->has_pet);
             end -= len;
         }
     }

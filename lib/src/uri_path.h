@@ -15,7 +15,16 @@ struct cri__path {
     size_t encoded_len;      /* Bytes of their encoding. */
     size_t surplus;          /* Number of ".." left over. */
     bool first_is_empty;     /* The first of the segments that are left is. */
+    bool is_straight;        /* There are no dot-segments: the segments are as they stand. */
+    bool has_pet;            /* One of them may need a byte string; set by the caller. */
+    bool is_raw;             /* Nor is anything percent-encoded. */
 };
+
+/*
+ * Take a path off the front of *rest, if it is straight and raw as most are: one pass. False
+ * for others: the path is to be checked, then cri__path_scan() looks through it.
+ */
+bool cri__path_take_plain(struct cri_slice *rest, bool is_relative, struct cri__path *ret_path);
 
 /* Look through a checked path; is_relative: there is neither scheme nor authority. */
 void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path *ret_path);

@@ -90,6 +90,33 @@ static void test_properties_of_one_cri(void **state)
     assert_true(share.good * 2 > share.all);
 }
 
+/* What a proxy gets, with one to three octets changed to those that heads are made of. */
+static void test_properties_of_requests_that_are_nearly_right(void **state)
+{
+    static const char *const requests[] = {
+        "8320816168816178",
+        "83208364636f61706568656c6c6f6178826261616162",
+        "842085656e6f646537696275696c64696e67346379616262636f1916448266736573616d6561628266756e6974"
+        "3d63626161",
+        "832181626162836161782162636465666768696a6b6c6d6e6f707172737475767778797a616263646566676861"
+        "63",
+        "842083616161626163808261716172",
+    };
+    static const uint8_t octets[] = {0x00, 0x18, 0x19, 0x20, 0x40, 0x60, 0x61, 0x62,
+                                     0x78, 0x79, 0x80, 0x81, 0x82, 0x83, 0x84, 0x98,
+                                     0xf6, 'A',  '.',  '[',  '1',  0xc3, 0xff};
+    struct chance chance = {*(uint64_t *)*state + 6};
+    for (uint64_t i = 0; i < rounds(); i++) {
+        struct bytes bytes = bytes_from_hex(requests[chance_below(&chance, 5)]);
+        for (unsigned k = 1 + chance_below(&chance, 3); k > 0; k--) {
+            bytes.data[chance_below(&chance, (unsigned)bytes.len)] =
+                octets[chance_below(&chance, sizeof octets)];
+        }
+        must_hold(property_cri(bytes_slice(&bytes)), &bytes, NULL);
+        bytes_free(&bytes);
+    }
+}
+
 static void test_properties_of_one_uri(void **state)
 {
     struct chance chance = {*(uint64_t *)*state + 1};
@@ -171,6 +198,7 @@ int main(void)
     static uint64_t seed;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_properties_of_one_cri, &seed),
+        cmocka_unit_test_prestate(test_properties_of_requests_that_are_nearly_right, &seed),
         cmocka_unit_test_prestate(test_properties_of_one_uri, &seed),
         cmocka_unit_test_prestate(test_resolving_and_relating_are_inverse, &seed),
         cmocka_unit_test_prestate(test_resolution_commutes_with_rfc3986, &seed),

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Most requests have one shape, and every byte of them is as it should be: they are taken in
+ * one pass here, which is half of what the rules of decode.c cost. All others, and all that
+ * is wrong, are left to the rules, which say where and why.
+ */
+#include "internal.h"
+
+#ifndef CRI_FREESTANDING
+
+/* Take a head of one or two bytes off the front of *rest. */
+static inline bool plain_head(struct cri_slice *rest, enum cri__major major, size_t *ret_arg)
+{
+    if (rest->len < 2) { /* The last byte of a CRI may be one: the rules have those. */
+        return false;
+    }
+    const size_t arg = (size_t)rest->data[0] - ((size_t)major << 5); /* Huge for another. */
+    const bool is_long = arg == CRI__SHORT_MAX;
+    if (arg > CRI__SHORT_MAX) {
+        return false;
+    }
+    *ret_arg = is_long ? rest->data[1] : arg;
+    rest->data += is_long ? 2 : 1;
+    rest->len -= is_long ? 2 : 1;
+    return true;
+}
+
+/* Take a text off the front of *rest that is right where the component has it. */
+static inline bool plain_text(struct cri_slice *rest, enum cri__component component,
+                              struct cri_slice *ret_text)
+{
+    if (!cri__take_short(rest, CRI__EMPTY_TEXT, ret_text)) {
+        size_t len = 0;
+        if (!plain_head(rest, CRI__MAJOR_TEXT, &len) || len > rest->len) {
+            return false;
+        }
+        *ret_text = cri__slice(rest->data, len);
+        rest->data += len;
+        rest->len -= len;
+    }
+    return cri__is_plain(*ret_text, component == CRI__LABEL) &&
+           !(component == CRI__SEGMENT && cri__is_dot_segment(*ret_text));
+}
+
+/* Take an array of count such texts. */
+static inline bool plain_list(struct cri_slice *rest, enum cri__component component, size_t count,
+                              struct cri_list *ret_list)
+{
+    const uint8_t *start = rest->data;
+    struct cri_slice text;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!plain_text(rest, component, &text)) {
+            return false;
+        }
+    }
+    ret_list->is_set = true;
+    ret_list->count = count;
+    ret_list->encoded = cri__slice(start, (size_t)(rest->data - start));
+    return true;
+}
+
+bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
+{
+    struct cri_list labels = {0};
+    struct cri_list path = {0};
+    struct cri_list query = {.is_set = true};
+    size_t sections = 0;
+    size_t scheme = 0;
+    size_t hosts = 0;
+    size_t count = 0;
+    uint16_t port = 0;
+
+    if (!plain_head(&rest, CRI__MAJOR_ARRAY, &sections) || sections < 3 || sections > 4 ||
+        !plain_head(&rest, CRI__MAJOR_NINT, &scheme) ||
+        !plain_head(&rest, CRI__MAJOR_ARRAY, &hosts) || hosts < 1 || rest.len < 3) {
+        return false;
+    }
+    /* What begins with a digit or a bracket may be an address; see spells_address(). */
+    const uint8_t first = rest.data[1];
+    if (rest.data[0] <= CRI__EMPTY_TEXT || rest.data[0] >= CRI__EMPTY_TEXT + CRI__SHORT_MAX ||
+        first == '[' || (first >= '0' && first <= '9')) {
+        return false;
+    }
+    const uint8_t *start = rest.data;
+    struct cri_slice label;
+    while (labels.count < hosts && rest.len > 0 && rest.data[0] >> 5 == CRI__MAJOR_TEXT) {
+        if (!plain_text(&rest, CRI__LABEL, &label)) {
+            return false;
+        }
+        labels.count++;
+    }
+    labels.is_set = true;
+    labels.encoded = cri__slice(start, (size_t)(rest.data - start));
+    const bool has_port = labels.count + 1 == hosts;
+    if (has_port) {
+        if (rest.len < 3 || rest.data[0] != (CRI__MAJOR_UINT << 5 | 25)) {
+            return false;
+        }
+        port = (uint16_t)(rest.data[1] << 8 | rest.data[2]);
+        rest.data += 3;
+        rest.len -= 3;
+    } else if (labels.count != hosts) {
+        return false;
+    }
+    if (!plain_head(&rest, CRI__MAJOR_ARRAY, &count) ||
+        !plain_list(&rest, CRI__SEGMENT, count, &path)) {
+        return false;
+    }
+    if (sections == 4 && (!plain_head(&rest, CRI__MAJOR_ARRAY, &count) ||
+                          !plain_list(&rest, CRI__PARAMETER, count, &query))) {
+        return false;
+    }
+    if (rest.len > 0) {
+        return false;
+    }
+    cri__unset(ret_cri);
+    ret_cri->scheme = CRI_SCHEME_ID;
+    ret_cri->scheme_number = scheme;
+    ret_cri->discard = CRI_DISCARD_ALL;
+    ret_cri->authority = CRI_AUTHORITY_HOST_NAME;
+    ret_cri->has_port = has_port;
+    ret_cri->port = port;
+    ret_cri->labels = labels;
+    ret_cri->path = path;
+    ret_cri->query = query;
+    return true;
+}
+
+#endif
