@@ -206,6 +206,15 @@ static size_t value_len(const char *text)
     return text[len] == '"' ? len + 1 : len;
 }
 
+/* Response codes only look like numbers: 2.00 would come back as 2. */
+static bool is_code(const char *key, size_t key_len)
+{
+    static const char code[] = "code";
+    const size_t len = sizeof(code) - 1;
+
+    return key_len >= len && memcmp(key + key_len - len, code, len) == 0;
+}
+
 static void json_add_field(struct line *line, const char *key, size_t key_len, const char *value,
                            size_t len)
 {
@@ -217,7 +226,7 @@ static void json_add_field(struct line *line, const char *key, size_t key_len, c
     line_add_text(line, ":");
     if (len > 0 && value[0] == '"') {
         json_add_string(line, value + 1, len > 1 && value[len - 1] == '"' ? len - 2 : len - 1);
-    } else if (is_json_number(value, len)) {
+    } else if (is_json_number(value, len) && !is_code(key, key_len)) {
         line_add(line, value, len);
     } else {
         json_add_string(line, value, len);

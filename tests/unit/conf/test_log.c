@@ -120,6 +120,10 @@ static void test_json_has_the_same_fields(void **state)
         json_written(),
         ",\"level\":\"info\",\"event\":\"test_json\",\"n\":17,\"zero\":0,\"neg\":-5,"
         "\"part\":1.25,\"not\":\"007\",\"dots\":\"1.2.3\",\"text\":\"a:b\"}\n");
+    log_event(LOG_INFO, "test_json", "code=2.05 ms=2.05 origin_code=4.00");
+    assert_string_equal(json_written(), ",\"level\":\"info\",\"event\":\"test_json\","
+                                        "\"code\":\"2.05\",\"ms\":2.05,"
+                                        "\"origin_code\":\"4.00\"}\n");
     log_event(LOG_ERROR, "test_json", "v=%s w=1",
               escape_value(value, sizeof(value), "a \"b\"\\\n\xff", 8));
     assert_string_equal(json_written(), ",\"level\":\"error\",\"event\":\"test_json\","
