@@ -24,6 +24,9 @@ foreach(component ${components})
 endforeach()
 
 if(CRI_BUILD_DAEMON)
+  # What the guides link to lies as in docs/.
+  install(FILES "${PROJECT_SOURCE_DIR}/docs/SECURITY.md" "${PROJECT_SOURCE_DIR}/docs/PERFORMANCE.md"
+    DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/guides"
     DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/criproxyd" COMPONENT criproxyd)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/examples/monitoring"

@@ -60,6 +60,24 @@ def test_links_lead_somewhere(path):
         assert os.path.exists(os.path.join(os.path.dirname(path), link)), link
 
 
+def test_links_lead_somewhere_where_they_are_installed():
+    """The package's documents link to files of the package only."""
+    found = 0
+    for path in glob.glob(os.path.join(STAGE, "share/doc/**/*.md"), recursive=True):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", read(path)):
+            assert os.path.exists(os.path.join(os.path.dirname(path), link)), (path, link)
+            found += 1
+    assert found >= len(GUIDES)
+
+
+def test_pages_that_units_name_are_installed():
+    """Documentation=man:NAME(SECTION) leads to a page of the package."""
+    for unit in glob.glob(os.path.join(STAGE, "lib/systemd/system/criproxyd*")):
+        for name, section in re.findall(r"man:([\w.]+)\((\d)\)", read(unit)):
+            page = os.path.join(STAGE, "share/man/man%s/%s.%s" % (section, name, section))
+            assert os.path.exists(page), page
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=os.path.basename)
 def test_commands_exist(path):
     """Issue 8: units, and options of our own programs."""
