@@ -130,6 +130,36 @@ static int load_credentials(const struct config *config, struct credentials **re
     return 0;
 }
 
+/* Whether policy.clients has all addresses of the family. */
+static bool serves_any(const struct config *config, bool is_ipv6)
+{
+    const struct config_list *clients = &config->policy_clients;
+
+    for (size_t i = 0; i < clients->count; i++) {
+        if (strcmp(clients->items[i], "any") == 0 ||
+            strcmp(clients->items[i], is_ipv6 ? "::/0" : "0.0.0.0/0") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Such a proxy serves the internet as soon as a router lets it: seldom what is meant. */
+static void warn_of_open_listeners(const struct config *config)
+{
+    char uri[160];
+
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+        if (address_is_unspecified(&listener->bind) && !config_listener_is_secure(listener->kind) &&
+            config->policy_targets == POLICY_TARGETS_ALLOW &&
+            serves_any(config, listener->bind.family == ADDRESS_IPV6)) {
+            escape_value(uri, sizeof(uri), listener->uri, strlen(listener->uri));
+            log_event(LOG_WARNING, "open_to_everybody", "uri=%s key=policy.clients", uri);
+        }
+    }
+}
+
 bool server_check_credentials(struct config *config)
 {
     struct credentials *credentials = NULL;
@@ -138,6 +168,7 @@ bool server_check_credentials(struct config *config)
     bool is_good = load_credentials(config, &credentials, why) == 0;
 
     is_good = load_keyring(config, &keyring, why) == 0 && is_good; /* tells of both */
+    warn_of_open_listeners(config);
     credentials_release(credentials);
     keyring_free(keyring);
     config->keyring = NULL;
@@ -167,6 +198,8 @@ int server_first_snapshot(struct server *server, struct config *config)
     if (error != 0) {
         credentials_release(credentials);
         config_free(config);
+    } else {
+        warn_of_open_listeners(config);
     }
     return error;
 }
@@ -286,6 +319,7 @@ static bool take_over(struct server *server, struct config *config)
         return false;
     }
     hand_out(server, &change);
+    warn_of_open_listeners(config);
     return true;
 }
 

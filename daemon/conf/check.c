@@ -61,6 +61,11 @@ const char *config_listener_scheme(enum config_listener_kind kind)
     return transport_of(kind)->scheme;
 }
 
+bool config_listener_is_secure(enum config_listener_kind kind)
+{
+    return transport_of(kind)->is_secure;
+}
+
 #define EXPECTED_URI                                                                               \
     "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws for coap"
 

@@ -199,6 +199,9 @@ void config_errors_print(const struct config_errors *errors, const char *prefix,
 /** As in "coap+tcp". */
 const char *config_listener_scheme(enum config_listener_kind kind);
 
+/** Whether it speaks DTLS or TLS. */
+bool config_listener_is_secure(enum config_listener_kind kind);
+
 /** The row with @p number, or NULL. */
 const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 

@@ -7,6 +7,10 @@
  */
 #include "net/client_internal.h"
 
+#include "net/credentials.h"
+#include "ops/escape.h"
+#include "ops/log.h"
+
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -114,6 +118,12 @@ static bool take_psk(struct upstream_credentials *credentials,
     memcpy(credentials->identity, identity, len + 1);
     if (!parse_key(credentials, options->psk_key_hex)) {
         return fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
+    }
+    if (credentials->key_len < PSK_KEY_STRONG) {
+        char shown[2 * UPSTREAM_PSK_IDENTITY_MAX + 16];
+        escape_value(shown, sizeof shown, identity, len);
+        log_event(LOG_WARNING, "upstream_psk_weak", "identity=%s bytes=%zu wanted_bytes=%d", shown,
+                  credentials->key_len, PSK_KEY_STRONG);
     }
     return true;
 }

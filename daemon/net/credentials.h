@@ -37,6 +37,9 @@ struct credentials_options {
 #define PSK_IDENTITY_MAX 128
 #define PSK_KEY_MAX 64
 
+/* Of fewer bytes a key is warned of: it has less than 128 bits of entropy (RFC 9257 section 6). */
+#define PSK_KEY_STRONG 16
+
 /**
  * A certificate needs its key, and there has to be a certificate or a PSK file:
  * else nobody could connect.

@@ -6,6 +6,8 @@
 #include "net/credentials_internal.h"
 
 #include "coap/hash.h"
+#include "ops/escape.h"
+#include "ops/log.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -217,6 +219,27 @@ static size_t capacity_of(FILE *file)
     return lines < 64 ? 64 : lines > PSK_COUNT_MAX ? PSK_COUNT_MAX : lines;
 }
 
+static void warn_of_keys(const struct psk_table *table, const char *file)
+{
+    size_t weak = 0, shortest = PSK_KEY_MAX;
+    char shown[512];
+
+    for (const struct psk_block *block = table->blocks; block != NULL; block = block->next) {
+        for (size_t i = 0; i < block->count; i++) {
+            size_t len = block->psks[i].key_len;
+            weak += len < PSK_KEY_STRONG ? 1 : 0;
+            shortest = len < shortest ? len : shortest;
+        }
+    }
+    escape_value(shown, sizeof shown, file, strlen(file));
+    if (table->count == 0) {
+        log_event(LOG_WARNING, "psk_file_empty", "file=%s", shown);
+    } else if (weak > 0) {
+        log_event(LOG_WARNING, "psk_weak", "file=%s keys=%zu shortest_bytes=%zu wanted_bytes=%d",
+                  shown, weak, shortest, PSK_KEY_STRONG);
+    }
+}
+
 struct psk_table *psk_table_load(const char *file, const struct error_text *error)
 {
     char buffer[4096];
@@ -237,6 +260,7 @@ struct psk_table *psk_table_load(const char *file, const struct error_text *erro
         psk_table_free(table);
         return NULL;
     }
+    warn_of_keys(table, file);
     return table;
 }
 

@@ -336,3 +336,47 @@ def test_configuration_errors_reach_the_journal_as_errors(more):
     assert done.returncode == 2
     assert len(lines) == 2 and all(line.startswith("<3>--set: [") for line in lines), lines
     assert "<" not in run_criproxyd(*command[1:], *more).stderr
+
+
+def warnings_of_check(*settings):
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    done = run_criproxyd("--check-config", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stderr.splitlines() if "level=warning" in line]
+
+
+@pytest.mark.parametrize("keys, words", [
+    ("", r"psk_file_empty .*file=\S+psk$"),
+    ("# none yet\n", r"psk_file_empty "),
+    ("a:00\nb:%s\n" % ("ab" * 16), r"psk_weak .*keys=1 shortest_bytes=1 wanted_bytes=16$"),
+    ("b:%s\n" % ("ab" * 16), None),
+], ids=["empty", "comments", "short", "good"])
+def test_weak_keys_are_warned_of(tmp_path, keys, words):
+    """Command line: a file without keys and keys that can be guessed, of clients."""
+    file = tmp_path / "psk"
+    file.write_text(keys)
+    file.chmod(0o600)
+    said = warnings_of_check("tls.psk-file=%s" % file)
+    assert len(said) == (0 if words is None else 1), said
+    assert words is None or re.search(words, said[0]), said
+
+
+def test_weak_keys_towards_origin_servers_are_warned_of():
+    """Command line: a key that can be guessed, of ours."""
+    said = warnings_of_check("upstream.psk-identity=me", "upstream.psk-key=ab")
+    assert any(re.search("upstream_psk_weak .*identity=me bytes=1 wanted_bytes=16", line)
+               for line in said), said
+
+
+@pytest.mark.parametrize("settings, is_open", [
+    (("listen.uri=coap://0.0.0.0:5683", "policy.clients=any"), True),
+    (("listen.uri=coap+tcp://[::]:5683", "policy.clients=::/0"), True),
+    (("listen.uri=coap://[::]:5683", "policy.clients=0.0.0.0/0"), False),
+    (("listen.uri=coap://0.0.0.0:5683",), False),
+    (("listen.uri=coap://192.0.2.1:5683", "policy.clients=any"), False),
+    (("listen.uri=coap://0.0.0.0:5683", "policy.clients=any", "policy.targets=deny"), False),
+])
+def test_a_proxy_that_is_open_to_everybody_is_warned_of(settings, is_open):
+    """Command line: every address of the host, for clients with any address, without keys."""
+    said = [line for line in warnings_of_check(*settings) if line.find("open_to_everybody") >= 0]
+    assert bool(said) == is_open, said

@@ -198,7 +198,8 @@ static void test_what_belongs_together(void **state)
 static void test_files_open_to_others_are_told_of(void **state)
 {
     (void)state;
-    const struct credentials_options options = {.psk_file = file_write("psk", "a:0badcafe\n")};
+    const struct credentials_options options = {
+        .psk_file = file_write("psk", "a:0badcafe0badcafe0badcafe0badcafe\n")};
     (void)logged();
     assert_int_equal(chmod(options.psk_file, 0640), 0);
     credentials_release(credentials_must_load(&options));
