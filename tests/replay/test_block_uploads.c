@@ -479,10 +479,100 @@ static void test_bert_block_missing(void **state)
     bodies_stop();
 }
 
+/* Block 0 with M of an upload in BERT, or the last one. @p other: options beside the target. */
+static void send_piece(struct fake_stream *stream, const char *code_and_token, const char *block,
+                       const char *target, const char *other, size_t len)
+{
+    char body[128];
+    snprintf(body, sizeof(body), "27:%s %s %s", block, target, other);
+    send_body(stream, code_and_token, words("", body), len);
+}
+
+/* BLK-19: two uploads that differ in anything of their key stay two bodies. */
+static void test_uploads_side_by_side(void **state)
+{
+    static const struct {
+        const char *name, *code, *target, *other, *upstream;
+        bool is_elsewhere;
+    } rows[] = {
+        {"Request-Tag", "03", CRI, "292:01", H_X, false},
+        {"method", "02", CRI, "", H_X, false},
+        {"target", "03", "235:8320816168816179", "", "3=h 11=y", false},
+        {"client", "03", CRI, "", H_X, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char token[16];
+        print_message("    %s\n", rows[i].name);
+        bodies_start(NULL);
+        struct fake_stream *first = bodies_stream(CSM_BERT), *second = first;
+        if (rows[i].is_elsewhere) {
+            second = fake_stream_connect(CONN_TCP, "192.0.2.7:40002");
+            fake_stream_expect(second, PROXY_CSM);
+            fake_stream_send(second, CSM_BERT);
+        }
+        send_piece(first, "03 aa", "0f", CRI, "", 2048);
+        fake_stream_expect(first, "31 5f aa d10e0f");
+        snprintf(token, sizeof(token), "%s ba", rows[i].code);
+        send_piece(second, token, "0f", rows[i].target, rows[i].other, 1024);
+        fake_stream_expect(second, "31 5f ba d10e0f");
+        snprintf(token, sizeof(token), "%s bb", rows[i].code);
+        send_piece(first, "03 ab", "27", CRI, "", 300);
+        serve_step(H_X " 27:0e 60:092c ...", 1024, "6T 84 MID TOKEN");
+        fake_stream_expect(first, "?1 84 ab");
+        fake_stream_forget(first);
+        send_piece(second, token, "17", rows[i].target, rows[i].other, 301);
+        char upstream[64];
+        snprintf(upstream, sizeof(upstream), "%s 27:0e 60:052d ...", rows[i].upstream);
+        serve_step(upstream, 1024, "6T 84 MID TOKEN");
+        fake_stream_expect(second, "?1 84 bb");
+        bodies_stop();
+    }
+}
+
+/* BLK-19: block.keep-time begins anew with each block that comes. */
+static void test_upload_is_kept_for_its_time(void **state)
+{
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start("block.keep-time=30s");
+    stream = bodies_stream(CSM_BERT);
+    send_piece(stream, "03 aa", "0f", CRI, "", 1024);
+    fake_stream_expect(stream, "31 5f aa d10e0f");
+    fake_net_run(29000);
+    send_piece(stream, "03 ab", "1f", CRI, "", 1024);
+    fake_stream_expect(stream, "31 5f ab d10e1f");
+    fake_net_run(29000);
+    send_piece(stream, "03 ac", "2f", CRI, "", 1024);
+    fake_stream_expect(stream, "31 5f ac d10e2f");
+    fake_net_run(31000);
+    send_piece(stream, "03 ad", "37", CRI, "", 300);
+    fake_stream_expect(stream, "d1 01 88 ad ff 626c6f636b206d697373696e67");
+    fake_peer_expect_nothing(replay.origin);
+    bodies_stop();
+}
+
+/* BLK-27: to a block that is continued the proxy answers without Block2, asked for or not. */
+static void test_continue_has_no_block2(void **state)
+{
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start(NULL);
+    stream = bodies_stream(CSM_BERT);
+    send_body(stream, "03 aa", words("", "23:06 27:0f " CRI), 1024);
+    fake_stream_expect(stream, "31 5f aa d10e0f");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    fake_peer_expect_nothing(replay.origin);
+    bodies_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_uploads_pass_with_request_tags),
+        cmocka_unit_test(test_uploads_side_by_side),
+        cmocka_unit_test(test_upload_is_kept_for_its_time),
+        cmocka_unit_test(test_continue_has_no_block2),
         cmocka_unit_test(test_right_is_taken_away_between_blocks),
         cmocka_unit_test(test_large_request_over_tcp),
         cmocka_unit_test(test_oscore_over_tcp),

@@ -39,6 +39,24 @@ static void test_large_answer_is_served_in_blocks(void **state)
     bodies_stop();
 }
 
+/* BLK-15: a length that is asked for is in the first block, ours or the origin server's. */
+static void test_size2_is_answered(void **state)
+{
+    (void)state;
+    bodies_start(NULL);
+    replay_ask(&replay, words("41 01 0001 aa", "28: " CRI));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 28:"),
+                    words("6T 45 MID TOKEN", "4:01 /#3000"));
+    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0bb8 /#1024"), NULL);
+    replay_ask(&replay, words("41 01 0002 ab", "23:16 28: " CRI));
+    fake_peer_expect(replay.client, words("61 45 0002 ab", "4:01 23:1e /#1024"), NULL);
+    replay_ask(&replay, words("41 01 0003 ac", "28: 35=coap://h/y"));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 11=y 28:"),
+                    words("6T 45 MID TOKEN", "4:01 23:0e 28:1770 /#1024"));
+    fake_peer_expect(replay.client, words("61 45 0003 ac", "4:01 23:0e 28:1770 /#1024"), NULL);
+    bodies_stop();
+}
+
 /* BLK-12: two FETCH requests that differ in their payload alone ask for two bodies. */
 static void test_fetches_of_one_client_are_apart(void **state)
 {
@@ -337,6 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_answer_is_served_in_blocks),
+        cmocka_unit_test(test_size2_is_answered),
         cmocka_unit_test(test_fetches_of_one_client_are_apart),
         cmocka_unit_test(test_client_chooses_the_size),
         cmocka_unit_test(test_own_etag_is_not_forwarded),

@@ -61,7 +61,7 @@ static void test_off(void **state)
     stop();
 }
 
-/* MCAST-4 to MCAST-11: once, as NON; each answer in time is passed on with who it is from. */
+/* MCAST-4 to MCAST-9: once, as NON; each answer in time is passed on with who it is from. */
 static void test_answers_of_two_members(void **state)
 {
     struct fake_datagram request;
@@ -331,6 +331,70 @@ static void test_stranger(void **state)
     stop();
 }
 
+/* MCAST-10, MCAST-11: towards one group no token and no message id comes again. */
+static void test_tokens_and_ids_are_new(void **state)
+{
+    enum { COUNT = 300 };
+    static uint8_t tokens[COUNT][8];
+    static uint16_t ids[COUNT];
+    struct fake_datagram request;
+    char head[32];
+    (void)state;
+    start(NULL);
+    for (unsigned i = 0; i < COUNT; i++) { /* MIN_TOKEN_REUSE_TIME is 250 s and more */
+        snprintf(head, sizeof(head), "51 01 %04x %02x", i + 1, i & 0xff);
+        replay_ask(&replay, words(head, "2:01 " GROUP_X));
+        fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+        memcpy(tokens[i], request.data + 4, sizeof(tokens[i]));
+        ids[i] = (uint16_t)(request.data[2] << 8 | request.data[3]);
+        for (unsigned j = 0; j < i; j++) {
+            assert_memory_not_equal(tokens[i], tokens[j], sizeof(tokens[i]));
+            assert_int_not_equal(ids[i], ids[j]);
+        }
+        fake_net_run(1000);
+    }
+    stop();
+}
+
+/* MCAST-12: the next request to a group waits as the next one to an origin server does. */
+static void test_a_group_counts_as_one_server(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start("scheme coap.congestion-control=fixed"); /* NSTART is 1 */
+    replay_ask(&replay, words("51 01 0001 aa", "2:02 " GROUP_X));
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+    replay_ask(&replay, words("51 01 0002 ab", "2:02 " GROUP_X));
+    answer(a, &request, "5T 45 0101 TOKEN"); /* another member may answer still */
+    fake_peer_expect(replay.client, words("51 45 MID aa", FROM_A), NULL);
+    fake_net_run(1500);
+    fake_peer_expect_nothing(group);
+    fake_net_run(600);
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), NULL);
+    fake_net_run(2000);
+    assert_int_equal(replay_ended(&replay, REASON_group_done), 2);
+    stop();
+}
+
+/* MCAST-14: the answers of members are for who has asked, and are not kept. */
+static void test_answers_are_not_cached(void **state)
+{
+    struct fake_datagram request;
+    (void)state;
+    start("cache.max-bytes=1MiB");
+    for (unsigned i = 0; i < 2; i++) {
+        replay_ask(&replay, words(i == 0 ? "51 01 0001 aa" : "51 01 0002 ab", "2:01 " GROUP_X));
+        fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+        answer(a, &request, words("5T 45 0101 TOKEN", "14:78 /61"));
+        fake_peer_expect(replay.client, "51 45 MID ...", NULL);
+        fake_net_run(1000);
+    }
+    replay_ask(&replay, words("51 01 0003 ac", "35=coap://192.0.2.5/x"));
+    fake_peer_serve(a, words("48 01 MID TOKEN", "11=x"), words("6T 45 MID TOKEN", "/62"));
+    fake_peer_expect(replay.client, words("51 45 MID ac", "/62"), NULL);
+    stop();
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -349,6 +413,9 @@ int main(void)
         TEST(test_client_has_enough),
         TEST(test_answers_that_do_not_count),
         TEST(test_stranger),
+        TEST(test_tokens_and_ids_are_new),
+        TEST(test_a_group_counts_as_one_server),
+        TEST(test_answers_are_not_cached),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,34 @@ static void test_loop_of_two(void **state)
     replay_stop(&replay);
 }
 
+/*
+ * OBS-32: the other proxy observes here what it is asked to observe. Each waits for the first
+ * state of the other: one registration leaves, and both clients are told when the time is over.
+ */
+static void test_loop_of_observations(void **state)
+{
+    struct replay replay;
+    struct fake_datagram out;
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"route o.target=*://*", "route o.via=coap://192.0.2.77", NULL});
+    struct fake_peer *other = fake_peer_new("192.0.2.77:5683");
+    replay_ask(&replay, words("41 01 0001 aa", "6: " CRI));
+    fake_peer_expect(other, words("48 01 MID TOKEN", "6: " CRI), &out);
+    fake_peer_reply(other, &out, "60 00 MID");
+    fake_peer_send(other, PROXY, words("41 01 0002 bb", "6: " CRI));
+    fake_peer_expect_within(other, 250, "60 00 0002", NULL);
+    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
+    fake_peer_expect_within(other, 100000, "41 a4 MID bb ...", &out);
+    fake_peer_reply(other, &out, "60 00 MID");
+    fake_peer_expect(replay.client, "41 a4 MID aa ...", &out);
+    fake_peer_reply(replay.client, &out, "60 00 MID");
+    fake_net_run(300000);
+    fake_peer_expect_nothing(other);
+    fake_peer_expect_nothing(replay.client);
+    replay_stop(&replay);
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -156,6 +184,7 @@ int main(void)
         TEST(test_trail_on_its_way_back),
         TEST(test_trail_that_is_full),
         TEST(test_loop_of_two),
+        TEST(test_loop_of_observations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

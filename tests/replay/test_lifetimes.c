@@ -313,6 +313,47 @@ static void test_lifetime_of_message_ids_is_the_scheme_s(void **state)
     }
 }
 
+/* MSG-29: for so long a message id is that of one request, by its type and as configured. */
+static void test_lifetime_of_requests_is_that_of_their_type(void **state)
+{
+    static const struct {
+        const char *setting;
+        bool is_con;
+        uint64_t lifetime_ms;
+    } rows[] = {
+        {"scheme coap.ack-timeout=2s", true, 247000},
+        {"scheme coap.ack-timeout=2s", false, 145000},
+        {"scheme coap.ack-timeout=4s", true, 90000 + 200000 + 4000},
+        {"scheme coap.ack-timeout=4s", false, 90000 + 100000},
+        {"scheme coap.max-retransmit=5", true, 93000 + 200000 + 2000},
+        {"scheme coap.max-retransmit=5", false, 93000 + 100000},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        const char *ask = words(rows[i].is_con ? "41 01 0001 aa" : "51 01 0001 aa", CRI);
+        const char *answer = rows[i].is_con ? "61 45 0001 aa ff 31" : "51 45 MID aa ff 31";
+        print_message("    %s, %s\n", rows[i].setting, rows[i].is_con ? "CON" : "NON");
+        replay_start(&replay, (const char *[]){rows[i].setting, NULL});
+        uint64_t start_ms = fake_net_now_ms();
+        replay_ask(&replay, ask);
+        fake_peer_serve(replay.origin, UPSTREAM, "6T 45 MID TOKEN ff 31");
+        fake_peer_expect(replay.client, answer, NULL);
+        fake_net_run(rows[i].lifetime_ms - 500 - (fake_net_now_ms() - start_ms));
+        replay_ask(&replay, ask); /* still the same request */
+        fake_peer_expect_nothing(replay.origin);
+        if (rows[i].is_con) {
+            fake_peer_expect(replay.client, answer, NULL);
+        }
+        fake_peer_expect_nothing(replay.client);
+        fake_net_run(2600); /* kept in whole seconds, and at most two longer */
+        replay_ask(&replay, ask);
+        fake_peer_serve(replay.origin, UPSTREAM, "6T 45 MID TOKEN ff 31");
+        fake_peer_expect(replay.client, answer, NULL);
+        replay_stop(&replay);
+    }
+}
+
 /* MSG-17, MSG-14 towards a client: its ids for our NON answers. */
 static void test_message_ids_towards_a_client_run_out(void **state)
 {
@@ -456,6 +497,7 @@ int main(void)
         TEST(test_family_without_sockets),
         TEST(test_message_ids_run_out),
         TEST(test_lifetime_of_message_ids_is_the_scheme_s),
+        TEST(test_lifetime_of_requests_is_that_of_their_type),
         TEST(test_message_ids_towards_a_client_run_out),
         TEST(test_many_clients_in_a_small_table),
         TEST(test_client_table_full_of_requests),

@@ -665,9 +665,51 @@ static void test_plain_get_of_what_is_observed(void **state)
     fake_peer_expect_nothing(replay.origin);
 }
 
+/* OBS-34: Pings are answered here: on a connection with Pong, on UDP with a Reset. */
+static void test_pings_cause_nothing_upstream(void **state)
+{
+    char ping[32];
+    (void)state;
+    struct fake_datagram registration;
+    observe_x(&registration);
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "d1 01 01 bb 60 dbd8842081616881617881616b");
+    expect_stream_state(stream, 0xbb, 0x30);
+    for (unsigned i = 0; i < 300; i++) {
+        snprintf(ping, sizeof(ping), "01 e2 %02x", i & 0xff);
+        fake_stream_send(stream, ping);
+        fake_stream_expect(stream, "01 e3");
+        fake_stream_forget(stream);
+        snprintf(ping, sizeof(ping), "40 00 %04x", i + 0x100);
+        fake_peer_send(replay.client, PROXY, ping);
+        fake_net_run(10);
+        snprintf(ping, sizeof(ping), "70 00 %04x", i + 0x100);
+        fake_peer_expect(replay.client, ping, NULL);
+        fake_peer_expect_nothing(replay.origin);
+    }
+    leave_x();
+}
+
+/* AMP-14: a renewal that is challenged is not sent again with the Echo: the client is told. */
+static void test_challenge_to_a_renewal_reaches_the_client(void **state)
+{
+    struct fake_datagram answer;
+    (void)state;
+    struct fake_datagram registration, again;
+    observe_x(&registration);
+    fake_peer_expect_within(replay.origin, 80000, UPSTREAM_REGISTER, &again);
+    fake_peer_reply(replay.origin, &again, words("6T 81 MID TOKEN", "252:0102030405060708"));
+    fake_peer_expect(replay.client, words("?1 81 MID aa", "252:0102030405060708"), &answer);
+    fake_peer_reply(replay.client, &answer, "60 00 MID");
+    fake_net_run(100000);
+    fake_peer_expect_nothing(replay.origin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        OBSERVE_TEST(test_pings_cause_nothing_upstream),
+        OBSERVE_TEST(test_challenge_to_a_renewal_reaches_the_client),
         OBSERVE_TEST(test_leaving_by_another_form),
         OBSERVE_TEST(test_reset_removes_the_client),
         OBSERVE_TEST(test_client_that_does_not_acknowledge_is_removed),

@@ -526,6 +526,30 @@ static void test_no_response_is_forwarded(void **state)
     replay_stop(&replay);
 }
 
+/* NOR-7: the token stays in use when the client wants no answer, until there is one. */
+static void test_no_response_holds_the_token(void **state)
+{
+    static const char *const rows[] = {"proxy.no-response=proxy", "proxy.no-response=forward"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram request;
+        replay_start(&replay, (const char *[]){rows[i], NULL});
+        replay_ask(&replay, words("51 03 0001 aa", CRI " 258:1a"));
+        fake_peer_expect(replay.origin, "48 03 MID TOKEN ...", &request);
+        fake_peer_reply(replay.origin, &request, "60 00 MID");
+        fake_net_run(50000);
+        assert_int_equal(engine_in_flight(replay.engine), 1);
+        fake_peer_reply(replay.origin, &request, "4T 44 7777 TOKEN");
+        fake_peer_expect(replay.origin, "60 00 7777", NULL);
+        assert_int_equal(engine_in_flight(replay.engine), 0);
+        fake_peer_reply(replay.origin, &request, "4T 44 7778 TOKEN"); /* now it is over */
+        fake_peer_expect(replay.origin, "70 00 7778", NULL);
+        fake_peer_expect_nothing(replay.client);
+        replay_stop(&replay);
+    }
+}
+
 /* NOR-5: what the proxy itself has to say obeys the bits too. */
 static void test_no_response_for_errors_of_the_proxy(void **state)
 {
@@ -568,6 +592,7 @@ int main(void)
         TEST(test_no_response),
         TEST(test_no_response_to_a_late_answer),
         TEST(test_no_response_is_forwarded),
+        TEST(test_no_response_holds_the_token),
         TEST(test_no_response_for_errors_of_the_proxy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

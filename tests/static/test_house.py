@@ -106,11 +106,12 @@ def layers(name, text):
 
 
 def draft_numbers(name, text):
-    """PXO-3: the draft's option numbers are not final, and stand in one place; an IPv4 address
-    has a byte of that value."""
-    if name.startswith("daemon/") and name not in (
-            "daemon/coap/options.def", "daemon/net/address.c"):
-        yield from places(r"(?<![\w.])(235|239)\b", code_of(text))
+    """PXO-3: the draft's option numbers are not final, and stand in one place of each program;
+    an IPv4 address has a byte of that value."""
+    if name.startswith(("daemon/", "lib/", "tools/")) and name not in (
+            "daemon/coap/options.def", "daemon/net/address.c", "lib/include/cri/coap.h",
+            "lib/src/scheme_names.def", "tools/coapbench/wire.h"):
+        yield from places(r"(?<![\w.])(235|239|0[xX][eE][bBfF])[uUlL]*\b", code_of(text))
 
 
 def licence(name, text):
@@ -174,6 +175,9 @@ RULES = [
     (layers, C_FILES, "lib/src/a.c", '#include "net/udp.h"'),
     (layers, C_FILES, "daemon/exchange/a.c", "x = time(NULL);"),
     (draft_numbers, C_FILES, "daemon/front/a.c", "return number == 235;"),
+    (draft_numbers, C_FILES, "daemon/coap/a.h", "#define PROXY_SCHEME_NUMBER 239u"),
+    (draft_numbers, C_FILES, "lib/src/a.c", "put(out, 0xEF);"),
+    (draft_numbers, C_FILES, "tools/cri.c", "{235, value},"),
     (licence, FILES, "daemon/a.c", "#include <x.h>\n"),
     (licence, FILES, "scripts/run", "#!/bin/bash\necho\n"),
     (machine_paths, FILES, "README.md", "see /wo" + "rk/main"),

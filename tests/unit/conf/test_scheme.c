@@ -79,6 +79,7 @@ static void test_default_times_are_those_of_rfc_7252(void **state)
     assert_int_equal(coap->max_transmit_wait, 93000);
     assert_int_equal(coap->exchange_lifetime, 247000);
     assert_int_equal(coap->non_lifetime, 145000);
+    assert_int_equal(config->block_keep_time, coap->exchange_lifetime); /* BLK-19 */
     config_free(config);
 }
 
