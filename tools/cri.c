@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {.name = "from-uri",
      .arguments = "URI",
      .help = "URI (reference) to the CRI (reference), in hexadecimal",
+     .takes = TAKES_STRICT | TAKES_NORMALIZE,
      .run = run_from_uri},
     {.name = "to-uri",
      .arguments = "HEX",
@@ -25,6 +26,7 @@ static const struct command commands[] = {
     {.name = "from-iri",
      .arguments = "IRI",
      .help = "IRI (reference) to the CRI (reference)",
+     .takes = TAKES_STRICT | TAKES_NORMALIZE,
      .run = run_from_iri},
     {.name = "to-iri",
      .arguments = "HEX",
@@ -99,10 +101,15 @@ static const struct command commands[] = {
 enum { OPTION_HELP = 0x100, OPTION_VERSION = 0x101 };
 
 static const struct option long_options[] = {
-    {"base", required_argument, NULL, TAKES_BASE},  {"to", required_argument, NULL, TAKES_TO},
-    {"strict", no_argument, NULL, TAKES_STRICT},    {"fragment", no_argument, NULL, TAKES_FRAGMENT},
-    {"uri", no_argument, NULL, TAKES_URI},          {"help", no_argument, NULL, OPTION_HELP},
-    {"version", no_argument, NULL, OPTION_VERSION}, {0},
+    {"base", required_argument, NULL, TAKES_BASE},
+    {"to", required_argument, NULL, TAKES_TO},
+    {"strict", no_argument, NULL, TAKES_STRICT},
+    {"fragment", no_argument, NULL, TAKES_FRAGMENT},
+    {"uri", no_argument, NULL, TAKES_URI},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {"normalize", no_argument, NULL, TAKES_NORMALIZE},
+    {0},
 };
 
 static const struct {
@@ -112,6 +119,7 @@ static const struct {
 } option_texts[] = {
     {TAKES_STRICT, "[--strict]",
      "refuse trailing defaults, heads longer than needed, text not in NFC"},
+    {TAKES_NORMALIZE, "[--normalize]", "what `cri normalize` does, as for text that a user typed"},
     {TAKES_BASE, "--base HEX", "the base, a full CRI (with --uri: a URI)"},
     {TAKES_URI, "[--uri]", "base, reference and result are URIs"},
     {TAKES_FRAGMENT, "[--fragment]", "let the fragment count"},
@@ -214,6 +222,9 @@ static int take_option(struct tool *tool, const struct command *command, int opt
         break;
     case TAKES_STRICT:
         tool->is_strict = true;
+        break;
+    case TAKES_NORMALIZE:
+        tool->is_normalizing = true;
         break;
     case TAKES_FRAGMENT:
         tool->with_fragment = true;

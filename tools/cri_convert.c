@@ -42,16 +42,60 @@ static bool write_hex(struct tool *tool, write_fn write, const void *context)
 /* U2C-8: what is created names no port that is its scheme's default. */
 static const struct cri_uri_options uri_options = {.elide_default_port = true};
 
-static enum cri_error write_from_uri(const void *context, uint8_t *buffer, size_t capacity,
-                                     size_t *ret_len, struct cri_fault *ret_fault)
+/* The host keeps its capital letters until they are composed; see cri/normalize.h. */
+static const struct cri_uri_options raw_options = {.elide_default_port = true,
+                                                   .keep_host_case = true};
+
+/* A text that becomes a CRI. */
+struct identifier {
+    struct cri_slice text;
+    const struct cri_uri_options *options;
+    bool is_iri;
+};
+
+static enum cri_error write_identifier(const void *context, uint8_t *buffer, size_t capacity,
+                                       size_t *ret_len, struct cri_fault *ret_fault)
 {
-    const struct cri_slice *uri = context;
-    return cri_uri_parse(*uri, &uri_options, buffer, capacity, ret_len, ret_fault);
+    const struct identifier *identifier = context;
+    return (identifier->is_iri ? cri_iri_parse : cri_uri_parse)(
+        identifier->text, identifier->options, buffer, capacity, ret_len, ret_fault);
 }
 
 bool convert_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes)
 {
-    return write_out(tool, write_from_uri, &uri, bytes);
+    const struct identifier identifier = {uri, &uri_options, false};
+    return write_out(tool, write_identifier, &identifier, bytes);
+}
+
+static enum cri_error write_normalized(const void *context, uint8_t *buffer, size_t capacity,
+                                       size_t *ret_len, struct cri_fault *ret_fault)
+{
+    const struct cri_slice *encoded = context;
+    return cri_normalize(*encoded, NULL, buffer, capacity, ret_len, ret_fault);
+}
+
+/* With --normalize what a creator may do to user input; with --strict a CRI's rules hold. */
+static bool create(struct tool *tool, struct cri_slice text, bool is_iri)
+{
+    const struct identifier identifier = {text, tool->is_normalizing ? &raw_options : &uri_options,
+                                          is_iri};
+    const struct cri_decode_options options = {.strict = tool->is_strict};
+    struct cri cri;
+    struct cri_fault fault = {0};
+
+    if (!write_out(tool, write_identifier, &identifier, &tool->input)) {
+        return false;
+    }
+    struct cri_slice encoded = buffer_slice(&tool->input);
+    if (tool->is_normalizing) {
+        if (!write_out(tool, write_normalized, &encoded, &tool->second)) {
+            return false;
+        }
+        encoded = buffer_slice(&tool->second);
+    }
+    /* The place is one in the CRI, which the user has not seen. */
+    return cri_decode(encoded, &options, &cri, &fault) == CRI_OK ? answer_hex(tool, encoded)
+                                                                 : refuse(tool, fault.rule);
 }
 
 static enum cri_error write_uri(const void *context, uint8_t *buffer, size_t capacity,
@@ -62,7 +106,7 @@ static enum cri_error write_uri(const void *context, uint8_t *buffer, size_t cap
 
 bool run_from_uri(struct tool *tool, struct cri_slice input)
 {
-    return convert_uri(tool, input, &tool->input) && answer_hex(tool, buffer_slice(&tool->input));
+    return create(tool, input, false);
 }
 
 bool run_to_uri(struct tool *tool, struct cri_slice input)
@@ -72,16 +116,9 @@ bool run_to_uri(struct tool *tool, struct cri_slice input)
            write_out(tool, write_uri, &cri, &tool->result);
 }
 
-static enum cri_error write_from_iri(const void *context, uint8_t *buffer, size_t capacity,
-                                     size_t *ret_len, struct cri_fault *ret_fault)
-{
-    const struct cri_slice *iri = context;
-    return cri_iri_parse(*iri, &uri_options, buffer, capacity, ret_len, ret_fault);
-}
-
 bool run_from_iri(struct tool *tool, struct cri_slice input)
 {
-    return write_hex(tool, write_from_iri, &input);
+    return create(tool, input, true);
 }
 
 static enum cri_error write_iri(const void *context, uint8_t *buffer, size_t capacity,
@@ -245,13 +282,6 @@ bool run_compare(struct tool *tool, struct cri_slice input)
     buffer_set_text(&tool->result,
                     cri_is_equal(&a, &b, tool->with_fragment) ? "equal" : "different");
     return true;
-}
-
-static enum cri_error write_normalized(const void *context, uint8_t *buffer, size_t capacity,
-                                       size_t *ret_len, struct cri_fault *ret_fault)
-{
-    const struct cri_slice *encoded = context;
-    return cri_normalize(*encoded, NULL, buffer, capacity, ret_len, ret_fault);
 }
 
 bool run_normalize(struct tool *tool, struct cri_slice input)

@@ -32,6 +32,10 @@ enum {
     TAKES_STRICT = 0x04,
     TAKES_FRAGMENT = 0x08,
     TAKES_URI = 0x10,
+    TAKES_NORMALIZE = 0x20,
+    TAKES_JSON = 0x40,
+    TAKES_BINARY = 0x80,
+    TAKES_HREF12 = 0x200,
 };
 
 struct tool {
@@ -39,6 +43,10 @@ struct tool {
     bool is_strict;
     bool with_fragment;
     bool with_uri;
+    bool is_normalizing;
+    bool with_json;
+    bool is_binary;
+    bool with_href12;
     bool has_to;
     struct cri_destination to;
     const char *base_text;    /* NULL: no --base */

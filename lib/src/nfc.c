@@ -58,9 +58,8 @@ static void order(utf8proc_int32_t *characters, size_t count)
 }
 
 /* Compose the cluster at the start of text; false when it is over the limits. */
-static bool next_cluster(struct cri_slice text, bool to_lower,
-                         utf8proc_int32_t characters[DECOMPOSED_MAX], size_t *ret_count,
-                         size_t *ret_len)
+static bool next_cluster(struct cri_slice text, utf8proc_int32_t characters[DECOMPOSED_MAX],
+                         size_t *ret_count, size_t *ret_len)
 {
     size_t at = 0;
     size_t source_count = 0;
@@ -74,9 +73,6 @@ static bool next_cluster(struct cri_slice text, bool to_lower,
         }
         if (character < 0 || source_count == CLUSTER_MAX) {
             return false;
-        }
-        if (to_lower && character >= 'A' && character <= 'Z') {
-            character += 'a' - 'A';
         }
         int boundary_class = 0;
         utf8proc_ssize_t added = utf8proc_decompose_char(character, characters + count,
@@ -113,6 +109,29 @@ static size_t plain_span(struct cri_slice text)
     return at >= text.len ? text.len : last;
 }
 
+/*
+ * Capital letters of ASCII that composing has left become small ones, and may then compose
+ * with their marks.
+ */
+static bool lower_cluster(utf8proc_int32_t *characters, size_t *count)
+{
+    bool is_changed = false;
+
+    for (size_t i = 0; i < *count; i++) {
+        if (characters[i] >= 'A' && characters[i] <= 'Z') {
+            characters[i] += 'a' - 'A';
+            is_changed = true;
+        }
+    }
+    if (!is_changed) {
+        return true;
+    }
+    utf8proc_ssize_t composed = utf8proc_normalize_utf32(characters, (utf8proc_ssize_t)*count,
+                                                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    *count = composed < 0 ? 0 : (size_t)composed;
+    return composed >= 0;
+}
+
 bool cri__nfc_next(struct cri_slice *rest, bool to_lower, uint8_t *piece,
                    struct cri_slice *ret_piece)
 {
@@ -123,7 +142,8 @@ bool cri__nfc_next(struct cri_slice *rest, bool to_lower, uint8_t *piece,
     if (len > 0) {
         *ret_piece = cri__slice(rest->data, len);
     } else {
-        if (!next_cluster(*rest, to_lower, characters, &count, &len)) {
+        if (!next_cluster(*rest, characters, &count, &len) ||
+            (to_lower && !lower_cluster(characters, &count))) {
             return false;
         }
         size_t out = 0;

@@ -11,9 +11,10 @@
 /*
  * Take the next stretch off *rest, which is valid UTF-8 and not empty; *ret_piece
  * is its NFC, in *rest's bytes or in piece (CRI__NFC_PIECE_MAX bytes). False when
- * a character has too many marks. With to_lower, a capital letter that marks follow is
- * taken for a small one, for the two do not compose alike (t and U+0308 do, T does
- * not); letters in the rest's own bytes are the caller's.
+ * a character has too many marks. With to_lower, a capital letter of ASCII that is left
+ * once it was composed with its marks becomes a small one, and composes as such (t and
+ * U+0308 do, T does not); so E with U+0301 and U+00C9 give the same. Letters in the rest's
+ * own bytes are the caller's.
  */
 bool cri__nfc_next(struct cri_slice *rest, bool to_lower, uint8_t *piece,
                    struct cri_slice *ret_piece);

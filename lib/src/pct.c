@@ -197,14 +197,13 @@ static bool next_run(struct cri_slice *rest, enum cri__component component, stru
     return true;
 }
 
-static void put_run(struct cri_writer *writer, const struct run *run, enum cri__component component)
+static void put_run(struct cri_writer *writer, const struct run *run, enum cri__component component,
+                    bool to_lower)
 {
     struct cri_slice rest = run->source;
     struct cri__unit unit;
 
-    /* A label's capital letters become small ones. */
-    const unsigned kept =
-        cri__raw_classes(component) & (component == CRI__LABEL ? ~CRI__CAPITAL : ~0u);
+    const unsigned kept = cri__raw_classes(component) & (to_lower ? ~CRI__CAPITAL : ~0u);
 
     cri__put_head(writer, run->is_pet ? CRI__MAJOR_BYTES : CRI__MAJOR_TEXT, run->len);
     while (rest.len > 0) {
@@ -217,7 +216,7 @@ static void put_run(struct cri_writer *writer, const struct run *run, enum cri__
         }
         read_checked(rest, component, &unit);
         uint8_t first = unit.octets[0];
-        if (component == CRI__LABEL && !unit.is_pet && first >= 'A' && first <= 'Z') {
+        if (to_lower && !unit.is_pet && first >= 'A' && first <= 'Z') {
             unit.octets[0] = first | 0x20u;
         }
         cri__put_raw(writer, unit.octets, unit.len);
@@ -227,7 +226,7 @@ static void put_run(struct cri_writer *writer, const struct run *run, enum cri__
 }
 
 /* Each triplet is an octet of the text, and all else is as it stands. */
-static void put_decoded(struct cri_writer *writer, struct cri_slice source, bool is_label)
+static void put_decoded(struct cri_writer *writer, struct cri_slice source, bool to_lower)
 {
     size_t len = source.len;
 
@@ -240,7 +239,7 @@ static void put_decoded(struct cri_writer *writer, struct cri_slice source, bool
         rest.len -= (size_t)(percent - rest.data) + 1;
         rest.data = percent + 1;
     }
-    if (len == source.len && !is_label) {
+    if (len == source.len && !to_lower) {
         cri__put_plain_text(writer, source);
         return;
     }
@@ -254,21 +253,21 @@ static void put_decoded(struct cri_writer *writer, struct cri_slice source, bool
                 i += 2;
             }
             bool is_capital = (cri__octet_classes[octet] & CRI__CAPITAL) != 0;
-            *to++ = is_label && is_capital ? octet | 0x20u : octet;
+            *to++ = to_lower && is_capital ? octet | 0x20u : octet;
         }
     }
     writer->len += len;
 }
 
 void cri__put_source(struct cri_writer *writer, struct cri_slice source,
-                     enum cri__component component, bool has_pet)
+                     enum cri__component component, bool has_pet, bool to_lower)
 {
     struct cri_slice rest = source;
     struct run run = {{NULL, 0}, 0, false};
     size_t count = 0;
 
     if (!has_pet) {
-        put_decoded(writer, source, component == CRI__LABEL);
+        put_decoded(writer, source, to_lower);
         return;
     }
     has_pet = false;
@@ -283,11 +282,11 @@ void cri__put_source(struct cri_writer *writer, struct cri_slice source,
         cri__put_head(writer, CRI__MAJOR_TEXT, 0);
     }
     if (count == 1) {
-        put_run(writer, &run, component);
+        put_run(writer, &run, component, to_lower);
         return;
     }
     rest = source;
     while (next_run(&rest, component, &run)) {
-        put_run(writer, &run, component);
+        put_run(writer, &run, component, to_lower);
     }
 }

@@ -78,10 +78,10 @@ static inline void cri__put_plain_text(struct cri_writer *writer, struct cri_sli
 }
 
 /*
- * Write checked source as one text-or-pet item; ASCII in lower case for a label. Where no unit
- * of it needs a byte string (has_pet is false), that is one text, in one pass.
+ * Write checked source as one text-or-pet item; with to_lower, ASCII in lower case. Where no
+ * unit of it needs a byte string (has_pet is false), that is one text, in one pass.
  */
 void cri__put_source(struct cri_writer *writer, struct cri_slice source,
-                     enum cri__component component, bool has_pet);
+                     enum cri__component component, bool has_pet, bool to_lower);
 
 #endif

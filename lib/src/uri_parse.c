@@ -446,7 +446,7 @@ static void put_labels(struct cri_writer *writer, const struct parser *p)
         if (p->host_is_plain && cri__is_plain(label, true)) {
             cri__put_plain_text(writer, label);
         } else {
-            cri__put_source(writer, label, CRI__LABEL, p->has_pet);
+            cri__put_source(writer, label, CRI__LABEL, p->has_pet, !p->options->keep_host_case);
         }
     }
 }
@@ -468,7 +468,7 @@ static void put_authority(struct cri_writer *writer, const struct parser *p)
                             (p->has_port ? 1u : 0u));
     if (p->has_userinfo) {
         cri__put_bool(writer, false);
-        cri__put_source(writer, p->userinfo, CRI__USERINFO, p->has_pet);
+        cri__put_source(writer, p->userinfo, CRI__USERINFO, p->has_pet, false);
     }
     if (is_ip) {
         cri__put_bytes(writer, cri__slice(p->ip, p->ip_len));
@@ -490,7 +490,7 @@ static void put_query(struct cri_writer *writer, const struct parser *p)
         if (p->query_is_plain) {
             cri__put_plain_text(writer, parameter);
         } else {
-            cri__put_source(writer, parameter, CRI__PARAMETER, p->has_pet);
+            cri__put_source(writer, parameter, CRI__PARAMETER, p->has_pet, false);
         }
         skip(&rest, rest.len > 0 ? 1 : 0);
     }
@@ -553,7 +553,7 @@ static void put_reference(struct cri_writer *writer, const struct parser *p)
         put_empty(writer, p);
     }
     if (count > 2) {
-        cri__put_source(writer, p->fragment, CRI__FRAGMENT, p->has_pet);
+        cri__put_source(writer, p->fragment, CRI__FRAGMENT, p->has_pet, false);
     }
 }
 

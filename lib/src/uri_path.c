@@ -140,7 +140,7 @@ static void look_for_dots(struct cri__path *path)
 static size_t segment_len(struct cri_slice segment, bool has_pet)
 {
     struct cri_writer writer = {NULL, 0, 0};
-    cri__put_source(&writer, segment, CRI__SEGMENT, has_pet);
+    cri__put_source(&writer, segment, CRI__SEGMENT, has_pet, false);
     return writer.len;
 }
 
@@ -244,7 +244,7 @@ static void put_straight_path(struct cri_writer *writer, const struct cri__path 
         if (path->is_raw) {
             cri__put_plain_text(writer, cri__slice(rest.data, len));
         } else {
-            cri__put_source(writer, cri__slice(rest.data, len), CRI__SEGMENT, path->has_pet);
+            cri__put_source(writer, cri__slice(rest.data, len), CRI__SEGMENT, path->has_pet, false);
         }
         size_t slash = len < rest.len ? 1 : 0;
         rest.data += len + slash;
@@ -268,7 +268,7 @@ void cri__put_path(struct cri_writer *writer, const struct cri__path *path)
         while (walk_next(&walk, &segment)) {
             size_t len = segment_len(segment, path->has_pet);
             struct cri_writer part = {writer->buffer + (end - len), len, 0};
-            cri__put_source(&part, segment, CRI__SEGMENT, path->has_pet);
+            cri__put_source(&part, segment, CRI__SEGMENT, path->has_pet, false);
             end -= len;
         }
     }

@@ -18,13 +18,16 @@ struct cri_uri_options {
     const struct cri_scheme_table *table; /**< Rows over the scheme table, or NULL. */
     bool elide_default_port;              /**< Leave out a port that is the scheme's default. */
     bool plain_only;                      /**< Fail where text-or-pet would be needed. */
+    bool keep_host_case; /**< Leave capital letters in the host, for cri_normalize(). */
 };
 
 /**
  * Convert a URI reference to an encoded CRI reference.
  *
  * Syntax-based normalisation on the way: case, percent-encoding of unreserved
- * characters, dot-segments.
+ * characters, dot-segments. Text is not mapped to Normalization Form C, for URIs that
+ * differ in it are different: whoever creates a CRI from what a user has typed goes on with
+ * cri_normalize().
  *
  * @param uri       ASCII, not NUL-terminated; the empty reference is valid.
  * @param options   NULL for the default.

@@ -87,6 +87,9 @@ static const struct {
      "8220816"
      "354cc88",
      "82208163e1ba97", CRI_OK},
+    {"a capital that composes stays what it is composed to", "8220816345cc81", "82208162c389",
+     CRI_OK},
+    {"the same, composed", "82208162c389", "82208162c389", CRI_OK},
     {"order of marks",
      "832081616881"
      "6561cc81cca3",
