@@ -2,6 +2,7 @@
 /* criproxyd's command line. */
 #include "conf/config.h"
 #include "front/explain.h"
+#include "net/reserve.h"
 #include "ops/log.h"
 #include "server.h"
 
@@ -261,6 +262,7 @@ int main(int argc, char **argv)
     size_t room = (size_t)argc + 1;
     int status = EXIT_RUN_TIME;
 
+    reserve_install();
     line.sets = calloc(room, sizeof(const char *));
     line.listens = calloc(room, sizeof(const char *));
     line.source.sets = line.sets;

@@ -313,15 +313,17 @@ static void ask_task(void *context)
 
     json_writer_init(&ask->out, ask->buffer, sizeof(ask->buffer));
     ask->is_done = ask->run(ask->worker->engine, ask->argument, &ask->cursor, &ask->out);
-    if (loop_post(ask->answer_to, answered_task, ask) != 0) {
-        free(ask); /* the process is ending, or there is no memory: the asker waits in vain */
+    ask->task = (struct loop_task){.run = answered_task, .drop = free, .context = ask};
+    if (loop_post_task(ask->answer_to, &ask->task) != 0) {
+        free(ask); /* the process is ending */
     }
 }
 
 int worker_ask(struct worker *worker, struct worker_ask *ask)
 {
     ask->worker = worker;
-    return loop_post(worker->loop, ask_task, ask);
+    ask->task = (struct loop_task){.run = ask_task, .drop = free, .context = ask};
+    return loop_post_task(worker->loop, &ask->task);
 }
 
 static void drain_task(void *context)

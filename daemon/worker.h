@@ -11,6 +11,7 @@
 #define CRIPROXY_WORKER_H
 
 #include "conf/config.h"
+#include "net/loop.h"
 #include "ops/inspect.h"
 #include "ops/metrics.h"
 #include "ops/trace.h"
@@ -75,6 +76,7 @@ bool worker_beat(struct worker *worker);
  * freed unanswered where that loop has ended.
  */
 struct worker_ask {
+    struct loop_task task; /* on its way to the worker, and back */
     inspect_fn *run;
     void (*on_answer)(struct worker_ask *ask);
     void *context;
@@ -88,7 +90,7 @@ struct worker_ask {
     char buffer[WORKER_ASK_BYTES];
 };
 
-/** @return 0, or -errno and it is still the caller's */
+/** @return 0, or -ESHUTDOWN and it is still the caller's */
 int worker_ask(struct worker *worker, struct worker_ask *ask);
 
 /* A block of the trace on its way to the main thread, on the heap: freed by whoever takes it. */

@@ -196,6 +196,10 @@ static uint8_t *read_document(const struct origin_of_values *from, const char *n
     FILE *file = fopen(name, "re");
     uint8_t *document = NULL;
 
+    if (file == NULL && errno == ENOMEM) {
+        from->loader->no_memory = true;
+        return NULL;
+    }
     if (file == NULL) {
         report(from, "%s cannot be read: %s", name, strerror(errno));
         return NULL;

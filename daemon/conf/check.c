@@ -302,20 +302,30 @@ static void check_log(struct loader *loader)
     }
 }
 
+/*
+ * In this order: a later one looks at what an earlier one has made. Each may leave what it
+ * makes NULL when there is no memory, so none runs after that.
+ */
+static void (*const checks[])(struct loader *loader) = {
+    check_listeners,
+    check_token,
+    check_name,
+    check_zones,
+    check_servers,
+    check_tls,
+    check_admin,
+    check_log,
+    named_inherit,
+    loader_check_schemes,
+    loader_check_routes,
+    loader_check_upstreams,
+    loader_check_access,
+    named_freeze,
+};
+
 void loader_check(struct loader *loader)
 {
-    check_listeners(loader);
-    check_token(loader);
-    check_name(loader);
-    check_zones(loader);
-    check_servers(loader);
-    check_tls(loader);
-    check_admin(loader);
-    check_log(loader);
-    named_inherit(loader);
-    loader_check_schemes(loader);
-    loader_check_routes(loader);
-    loader_check_upstreams(loader);
-    loader_check_access(loader);
-    named_freeze(loader);
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && !loader->no_memory; i++) {
+        checks[i](loader);
+    }
 }

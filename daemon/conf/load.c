@@ -13,16 +13,16 @@ static char *read_file(struct loader *loader, const char *name, size_t *ret_len)
 {
     const struct place place = {.kind = PLACE_FILE, .line = 0, .file = name};
     char *text = malloc(CONFIG_FILE_MAX_BYTES + 1);
-    FILE *file = fopen(name, "re");
+    FILE *file = text == NULL ? NULL : fopen(name, "re");
     size_t len = 0;
     int error = 0;
 
-    if (file == NULL) {
-        loader_error(loader, &place, NULL, NULL, "cannot be read: %s", strerror(errno));
+    if (text == NULL || (file == NULL && errno == ENOMEM)) {
+        loader->no_memory = true;
         goto fail;
     }
-    if (text == NULL) {
-        loader->no_memory = true;
+    if (file == NULL) {
+        loader_error(loader, &place, NULL, NULL, "cannot be read: %s", strerror(errno));
         goto fail;
     }
     errno = 0;
@@ -133,10 +133,12 @@ int config_load(const struct config_source *source, struct config_errors *ret_er
     loader->config = config;
     loader->errors = ret_errors;
     loader_preset(loader);
-    if (source != NULL) {
+    if (source != NULL && !loader->no_memory) {
         load_source(loader, source);
     }
-    loader_check(loader);
+    if (!loader->no_memory) {
+        loader_check(loader);
+    }
     if (loader->no_memory) {
         goto fail;
     }

@@ -66,8 +66,8 @@ struct named_drafts {
 struct loader {
     struct config *config;
     struct config_errors *errors;
-    bool may_include; /* reading from a file */
-    bool no_memory;
+    bool may_include;  /* reading from a file */
+    bool no_memory;    /* what was being made may be NULL: nothing more is read or checked */
     struct place here; /* of what is being assigned */
     struct place set_at[CONFIG_ROW_COUNT];
     struct named_drafts named[CONFIG_NAMED_COUNT];

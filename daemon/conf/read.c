@@ -17,6 +17,9 @@
 #include <ini.h>
 #include <string.h>
 
+/* What inih returns where it takes its line buffer from the heap and cannot have it. */
+#define INI_NO_MEMORY (-2)
+
 struct reader {
     struct loader *loader;
     const char *text; /* what is left */
@@ -215,7 +218,9 @@ void loader_read_text(struct loader *loader, const char *file, const char *text,
     loader->here = (struct place){.kind = PLACE_FILE, .line = 0, .file = file};
     size_t errors_before = loader->errors->count;
     int status = ini_parse_stream(read_line, &reader, on_pair, &reader);
-    if (status != 0 && loader->errors->count == errors_before) {
+    if (status == INI_NO_MEMORY) {
+        loader->no_memory = true;
+    } else if (status != 0 && loader->errors->count == errors_before) {
         loader->here.line = status > 0 ? (uint32_t)status : 0;
         loader_error(loader, &loader->here, NULL, NULL, "not understood");
     }

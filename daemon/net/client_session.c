@@ -4,6 +4,7 @@
 
 #include "coap/option.h"
 #include "net/loop.h"
+#include "net/reserve.h"
 #include "net/shortage.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
         return NULL;
     }
     *ret_status = UPSTREAM_NO_MEMORY;
-    struct session *session = calloc(1, sizeof *session);
+    struct session *session = reserve_is_low() ? NULL : calloc(1, sizeof *session);
     if (session == NULL) {
         return NULL;
     }

@@ -215,7 +215,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
         end->bev =
             bufferevent_openssl_socket_new(base, -1, end->ssl, BUFFEREVENT_SSL_CONNECTING, options);
         if (end->bev == NULL) {
-            SSL_free(end->ssl);
+            end->ssl = NULL; /* libevent 2.1.12 has freed it */
             return false;
         }
         /* A close without close_notify is a close: messages have lengths of their own. */

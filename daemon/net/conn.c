@@ -5,6 +5,7 @@
 #include "net/bind.h"
 #include "net/conn_internal.h"
 #include "net/credentials.h"
+#include "net/reserve.h"
 #include "net/sockaddr.h"
 
 #include <errno.h>
@@ -69,11 +70,12 @@ static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
     return conn;
 }
 
-/* A connection, or NULL where there are too many; then @p fd stays the caller's. */
+/* A connection, or NULL where there are too many or no memory; then @p fd stays the caller's. */
 static struct conn *admit(struct conn_listener *listener, evutil_socket_t fd,
                           const struct address *remote)
 {
-    struct conn *conn = conn_room_make(listener, remote) ? conn_new(listener, fd) : NULL;
+    bool has_room = !reserve_is_low() && conn_room_make(listener, remote);
+    struct conn *conn = has_room ? conn_new(listener, fd) : NULL;
 
     if (conn != NULL) {
         conn->remote = *remote;

@@ -66,8 +66,7 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
         loop_event_base(listener->loop), fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
         BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     if (bev == NULL) {
-        SSL_free(ssl);
-        return NULL;
+        return NULL; /* libevent 2.1.12 has freed the SSL */
     }
     /* A close without close_notify is a close: messages have lengths of their own. */
     bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);

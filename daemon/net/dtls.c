@@ -16,6 +16,7 @@
 #include "net/credentials.h"
 #include "net/entropy.h"
 #include "net/loop.h"
+#include "net/reserve.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -41,7 +42,7 @@ static void advance_clock(struct dtls_listener *listener, uint64_t now_ms)
 
 static int make_newcomer(struct dtls_listener *listener)
 {
-    SSL *ssl = SSL_new(credentials_dtls(listener->options.credentials));
+    SSL *ssl = reserve_is_low() ? NULL : SSL_new(credentials_dtls(listener->options.credentials));
 
     if (ssl == NULL) {
         ERR_clear_error();

@@ -11,6 +11,7 @@
 #include "net/http.h"
 
 #include "net/loop_internal.h"
+#include "net/reserve.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -170,6 +171,8 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *conte
     if (server->open_count == server->open_max) {
         end_oldest(server);
         pause_accepting(server, ENDING_MS);
+    } else if (reserve_is_low()) {
+        pause_accepting(server, RETRY_MS);
     }
     return connection;
 }
@@ -182,7 +185,7 @@ static void on_retry(evutil_socket_t fd, short what, void *context)
     (void)what;
     loop_turn_begin(server->loop);
     sweep(server);
-    if (server->open_count < server->open_max) {
+    if (server->open_count < server->open_max && !reserve_is_low()) {
         (void)evconnlistener_enable(server->listener);
     } else {
         pause_accepting(server, RETRY_MS);

@@ -47,6 +47,17 @@ void loop_stop(struct loop *loop);
  */
 int loop_post(struct loop *loop, loop_task_fn task, void *context);
 
+/* A task whose memory is the caller's until it runs. */
+struct loop_task {
+    struct loop_task *next;
+    loop_task_fn run;  /* in a turn of the loop */
+    loop_task_fn drop; /* instead, in loop_free(), where the loop never had that turn */
+    void *context;
+};
+
+/** As loop_post(), and cannot run out of memory. @return 0 or -ESHUTDOWN. */
+int loop_post_task(struct loop *loop, struct loop_task *task);
+
 /** Monotonic clock in ms, frozen for the turn. */
 uint64_t loop_now_ms(const struct loop *loop);
 

@@ -8,17 +8,6 @@
 struct event_base;
 struct udp_batch;
 
-/* A task whose memory is the caller's until it runs. */
-struct loop_task {
-    struct loop_task *next;
-    loop_task_fn run;  /* in a turn of the loop */
-    loop_task_fn drop; /* instead, in loop_free(), where the loop never had that turn */
-    void *context;
-};
-
-/** As loop_post(), and cannot run out of memory. @return 0 or -ESHUTDOWN. */
-int loop_post_task(struct loop *loop, struct loop_task *task);
-
 /** One turn of loop_run(): wait, call back, on_turn. @return 0 or -errno. */
 int loop_run_turn(struct loop *loop);
 

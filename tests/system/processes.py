@@ -67,11 +67,12 @@ class Proxy:
 
     alive = weakref.WeakSet()
 
-    def __init__(self, *arguments, listen=("127.0.0.1", "::1")):
+    def __init__(self, *arguments, listen=("127.0.0.1", "::1"), cache=None,
+                 environment=None):
         command = [program("criproxyd")]
         for host in listen:
             command += ["--listen", "coap://%s:0" % ("[%s]" % host if ":" in host else host)]
-        if not any("cache." in argument for argument in arguments):
+        if cache is None and not any("cache." in argument for argument in arguments):
             command += WITHOUT_CACHE
         command += arguments
         self.log = []
@@ -79,7 +80,7 @@ class Proxy:
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace")
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment)
         # The daemon leaves out lines that the pipe has no room for.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)

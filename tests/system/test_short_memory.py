@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Memory that runs out: each allocation of the program fails once, in each phase of its life.
+
+What may come of it is a clean error, a refused connection, request or reload. What may not is
+an end of the program, a leak, a wrong access, or a worker that serves no more. A phase is
+played again and again with another allocation failing; where it has many, a sample of them
+(the seed is printed). CRIPROXY_TEST_LONG=1 takes every one.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from admin_wire import connect, http_place, read_all
+from coap_wire import CON, GET, PATIENCE_S, RST, Client, Message
+from processes import Proxy, program
+from short_memory import (FROM_MAIN, ShortMemory, assert_no_fault, can_fail_allocations,
+                          sample)
+from stream_wire import Closed, Stream, WebSocket, client_context
+from target import Target
+
+MOST = 1 << 30 if os.environ.get("CRIPROXY_TEST_LONG") else 25
+
+SHORT_S = 5  # a client that is neither served nor closed by then waits in vain
+
+IDENTITY, KEY = "sensor-1", b"sesame-sesame-sesame".hex()
+
+pytestmark = pytest.mark.skipif(
+    not can_fail_allocations(program("criproxyd")),
+    reason="malloc() of this build cannot be replaced")
+
+# A peer is refused, closed, or told an error: all of it is well.
+REFUSALS = (OSError, Closed, AssertionError, subprocess.SubprocessError)
+
+# The same, but for a peer that waits in vain.
+SILENCE = (TimeoutError, subprocess.TimeoutExpired)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("memory")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=proxy.example", "-addext",
+         "subjectAltName=DNS:proxy.example,IP:127.0.0.1,IP:127.0.0.2",
+         "-out", str(path / "proxy.pem"), "-keyout", str(path / "proxy.key")],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+    (path / "keys").write_text("%s:%s\n" % (IDENTITY, KEY))
+    os.chmod(path / "keys", 0o600)
+    (path / "proxy.conf").write_text(CONFIGURATION.format(folder=path))
+    return path
+
+
+CONFIGURATION = """
+[proxy]
+workers = 1
+zones = lo
+[listen]
+uri = coap://127.0.0.1:0
+uri = coaps://127.0.0.1:0
+uri = coap+tcp://127.0.0.1:0
+uri = coaps+tcp://127.0.0.1:0
+uri = coap+ws://127.0.0.1:0
+uri = coaps+ws://127.0.0.1:0
+[tls]
+certificate = {folder}/proxy.pem
+key = {folder}/proxy.key
+certificate = {folder}/proxy.pem
+key = {folder}/proxy.key
+client-ca = {folder}/proxy.pem
+psk-file = {folder}/keys
+[upstream]
+ca = {folder}/proxy.pem
+certificate = {folder}/proxy.pem
+key = {folder}/proxy.key
+sessions = 1
+back-off = 0s
+[resolve]
+cache-time = 0s
+[upstream keyed]
+target = coaps://keyed.example
+psk-identity = sensor-1
+psk-key = 001122
+[scheme coap]
+nstart = 1
+[scheme mine]
+number = 4711
+transport = tcp
+[route parent]
+target = coap://*.parent.example
+via = coap://parent.example:5683
+[access some]
+action = allow
+clients = 127.0.0.0/8
+target = *://127.0.0.0/8
+methods = GET PUT
+[access others]
+action = deny
+identity = stranger
+target = *://*.example
+[limit all]
+rate = 0
+exchanges = 1000
+[admin]
+listen = http://127.0.0.1:0
+socket = {folder}/control
+[cache]
+max-bytes = 64KiB
+[block]
+bodies-bytes = 1MiB
+[limits]
+exchanges = 64
+origins = 64
+clients = 64
+dedup-bytes = 64KiB
+"""
+
+
+@pytest.fixture(scope="module")
+def memory(folder):
+    return ShortMemory(str(folder))
+
+
+# ---- the start and the stop ----
+
+def run_once(memory, number, *arguments):
+    """Exit status, output and (allocations, whether one failed) of criproxyd, which is asked to
+    stop once it is ready, if it comes so far."""
+    memory.fail(number, FROM_MAIN)
+    with subprocess.Popen([program("criproxyd"), *arguments], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", env=memory.environment(whole_stacks=False)) as process:
+        alarm = threading.Timer(PATIENCE_S, process.kill)
+        alarm.start()
+        output = ""
+        for line in process.stdout:
+            output += line
+            if line.startswith("ready "):
+                process.terminate()
+        status = process.wait()
+        alarm.cancel()
+    return status, output, memory.end()
+
+
+@pytest.mark.parametrize("arguments, most", [(("--check-config",), 3 * MOST), ((), MOST)],
+                         ids=["check", "start"])
+def test_from_main_to_the_end(folder, memory, chance, arguments, most):
+    """Reading and checking the configuration, keys and certificates; starting, stopping."""
+    arguments = ("-c", str(folder / "proxy.conf"), *arguments)
+    status, output, (count, _) = run_once(memory, 0, *arguments)
+    assert status == 0, output
+    for number in sample(chance, count, most):
+        status, output, _ = run_once(memory, number, *arguments)
+        assert_no_fault(output)
+        # 0: without what failed; 1, 2: with a word about it. A leak ends with 1 as well.
+        assert status in (0, 1, 2), output
+        assert status == 0 or "LeakSanitizer" in output or \
+            re.search(r"^criproxyd: |level=error", output, re.M), output
+
+
+# ---- phases of a life ----
+
+class Life:
+    """A running proxy whose allocations fail, and an origin server with every transport,
+    which is a second proxy."""
+
+    def __init__(self, folder, memory):
+        self.folder, self.memory = folder, memory
+        arguments = ("-c", str(folder / "proxy.conf"))
+        self.origin = Proxy(*arguments, "--set", "admin.listen=", "--set", "admin.socket=",
+                            listen=(), cache="as configured")
+        self.proxy = Proxy(*arguments, listen=(), cache="as configured",
+                           environment=memory.environment())
+        self.http = http_place(self.proxy)
+        self.control = str(folder / "control")
+        self.round = 0
+
+    def stop(self):
+        self.origin.stop_cleanly()
+        self.proxy.stop()
+        assert_no_fault(self.proxy.text)
+
+    def port(self, scheme):
+        return ("127.0.0.1", self.proxy.port(scheme))
+
+    def target(self, scheme="coap", host="127.0.0.1"):
+        self.round += 1
+        return Target(host, self.origin.port(scheme), (".well-known", "core"),
+                      ("round=%d" % self.round,), scheme=scheme).options("cri")
+
+
+def ask_over_udp(life, options):
+    """Until it is answered: what is lost for want of memory is sent again by a client."""
+    with Client(life.proxy.address()) as client:
+        request = client.make(options)
+        for _ in range(4):
+            client.send(request.encode())
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    message = client.receive(2)
+                    if message.token == request.token and message.code:
+                        client.acknowledge(message)
+                        return
+                    if message.type == RST:
+                        return
+    raise TimeoutError("no answer over UDP")
+
+
+def over_udp(life):
+    ask_over_udp(life, life.target())
+
+
+def over_udp_for_a_name(life):
+    ask_over_udp(life, life.target(host="localhost"))
+
+
+def upstream(scheme):
+    def play(life):
+        ask_over_udp(life, life.target(scheme))
+
+    def leave(life):  # one session at a time: this ends the one before
+        other = "coap+ws" if scheme != "coap+ws" else "coap+tcp"
+        ask_over_udp(life, life.target(other))
+
+    return play, leave
+
+
+def over_a_stream(scheme):
+    def play(life):
+        context = client_context(str(life.folder / "proxy.pem"), None if "ws" in scheme else "coap") \
+            if "coaps" in scheme else None
+        make = WebSocket if "ws" in scheme else Stream
+        with make(life.port(scheme), context) as stream:
+            stream.sock.settimeout(SHORT_S)
+            if "ws" not in scheme or stream.status == 101:
+                stream.open()
+                stream.ask(GET, b"t", life.target())
+    return play
+
+
+def over_dtls(life):
+    """By s_client, which sends a request once it has a session."""
+    token = os.urandom(4)
+    request = Message(type=CON, code=GET, mid=1, token=token, options=life.target()).encode()
+    with subprocess.Popen(
+            ["openssl", "s_client", "-quiet", "-dtls1_2", "-psk_identity", IDENTITY, "-psk", KEY,
+             "-cipher", "PSK-AES128-CCM8:@SECLEVEL=0", "-connect",
+             "127.0.0.1:%d" % life.proxy.port("coaps")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        alarm = threading.Timer(SHORT_S, process.kill)
+        alarm.start()
+        with contextlib.suppress(OSError):
+            process.stdin.write(request)
+            process.stdin.flush()
+            data = b""
+            while token not in data:
+                more = os.read(process.stdout.fileno(), 4096)
+                if not more:
+                    break
+                data += more
+        process.kill()
+        alarm.cancel()
+
+
+def over_http(life):
+    with connect(life.http) as sock:
+        sock.settimeout(SHORT_S)
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\n\r\n")
+        read_all(sock)
+
+
+def over_control(command):
+    def play(life):
+        with connect(life.control) as sock:
+            sock.settimeout(SHORT_S)
+            sock.sendall(json.dumps({"command": command}).encode() + b"\n")
+            data = b""
+            while b'"end"' not in data:
+                more = sock.recv(65536)
+                if not more:
+                    return
+                data += more
+    return play
+
+
+def reload(life):
+    life.proxy.mark()
+    life.proxy.process.send_signal(signal.SIGHUP)
+    life.proxy.wait_for_line(r"^(reloaded|reload_refused|reload_failed|credentials_failed)\b", 10)
+
+
+PHASES = {
+    "reload": reload,
+    "udp": over_udp,
+    "name": over_udp_for_a_name,
+    "dtls": over_dtls,
+    **{scheme: over_a_stream(scheme)
+       for scheme in ("coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws")},
+    **{"control " + word: over_control(word)
+       for word in ("status", "stats", "sessions", "origins", "upstreams", "explain", "help")},
+    "http": over_http,
+    **{"upstream " + scheme: upstream(scheme)
+       for scheme in ("coaps", "coap+tcp", "coaps+tcp", "coap+ws", "coaps+ws")},
+}
+
+
+@pytest.fixture
+def life(folder, memory):
+    running = Life(folder, memory)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_phase(life, memory, chance, phase):
+    """A phase with another allocation failing each time; after it the proxy serves as before."""
+    play = PHASES[phase]
+    play, leave = play if isinstance(play, tuple) else (play, lambda life: None)
+    play(life)
+    leave(life)
+    memory.fail(0)
+    play(life)
+    count, _ = memory.end()
+    leave(life)
+    print("%s: %d allocations" % (phase, count))
+    assert (count == 0) == (phase == "udp")  # all of whose tables are there from the start
+    for number in sample(chance, count, MOST):
+        memory.fail(number)
+        try:
+            play(life)
+        except SILENCE as silence:
+            raise AssertionError("allocation %d: a peer waits in vain\n%s"
+                                 % (number, life.proxy.text)) from silence
+        except REFUSALS:
+            pass
+        memory.end()
+        assert life.proxy.process.poll() is None, life.proxy.text
+        ask_over_udp(life, life.target())
+        leave(life)
+    play(life)  # and it is whole again
