@@ -32,6 +32,17 @@ else()
     $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3> -fstack-protector-strong)
 endif()
 
+# Returns and calls through pointers go where they may (x86), and no frame jumps over the
+# guard page of the stack: where the compiler has it for the processor.
+include(CheckCCompilerFlag)
+foreach(flag -fcf-protection=full -fstack-clash-protection)
+  string(MAKE_C_IDENTIFIER "CRI_HAS${flag}" has)
+  check_c_compiler_flag("-Werror ${flag}" ${has})
+  if(${has})
+    target_compile_options(project_flags INTERFACE ${flag})
+  endif()
+endforeach()
+
 include(CheckPIESupported)
 check_pie_supported()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)

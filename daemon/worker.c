@@ -163,6 +163,7 @@ static int listen_on(struct worker *worker, enum config_listener_kind kind,
         .bind = *bound,
         .want_local = address_is_unspecified(bound),
         .buffer_bytes = (uint32_t)worker_config(worker)->listen_buffer_bytes,
+        .tells_buffers = worker->index == 0, /* once for all workers */
         .fd = fd,
     };
 

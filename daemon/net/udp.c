@@ -4,6 +4,7 @@
 
 #include "net/bind.h"
 #include "net/loop_internal.h"
+#include "ops/log.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -18,19 +19,61 @@ static int set_int(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value) == 0 ? 0 : -errno;
 }
 
-/* Past the system's limit where we may; as far as it lets us where we may not. */
-static void set_buffers(int fd, uint32_t bytes)
+/* As it was asked for: the kernel tells twice of that (socket(7)). */
+static int buffer_of(int fd, int name)
 {
-    int value = bytes <= INT32_MAX ? (int)bytes : INT32_MAX;
+    int value = 0;
+    socklen_t len = sizeof value;
+
+    return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value / 2 : 0;
+}
+
+/* What a process without privileges gets that asks for @p value. */
+static int grantable(int name, int value)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int granted = 0;
+
+    if (fd >= 0 && set_int(fd, SOL_SOCKET, name, value) == 0) {
+        granted = buffer_of(fd, name);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return granted;
+}
+
+/*
+ * Past the system's limit where we may; where we may not as far as it lets us, but never
+ * down: a socket that was inherited may have more than we could ask for, and what has been
+ * lowered could not be raised again.
+ */
+static void raise_buffer(int fd, int name, int force_name, int value)
+{
+    int had = buffer_of(fd, name);
+
+    if (had < value && set_int(fd, SOL_SOCKET, force_name, value) != 0 &&
+        grantable(name, value) > had) {
+        set_int(fd, SOL_SOCKET, name, value);
+    }
+}
+
+static void set_buffers(int fd, const struct address *local, const struct udp_options *options)
+{
+    int value = options->buffer_bytes <= INT32_MAX ? (int)options->buffer_bytes : INT32_MAX;
+    char text[ADDRESS_TEXT_MAX];
 
     if (value == 0) {
         return;
     }
-    if (set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, value) != 0) {
-        set_int(fd, SOL_SOCKET, SO_RCVBUF, value);
-    }
-    if (set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, value) != 0) {
-        set_int(fd, SOL_SOCKET, SO_SNDBUF, value);
+    raise_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, value);
+    raise_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, value);
+    int receive = buffer_of(fd, SO_RCVBUF), send = buffer_of(fd, SO_SNDBUF);
+    if (options->tells_buffers && (receive < value || send < value)) {
+        log_event(LOG_WARNING, "buffers_small",
+                  "address=%s asked=%d receive=%d send=%d help=\"raise net.core.rmem_max and "
+                  "net.core.wmem_max, or lower listen.buffer-bytes\"",
+                  address_format(local, text), value, receive, send);
     }
 }
 
@@ -63,13 +106,13 @@ static int set_ipv6(int fd, bool want_local)
     return err;
 }
 
-static int set_options(int fd, uint16_t family, const struct udp_options *options)
+static int set_options(int fd, const struct address *local, const struct udp_options *options)
 {
-    set_buffers(fd, options->buffer_bytes);
+    set_buffers(fd, local, options);
     /* Drops are counted where the kernel can tell them; not worth failing for. */
     set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-    return family == ADDRESS_IPV4 ? set_ipv4(fd, options->want_local)
-                                  : set_ipv6(fd, options->want_local);
+    return local->family == ADDRESS_IPV4 ? set_ipv4(fd, options->want_local)
+                                         : set_ipv6(fd, options->want_local);
 }
 
 /* @return @p fd or -errno (it stays open). */
@@ -116,7 +159,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
     }
     err = bind_address_of(socket->fd, &socket->local);
     if (err == 0) {
-        err = set_options(socket->fd, socket->local.family, options);
+        err = set_options(socket->fd, &socket->local, options);
     }
     if (err == 0) {
         err = udp_batch_need(loop);

@@ -58,7 +58,8 @@ struct udp_options {
     struct address bind;   /* port 0: the kernel chooses */
     bool reuse_port;       /* SO_REUSEPORT: one of several workers' sockets */
     bool want_local;       /* fill path.local of what comes in (a wildcard address is bound) */
-    uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF; 0: the system's default */
+    uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF, never lowered; 0: the system's default */
+    bool tells_buffers;    /* log where that could not be had */
     uint32_t datagram_max; /* what is longer arrives truncated; 0: UDP_DATAGRAM_MAX */
     int fd;                /* an inherited, bound socket to take over, or -1 */
 };

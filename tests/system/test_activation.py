@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 
@@ -104,6 +105,26 @@ def test_each_worker_can_have_a_socket(activate):
         for _ in range(20):
             with Client(address) as client:
                 assert client.ask(options).code_text == "2.05"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
+                    reason="needs root, to give a socket more than others may ask for")
+def test_an_inherited_buffer_is_never_lowered(activate, monkeypatch):
+    """A process that may not ask for more leaves what the manager gave, and says what there is."""
+    with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
+        most = int(file.read())
+    large, asked, so_rcvbufforce = 2 * most, 4 * most, 33
+    unprivileged = [shutil.which("setpriv"), "--bounding-set=-net_admin",
+                    "--inh-caps=-net_admin", program("criproxyd")]
+    real = command
+    monkeypatch.setitem(globals(), "command", lambda sockets, names, *arguments:
+                        real(sockets, names)[:-1] + [*unprivileged, *arguments])
+    with bound(socket.SOCK_DGRAM) as udp:
+        udp.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, large)
+        running = activate([udp], "coap", "--set", "listen.buffer-bytes=%dB" % asked)
+        assert udp.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * large
+        line = running.wait_for_line(r"^buffers_small level=warning ")
+        assert " asked=%d receive=%d send=" % (asked, large) in line
 
 
 def test_an_inherited_socket_is_not_bound_again(activate, tmp_path):
