@@ -146,7 +146,13 @@ void access_log(struct engine *engine, const struct access_record *record)
     const struct access_format *format = &engine->config->access_format;
     struct line line;
 
+    const char *event = reason_row(record->reason)->name;
+
     if (!is_wanted(engine, record->reason)) {
+        return;
+    }
+    /* Whoever sends what fails chooses how many lines there are. */
+    if (engine->config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
         return;
     }
     line.len = 0;
@@ -154,5 +160,5 @@ void access_log(struct engine *engine, const struct access_record *record)
     for (size_t i = 0; i < format->count; i++) {
         add_field(&line, engine, record, format->fields[i]);
     }
-    log_access(reason_row(record->reason)->name, "%s", line.text);
+    log_access(event, "%s", line.text);
 }

@@ -377,20 +377,27 @@ static bool is_within_limit(const char *event, uint64_t *ret_suppressed)
     return (state & UINT32_MAX) < LOG_LINES_PER_SECOND;
 }
 
-static void emit(enum log_level level, const char *event, const char *fields)
+bool log_take(const char *event)
 {
     uint64_t suppressed = 0;
 
     if (!is_within_limit(event, &suppressed)) {
         count_lost(1);
-        return;
+        return false;
     }
     if (suppressed > 0) {
         char text[128];
         (void)snprintf(text, sizeof(text), "of=%.64s lines=%" PRIu64, event, suppressed);
         write_or_count(LOG_WARNING, "log_suppressed", text);
     }
-    write_or_count(level, event, fields);
+    return true;
+}
+
+static void emit(enum log_level level, const char *event, const char *fields)
+{
+    if (log_take(event)) {
+        write_or_count(level, event, fields);
+    }
 }
 
 void log_write(enum log_level level, const char *event, const char *format, ...)

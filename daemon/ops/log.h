@@ -79,6 +79,12 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 /** An event without fields. */
 void log_plain(enum log_level level, const char *event);
 
+/**
+ * Whether one more line of @p event may be written in this second; it is counted as written,
+ * and what was left out in the second before is told of.
+ */
+bool log_take(const char *event);
+
 /** A line of the access log: as log_write() at level info, but neither limited nor filtered. */
 void log_access(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

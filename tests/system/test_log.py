@@ -40,6 +40,17 @@ def test_which_requests_have_a_line(mode, good, bad):
     assert len(access_lines(running, "cri_malformed")) == bad
 
 
+def test_lines_of_errors_have_a_rate():
+    """Whoever sends what fails does not choose how much is written: 20 a second of a reason."""
+    running = Proxy("--set", "log.access=errors", "--set", "proxy.workers=1",
+                    "--set", "limits.client-rate=0", listen=("127.0.0.1",))
+    with Origin() as origin:
+        ask_some(running, origin, bad=1000)
+    running.stop_cleanly()  # and every line is in its log
+    lost = int(re.search(r"^stopped .*log_lines_lost=(\d+)", running.text, re.M)[1])
+    assert lost > 0 and len(access_lines(running, "cri_malformed")) + lost >= 1000
+
+
 def test_the_default_format():
     """Issue 8, log: what a line says if nobody says otherwise; no query, which may be a secret."""
     running = Proxy("--set", "log.access=on", listen=("127.0.0.1",))
