@@ -443,9 +443,24 @@ static void assign_include(struct loader *loader, const char *key, const char *v
     }
 }
 
+/*
+ * The format has none, and what has them would be compared with them: a rule would never
+ * match. No URI, address or word has a double quote; an apostrophe within a name may be meant.
+ */
+static bool has_quotes(const char *value)
+{
+    return value[0] == '\'' || strchr(value, '"') != NULL;
+}
+
 void loader_assign(struct loader *loader, const struct section *section, const char *key,
                    const char *value)
 {
+    if (section->kind != SECTION_UNKNOWN && has_quotes(value)) {
+        /* The value is not repeated: it may be a secret. */
+        loader_error(loader, &loader->here, NULL, NULL,
+                     "%.60s: quotes are not part of the format, write the value without them", key);
+        return;
+    }
     switch (section->kind) {
     case SECTION_UNKNOWN:
         return; /* reported when it was met */
