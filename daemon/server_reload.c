@@ -35,6 +35,9 @@ static void log_credentials_failure(const char *why)
 static int load_keyring(struct config *config, struct keyring **ret_keyring,
                         char why[RELOAD_ERROR_MAX])
 {
+    for (size_t i = 0; i < config->secret_files.count; i++) {
+        credentials_check_secrecy(config->secret_files.items[i]);
+    }
     *ret_keyring = keyring_load(config, why, RELOAD_ERROR_MAX);
     if (*ret_keyring == NULL) {
         log_credentials_failure(why);

@@ -136,6 +136,7 @@ struct config {
 #undef OPTION
 
     struct access_format access_format; /* log_access_format, parsed */
+    struct config_list secret_files;    /* of the configuration, with a key in them */
 
     const struct config_listener *listeners; /* listen_uri, parsed */
     size_t listener_count;

@@ -18,18 +18,28 @@ static bool is_hex(const char *text)
 }
 
 /* A key in files that is wrong, and how; NULL where all is well. Secrets are not repeated. */
-static const char *find_wrong(const char *certificate, const char *key, const char *identity,
-                              const char *psk, const char **ret_key)
+struct shown {
+    const char *certificate, *key, *identity, *psk, *psk_file;
+};
+
+static const char *find_wrong(const struct shown *shown, const char **ret_key)
 {
+    const char *certificate = shown->certificate, *key = shown->key;
+    const char *identity = shown->identity, *psk = shown->psk;
+    bool has_psk = psk[0] != '\0' || shown->psk_file[0] != '\0';
+
     if ((certificate[0] == '\0') != (key[0] == '\0')) {
         *ret_key = certificate[0] != '\0' ? "certificate" : "key";
         return certificate[0] != '\0' ? "needs upstream.key" : "needs upstream.certificate";
     }
-    if ((identity[0] == '\0') != (psk[0] == '\0')) {
-        *ret_key = identity[0] != '\0' ? "psk-identity" : "psk-key";
-        return identity[0] != '\0' ? "needs upstream.psk-key" : "needs upstream.psk-identity";
+    if ((identity[0] == '\0') == has_psk) {
+        *ret_key = !has_psk ? "psk-identity" : psk[0] != '\0' ? "psk-key" : "psk-key-file";
+        return has_psk ? "needs upstream.psk-identity" : "needs upstream.psk-key-file";
     }
     *ret_key = "psk-key";
+    if (psk[0] != '\0' && shown->psk_file[0] != '\0') {
+        return "there is a psk-key-file too";
+    }
     return psk[0] == '\0' || is_hex(psk) ? NULL : "expected 1 to 64 bytes in hexadecimal";
 }
 
@@ -43,19 +53,34 @@ static void check_plain(struct loader *loader)
 {
     const struct config *config = loader->config;
     const char *key;
-    const char *wrong = find_wrong(config->upstream_certificate, config->upstream_key,
-                                   config->upstream_psk_identity, config->upstream_psk_key, &key);
+    const struct shown shown = {config->upstream_certificate, config->upstream_key,
+                                config->upstream_psk_identity, config->upstream_psk_key,
+                                config->upstream_psk_key_file};
+    const char *wrong = find_wrong(&shown, &key);
     if (wrong != NULL) {
         loader_error(loader, place_of(loader, key), "upstream", key, "%s", wrong);
     }
 }
 
+static bool is_own(const struct named_draft *draft, const char *key)
+{
+    return named_place(CONFIG_NAMED_UPSTREAM, draft, key)->kind != PLACE_PRESET;
+}
+
 static void check_named(struct loader *loader, const struct named_draft *draft)
 {
-    const struct config_upstream *upstream = draft->row;
+    struct config_upstream *upstream = draft->row;
     const char *key;
-    const char *wrong = find_wrong(upstream->certificate, upstream->key, upstream->psk_identity,
-                                   upstream->psk_key, &key);
+
+    /* A key of its own, in either form, takes the place of what it would inherit. */
+    if (is_own(draft, "psk-key") && !is_own(draft, "psk-key-file")) {
+        upstream->psk_key_file = "";
+    } else if (is_own(draft, "psk-key-file") && !is_own(draft, "psk-key")) {
+        upstream->psk_key = "";
+    }
+    const struct shown shown = {upstream->certificate, upstream->key, upstream->psk_identity,
+                                upstream->psk_key, upstream->psk_key_file};
+    const char *wrong = find_wrong(&shown, &key);
     if (wrong == NULL) {
         return;
     }
@@ -66,10 +91,48 @@ static void check_named(struct loader *loader, const struct named_draft *draft)
     named_error(loader, CONFIG_NAMED_UPSTREAM, draft, place, key, "%s", wrong);
 }
 
+/* The file that a key was read from, if it was a file: whether others may read it is checked
+ * with those of other secrets. */
+static void note_secret(struct loader *loader, const struct place *place, const char *psk,
+                        const char **files)
+{
+    struct config_list *list = &loader->config->secret_files;
+
+    if (psk[0] == '\0' || place->kind != PLACE_FILE) {
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i] == place->file) {
+            return;
+        }
+    }
+    files[list->count++] = place->file; /* there are no more than CONFIG_FILES_MAX */
+}
+
+static void note_secrets(struct loader *loader)
+{
+    const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_UPSTREAM];
+    const char **files =
+        arena_alloc(loader->config->arena, CONFIG_FILES_MAX * sizeof(const char *));
+
+    if (files == NULL) {
+        loader->no_memory = true;
+        return;
+    }
+    loader->config->secret_files.items = files;
+    note_secret(loader, place_of(loader, "psk-key"), loader->config->upstream_psk_key, files);
+    for (size_t i = 0; i < drafts->count; i++) {
+        const struct config_upstream *upstream = drafts->items[i].row;
+        note_secret(loader, named_place(CONFIG_NAMED_UPSTREAM, &drafts->items[i], "psk-key"),
+                    upstream->psk_key, files);
+    }
+}
+
 void loader_check_upstreams(struct loader *loader)
 {
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_UPSTREAM];
 
+    note_secrets(loader);
     check_plain(loader);
     for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
         const struct named_draft *draft = &drafts->items[i];

@@ -49,6 +49,7 @@ struct upstream_credentials_options {
     const char *key_file;         /* its key, PEM; or NULL */
     const char *psk_identity;     /* NULL: certificates are used, else this key alone */
     const char *psk_key_hex;      /* 1 to UPSTREAM_PSK_KEY_MAX bytes, two digits each */
+    const char *psk_key_file;     /* or a file of such a line */
 };
 
 /**

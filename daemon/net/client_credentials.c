@@ -101,14 +101,39 @@ static bool parse_key(struct upstream_credentials *credentials, const char *hex)
     return true;
 }
 
+/* A line of hexadecimal, blanks around it. What has been read of the key is wiped. */
+static bool read_key(struct upstream_credentials *credentials, const char *name,
+                     const struct words *words)
+{
+    char text[2 * UPSTREAM_PSK_KEY_MAX + 16] = "";
+    FILE *file = fopen(name, "re");
+    bool is_good = false;
+
+    if (file == NULL) {
+        return fail(words, name, strerror(errno));
+    }
+    (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
+    size_t len = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL) {
+        len--;
+    }
+    text[len] = '\0';
+    is_good = parse_key(credentials, text + strspn(text, " \t"));
+    OPENSSL_cleanse(text, sizeof text);
+    credentials_check_secrecy(name);
+    return is_good || fail(words, name, "expected 1 to 64 bytes in hexadecimal on one line");
+}
+
 static bool take_psk(struct upstream_credentials *credentials,
                      const struct upstream_credentials_options *options, const struct words *words)
 {
     const char *identity = options->psk_identity;
-    if (identity == NULL && options->psk_key_hex == NULL) {
+    bool has_key = options->psk_key_hex != NULL || options->psk_key_file != NULL;
+    if (identity == NULL && !has_key) {
         return true;
     }
-    if (identity == NULL || options->psk_key_hex == NULL) {
+    if (identity == NULL || !has_key) {
         return fail(words, "psk-key", "a key and its identity are needed together");
     }
     size_t len = strlen(identity);
@@ -116,6 +141,9 @@ static bool take_psk(struct upstream_credentials *credentials,
         return fail(words, "psk-identity", "1 to 128 bytes are expected");
     }
     memcpy(credentials->identity, identity, len + 1);
+    if (options->psk_key_file != NULL) {
+        return read_key(credentials, options->psk_key_file, words);
+    }
     if (!parse_key(credentials, options->psk_key_hex)) {
         return fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
     }
@@ -148,6 +176,7 @@ static bool take_files(SSL_CTX *holder, const struct upstream_credentials_option
     }
     SSL_CTX_set_default_passwd_cb(holder, on_passphrase);
     if (options->certificate_file != NULL) {
+        credentials_check_secrecy(options->key_file);
         if (SSL_CTX_use_certificate_chain_file(holder, options->certificate_file) != 1) {
             return fail_openssl(words, options->certificate_file);
         }
@@ -199,6 +228,7 @@ static bool make_digest(struct upstream_credentials *credentials,
     digest_file(digest, options->key_file);
     digest_text(digest, options->psk_identity);
     digest_text(digest, options->psk_key_hex);
+    digest_file(digest, options->psk_key_file);
     EVP_DigestFinal_ex(digest, credentials->digest, &len);
     EVP_MD_CTX_free(digest);
     return len == UPSTREAM_DIGEST_LEN;

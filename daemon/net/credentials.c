@@ -55,7 +55,7 @@ static bool open_keylog(struct credentials *credentials, const char *file,
 }
 
 /* SEC-25. A lab may not care, so it is said and not refused. */
-static void check_secrecy(const char *file)
+void credentials_check_secrecy(const char *file)
 {
     struct stat status;
     char name[256];
@@ -88,10 +88,10 @@ static bool load(struct credentials *credentials, const struct credentials_optio
     if (options->keylog_file != NULL && !open_keylog(credentials, options->keylog_file, error)) {
         return false;
     }
-    check_secrecy(options->key_file);
-    check_secrecy(options->psk_file);
+    credentials_check_secrecy(options->key_file);
+    credentials_check_secrecy(options->psk_file);
     for (size_t i = 0; i < options->other_count; i++) {
-        check_secrecy(options->others[i].key_file);
+        credentials_check_secrecy(options->others[i].key_file);
     }
     credentials->has_certificate = options->certificate_file != NULL;
     return credentials_make_contexts(credentials, options, error);

@@ -56,6 +56,12 @@ struct credentials *credentials_acquire(struct credentials *credentials);
 /** Thread-safe. Takes NULL. */
 void credentials_release(struct credentials *credentials);
 
+/**
+ * Warn in the log where others than its owner and group may read @p file, or write it: it has
+ * a secret in it. Takes NULL.
+ */
+void credentials_check_secrecy(const char *file);
+
 /** What was loaded. */
 bool credentials_has_certificate(const struct credentials *credentials);
 size_t credentials_psk_count(const struct credentials *credentials);

@@ -34,6 +34,7 @@ static struct upstream_credentials_options plain_options(const struct config *co
         .key_file = or_null(config->upstream_key),
         .psk_identity = or_null(config->upstream_psk_identity),
         .psk_key_hex = or_null(config->upstream_psk_key),
+        .psk_key_file = or_null(config->upstream_psk_key_file),
     };
 }
 
@@ -45,6 +46,7 @@ static struct upstream_credentials_options named_options(const struct config_ups
         .key_file = or_null(upstream->key),
         .psk_identity = or_null(upstream->psk_identity),
         .psk_key_hex = or_null(upstream->psk_key),
+        .psk_key_file = or_null(upstream->psk_key_file),
     };
 }
 
@@ -52,7 +54,7 @@ static bool is_empty(const struct upstream_credentials_options *options)
 {
     return options->ca_file == NULL && options->certificate_file == NULL &&
            options->key_file == NULL && options->psk_identity == NULL &&
-           options->psk_key_hex == NULL;
+           options->psk_key_hex == NULL && options->psk_key_file == NULL;
 }
 
 /* Patterns of targets and schemes say nothing about what is built in: this does. */

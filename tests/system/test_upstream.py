@@ -25,6 +25,45 @@ SCHEMES = ("coaps", "coap+tcp", "coaps+tcp")
 pytestmark = needs_libcoap
 
 
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "key"
+    path.write_text(KEY.encode().hex() + "\n")
+    path.chmod(0o640)
+    return path
+
+
+def test_the_key_can_be_in_a_file(key_file):
+    """SEC-25: a key in a file of its own; that others may read it is said."""
+    more = ("--set", "upstream.psk-identity=proxy", "--set", "upstream.psk-key-file=%s" % key_file)
+    server = Server("-k", KEY)
+    proxy = Proxy(*UNHURRIED, *more, listen=("127.0.0.1",))
+    with proxy.client() as client:
+        assert client.ask(server.target("coaps").options("cri")).code_text == "2.05"
+    proxy.stop_cleanly()
+    server.kill()
+    assert "key_file_open_to_others" not in proxy.text
+    key_file.chmod(0o644)
+    done = run_criproxyd("--check-config", *more)
+    assert done.returncode == 0
+    assert "key_file_open_to_others level=warning file=%s mode=644" % key_file in done.stderr
+    key_file.write_text("not hex\n")
+    done = run_criproxyd("--check-config", *more)
+    assert done.returncode == 2 and "expected 1 to 64 bytes in hexadecimal" in done.stderr
+    assert "not hex" not in done.stderr
+
+
+@pytest.mark.parametrize("mode, is_said", [(0o644, True), (0o640, False)])
+def test_a_key_in_a_configuration_that_others_may_read(tmp_path, mode, is_said):
+    """SEC-25: the key itself is in the file."""
+    path = tmp_path / "proxy.conf"
+    path.write_text("[upstream lab]\ntarget = coaps://*\npsk-identity = a\npsk-key = 0011\n")
+    path.chmod(mode)
+    done = run_criproxyd("-c", str(path), "--check-config")
+    assert done.returncode == 0
+    assert ("key_file_open_to_others level=warning file=%s" % path in done.stderr) == is_said
+
+
 class Server:
     """coap-server with OpenSSL: plain on `port`, secure on the next."""
 

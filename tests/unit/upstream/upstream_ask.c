@@ -223,7 +223,7 @@ static void load(char **words)
     char why[256] = "";
     const struct upstream_credentials_options wanted = {or_null(words[0]), or_null(words[1]),
                                                         or_null(words[2]), or_null(words[3]),
-                                                        or_null(words[4])};
+                                                        or_null(words[4]), NULL};
     struct upstream_credentials *fresh = upstream_credentials_load(&wanted, why, sizeof why);
     if (fresh == NULL) {
         printf("error: %s\n", why);
