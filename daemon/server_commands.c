@@ -27,6 +27,18 @@ struct command {
 
 /* ---- what the main thread knows ---- */
 
+/* Until the first certificate of ours expires; since then, where it has. */
+static void put_certificate_days(struct json_writer *line, const struct server *server)
+{
+    int64_t days = 0;
+
+    if (!server_certificate_days(server, &days)) {
+        return;
+    }
+    json_bool(line, "certificate_expired", days < 0);
+    json_uint(line, "certificate_days_left", days < 0 ? 0 : (uint64_t)days);
+}
+
 static void run_status(struct control_client *client, const struct control_request *request)
 {
     struct server *server = control_server(client);
@@ -58,6 +70,7 @@ static void run_status(struct control_client *client, const struct control_reque
     json_uint(&line, "origins", metric_get(&sum->origins));
     json_uint(&line, "resident_bytes", status.resident_bytes);
     json_uint(&line, "descriptors", status.descriptors);
+    put_certificate_days(&line, server);
     (void)json_end(&line);
     free(sum);
     control_send(client, &line);

@@ -39,6 +39,7 @@ static bool write_metrics(const struct server *server, struct http_answer *answe
     server_sum_metrics(server, sum);
     process_status_measure(&status);
     prometheus_write(out, sum, &status);
+    server_write_certificates(server, out);
     free(sum);
     bool is_whole = ferror(out) == 0;
     return fclose(out) == 0 && is_whole;

@@ -16,15 +16,23 @@
 /* As many as an engine has slots for: configured and inherited ones. */
 #define SERVER_LISTENERS_MAX 64
 
+struct certificate_times;
 struct loop;
 struct system_names;
 struct watch;
+
+/* Of our own; in the configuration's arena. */
+struct server_certificates {
+    struct certificate_times *items;
+    size_t count;
+};
 
 struct snapshot {
     struct snapshot *older;
     struct config *config;
     struct credentials *credentials; /* NULL: none are configured */
     struct keyring *keyring;         /* for origin servers; the config leads to it too */
+    struct server_certificates certificates;
 };
 
 /* One place that is listened on, by all workers. */
@@ -90,6 +98,20 @@ double server_wall_clock_s(void);
 
 /** Log @p event with the words of @p error, which is -errno. */
 void server_log_failure(const char *event, int error);
+
+/* ---- server_certificates.c ---- */
+
+/** Those that @p config names; the result lives as long as it. @return 0 or -ENOMEM. */
+int server_read_certificates(const struct config *config, struct server_certificates *ret);
+
+/** A line in the log for each that is not valid now. */
+void server_warn_of_certificates(const struct server_certificates *certificates);
+
+/** Days until the first one expires, below zero afterwards. @return false: there is none. */
+bool server_certificate_days(const struct server *server, int64_t *ret_days);
+
+/** As metrics, after those of prometheus_write(). */
+void server_write_certificates(const struct server *server, FILE *out);
 
 /* ---- server_reload.c ---- */
 

@@ -55,11 +55,15 @@ static int push_snapshot(struct server *server, struct config *config,
     if (snapshot == NULL) {
         return -ENOMEM;
     }
-    int error = load_keyring(config, &snapshot->keyring, server->reload_error);
+    int error = server_read_certificates(config, &snapshot->certificates);
+    if (error == 0) {
+        error = load_keyring(config, &snapshot->keyring, server->reload_error);
+    }
     if (error != 0) {
         free(snapshot);
         return error;
     }
+    server_warn_of_certificates(&snapshot->certificates);
     snapshot->older = server->newest;
     snapshot->config = config;
     snapshot->credentials = credentials;
@@ -172,6 +176,10 @@ bool server_check_credentials(struct config *config)
 
     is_good = load_keyring(config, &keyring, why) == 0 && is_good; /* tells of both */
     warn_of_open_listeners(config);
+    struct server_certificates certificates;
+    if (server_read_certificates(config, &certificates) == 0) {
+        server_warn_of_certificates(&certificates);
+    }
     credentials_release(credentials);
     keyring_free(keyring);
     config->keyring = NULL;

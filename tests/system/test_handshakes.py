@@ -2,15 +2,18 @@
 """Handshakes that fail, by OpenSSL's s_client over DTLS and TLS: the reason in the log, a
 counter of its own, and the alert that the client is to see (SEC-10, SEC-13)."""
 
+import calendar
+import json
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 
-from admin_wire import http, http_place, parse_metrics
+from admin_wire import http, http_place, parse_metrics, value_of
 from coap_wire import PATIENCE_S
-from processes import Proxy, wait_until
+from processes import Proxy, program, run_criproxyd, wait_until
 
 IDENTITY, KEY = "sensor-1", b"sesame".hex()
 
@@ -264,3 +267,32 @@ def test_a_flood_of_hellos_without_cookies(proxy):
                  "-psk", KEY)
     assert "Cipher is PSK-AES128-GCM-SHA256" in seen
     wait_until(lambda: totals(proxy)["criproxyd_hellos_without_cookie_total"] >= answered)
+
+
+@pytest.mark.parametrize("name, event", [
+    ("old", "certificate_expired"), ("early", "certificate_not_yet_valid"), ("good", None)])
+def test_a_certificate_that_is_not_valid_now_is_told_of(folder, tmp_path, name, event):
+    """At the check and at the start, as a metric, and as days left."""
+    control = str(tmp_path / "control")
+    pem = folder / (name + ".pem")
+    more = ("--set", "tls.certificate=%s" % pem, "--set", "tls.key=%s" % (folder / (name + ".key")))
+    done = run_criproxyd("--check-config", *more)
+    assert done.returncode == 0
+    running = Proxy("--set", "admin.listen=http://127.0.0.1:0", "--set", "admin.socket=" + control,
+                    "--listen", "coaps+tcp://127.0.0.1:0", *more, listen=("127.0.0.1",))
+    for text in (done.stderr, running.text):
+        assert re.findall(r"^(certificate_\w+) level=warning file=%s" % pem, text, re.M) == \
+            ([event] if event else [])
+    dates = subprocess.run(["openssl", "x509", "-noout", "-enddate", "-in", str(pem)],
+                           capture_output=True, text=True, check=True).stdout
+    after = calendar.timegm(time.strptime(dates.strip(), "notAfter=%b %d %H:%M:%S %Y %Z"))
+    metrics = parse_metrics(http(http_place(running), "/metrics")[2])
+    assert value_of(metrics, "criproxyd_certificate_expiry_timestamp_seconds",
+                    'file="%s"' % pem) == after
+    status = json.loads(subprocess.run(
+        [program("criproxyctl"), "-s", control, "--json", "status"], capture_output=True,
+        text=True, check=True).stdout)
+    assert status["certificate_expired"] == (name == "old")
+    left = max(0, (after - time.time()) / 86400)
+    assert left - 1.1 <= status["certificate_days_left"] <= left
+    running.stop_cleanly()

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From when until when the certificate in a file is valid. */
+#ifndef CRIPROXY_CERTIFICATE_H
+#define CRIPROXY_CERTIFICATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct certificate_times {
+    const char *file;                  /* borrowed */
+    int64_t not_before_s, not_after_s; /* Unix time */
+};
+
+/**
+ * Of the first certificate in @p file, PEM: the one that is shown, its issuers follow.
+ *
+ * @return false where there is none, and @p ret_times is untouched
+ */
+bool certificate_read_times(const char *file, struct certificate_times *ret_times);
+
+#endif
