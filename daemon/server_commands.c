@@ -19,6 +19,7 @@ typedef void (*command_fn)(struct control_client *client, const struct control_r
 
 struct command {
     const char *name, *arguments, *help;
+    enum control_level level;
     command_fn run;
 };
 
@@ -331,6 +332,8 @@ static void run_cache(struct control_client *client, const struct control_reques
 
     if (!is_flush && strcmp(request->arguments[0], "lookup") != 0) {
         control_end(client, "expected lookup or flush");
+    } else if (is_flush && control_level(client) < CONTROL_OPERATE) {
+        control_end(client, CONTROL_NOT_ALLOWED);
     } else if (is_pattern(client, request->arguments[1])) {
         control_list(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1]);
     }
@@ -374,7 +377,8 @@ static void run_trace(struct control_client *client, const struct control_reques
 static void run_help(struct control_client *client, const struct control_request *request);
 
 static const struct command commands[] = {
-#define COMMAND(name, shape, arguments, help) {#name, arguments, help, run_##name},
+#define COMMAND(name, shape, level, arguments, help)                                               \
+    {#name, arguments, help, CONTROL_##level, run_##name},
 #include "ops/commands.def"
 #undef COMMAND
 };
@@ -420,6 +424,10 @@ void control_run(struct control_client *client, const struct control_request *re
         char error[128];
         if (!is_named(&commands[i], request->command)) {
             continue;
+        }
+        if (commands[i].level > control_level(client)) {
+            control_end(client, CONTROL_NOT_ALLOWED);
+            return;
         }
         if (arguments_fit(commands[i].arguments, request->argument_count)) {
             commands[i].run(client, request);

@@ -12,6 +12,7 @@
 #include "ops/log.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,17 @@
 #define WRITE_MS 30000u
 #define OUTPUT_MAX (128u * 1024u)
 #define SOCKET_MODE 0660u
+#define SOCKET_MODE_FOR_GROUPS 0666u
+
+/* A group of processes that may ask; it need not be there. */
+struct control_group {
+    bool is_set;
+    gid_t id;
+};
 
 struct control_client {
     struct control *control;
+    enum control_level level;
     struct control_client *next, **link;
     struct conn *conn;
     uint64_t id;
@@ -39,6 +48,7 @@ struct control_client {
 
 struct control {
     struct server *server;
+    struct control_group look, operate;
     struct conn_listener *listener;
     struct control_client *clients;
     uint64_t last_id;
@@ -49,6 +59,64 @@ struct control {
 struct server *control_server(struct control_client *client)
 {
     return client->control->server;
+}
+
+/* ---- who may ---- */
+
+enum control_level control_level(const struct control_client *client)
+{
+    return client->level;
+}
+
+static bool is_in(const struct conn *conn, const struct control_group *group)
+{
+    return group->is_set && conn_process_has_group(conn, group->id);
+}
+
+static enum control_level level_of(const struct control *control, const struct conn *conn)
+{
+    if (conn_is_own_process(conn) || is_in(conn, &control->operate)) {
+        return CONTROL_OPERATE;
+    }
+    return is_in(conn, &control->look) ? CONTROL_LOOK : CONTROL_NOTHING;
+}
+
+/* @p name is a name, or a number. */
+static int find_group(const char *key, const char *name, struct control_group *ret_group)
+{
+    struct group entry, *found = NULL;
+    char buffer[16384];
+    char *end = NULL;
+
+    if (name[0] == '\0') {
+        return 0;
+    }
+    unsigned long number = strtoul(name, &end, 10);
+    int error = *end == '\0' ? 0 : getgrnam_r(name, &entry, buffer, sizeof(buffer), &found);
+    if (error == 0 && (*end == '\0' ? number >= UINT32_MAX : found == NULL)) {
+        error = ENOENT;
+    }
+    if (error != 0) {
+        log_event(LOG_ERROR, "admin_failed", "key=admin.%s value=%s error=\"no such group\"", key,
+                  name);
+        return -error;
+    }
+    *ret_group = (struct control_group){true, found != NULL ? found->gr_gid : (gid_t)number};
+    return 0;
+}
+
+/* Where no group is named the proxy's own may do all, as it may do what the proxy may. */
+static int find_groups(const struct config *config, struct control *control)
+{
+    int error = find_group("operate-group", config->admin_operate_group, &control->operate);
+
+    if (error == 0) {
+        error = find_group("look-group", config->admin_look_group, &control->look);
+    }
+    if (error == 0 && !control->operate.is_set && !control->look.is_set) {
+        control->operate = (struct control_group){true, getegid()};
+    }
+    return error;
 }
 
 /* ---- lines out ---- */
@@ -284,7 +352,9 @@ static void *on_open(void *listener_context, struct conn *conn)
 {
     struct control *control = listener_context;
 
-    if (!conn_is_trusted_process(conn)) {
+    enum control_level level = level_of(control, conn);
+
+    if (level == CONTROL_NOTHING) {
         log_plain(LOG_WARNING, "control_refused");
         return NULL;
     }
@@ -293,6 +363,7 @@ static void *on_open(void *listener_context, struct conn *conn)
         return NULL;
     }
     *client = (struct control_client){.control = control,
+                                      .level = level,
                                       .next = control->clients,
                                       .link = &control->clients,
                                       .conn = conn,
@@ -348,7 +419,14 @@ int server_control_open(struct server *server)
     }
     control->server = server;
     server->control = control;
-    int fd = bind_unix(path, SOCKET_MODE);
+    int error = find_groups(server_config(server), control);
+    if (error != 0) {
+        return error;
+    }
+    /* A file has one group: with groups of their own what decides is who asks. */
+    bool has_groups = server_config(server)->admin_operate_group[0] != '\0' ||
+                      server_config(server)->admin_look_group[0] != '\0';
+    int fd = bind_unix(path, has_groups ? SOCKET_MODE_FOR_GROUPS : SOCKET_MODE);
     const struct conn_options options = {
         .kind = CONN_TCP,
         .fd = fd,
@@ -359,7 +437,7 @@ int server_control_open(struct server *server)
         .output_max = OUTPUT_MAX,
         .write_ms = WRITE_MS,
     };
-    int error = fd;
+    error = fd;
     if (fd >= 0) {
         control->path = strdup(path); /* ours to remove from now on */
         error = conn_listen(server->loop, &options, &handler, control, &control->listener);

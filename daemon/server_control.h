@@ -24,7 +24,18 @@ struct control_request {
     size_t argument_count;
 };
 
+/* What a process may ask for; each level has those before it. */
+enum control_level {
+    CONTROL_NOTHING,
+    CONTROL_LOOK,
+    CONTROL_OPERATE,
+};
+
+#define CONTROL_NOT_ALLOWED "not allowed: that takes root, or the group of admin.operate-group"
+
 /* ---- server_control.c ---- */
+
+enum control_level control_level(const struct control_client *client);
 
 struct server *control_server(struct control_client *client);
 

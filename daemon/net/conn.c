@@ -318,13 +318,35 @@ struct identity *conn_identity(const struct conn *conn)
     return conn->tls != NULL ? conn_tls_identity(conn->tls) : NULL;
 }
 
-/* SO_PEERCRED tells the main group only. */
-static bool has_group(int fd, gid_t group)
+static bool peer_of(const struct conn *conn, struct ucred *ret_peer)
 {
+    socklen_t len = sizeof(*ret_peer);
+    int fd = bufferevent_getfd(conn->bev);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_peer, &len) == 0 && ret_peer->pid > 0;
+}
+
+bool conn_is_own_process(const struct conn *conn)
+{
+    struct ucred peer = {.pid = 0};
+
+    return peer_of(conn, &peer) && (peer.uid == 0 || peer.uid == geteuid());
+}
+
+bool conn_process_has_group(const struct conn *conn, gid_t group)
+{
+    struct ucred peer = {.pid = 0};
     gid_t groups[128];
     socklen_t len = sizeof(groups);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0) {
+    if (!peer_of(conn, &peer)) {
+        return false;
+    }
+    /* SO_PEERCRED tells the main group only. */
+    if (peer.gid == group) {
+        return true;
+    }
+    if (getsockopt(bufferevent_getfd(conn->bev), SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0) {
         return false;
     }
     for (size_t i = 0; i < len / sizeof(groups[0]); i++) {
@@ -333,19 +355,6 @@ static bool has_group(int fd, gid_t group)
         }
     }
     return false;
-}
-
-bool conn_is_trusted_process(const struct conn *conn)
-{
-    struct ucred peer = {.pid = 0};
-    socklen_t len = sizeof(peer);
-    int fd = bufferevent_getfd(conn->bev);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 || peer.pid <= 0) {
-        return false;
-    }
-    return peer.uid == 0 || peer.uid == geteuid() || peer.gid == getegid() ||
-           has_group(fd, getegid());
 }
 
 const char *conn_host(const struct conn *conn)

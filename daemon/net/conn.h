@@ -11,6 +11,8 @@
 #include "net/handshake.h"
 #include "net/identity.h"
 
+#include <sys/types.h>
+
 struct conn;
 struct conn_listener;
 struct credentials;
@@ -135,10 +137,13 @@ const struct address *conn_local(const struct conn *conn);
 struct identity *conn_identity(const struct conn *conn);
 
 /**
- * Whether the process at the other end of a Unix socket is root's, this process's
- * user's, or in its group. False for a connection over a network.
+ * Whether the process at the other end of a Unix socket is root's or this process's user's.
+ * False for a connection over a network.
  */
-bool conn_is_trusted_process(const struct conn *conn);
+bool conn_is_own_process(const struct conn *conn);
+
+/** Whether it is in @p group, be it its main group or another. */
+bool conn_process_has_group(const struct conn *conn, gid_t group);
 
 /** Host header of the WebSocket handshake, lower case, without port; or "". */
 const char *conn_host(const struct conn *conn);

@@ -127,10 +127,20 @@ test_install() {
     quietly ask
     quietly on systemctl status criproxyd
     quietly on criproxyctl status
-    # So may who is of the group, and nobody else.
-    quietly on runuser --user nobody --group criproxy -- criproxyctl status
-    if on runuser --user nobody -- criproxyctl status >/dev/null 2>&1; then
-        die "anybody may use the control socket"
+    # So may who is of the groups for that, each as far as it goes, and nobody else.
+    quietly on runuser --user nobody --group criproxy-operate -- criproxyctl log-level info
+    quietly on runuser --user nobody --group criproxy-look -- criproxyctl status
+    if on runuser --user nobody --group criproxy-look -- criproxyctl log-level info >/dev/null 2>&1; then
+        die "who may look can operate"
+    fi
+    local group
+    for group in nogroup criproxy; do
+        if on runuser --user nobody --group "$group" -- criproxyctl status >/dev/null 2>&1; then
+            die "the group $group may use the control socket"
+        fi
+    done
+    if on runuser --user nobody --group criproxy-operate -- ls /etc/criproxy/tls >/dev/null 2>&1; then
+        die "who may operate can read keys"
     fi
 }
 

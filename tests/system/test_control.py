@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """criproxyctl and the control socket: what is asked, what is changed, and who may."""
 
+import grp
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from admin_wire import connect, read_all
 from coap_wire import GET, Message, Origin, code
-from processes import PATIENCE_S, ROOT, Proxy, program, wait_until
+from processes import PATIENCE_S, ROOT, Proxy, program, run_criproxyd, wait_until
 from stream_wire import Stream
 from target import Target
 
@@ -287,6 +288,41 @@ def test_others_are_refused(open_folder, start_proxy):
     assert done.stdout == "b''" or re.search("ConnectionReset|BrokenPipe", done.stderr), done.stderr
     running.wait_for_line(r"^control_refused")
     assert b"version" in as_other("--groups=0").stdout.encode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None,
+                    reason="other users need root and setpriv")
+def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
+    """Groups of their own: one changes nothing, and that of the proxy may nothing any more."""
+    path = os.path.join(open_folder, "control")
+    start_proxy("--set", "admin.socket=" + path, "--set", "admin.look-group=4242",
+                "--set", "admin.operate-group=" + grp.getgrgid(1).gr_name,
+                listen=("127.0.0.1",))
+    script = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
+              "s.sendall(sys.argv[2].encode()+b'\\n')\nsys.stdout.write(repr(s.recv(4096)))")
+
+    def answer(group, *words):
+        request = dict(zip(("command", "argument1", "argument2"), words))
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--groups=" + group,
+                               "/usr/bin/python3", "-c", script, path, json.dumps(request)],
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return done.stdout or done.stderr
+
+    for group, looks, operates in (("4242", True, False), ("1", True, True), ("0", False, False)):
+        for words in (("version",), ("cache", "lookup", "coap://*")):
+            assert ('"end":"ok"' in answer(group, *words)) == looks, (group, words)
+        for words in (("log-level", "info"), ("cache", "flush", "coap://*"), ("reload",)):
+            said = answer(group, *words)
+            assert ('"end":"ok"' in said) == operates, (group, words, said)
+            assert ("not allowed" in said) == (looks and not operates)
+
+
+def test_a_group_that_is_not_there(tmp_path):
+    """The start fails, with the key."""
+    done = run_criproxyd("--listen", "coap://127.0.0.1:0", "--set",
+                         "admin.socket=%s" % (tmp_path / "control"), "--set",
+                         "admin.look-group=nobody-has-this")
+    assert done.returncode == 1 and "key=admin.look-group" in done.stderr
 
 
 @pytest.mark.parametrize("junk", [
