@@ -260,6 +260,12 @@ void conn_set_credentials(struct conn_listener *listener, struct credentials *cr
     struct credentials *before = listener->options.credentials;
 
     listener->options.credentials = credentials_acquire(credentials);
+    for (struct conn *conn = listener->conns; conn != NULL; conn = conn->next) {
+        bool is_done = conn->tls != NULL && conn->stage != STAGE_TLS;
+        if (is_done && !conn_tls_holds(conn, credentials)) {
+            conn_cut_later(conn, "credentials gone");
+        }
+    }
     credentials_release(before);
 }
 

@@ -102,7 +102,7 @@ void conn_close_listener(struct conn_listener *listener);
 /** Accept no more; connections go on. */
 void conn_stop_accepting(struct conn_listener *listener);
 
-/** For connections from now on; acquired. */
+/** For connections from now on; those whose key or issuer is not in it are cut. Acquired. */
 void conn_set_credentials(struct conn_listener *listener, struct credentials *credentials);
 
 /**

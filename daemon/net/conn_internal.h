@@ -145,6 +145,9 @@ void conn_linger_end_all(struct conn_listener *listener);
 /** @return a bufferevent that shakes hands on @p fd, or NULL. Fills conn->tls. */
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
 
+/** Whether what the client has shown would do with @p now, too; its handshake is done. */
+bool conn_tls_holds(const struct conn *conn, const struct credentials *now);
+
 /** The handshake is done: who is it? @return false, with @p ret_why the peer is not served. */
 bool conn_tls_connected(struct conn *conn, enum handshake *ret_why);
 

@@ -73,6 +73,12 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     return bev;
 }
 
+bool conn_tls_holds(const struct conn *conn, const struct credentials *now)
+{
+    return credentials_still_hold(conn->tls->credentials, now,
+                                  bufferevent_openssl_get_ssl(conn->bev));
+}
+
 bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
 {
     SSL *ssl = bufferevent_openssl_get_ssl(conn->bev);
@@ -89,6 +95,10 @@ bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
     conn->tls->identity = tls_identity(ssl);
     if (conn->tls->identity == NULL) {
         *ret_why = HANDSHAKE_out_of_memory; /* rules may depend on who it is */
+        return false;
+    }
+    if (!conn_tls_holds(conn, conn->listener->options.credentials)) {
+        *ret_why = HANDSHAKE_credentials_gone; /* a reload has come during the handshake */
         return false;
     }
     conn->stage = is_wss ? STAGE_UPGRADE : STAGE_OPEN;

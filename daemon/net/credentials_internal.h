@@ -21,8 +21,9 @@ struct credentials {
     struct psk_table *psks;           /* NULL: no PSK file */
     struct certificate_table *others; /* NULL: there is one certificate for all */
     bool has_certificate;
-    int keylog_fd;               /* -1: none */
-    security_fn preset_security; /* OpenSSL's own */
+    uint8_t client_ca_digest[32]; /* of the file; zeros: there is none */
+    int keylog_fd;                /* -1: none */
+    security_fn preset_security;  /* OpenSSL's own */
 };
 
 /* Where the words about an error go. */
@@ -49,6 +50,9 @@ size_t psk_table_count(const struct psk_table *table);
  */
 bool psk_table_find(const struct psk_table *table, const char *identity,
                     uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len);
+
+/** Whether @p identity has one key in both; either may be NULL, and then it has not. */
+bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity);
 
 /* credentials_names.c */
 

@@ -285,6 +285,15 @@ size_t psk_table_count(const struct psk_table *table)
     return table->count;
 }
 
+bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity)
+{
+    const struct psk *left = a == NULL ? NULL : find(a, identity);
+    const struct psk *right = b == NULL ? NULL : find(b, identity);
+
+    return left != NULL && right != NULL && left->key_len == right->key_len &&
+           CRYPTO_memcmp(left->key, right->key, left->key_len) == 0;
+}
+
 bool psk_table_find(const struct psk_table *table, const char *identity,
                     uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len)
 {

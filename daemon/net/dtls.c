@@ -281,6 +281,7 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
     (void)credentials_acquire(credentials);
     SSL_free(listener->newcomer);
     listener->newcomer = NULL;
+    session_shut_strangers(listener, credentials);
     credentials_release(listener->options.credentials);
     listener->options.credentials = credentials;
     (void)make_newcomer(listener); /* or at the next ClientHello */

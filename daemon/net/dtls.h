@@ -73,7 +73,7 @@ int dtls_listen(struct loop *loop, const struct dtls_options *options,
 /** close_notify and on_close for every session. Takes NULL. Not from inside on_datagram. */
 void dtls_close_listener(struct dtls_listener *listener);
 
-/** For sessions from now on. */
+/** For sessions from now on; those whose key or issuer is not in it are closed. */
 void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials);
 
 /** Encrypt and queue; dropped and counted where it cannot be. */

@@ -131,6 +131,9 @@ void session_doom(struct dtls_session *session, const char *why);
 /** With close_notify, if it is established. */
 void session_shut(struct dtls_session *session, const char *why);
 
+/** Shut those that would not be accepted with @p now, which the listener will have. */
+void session_shut_strangers(struct dtls_listener *listener, const struct credentials *now);
+
 void session_free_doomed(struct dtls_listener *listener);
 
 /** The session of @p path in @p state, or NULL. */

@@ -127,6 +127,21 @@ void session_shut(struct dtls_session *session, const char *why)
     session_doom(session, why);
 }
 
+#define CREDENTIALS_GONE "credentials gone"
+
+void session_shut_strangers(struct dtls_listener *listener, const struct credentials *now)
+{
+    struct dtls_session *session = listener->established.first;
+
+    while (session != NULL) {
+        struct dtls_session *next = session->next; /* shutting takes it off the list */
+        if (!credentials_still_hold(listener->options.credentials, now, session->ssl)) {
+            session_shut(session, CREDENTIALS_GONE);
+        }
+        session = next;
+    }
+}
+
 static void session_free(struct dtls_session *session)
 {
     SSL_free(session->ssl);
@@ -357,6 +372,12 @@ static void establish(struct dtls_session *session)
     session->identity = tls_identity(session->ssl);
     if (session->identity == NULL) { /* rules may depend on who it is */
         fail_for(session, HANDSHAKE_out_of_memory, "");
+        return;
+    }
+    /* A reload has come during the handshake. */
+    if (!credentials_still_hold(session->credentials, listener->options.credentials,
+                                session->ssl)) {
+        fail_for(session, HANDSHAKE_credentials_gone, "");
         return;
     }
     if (before != NULL) {

@@ -30,6 +30,14 @@ struct tls_peer {
 SSL_CTX *credentials_dtls(const struct credentials *credentials);
 SSL_CTX *credentials_tls(const struct credentials *credentials);
 
+/**
+ * Whether the peer of @p ssl, accepted under @p before, would be accepted under @p now: its
+ * pre-shared key is there still and the same, its certificate's issuers are trusted still.
+ * True where that cannot be known, as of a resumed session that has no chain.
+ */
+bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
+                            const SSL *ssl);
+
 /* dtls_cookie.c: for every DTLS context. The SSL's BIO leads to the listener. */
 int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);

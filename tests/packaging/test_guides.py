@@ -30,7 +30,11 @@ def configurations():
 def check(tmp_path, text):
     """The configuration with a file of keys of its own: a check reads that, too."""
     file, keys = tmp_path / "criproxyd.conf", tmp_path / "psk"
-    file.write_text(text.replace("/etc/criproxy/tls/psk", str(keys)))
+    key = tmp_path / "provider.key"
+    file.write_text(text.replace("/etc/criproxy/tls/psk", str(keys))
+                    .replace("/etc/criproxy/tls/provider.key", str(key)))
+    key.write_text("ab" * 16 + "\n")
+    key.chmod(0o600)
     keys.write_text("desk:%s\n" % ("ab" * 16))
     keys.chmod(0o600)
     return subprocess.run([CRIPROXYD, "-c", str(file), "--check-config"], stdout=subprocess.PIPE,

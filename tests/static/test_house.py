@@ -285,7 +285,7 @@ def test_system_tests_say_what_they_show(name):
                              re.MULTILINE | re.DOTALL):
         docstring = match.group(2) or ""
         cited = re.search(r"\b([A-Z]\w{1,4}-\d+|V\d+|Appendix B)\b", docstring)
-        topic = re.search(r'    """(Issue \d|Command line|Explain|Workers)\b', docstring)
+        topic = re.search(r'    """(Issue \d|Command line|Explain|Workers|Memory|Log|Sockets|Control)\b', docstring)
         assert cited or topic, match.group(1)
 
 

@@ -110,7 +110,7 @@ def test_each_worker_can_have_a_socket(activate):
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
                     reason="needs root, to give a socket more than others may ask for")
 def test_an_inherited_buffer_is_never_lowered(activate, monkeypatch):
-    """A process that may not ask for more leaves what the manager gave, and says what there is."""
+    """Sockets: who may not ask for more leaves what the manager gave, and says what there is."""
     with open("/proc/sys/net/core/rmem_max", encoding="ascii") as file:
         most = int(file.read())
     large, asked, so_rcvbufforce = 2 * most, 4 * most, 33

@@ -293,7 +293,7 @@ def test_others_are_refused(open_folder, start_proxy):
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None,
                     reason="other users need root and setpriv")
 def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
-    """Groups of their own: one changes nothing, and that of the proxy may nothing any more."""
+    """Control: a group that may look, one that may operate; the proxy's own may neither."""
     path = os.path.join(open_folder, "control")
     start_proxy("--set", "admin.socket=" + path, "--set", "admin.look-group=4242",
                 "--set", "admin.operate-group=" + grp.getgrgid(1).gr_name,
@@ -318,7 +318,7 @@ def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
 
 
 def test_a_group_that_is_not_there(tmp_path):
-    """The start fails, with the key."""
+    """Control: the start fails, with the key."""
     done = run_criproxyd("--listen", "coap://127.0.0.1:0", "--set",
                          "admin.socket=%s" % (tmp_path / "control"), "--set",
                          "admin.look-group=nobody-has-this")

@@ -272,7 +272,7 @@ def test_a_flood_of_hellos_without_cookies(proxy):
 @pytest.mark.parametrize("name, event", [
     ("old", "certificate_expired"), ("early", "certificate_not_yet_valid"), ("good", None)])
 def test_a_certificate_that_is_not_valid_now_is_told_of(folder, tmp_path, name, event):
-    """At the check and at the start, as a metric, and as days left."""
+    """SEC-25: at the check and at the start, as a metric, and as days left."""
     control = str(tmp_path / "control")
     pem = folder / (name + ".pem")
     more = ("--set", "tls.certificate=%s" % pem, "--set", "tls.key=%s" % (folder / (name + ".key")))
@@ -295,4 +295,75 @@ def test_a_certificate_that_is_not_valid_now_is_told_of(folder, tmp_path, name, 
     assert status["certificate_expired"] == (name == "old")
     left = max(0, (after - time.time()) / 86400)
     assert left - 1.1 <= status["certificate_days_left"] <= left
+    running.stop_cleanly()
+
+
+class Session:
+    """s_client, which stays until it is closed by the other side."""
+
+    def __init__(self, proxy, scheme, folder, *shown):
+        kind = ["-dtls1_2"] if scheme == "coaps" else ["-alpn", "coap"]
+        self.process = subprocess.Popen(
+            ["openssl", "s_client", "-quiet", "-connect", "127.0.0.1:%d" % port_of(proxy, scheme),
+             *kind, *shown], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL)
+
+    def has_ended(self, patience_s):
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def psk(identity, key):
+    return ("-psk_identity", identity, "-psk", key, "-cipher", "PSK-AES128-GCM-SHA256", "-tls1_2")
+
+
+@pytest.mark.parametrize("scheme", ["coaps", "coaps+tcp"])
+def test_sessions_end_with_what_they_were_made_with(folder, tmp_path, scheme):
+    """SEC-13: a reload that takes a key or an issuer away ends their sessions, and no others."""
+    control = str(tmp_path / "control")
+    keys, authorities = tmp_path / "keys", tmp_path / "ca.pem"
+    keys.write_text("stays:%s\nchanges:%s\ngoes:%s\n" % (KEY, KEY, KEY))
+    authorities.write_text((folder / "ca.pem").read_text()
+                           + (folder / "stranger-ca.pem").read_text())
+    running = Proxy("--listen", scheme + "://127.0.0.1:0", "--set", "admin.socket=" + control,
+                    "--set", "proxy.workers=1",
+                    "--set", "tls.certificate=%s" % (folder / "proxy.example.pem"),
+                    "--set", "tls.key=%s" % (folder / "proxy.example.key"),
+                    "--set", "tls.client-ca=%s" % authorities,
+                    "--set", "tls.psk-file=%s" % keys, listen=("127.0.0.1",))
+
+    def sessions():
+        return sum(json.loads(line)["scheme"] == scheme for line in subprocess.run(
+            [program("criproxyctl"), "-s", control, "--json", "sessions"], capture_output=True,
+            text=True, check=True).stdout.splitlines())
+
+    shown = {name: psk(name, KEY) for name in ("stays", "changes", "goes")}
+    if scheme == "coaps":
+        shown = {name: options[:-1] for name, options in shown.items()}
+    for name in ("good", "stranger"):
+        shown[name] = ("-cert", name + ".pem", "-key", name + ".key")
+    made = {name: Session(running, scheme, folder, *options) for name, options in shown.items()}
+    for session in made.values():  # an empty message, and CSM's length where it is a stream
+        session.process.stdin.write(b"\x00\xe1" if scheme != "coaps" else b"\x40\x01\x12\x34\xb1x")
+        session.process.stdin.flush()
+    wait_until(lambda: sessions() == 5)
+    keys.write_text("stays:%s\nchanges:%s\n" % (KEY, b"another".hex()))
+    authorities.write_text((folder / "ca.pem").read_text())
+    running.reload()
+    for name in ("changes", "goes", "stranger"):
+        assert made[name].has_ended(PATIENCE_S), name
+    wait_until(lambda: sessions() == 2)
+    for name in ("stays", "good"):
+        assert not made[name].has_ended(0), name
+    for session in made.values():
+        session.close()
     running.stop_cleanly()

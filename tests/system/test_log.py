@@ -41,7 +41,7 @@ def test_which_requests_have_a_line(mode, good, bad):
 
 
 def test_lines_of_errors_have_a_rate():
-    """Whoever sends what fails does not choose how much is written: 20 a second of a reason."""
+    """Log: whoever sends what fails does not choose how much is written."""
     running = Proxy("--set", "log.access=errors", "--set", "proxy.workers=1",
                     "--set", "limits.client-rate=0", listen=("127.0.0.1",))
     with Origin() as origin:

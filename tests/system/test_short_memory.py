@@ -151,7 +151,7 @@ def run_once(memory, number, *arguments):
 @pytest.mark.parametrize("arguments, most", [(("--check-config",), 3 * MOST), ((), MOST)],
                          ids=["check", "start"])
 def test_from_main_to_the_end(folder, memory, chance, arguments, most):
-    """Reading and checking the configuration, keys and certificates; starting, stopping."""
+    """Memory: reading the configuration, keys and certificates; starting, stopping."""
     arguments = ("-c", str(folder / "proxy.conf"), *arguments)
     status, output, (count, _) = run_once(memory, 0, *arguments)
     assert status == 0, output
@@ -319,7 +319,7 @@ def life(folder, memory):
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_phase(life, memory, chance, phase):
-    """A phase with another allocation failing each time; after it the proxy serves as before."""
+    """Memory: another allocation of a phase fails each time; then the proxy serves as before."""
     play = PHASES[phase]
     play, leave = play if isinstance(play, tuple) else (play, lambda life: None)
     play(life)

@@ -493,18 +493,49 @@ static void test_reload_ends_resumption_but_no_session(void **state)
     client_step(&shaking);
     fake_net_run(0);
 
-    const struct credentials_options fewer = {.psk_file = file_write("psk", "bob:ffeeddccbbaa\n")};
+    const struct credentials_options fewer = {
+        .psk_file = file_write("psk", "alice:000102030405060708090a0b0c0d0e0f\n")};
     struct credentials *credentials = credentials_must_load(&fewer);
     assert_int_equal(credentials_psk_count(credentials), 1);
     dtls_set_credentials(server.listener, credentials);
     credentials_release(credentials);
 
     assert_int_equal(client_ask(&client, "still", answer, sizeof answer), 5);
-    client_must_talk(&shaking, "began before"); /* with the keys it began with */
-    client_restart(&client);                    /* alice is no more */
+    client_must_talk(&shaking, "began before");
+    client_restart(&client);
+    assert_true(client_shake(&client));
+    assert_int_equal(dtls_counters(server.listener)->resumptions, 0);
+    client_close(&client);
+    client_close(&shaking);
+    server_stop();
+}
+
+static void test_reload_that_takes_a_key_ends_its_sessions(void **state)
+{
+    struct client client;
+    struct client shaking;
+    (void)state;
+
+    server_start(credentials_psk());
+    client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&client, "hello");
+    client_open(&shaking, &(struct client_wish){.address = "127.0.0.1:40002"});
+    client_step(&shaking);
+    fake_net_run(0);
+    client_step(&shaking);
+    fake_net_run(0);
+
+    const struct credentials_options fewer = {.psk_file = file_write("psk", "bob:ffeeddccbbaa\n")};
+    struct credentials *credentials = credentials_must_load(&fewer);
+    dtls_set_credentials(server.listener, credentials);
+    credentials_release(credentials);
+
+    assert_int_equal(dtls_counters(server.listener)->sessions, 0);
+    (void)client_shake(&shaking); /* began with a key that is gone */
+    assert_int_equal(dtls_counters(server.listener)->sessions, 0);
+    client_restart(&client);
     assert_false(client_shake(&client));
     assert_int_equal(client.alert, ALERT_DECRYPT_ERROR);
-    assert_int_equal(dtls_counters(server.listener)->resumptions, 0);
     client_close(&client);
     client_close(&shaking);
     server_stop();
@@ -611,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_further_certificates_are_checked),
         cmocka_unit_test(test_tickets_resume_with_the_same_identity),
         cmocka_unit_test(test_reload_ends_resumption_but_no_session),
+        cmocka_unit_test(test_reload_that_takes_a_key_ends_its_sessions),
         cmocka_unit_test(test_keylog_is_written_where_asked_for),
         cmocka_unit_test(test_fragments_of_every_size),
         cmocka_unit_test(test_handshake_survives_a_bad_network),
