@@ -95,6 +95,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     engine->loop = options->loop;
     engine->resolver = options->resolver;
     engine->changes = options->changes;
+    engine->origin_labels = options->origin_labels;
     engine->has_siblings = options->changes != NULL;
     engine_set_config(engine, options->config);
     entropy_init(&engine->entropy);

@@ -15,6 +15,7 @@
 
 struct config;
 struct changes;
+struct origin_labels;
 struct conn_options;
 struct credentials;
 struct dtls_options;
@@ -31,7 +32,8 @@ struct engine_options {
     unsigned worker_index;       /* so that exchange ids of several workers differ; */
     unsigned worker_count;       /* 0 is taken as 1 */
     struct changes *changes;     /* borrowed; shared by all workers; NULL: there are no others */
-    bool trace;                  /* a block of text a request, on standard error */
+    struct origin_labels *origin_labels; /* borrowed; shared by all workers; or NULL */
+    bool trace;                          /* a block of text a request, on standard error */
 };
 
 /** @return 0 or -errno; all tables are allocated here. Free with engine_free(). */

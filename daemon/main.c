@@ -2,8 +2,10 @@
 /* criproxyd's command line. */
 #include "conf/config.h"
 #include "front/explain.h"
+#include "net/libraries.h"
 #include "net/reserve.h"
 #include "ops/log.h"
+#include "ops/prometheus.h"
 #include "server.h"
 
 #include <errno.h>
@@ -49,7 +51,8 @@ static const struct option_row option_rows[] = {
     {OPTION_METHOD, "method", "METHOD", "with --explain: of the request, instead of GET"},
     {OPTION_RESOLVES_TO, "resolves-to", "ADDRESS", "with --explain: where the host name leads"},
     {OPTION_TRACE, "trace", NULL, "show each request and what became of it"},
-    {OPTION_VERSION, "version", NULL, "print the version and end"},
+    {OPTION_VERSION, "version", NULL,
+     "print the versions of criproxyd and of its libraries, and end"},
     {OPTION_HELP, "help", NULL, "print this and end"},
 };
 
@@ -225,6 +228,14 @@ static int check(struct config *config)
     return 0;
 }
 
+static void print_version(void)
+{
+    (void)puts("criproxyd " CRIPROXYD_VERSION);
+    for (const struct metric_library *library = libraries(); library->name != NULL; library++) {
+        (void)printf("  %-9s %s\n", library->name, library->version);
+    }
+}
+
 static int run(const struct command_line *line)
 {
     struct config *config = NULL;
@@ -234,7 +245,7 @@ static int run(const struct command_line *line)
         return 0;
     }
     if (line->version) {
-        (void)puts("criproxyd " CRIPROXYD_VERSION);
+        print_version();
         return 0;
     }
     log_open(STDERR_FILENO);

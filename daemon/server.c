@@ -14,6 +14,7 @@
 
 #include "cache/changes.h"
 #include "net/entropy.h"
+#include "net/libraries.h"
 #include "net/loop.h"
 #include "net/system_names.h"
 #include "net/watch.h"
@@ -103,6 +104,9 @@ struct process_status server_status(const struct server *server)
         .started_s = server->started_s,
         .reloaded_s = server->reloaded_s,
         .log_lines_lost = log_lost_count(),
+        .route_names = server->route_names,
+        .origin_labels = server->origin_labels,
+        .libraries = libraries(),
     };
 }
 
@@ -154,6 +158,10 @@ static void stop(struct server *server)
     }
     system_names_free(server->system_names);
     free(server->changes);
+    free(server->origin_labels);
+    for (unsigned i = 0; i < METRICS_ROUTES; i++) {
+        free(server->route_names[i]);
+    }
     close_loop(server);
     server_free_snapshots(server);
 }
@@ -395,11 +403,12 @@ static int make_workers(struct server *server)
     struct entropy entropy;
 
     entropy_init(&entropy);
-    if (count > 1) {
-        int error = changes_new(entropy_u64(&entropy), &server->changes);
-        if (error != 0) {
-            return error;
-        }
+    int error = origin_labels_new(&server->origin_labels);
+    if (error == 0 && count > 1) {
+        error = changes_new(entropy_u64(&entropy), &server->changes);
+    }
+    if (error != 0) {
+        return error;
     }
     for (unsigned i = 0; i < count; i++) {
         const struct worker_options options = {.index = i,
@@ -407,10 +416,11 @@ static int make_workers(struct server *server)
                                                .config = server_config(server),
                                                .system_names = server->system_names,
                                                .changes = server->changes,
+                                               .origin_labels = server->origin_labels,
                                                .credentials = server->newest->credentials,
                                                .trace = server->trace,
                                                .event_fd = server->event_fd};
-        int error = worker_new(&options, &server->workers[i]);
+        error = worker_new(&options, &server->workers[i]);
         if (error != 0) {
             return error;
         }

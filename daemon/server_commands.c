@@ -4,6 +4,7 @@
 
 #include "conf/arena.h"
 #include "front/explain.h"
+#include "net/libraries.h"
 #include "ops/arguments.h"
 #include "ops/log.h"
 #include "policy/pattern.h"
@@ -105,6 +106,13 @@ static void put_stats(struct json_writer *lines, const struct metrics *sum)
         (void)snprintf(name, sizeof(name), "ended_%s", row->name);
         put_stat(lines, name, metric_get(&sum->ended[i]), "requests", row->help);
     }
+    for (int i = 0; i < HANDSHAKE_COUNT; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof(name), "handshakes_failed_%s",
+                       handshake_name((enum handshake)i));
+        put_stat(lines, name, metric_get(&sum->handshakes_failed[i]), "handshakes",
+                 handshake_help((enum handshake)i));
+    }
 }
 
 static void run_stats(struct control_client *client, const struct control_request *request)
@@ -129,13 +137,16 @@ static void run_stats(struct control_client *client, const struct control_reques
 
 static void run_version(struct control_client *client, const struct control_request *request)
 {
-    char buffer[128];
+    char buffer[512];
     struct json_writer line;
 
     (void)request;
     json_writer_init(&line, buffer, sizeof(buffer));
     json_begin(&line);
     json_text(&line, "version", CRIPROXYD_VERSION);
+    for (const struct metric_library *library = libraries(); library->name != NULL; library++) {
+        json_text(&line, library->name, library->version);
+    }
     (void)json_end(&line);
     control_send(client, &line);
     control_end(client, NULL);

@@ -58,7 +58,9 @@ struct server {
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct system_names *system_names;
     struct changes *changes; /* for the workers' caches; NULL: there is one worker */
-    struct loop *loop;       /* of the main thread */
+    struct origin_labels *origin_labels;
+    char *route_names[METRICS_ROUTES]; /* by their labels; a name keeps its label to the end */
+    struct loop *loop;                 /* of the main thread */
     struct worker *workers[WORKERS_MAX];
     unsigned worker_count;
     struct server_listener listeners[SERVER_LISTENERS_MAX];

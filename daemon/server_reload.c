@@ -47,6 +47,27 @@ static int load_keyring(struct config *config, struct keyring **ret_keyring,
     return 0;
 }
 
+/*
+ * A route that comes back, or moves among the others, goes on with the counters of its name.
+ * When all labels are given out, routes with new names share the last one.
+ */
+static void label_routes(struct server *server, const struct config *config)
+{
+    for (size_t i = 0; i < config->route_count; i++) {
+        struct config_route *route = &config->routes[i];
+        unsigned label = 1; /* 0 is no route */
+        while (label < METRICS_ROUTE_OTHER && server->route_names[label] != NULL &&
+               strcmp(server->route_names[label], route->name) != 0) {
+            label++;
+        }
+        if (label < METRICS_ROUTE_OTHER && server->route_names[label] == NULL) {
+            server->route_names[label] = strdup(route->name);
+            label = server->route_names[label] != NULL ? label : METRICS_ROUTE_OTHER;
+        }
+        route->label = (uint8_t)label;
+    }
+}
+
 static int push_snapshot(struct server *server, struct config *config,
                          struct credentials *credentials)
 {
@@ -64,6 +85,7 @@ static int push_snapshot(struct server *server, struct config *config,
         return error;
     }
     server_warn_of_certificates(&snapshot->certificates);
+    label_routes(server, config);
     snapshot->older = server->newest;
     snapshot->config = config;
     snapshot->credentials = credentials;

@@ -21,6 +21,7 @@
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
+#include "ops/origin_labels.h"
 #include "ops/trace.h"
 #include "origin/names.h"
 #include "origin/origin.h"
@@ -76,6 +77,7 @@ struct engine {
     struct hash_map leaders; /* exchanges that equal requests can follow */
     uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;
+    struct origin_labels *origin_labels;      /* shared; NULL: origin servers are not told apart */
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */
     struct stream_listener stream_listeners[LISTENERS_MAX];
@@ -138,6 +140,12 @@ static inline uint64_t key_of_member(const struct exchange *exchange, const stru
 static inline uint64_t engine_now_ms(const struct engine *engine)
 {
     return loop_now_ms(engine->loop);
+}
+
+/* The same in microseconds: when what the engine is dealing with came in. */
+static inline uint64_t engine_now_us(const struct engine *engine)
+{
+    return loop_now_us(engine->loop);
 }
 
 /** The host's addresses, for which the system is asked once in a few seconds; borrowed. */

@@ -27,10 +27,11 @@ struct worker;
 struct worker_options {
     unsigned index; /* of so many: */
     unsigned count;
-    const struct config *config;       /* borrowed until worker_config() is another one */
-    struct system_names *system_names; /* borrowed; freed after the worker */
-    struct changes *changes;           /* borrowed; freed after the worker; NULL: the only one */
-    struct credentials *credentials;   /* borrowed as the config is; NULL: none */
+    const struct config *config;         /* borrowed until worker_config() is another one */
+    struct system_names *system_names;   /* borrowed; freed after the worker */
+    struct changes *changes;             /* borrowed; freed after the worker; NULL: the only one */
+    struct origin_labels *origin_labels; /* borrowed; freed after the worker */
+    struct credentials *credentials;     /* borrowed as the config is; NULL: none */
     bool trace;
     int event_fd; /* an eventfd, written to when the worker has drained or has failed */
 };

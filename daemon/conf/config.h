@@ -86,6 +86,7 @@ struct config_route {
     uint32_t parent_index; /* of the first route to the same parent proxy */
     const struct target_pattern *patterns;
     size_t pattern_count;
+    uint8_t label; /* in the metrics (ops/metrics.h); the server keeps it for the name */
 };
 
 /* An [upstream NAME] section: what some targets have different from [upstream]. */
@@ -146,7 +147,7 @@ struct config {
     struct cri_scheme_table scheme_table; /* the same rows, as libcri wants them */
 
     /* In the order in which the files first name them: the first that matches decides. */
-    const struct config_route *routes;
+    struct config_route *routes;
     size_t route_count;
     const struct config_upstream *upstreams;
     size_t upstream_count;

@@ -89,7 +89,7 @@ static struct peer *part(struct engine *engine, struct exchange *exchange, struc
 {
     const struct leg *leg = &exchange->leg;
     if (leg->kind != LEG_INTERNAL) {
-        metrics_count_end(&engine->metrics, exchange->reason);
+        trace_count(engine, leg, exchange->reason, exchange->ended_code, exchange->ended_upstream);
     }
     if (leg->kind == LEG_DATAGRAM) {
         reply_remember(engine, leg, answer);

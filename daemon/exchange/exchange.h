@@ -43,9 +43,11 @@ enum exchange_state {
 struct exchange {
     uint32_t slot;
     enum exchange_state state;
-    enum reason reason;  /* why it ended: counted when it is over for the client too */
-    uint64_t id;         /* for people: counts up */
-    uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
+    enum reason reason;     /* why it ended: counted when it is over for the client too, */
+    uint8_t ended_code;     /* with the code of the answer, 0: none, */
+    uint8_t ended_upstream; /* and what it was sent over, as in struct metric_end */
+    uint64_t id;            /* for people: counts up */
+    uint32_t last_event;    /* serial of its last one in the trace's ring; 0: none */
     struct leg leg;
     struct holding holding, large; /* of its client's source: the slot; its large block */
     struct hash_node by_request;   /* client and message id */
@@ -55,7 +57,9 @@ struct exchange {
     struct timer timer;     /* retransmission, or the queue's deadline, or the request's */
     struct timer ack_timer; /* ack-delay */
     uint64_t started_ms, deadline_ms;
+    uint64_t started_us; /* the same as started_ms, for the metrics and the log */
     uint64_t sent_ms; /* first transmission of the datagram that is out */
+    uint64_t sent_us; /* the same, for the metrics */
     uint32_t retransmit_ms;
     uint8_t retransmit_count;
     bool may_stay_unanswered; /* as in struct exchange_recipe */

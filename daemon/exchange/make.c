@@ -140,6 +140,7 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
     }
     exchange->form = (uint8_t)naming_form(&naming);
     exchange->started_ms = engine_now_ms(engine);
+    exchange->started_us = engine_now_us(engine);
     exchange->deadline_ms = exchange->started_ms + engine->config->proxy_request_timeout;
     exchange_charge(&engine->exchanges, exchange);
     *ret_exchange = exchange;

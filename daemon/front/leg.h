@@ -67,6 +67,7 @@ struct leg {
     bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2;  /* which */
     uint8_t standing;     /* of the client: enum access_standing (policy/access.h) */
+    uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 

@@ -117,7 +117,7 @@ bool limit_is_silent(struct engine *engine, const struct leg *leg)
     uint32_t refusals = engine->config->limits_refusals;
     if (engine->config->limits_address_rate > 0 && refusals > 0 &&
         !take_source(engine, SOURCE_REFUSALS, leg, refusals)) {
-        metrics_count_end(&engine->metrics, REASON_client_ignored);
+        trace_count(engine, leg, REASON_client_ignored, 0, 0);
         return true;
     }
     if (peer->refused_s != now_s) {
@@ -128,6 +128,6 @@ bool limit_is_silent(struct engine *engine, const struct leg *leg)
         peer->refused++;
         return false;
     }
-    metrics_count_end(&engine->metrics, REASON_client_ignored);
+    trace_count(engine, leg, REASON_client_ignored, 0, 0);
     return true;
 }

@@ -311,6 +311,7 @@ static void proxy_request(struct engine *engine, struct request *request)
     struct next_hop hop;
     struct problem problem = {
         .reason = route_find(engine->config, &request->target, &hop, &recipe.route)};
+    request->leg->route_label = recipe.route != NULL ? recipe.route->label : 0;
     if (problem.reason == REASON_scheme_unsupported) { /* a known one, without a transport */
         snprintf(problem.text, sizeof(problem.text), "%s: %s",
                  reason_row(problem.reason)->diagnostic, request->target.scheme->name);

@@ -60,10 +60,9 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->records_dropped, sum->records_dropped);
     metric_set(&metrics->records_unsent, sum->records_unsent);
     metric_set(&metrics->sessions_evicted, sum->sessions_evicted);
-#define HANDSHAKE(name, help)                                                                      \
-    metric_set(&metrics->handshakes_failed_##name, sum->failed[HANDSHAKE_##name]);
-#include "net/handshakes.def"
-#undef HANDSHAKE
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        metric_set(&metrics->handshakes_failed[i], sum->failed[i]);
+    }
 }
 
 /* Source ports stay open: what they have counted needs no keeping. */

@@ -10,3 +10,13 @@ const char *handshake_name(enum handshake handshake)
     };
     return names[handshake];
 }
+
+const char *handshake_help(enum handshake handshake)
+{
+    static const char *const helps[] = {
+#define HANDSHAKE(name, help) help,
+#include "net/handshakes.def"
+#undef HANDSHAKE
+    };
+    return helps[handshake];
+}

@@ -13,4 +13,7 @@ enum handshake {
 /** The row's name, static. */
 const char *handshake_name(enum handshake handshake);
 
+/** What the row counts, a sentence; static. */
+const char *handshake_help(enum handshake handshake);
+
 #endif

@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #define MS_PER_S 1000u
-#define NS_PER_MS 1000000u
+#define US_PER_MS 1000u
+#define US_PER_S 1000000u
+#define NS_PER_US 1000u
 
 /* The longest wait; a turn a day does no harm, and no sum can overflow. */
 #define WAIT_MAX_MS UINT64_C(86400000)
@@ -33,7 +35,7 @@ struct loop {
     bool has_turn_begun; /* now_ms is this turn's */
     bool wants_turn;     /* at once: do not wait */
     bool is_stopping;
-    uint64_t now_ms;
+    uint64_t now_ms, now_us;
     uint64_t timeout_ms; /* when the timeout comes; UINT64_MAX: it is not set */
     struct udp_batch *udp_batch;
 
@@ -42,24 +44,41 @@ struct loop {
     bool has_ended;
 };
 
-static uint64_t clock_ms(void)
+static uint64_t clock_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * MS_PER_S + (uint64_t)now.tv_nsec / NS_PER_MS;
+    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
+}
+
+static void loop_read_clock(struct loop *loop)
+{
+    loop->now_us = clock_us();
+    loop->now_ms = loop->now_us / US_PER_MS;
 }
 
 void loop_turn_begin(struct loop *loop)
 {
     if (!loop->has_turn_begun) {
         loop->has_turn_begun = true;
-        loop->now_ms = clock_ms();
+        loop_read_clock(loop);
     }
 }
 
 uint64_t loop_now_ms(const struct loop *loop)
 {
     return loop->now_ms;
+}
+
+uint64_t loop_now_us(const struct loop *loop)
+{
+    return loop->now_us;
+}
+
+uint64_t loop_clock_us(const struct loop *loop)
+{
+    (void)loop;
+    return clock_us();
 }
 
 struct event_base *loop_event_base(struct loop *loop)
@@ -223,7 +242,7 @@ int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop)
     loop->context = context;
     loop->timeout_ms = UINT64_MAX;
     loop->wants_turn = true; /* the first on_turn says what it waits for */
-    loop->now_ms = clock_ms();
+    loop_read_clock(loop);
     loop->tasks_end = &loop->tasks;
     pthread_mutex_init(&loop->mutex, NULL); /* a default mutex: always succeeds on Linux */
     loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

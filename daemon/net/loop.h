@@ -61,4 +61,11 @@ int loop_post_task(struct loop *loop, struct loop_task *task);
 /** Monotonic clock in ms, frozen for the turn. */
 uint64_t loop_now_ms(const struct loop *loop);
 
+/** The same clock in microseconds, frozen for the turn: loop_now_ms() is its thousandth part. */
+uint64_t loop_now_us(const struct loop *loop);
+
+/** The same clock, read now: for how long something took within a turn. Costs a look at the vDSO.
+ */
+uint64_t loop_clock_us(const struct loop *loop);
+
 #endif

@@ -197,7 +197,7 @@ static bool add_exchange(const struct engine *engine, const struct exchange *exc
         json_text(out, "origin", address_format(&exchange->origin->address, address));
     }
     json_uint(out, "retransmissions", exchange->retransmit_count);
-    json_uint(out, "ms", engine_now_ms(engine) - exchange->started_ms);
+    json_uint(out, "ms", (engine_now_us(engine) - exchange->started_us) / 1000);
     return json_end(out);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/metrics.h"
 
+#include <cri/scheme.h>
+
 static const struct metric_row rows[] = {
 #define METRIC(name, kind, unit, help)                                                             \
     {#name, #unit, help, METRIC_##kind, offsetof(struct metrics, name)},
@@ -14,36 +16,6 @@ const struct metric_row *metric_rows(size_t *ret_count)
     return rows;
 }
 
-void metrics_add(struct metrics *sum, const struct metrics *metrics)
-{
-#define METRIC(name, kind, unit, help) metric_add(&sum->name, metric_get(&metrics->name));
-#include "ops/metrics.def"
-#undef METRIC
-    for (size_t i = 0; i < REASON_COUNT; i++) {
-        metric_add(&sum->ended[i], metric_get(&metrics->ended[i]));
-    }
-    for (size_t i = 0; i <= METRICS_DURATION_BUCKETS; i++) {
-        metric_add(&sum->duration_buckets[i], metric_get(&metrics->duration_buckets[i]));
-    }
-    metric_add(&sum->duration_sum_ms, metric_get(&metrics->duration_sum_ms));
-}
-
-uint64_t metrics_duration_limit_ms(unsigned bucket)
-{
-    return UINT64_C(1) << bucket;
-}
-
-void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms)
-{
-    unsigned bucket = 0;
-
-    while (bucket < METRICS_DURATION_BUCKETS && duration_ms > metrics_duration_limit_ms(bucket)) {
-        bucket++;
-    }
-    metric_add(&metrics->duration_buckets[bucket], 1);
-    metric_add(&metrics->duration_sum_ms, duration_ms);
-}
-
 uint64_t metrics_answered(const struct metrics *metrics)
 {
     uint64_t count = 0;
@@ -51,4 +23,202 @@ uint64_t metrics_answered(const struct metrics *metrics)
         count += reason_is_success((enum reason)i) ? metric_get(&metrics->ended[i]) : 0;
     }
     return count;
+}
+
+/* --- durations ---------------------------------------------------------- */
+
+static const uint64_t limits_us[METRICS_BUCKETS] = {
+    50,     100,    250,    500,     1000,    2500,    5000,     10000,    25000,    50000,
+    100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000, 50000000, 100000000,
+};
+
+uint64_t metrics_bucket_limit_us(unsigned bucket)
+{
+    return limits_us[bucket];
+}
+
+void histogram_add(struct histogram *histogram, uint64_t duration_us)
+{
+    unsigned bucket = 0;
+
+    while (bucket < METRICS_BUCKETS && duration_us > limits_us[bucket]) {
+        bucket++;
+    }
+    metric_add(&histogram->buckets[bucket], 1);
+    metric_add(&histogram->sum_us, duration_us);
+}
+
+static void histogram_sum(struct histogram *sum, const struct histogram *histogram)
+{
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        metric_add(&sum->buckets[i], metric_get(&histogram->buckets[i]));
+    }
+    metric_add(&sum->sum_us, metric_get(&histogram->sum_us));
+}
+
+static void histogram_clear(struct histogram *histogram)
+{
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        metric_set(&histogram->buckets[i], 0);
+    }
+    metric_set(&histogram->sum_us, 0);
+}
+
+/* --- what requests ended for -------------------------------------------- */
+
+enum metric_front metrics_front(uint32_t number)
+{
+    switch (number) {
+    case CRI_SCHEME_COAP:
+        return FRONT_COAP;
+    case CRI_SCHEME_COAPS:
+        return FRONT_COAPS;
+    case CRI_SCHEME_COAP_TCP:
+        return FRONT_COAP_TCP;
+    case CRI_SCHEME_COAPS_TCP:
+        return FRONT_COAPS_TCP;
+    case CRI_SCHEME_COAP_WS:
+        return FRONT_COAP_WS;
+    case CRI_SCHEME_COAPS_WS:
+        return FRONT_COAPS_WS;
+    default:
+        return FRONT_OTHER;
+    }
+}
+
+const char *metrics_front_name(enum metric_front front)
+{
+    static const char *const names[FRONT_COUNT] = {
+        [FRONT_OTHER] = "other",       [FRONT_COAP] = "coap",           [FRONT_COAPS] = "coaps",
+        [FRONT_COAP_TCP] = "coap+tcp", [FRONT_COAPS_TCP] = "coaps+tcp", [FRONT_COAP_WS] = "coap+ws",
+        [FRONT_COAPS_WS] = "coaps+ws",
+    };
+    return names[front];
+}
+
+/* A key is never 0; of the code it has the class. */
+static uint64_t key_of(const struct metric_end *end)
+{
+    return UINT64_C(1) << 63 | (uint64_t)end->route << 32 | (uint64_t)end->upstream << 24 |
+           (uint64_t)metrics_front(end->scheme) << 16 | (uint64_t)(end->code >> 5) << 12 |
+           (uint64_t)end->reason;
+}
+
+/* The series with @p key, made if it is new and there are less than @p max; else NULL. */
+static struct metric_series *series_of(struct metrics *metrics, uint64_t key, uint32_t max)
+{
+    /* Fibonacci hashing: the upper bits depend on all of the key. */
+    uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+
+    for (;; at++) {
+        struct metric_series *series = &metrics->series[at % METRICS_SERIES];
+        uint64_t found = metric_get(&series->key);
+        if (found == key) {
+            return series;
+        }
+        if (found == 0) { /* some slots always stay free, so this is reached */
+            if (metrics->series_used >= max) {
+                return NULL;
+            }
+            metrics->series_used++;
+            metric_set(&series->key, key);
+            return series;
+        }
+    }
+}
+
+static void count_series(struct metrics *metrics, uint64_t key, uint64_t n, uint32_t max)
+{
+    struct metric_series *series = series_of(metrics, key, max);
+    metric_add(series != NULL ? &series->count : &metrics->unlabelled[key & 0xfffu], n);
+}
+
+void metrics_count_end(struct metrics *metrics, const struct metric_end *end)
+{
+    metric_add(&metrics->ended[end->reason], 1);
+    count_series(metrics, key_of(end), 1, METRICS_SERIES_USED);
+}
+
+bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,
+                        enum metric_front *ret_front, uint64_t *ret_count)
+{
+    uint64_t key = metric_get(&metrics->series[index].key);
+    if (key == 0) {
+        return false;
+    }
+    *ret_end = (struct metric_end){.reason = (enum reason)(key & 0xfffu),
+                                   .code = (uint8_t)((key >> 12 & 7u) << 5),
+                                   .upstream = (uint8_t)(key >> 24),
+                                   .route = (uint8_t)(key >> 32)};
+    *ret_front = (enum metric_front)(key >> 16 & 0xffu);
+    *ret_count = metric_get(&metrics->series[index].count);
+    return true;
+}
+
+/* --- origin servers ----------------------------------------------------- */
+
+void metrics_count_origin(struct metrics *metrics, unsigned label, uint32_t generation,
+                          uint64_t duration_us)
+{
+    struct metric_origin *origin = &metrics->by_origin[label];
+
+    if (atomic_load_explicit(&origin->generation, memory_order_relaxed) != generation) {
+        atomic_store_explicit(&origin->generation, 0, memory_order_release); /* not to be read */
+        histogram_clear(&origin->durations);
+        atomic_store_explicit(&origin->generation, generation, memory_order_release);
+    }
+    histogram_add(&origin->durations, duration_us);
+}
+
+/* The newest that any worker has under this label counts; others were of an earlier one. */
+static void sum_origin(struct metric_origin *sum, const struct metric_origin *origin)
+{
+    uint32_t generation = atomic_load_explicit(&origin->generation, memory_order_acquire);
+    uint32_t newest = atomic_load_explicit(&sum->generation, memory_order_relaxed);
+
+    if (generation > newest) {
+        histogram_clear(&sum->durations);
+        atomic_store_explicit(&sum->generation, generation, memory_order_relaxed);
+    }
+    if (generation != 0 && generation >= newest) {
+        histogram_sum(&sum->durations, &origin->durations);
+    }
+}
+
+/* --- sums --------------------------------------------------------------- */
+
+static void sum_series(struct metrics *sum, const struct metrics *metrics)
+{
+    for (unsigned i = 0; i < METRICS_SERIES; i++) {
+        uint64_t key = metric_get(&metrics->series[i].key);
+        if (key != 0) {
+            uint64_t count = metric_get(&metrics->series[i].count);
+            count_series(sum, key, count, METRICS_SERIES_SUMMED);
+        }
+    }
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        metric_add(&sum->unlabelled[i], metric_get(&metrics->unlabelled[i]));
+        metric_add(&sum->ended[i], metric_get(&metrics->ended[i]));
+    }
+}
+
+void metrics_add(struct metrics *sum, const struct metrics *metrics)
+{
+#define METRIC(name, kind, unit, help) metric_add(&sum->name, metric_get(&metrics->name));
+#include "ops/metrics.def"
+#undef METRIC
+    sum_series(sum, metrics);
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        metric_add(&sum->handshakes_failed[i], metric_get(&metrics->handshakes_failed[i]));
+    }
+    for (unsigned front = 0; front < FRONT_COUNT; front++) {
+        histogram_sum(&sum->durations[front][0], &metrics->durations[front][0]);
+        histogram_sum(&sum->durations[front][1], &metrics->durations[front][1]);
+    }
+    for (unsigned i = 0; i < METRICS_ROUTES; i++) {
+        histogram_sum(&sum->by_route[i], &metrics->by_route[i]);
+    }
+    for (unsigned i = 0; i < METRICS_ORIGINS; i++) {
+        sum_origin(&sum->by_origin[i], &metrics->by_origin[i]);
+    }
 }

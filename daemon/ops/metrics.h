@@ -2,26 +2,88 @@
 /*
  * Counters of one worker. The worker's thread writes them, any thread may read
  * them: relaxed atomics with one writer, so that counting costs an addition.
+ *
+ * Labels are bounded. What requests ended for is counted for each combination of reason,
+ * code class, front, upstream transport and route that has occurred, up to METRICS_SERIES_USED
+ * of them in each worker; later combinations are counted by their reason alone. Routes have up to
+ * METRICS_ROUTES labels, origin servers METRICS_ORIGINS; what has no label of its own shares
+ * one, "(other)". Who makes room for an origin server is said in ops/origin_labels.h.
  */
 #ifndef CRIPROXY_METRICS_H
 #define CRIPROXY_METRICS_H
 
 #include "exchange/reason.h"
+#include "net/handshake.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Buckets of durations: up to 1 ms, 2 ms, 4 ms, ... 2^17 ms (131 s), and what took longer. */
-#define METRICS_DURATION_BUCKETS 18u
+/* Buckets of durations, from 50 us to 100 s; what took longer is in one more. */
+#define METRICS_BUCKETS 20u
+
+struct histogram {
+    _Atomic uint64_t buckets[METRICS_BUCKETS + 1];
+    _Atomic uint64_t sum_us;
+};
+
+/* What clients speak: the label "front". */
+enum metric_front {
+    FRONT_OTHER,
+    FRONT_COAP,
+    FRONT_COAPS,
+    FRONT_COAP_TCP,
+    FRONT_COAPS_TCP,
+    FRONT_COAP_WS,
+    FRONT_COAPS_WS,
+    FRONT_COUNT,
+};
+
+/* Labels of routes: 0 is no route, the last one is shared by all that came too late. */
+#define METRICS_ROUTES 64u
+#define METRICS_ROUTE_OTHER (METRICS_ROUTES - 1)
+
+/* Labels of origin servers; the last one is shared by those without one of their own. */
+#define METRICS_ORIGINS 64u
+#define METRICS_ORIGIN_OTHER (METRICS_ORIGINS - 1)
+
+#define METRICS_SERIES 1024u                       /* a power of two */
+#define METRICS_SERIES_USED (METRICS_SERIES / 2)   /* of a worker: lookups stay short */
+#define METRICS_SERIES_SUMMED (METRICS_SERIES - 1) /* of a sum, where workers may differ */
+
+/* How a request ended: the labels of one series. */
+struct metric_end {
+    enum reason reason;
+    uint8_t code;     /* of the answer; 0: there was none */
+    uint32_t scheme;  /* number of what the client speaks */
+    uint8_t upstream; /* 1 + enum config_scheme_transport; 0: it was sent nowhere */
+    uint8_t route;    /* label of the route */
+};
+
+/* One combination of labels: the key is 0 as long as the slot is free, and never changes again. */
+struct metric_series {
+    _Atomic uint64_t key, count;
+};
+
+/* Of one origin server. A generation that is not the label's: of one that had it before. */
+struct metric_origin {
+    _Atomic uint32_t generation;
+    struct histogram durations;
+};
 
 struct metrics {
 #define METRIC(name, kind, unit, help) _Atomic uint64_t name;
 #include "ops/metrics.def"
 #undef METRIC
     _Atomic uint64_t ended[REASON_COUNT]; /* requests by the reason they ended for */
-    _Atomic uint64_t duration_buckets[METRICS_DURATION_BUCKETS + 1]; /* the last: longer */
-    _Atomic uint64_t duration_sum_ms;
+    _Atomic uint64_t handshakes_failed[HANDSHAKE_COUNT];
+    struct metric_series series[METRICS_SERIES]; /* the same requests by all labels, but these: */
+    _Atomic uint64_t unlabelled[REASON_COUNT];
+    uint32_t series_used;                       /* the writer's */
+    struct histogram durations[FRONT_COUNT][2]; /* of forwarded requests, and of cache hits */
+    struct histogram by_route[METRICS_ROUTES];
+    struct metric_origin by_origin[METRICS_ORIGINS];
 };
 
 /* By the one writer. */
@@ -55,22 +117,33 @@ struct metric_row {
 /** The rows of metrics.def; @p ret_count of them. */
 const struct metric_row *metric_rows(size_t *ret_count);
 
-/** The longest duration of a bucket. */
-uint64_t metrics_duration_limit_ms(unsigned bucket);
+/** The longest duration of a bucket, in microseconds. */
+uint64_t metrics_bucket_limit_us(unsigned bucket);
 
-/** A request has ended for @p reason: every one passes here, once. By the one writer. */
-static inline void metrics_count_end(struct metrics *metrics, enum reason reason)
-{
-    metric_add(&metrics->ended[reason], 1);
-}
+/** Something took so long. By the one writer. */
+void histogram_add(struct histogram *histogram, uint64_t duration_us);
 
-/** A request took so long. By the one writer. */
-void metrics_add_duration(struct metrics *metrics, uint64_t duration_ms);
+/** A request has ended: every one passes here, once. By the one writer. */
+void metrics_count_end(struct metrics *metrics, const struct metric_end *end);
+
+/** An origin server with this label has answered after so long. By the one writer. */
+void metrics_count_origin(struct metrics *metrics, unsigned label, uint32_t generation,
+                          uint64_t duration_us);
+
+/** What clients with the scheme @p number speak. */
+enum metric_front metrics_front(uint32_t number);
+
+/** "coap", "coaps+tcp", ...: static. */
+const char *metrics_front_name(enum metric_front front);
+
+/** The labels of a series, and how often; false where the slot @p index is free. */
+bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,
+                        enum metric_front *ret_front, uint64_t *ret_count);
 
 /** Requests that ended well, by whoever answered them. */
 uint64_t metrics_answered(const struct metrics *metrics);
 
-/** Add one worker's counters to a sum. */
+/** Add one worker's counters to a sum, which no other thread reads. */
 void metrics_add(struct metrics *sum, const struct metrics *metrics);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/prometheus.h"
 
+#include "conf/config.h"
+
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,33 +52,166 @@ static void write_rows(FILE *out, const struct metrics *sum)
     }
 }
 
-static void write_reasons(FILE *out, const struct metrics *sum)
+/* ---- labels ---- */
+
+/* Names of routes need no escaping (conf/named.c); "" is a label that is not there. */
+static const char *route_name(const struct process_status *status, unsigned label)
 {
+    if (label == 0) {
+        return "";
+    }
+    const char *name = status->route_names != NULL ? status->route_names[label] : NULL;
+    return name != NULL ? name : "(other)";
+}
+
+static const char *upstream_name(uint8_t upstream)
+{
+    return upstream == 0 ? "none"
+                         : config_transport_name((enum config_scheme_transport)(upstream - 1));
+}
+
+static const char *class_name(uint8_t code)
+{
+    static const char *const names[8] = {"none", "1.xx", "2.xx", "3.xx",
+                                         "4.xx", "5.xx", "6.xx", "7.xx"};
+    return names[code >> 5];
+}
+
+static void write_reasons(FILE *out, const struct metrics *sum, const struct process_status *status)
+{
+    struct metric_end end = {.reason = REASON_none};
+    enum metric_front front = FRONT_OTHER;
+    uint64_t count = 0;
+
     write_help(out, "requests_ended", "_total", "counter",
-               "Requests by the reason they ended for, see criproxyd(8).");
+               "Requests by the reason they ended for, see criproxyd(8); by the code's class, what "
+               "the client spoke, what the request was sent over, and its route.");
+    for (unsigned i = 0; i < METRICS_SERIES; i++) {
+        if (metrics_series_get(sum, i, &end, &front, &count)) {
+            (void)fprintf(out,
+                          "criproxyd_requests_ended_total{code=\"%s\",front=\"%s\",reason=\"%s\","
+                          "route=\"%s\",upstream=\"%s\"} %" PRIu64 "\n",
+                          class_name(end.code), metrics_front_name(front),
+                          reason_row(end.reason)->name, route_name(status, end.route),
+                          upstream_name(end.upstream), count);
+        }
+    }
+    /* What had no room in the table, and is 0 as a rule: so each reason is there from the start. */
     for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
         (void)fprintf(out, "criproxyd_requests_ended_total{reason=\"%s\"} %" PRIu64 "\n",
-                      reason_row((enum reason)i)->name, metric_get(&sum->ended[i]));
+                      reason_row((enum reason)i)->name, metric_get(&sum->unlabelled[i]));
     }
 }
 
-static void write_duration(FILE *out, const struct metrics *sum)
+static void write_handshakes(FILE *out, const struct metrics *sum)
+{
+    write_help(out, "handshakes_failed", "_total", "counter",
+               "Handshakes of clients that failed, by the reason, see criproxyd(8).");
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        (void)fprintf(out, "criproxyd_handshakes_failed_total{reason=\"%s\"} %" PRIu64 "\n",
+                      handshake_name((enum handshake)i), metric_get(&sum->handshakes_failed[i]));
+    }
+}
+
+/* ---- durations ---- */
+
+static uint64_t count_of(const struct histogram *histogram)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        count += metric_get(&histogram->buckets[i]);
+    }
+    return count;
+}
+
+/* @p labels: with a comma behind each. */
+static void write_histogram(FILE *out, const char *name, const char *labels,
+                            const struct histogram *histogram)
 {
     uint64_t count = 0;
 
-    write_help(out, "request_duration", "_seconds", "histogram",
-               "From a forwarded request to its end, whatever that was.");
-    for (unsigned i = 0; i < METRICS_DURATION_BUCKETS; i++) {
-        count += metric_get(&sum->duration_buckets[i]);
-        (void)fprintf(out, "criproxyd_request_duration_seconds_bucket{le=\"%g\"} %" PRIu64 "\n",
-                      (double)metrics_duration_limit_ms(i) / 1000.0, count);
+    for (unsigned i = 0; i < METRICS_BUCKETS; i++) {
+        count += metric_get(&histogram->buckets[i]);
+        (void)fprintf(out, "criproxyd_%s_seconds_bucket{%sle=\"%g\"} %" PRIu64 "\n", name, labels,
+                      (double)metrics_bucket_limit_us(i) / 1e6, count);
     }
-    count += metric_get(&sum->duration_buckets[METRICS_DURATION_BUCKETS]);
-    (void)fprintf(out, "criproxyd_request_duration_seconds_bucket{le=\"+Inf\"} %" PRIu64 "\n",
+    count += metric_get(&histogram->buckets[METRICS_BUCKETS]);
+    int len = (int)strlen(labels) - 1; /* without its last comma */
+    (void)fprintf(out, "criproxyd_%s_seconds_bucket{%sle=\"+Inf\"} %" PRIu64 "\n", name, labels,
                   count);
-    (void)fprintf(out, "criproxyd_request_duration_seconds_sum %.3f\n",
-                  (double)metric_get(&sum->duration_sum_ms) / 1000.0);
-    (void)fprintf(out, "criproxyd_request_duration_seconds_count %" PRIu64 "\n", count);
+    (void)fprintf(out, "criproxyd_%s_seconds_sum{%.*s} %.6f\n", name, len, labels,
+                  (double)metric_get(&histogram->sum_us) / 1e6);
+    (void)fprintf(out, "criproxyd_%s_seconds_count{%.*s} %" PRIu64 "\n", name, len, labels, count);
+}
+
+static void write_durations(FILE *out, const struct metrics *sum)
+{
+    char labels[64];
+
+    write_help(out, "request_duration", "_seconds", "histogram",
+               "From a request to its end, whatever that was, by what the client spoke; of those "
+               "that were forwarded (cache=\"miss\"), and of those answered from the cache "
+               "(cache=\"hit\").");
+    for (unsigned front = FRONT_OTHER; front < FRONT_COUNT; front++) {
+        for (unsigned is_hit = 0; is_hit < 2; is_hit++) {
+            const struct histogram *histogram = &sum->durations[front][is_hit];
+            if (front == FRONT_COAP || count_of(histogram) > 0) {
+                (void)snprintf(labels, sizeof(labels), "cache=\"%s\",front=\"%s\",",
+                               is_hit ? "hit" : "miss",
+                               metrics_front_name((enum metric_front)front));
+                write_histogram(out, "request_duration", labels, histogram);
+            }
+        }
+    }
+}
+
+static void write_routes(FILE *out, const struct metrics *sum, const struct process_status *status)
+{
+    char labels[512];
+
+    write_help(out, "route_duration", "_seconds", "histogram",
+               "The same of forwarded requests, by the route they took; route=\"\" has those that "
+               "no route is for. 62 names have a label, later ones share (other).");
+    for (unsigned label = 0; label < METRICS_ROUTES; label++) {
+        bool is_known = status->route_names != NULL && status->route_names[label] != NULL;
+        if (label == 0 || is_known || count_of(&sum->by_route[label]) > 0) {
+            (void)snprintf(labels, sizeof(labels), "route=\"%.480s\",", route_name(status, label));
+            write_histogram(out, "route_duration", labels, &sum->by_route[label]);
+        }
+    }
+}
+
+static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
+                         struct origin_labels *origin_labels)
+{
+    const struct metric_origin *origin = &sum->by_origin[label];
+    uint32_t generation = atomic_load_explicit(&origin->generation, memory_order_relaxed);
+    char labels[ADDRESS_TEXT_MAX + 48] = "origin=\"(other)\",upstream=\"\",",
+                                   text[ADDRESS_TEXT_MAX];
+
+    if (label != METRICS_ORIGIN_OTHER) {
+        struct address address;
+        uint8_t transport;
+        if (generation == 0 ||
+            origin_labels_get(origin_labels, label, &address, &transport) != generation) {
+            return; /* nothing yet, or it has changed hands a moment ago */
+        }
+        (void)snprintf(labels, sizeof(labels), "origin=\"%s\",upstream=\"%s\",",
+                       address_format(&address, text),
+                       config_transport_name((enum config_scheme_transport)transport));
+    }
+    write_histogram(out, "origin_duration", labels, &origin->durations);
+}
+
+static void write_origins(FILE *out, const struct metrics *sum, const struct process_status *status)
+{
+    write_help(out, "origin_duration", "_seconds", "histogram",
+               "From sending a request to the origin server's answer, by its address. 63 origin "
+               "servers have a label; one that has not answered for five minutes makes room, and "
+               "others share (other).");
+    for (unsigned label = 0; label < METRICS_ORIGINS && status->origin_labels != NULL; label++) {
+        write_origin(out, sum, label, status->origin_labels);
+    }
 }
 
 static void write_gauge(FILE *out, const char *name, const char *help, double value)
@@ -87,8 +222,14 @@ static void write_gauge(FILE *out, const char *name, const char *help, double va
 
 static void write_status(FILE *out, const struct process_status *status)
 {
-    write_help(out, "build_info", "", "gauge", "1; the version is a label.");
-    (void)fprintf(out, "criproxyd_build_info{version=\"%s\"} 1\n", status->version);
+    write_help(out, "build_info", "", "gauge",
+               "1; labels have the version, and those of the libraries in use.");
+    (void)fputs("criproxyd_build_info{", out);
+    for (const struct metric_library *library = status->libraries;
+         library != NULL && library->name != NULL; library++) {
+        (void)fprintf(out, "%s=\"%s\",", library->name, library->version);
+    }
+    (void)fprintf(out, "version=\"%s\"} 1\n", status->version);
     write_gauge(out, "ready", "1 while clients are served, 0 while draining.",
                 status->is_ready ? 1 : 0);
     write_gauge(out, "workers", "Worker threads.", status->workers);
@@ -129,8 +270,11 @@ void prometheus_write(FILE *out, const struct metrics *sum, const struct process
 {
     write_status(out, status);
     write_rows(out, sum);
-    write_reasons(out, sum);
-    write_duration(out, sum);
+    write_reasons(out, sum, status);
+    write_handshakes(out, sum);
+    write_durations(out, sum);
+    write_routes(out, sum, status);
+    write_origins(out, sum, status);
     write_process(out, status);
 }
 

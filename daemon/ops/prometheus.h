@@ -7,11 +7,18 @@
 #define CRIPROXY_PROMETHEUS_H
 
 #include "ops/metrics.h"
+#include "ops/origin_labels.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
 #define PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* A library that the process uses, and its version; both static. */
+struct metric_library {
+    const char *name; /* fit for a label: a-z and _ */
+    const char *version;
+};
 
 /* What is not counted by workers. */
 struct process_status {
@@ -21,6 +28,9 @@ struct process_status {
     bool was_reload_good;
     double started_s, reloaded_s; /* Unix time */
     uint64_t log_lines_lost;
+    char *const *route_names; /* by label; NULL, or NULL in it: not given out */
+    struct origin_labels *origin_labels;
+    const struct metric_library *libraries; /* what runs, for build_info; the last has no name */
     /* Of the process; 0 where the system does not tell. */
     double processor_s;
     uint64_t resident_bytes, descriptors, descriptors_max;

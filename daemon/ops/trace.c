@@ -153,8 +153,8 @@ static void add_events(const struct engine *engine, const struct exchange *excha
         event_ring_collect(engine->tracer.ring, exchange->id, exchange->last_event, events);
     for (size_t i = 0; i < count; i++) {
         event_format(events[i], text, sizeof(text));
-        log_block_line(block, "  +%-5" PRIu64 " ms  %s", events[i]->at_ms - exchange->started_ms,
-                       text);
+        log_block_line(block, "  +%-5" PRIu64 " ms  %s",
+                       events[i]->at_ms - exchange->started_us / 1000, text);
     }
 }
 
@@ -205,7 +205,7 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
     }
     add_events(engine, exchange, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", view.reason,
-                   code_text(code, shown), engine_now_ms(engine) - exchange->started_ms);
+                   code_text(code, shown), (engine_now_us(engine) - exchange->started_us) / 1000);
     give(engine, &block, &view);
 }
 
@@ -223,6 +223,43 @@ void trace_delivered(struct engine *engine, const struct exchange *exchange)
     give(engine, &block, &view);
 }
 
+void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+                 uint8_t upstream)
+{
+    const struct metric_end end = {.reason = reason,
+                                   .code = code,
+                                   .scheme = leg->scheme,
+                                   .upstream = upstream,
+                                   .route = leg->route_label};
+    metrics_count_end(&engine->metrics, &end);
+}
+
+/* Since @p started_us: the clock is read, as what was done in this turn took time too. */
+static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
+{
+    return loop_clock_us(engine->loop) - started_us;
+}
+
+static void count_duration(struct engine *engine, const struct leg *leg, bool is_hit,
+                           uint64_t duration_us)
+{
+    struct metrics *metrics = &engine->metrics;
+    histogram_add(&metrics->durations[metrics_front(leg->scheme)][is_hit ? 1 : 0], duration_us);
+    if (!is_hit) {
+        histogram_add(&metrics->by_route[leg->route_label], duration_us);
+    }
+}
+
+/* What the counters will be told when it is over for the client too. */
+static void note_end(struct exchange *exchange, uint8_t code)
+{
+    exchange->ended_code = code;
+    if (has_target(exchange)) {
+        exchange->ended_upstream =
+            exchange->candidate_count > 0 ? (uint8_t)(exchange->hop.scheme->transport + 1) : 0;
+    }
+}
+
 void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason, uint8_t code)
 {
     const struct access_record record = {
@@ -234,8 +271,9 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
         .method = method_of(exchange),
         .code = code,
     };
+    note_end(exchange, code);
     if (record.target != NULL) {
-        metrics_add_duration(&engine->metrics, engine_now_ms(engine) - exchange->started_ms);
+        count_duration(engine, &exchange->leg, false, elapsed_us(engine, exchange->started_us));
     }
     access_log(engine, &record);
     if (engine->trace && record.target != NULL) {
@@ -290,8 +328,8 @@ static void trace_hit_block(struct engine *engine, const struct leg *leg,
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code)
 {
-    metrics_count_end(&engine->metrics, REASON_cached);
-    metrics_add_duration(&engine->metrics, 0);
+    trace_count(engine, leg, REASON_cached, code, 0);
+    count_duration(engine, leg, true, elapsed_us(engine, engine_now_us(engine)));
     const struct access_record record = {.leg = leg,
                                          .target = target,
                                          .cache = CACHE_ANSWER_HIT,
@@ -313,7 +351,7 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct t
                                          .method = request->code,
                                          .code = code,
                                          .why = problem->text};
-    metrics_count_end(&engine->metrics, problem->reason);
+    trace_count(engine, leg, problem->reason, code, 0);
     access_log(engine, &record);
     if (engine->trace) {
         trace_short_block(engine, &record, request);

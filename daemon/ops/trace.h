@@ -60,6 +60,15 @@ void trace_event(struct engine *engine, struct exchange *exchange, enum event_ki
 void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason,
                  uint8_t code);
 
+/**
+ * Count a request that has ended.
+ *
+ * @param code of the answer; 0: none.
+ * @param upstream what it was sent over, as in struct metric_end; 0: nothing.
+ */
+void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+                 uint8_t upstream);
+
 /** The separate answer of @p exchange is out of the way: what has happened since it was sent. */
 void trace_delivered(struct engine *engine, const struct exchange *exchange);
 

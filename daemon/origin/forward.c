@@ -53,6 +53,7 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     exchange->state = EXCHANGE_sent;
     exchange->port = port;
     exchange->sent_ms = now_ms;
+    exchange->sent_us = engine_now_us(engine);
     exchange->retransmit_count = 0;
     exchange->retransmit_ms = exchange_first_timeout_ms(engine, exchange->hop.scheme);
     exchange->datagram[2] = (uint8_t)(mid >> 8);

@@ -154,9 +154,29 @@ bool receive_is_usable(const struct message *message, const struct config_scheme
     return is_good_code(message) && !has_bad_option(message, scheme);
 }
 
+/* How long the origin server took, sending again included; of an observation once. */
+static void count_answer(struct engine *engine, const struct exchange *exchange)
+{
+    struct origin *origin = exchange->origin;
+    uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
+    bool is_awaited = exchange->state == EXCHANGE_sent || exchange->state == EXCHANGE_acknowledged;
+    if (engine->origin_labels == NULL || !is_awaited) {
+        return;
+    }
+    if (now_s >= origin->label_until_s) {
+        origin->label = (uint8_t)origin_labels_take(engine->origin_labels, &origin->address,
+                                                    (uint8_t)origin->transport, now_s,
+                                                    &origin->label_generation);
+        origin->label_until_s = now_s + ORIGIN_LABEL_LOOK_S;
+    }
+    metrics_count_origin(&engine->metrics, origin->label, origin->label_generation,
+                         engine_now_us(engine) - exchange->sent_us);
+}
+
 void receive_response(struct engine *engine, struct exchange *exchange,
                       const struct message *message, bool truncated)
 {
+    count_answer(engine, exchange);
     trace_event(engine, exchange, EVENT_answer, (uint32_t)message->payload.len);
     forward_settle(engine, exchange, true);
     if (truncated) {

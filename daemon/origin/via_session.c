@@ -257,6 +257,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     }
     exchange->state = EXCHANGE_sent;
     exchange->sent_ms = engine_now_ms(engine);
+    exchange->sent_us = engine_now_us(engine);
     exchange->retransmit_count = 0;
     exchange->is_outstanding = true;
     window_on_send(&exchange->origin->window);

@@ -268,6 +268,16 @@ uint64_t loop_now_ms(const struct loop *loop)
     return net.now_ms;
 }
 
+uint64_t loop_now_us(const struct loop *loop)
+{
+    return loop_now_ms(loop) * 1000;
+}
+
+uint64_t loop_clock_us(const struct loop *loop)
+{
+    return loop_now_ms(loop) * 1000; /* computing takes no time here */
+}
+
 void loop_stop(struct loop *loop)
 {
     loop->is_stopping = true;

@@ -90,4 +90,8 @@ def parse_metrics(text):
 
 
 def value_of(metrics, name, *labels, sample=None):
-    return metrics[name][1][(sample or name, tuple(sorted(labels)))]
+    """The sum of the samples that have these labels; there has to be one."""
+    found = [value for (which, having), value in metrics[name][1].items()
+             if which == (sample or name) and set(labels) <= set(having)]
+    assert found, (name, labels)
+    return sum(found)

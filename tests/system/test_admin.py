@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from admin_wire import connect, http, http_place, parse_metrics, read_all, value_of
-from coap_wire import PATIENCE_S, Origin
+from coap_wire import PATIENCE_S, Message, Origin, code
 from processes import ROOT, Proxy, run_criproxyd, wait_until
 from target import Target
 
@@ -54,10 +54,16 @@ def test_every_counter_and_reason_is_exported(place):
     reasons = rows("exchange/reasons.def", "REASON")
     assert len(reasons) > 30
     samples = metrics["criproxyd_requests_ended_total"][1]
-    assert {labels for _, labels in samples} == {
+    assert {labels for _, labels in samples} >= {
         ('reason="%s"' % name,) for name in reasons if name != "none"}
-    [(key, value)] = metrics["criproxyd_build_info"][1].items()
-    assert value == 1 and re.fullmatch(r'version="\d+\.\d+\.\d+"', key[1][0])
+    samples = metrics["criproxyd_handshakes_failed_total"][1]
+    assert {labels for _, labels in samples} == {
+        ('reason="%s"' % name,) for name in rows("net/handshakes.def", "HANDSHAKE")}
+    [((_, labels), value)] = metrics["criproxyd_build_info"][1].items()
+    assert value == 1 and len(labels) >= 5
+    for label in labels:
+        assert re.fullmatch(r'[a-z_]+="\d+(\.\d+)+[-\w.]*"', label), label
+    assert [label for label in labels if label.startswith("version=")]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
@@ -89,12 +95,54 @@ def test_counters_count(module_proxy, place):
     wait_until(lambda: counted(scrape(place)) == expected,
                lambda: "%s: %s" % (expected, counted(scrape(place))))
     after = scrape(place)
-    buckets = [(float(labels[0][4:-1].replace("+Inf", "inf")), value)
-               for (name, labels), value in after[duration][1].items() if name.endswith("_bucket")]
-    assert buckets == sorted(buckets) and buckets[-1][0] == float("inf")
-    assert [value for _, value in buckets] == sorted(value for _, value in buckets)
-    assert buckets[-1][1] == value_of(after, duration, sample=duration + "_count")
-    assert len(buckets) > 10
+    for family in (duration, "criproxyd_route_duration_seconds",
+                   "criproxyd_origin_duration_seconds"):
+        check_histograms(after, family)
+
+
+def check_histograms(metrics, family):
+    """Each of the family begins at 50 us, and has all that it counts in its last bucket."""
+    series = {}
+    for (name, labels), value in metrics[family][1].items():
+        if name.endswith("_bucket"):
+            [limit] = [label[4:-1] for label in labels if label.startswith("le=")]
+            others = tuple(label for label in labels if not label.startswith("le="))
+            series.setdefault(others, []).append((float(limit.replace("+Inf", "inf")), value))
+    assert series
+    for labels, buckets in series.items():
+        assert buckets == sorted(buckets) and buckets[-1][0] == float("inf")
+        assert buckets[0][0] == 0.00005 and len(buckets) > 10
+        assert [value for _, value in buckets] == sorted(value for _, value in buckets)
+        assert buckets[-1][1] == value_of(metrics, family, *labels, sample=family + "_count")
+
+
+def test_labels_tell_requests_apart(start_proxy):
+    """Issue 8, metrics: by code class, front, upstream transport, route and reason; latency by
+    route and origin server in microseconds, which goes on under the same label after a reload."""
+    with Origin() as origin, Origin(handler=lambda request: Message(code=code(4, 4))) as empty:
+        running = start_proxy(
+            *HTTP, "--set", "route plain.target=coap://127.0.0.1:%d" % origin.port,
+            "--set", "route plain.via=direct", listen=("127.0.0.1",))
+        place = http_place(running)
+        for turn in range(1, 3):
+            with running.client() as client:
+                ask = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+                assert client.ask(ask).code_text == "2.05"
+                ask = Target("127.0.0.1", empty.port, ("y",)).options("uri")
+                assert client.ask(ask).code_text == "4.04"
+            ended = "criproxyd_requests_ended_total"
+            wait_until(lambda: value_of(scrape(place), ended, 'reason="answered"') == 2 * turn)
+            metrics = scrape(place)
+            common = ('front="coap"', 'reason="answered"', 'upstream="udp"')
+            assert value_of(metrics, ended, 'code="2.xx"', 'route="plain"', *common) == turn
+            assert value_of(metrics, ended, 'code="4.xx"', 'route=""', *common) == turn
+            took = "criproxyd_route_duration_seconds"
+            assert value_of(metrics, took, 'route="plain"', sample=took + "_count") == turn
+            took = "criproxyd_origin_duration_seconds"
+            labels = ('origin="127.0.0.1:%d"' % origin.port, 'upstream="udp"')
+            assert value_of(metrics, took, *labels, sample=took + "_count") == turn
+            assert value_of(metrics, took, *labels, sample=took + "_sum") > 0
+            running.reload(line=r"^reloaded$")
 
 
 def test_health_and_readiness(place):

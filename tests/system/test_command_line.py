@@ -18,6 +18,7 @@ from target import Target
 def test_version_and_help():
     """Command line: --version and --help print to standard output and exit 0."""
     version = run_criproxyd("--version")
+    assert re.search(r"^  openssl +3\.\d+\.\d+", version.stdout, re.M)
     assert (version.returncode, version.stderr) == (0, "")
     assert re.search(r"criproxyd \d+\.\d+\.\d+", version.stdout)
     usage = run_criproxyd("--help")

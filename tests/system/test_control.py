@@ -60,7 +60,10 @@ def test_status_and_version(start, path):
     assert (status["state"], status["workers"], status["listeners"]) == ("ready", 3, 1)
     assert status["last_reload_good"] is True and status["resident_bytes"] > 1 << 20
     assert re.search(r"^state +ready$", ctl(path, "status"), re.M)
-    assert items(path, "version") == [{"version": status["version"]}]
+    [versions] = items(path, "version")
+    assert versions.pop("version") == status["version"]
+    assert {"openssl", "libcoap", "libevent", "libcbor"} <= set(versions)
+    assert all(re.match(r"\d+\.\d+", version) for version in versions.values()), versions
 
 
 def test_help_is_the_table(start, path):

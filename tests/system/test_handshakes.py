@@ -79,18 +79,22 @@ def port_of(proxy, scheme):
     return int(re.search(r":(\d+)$", line)[1])
 
 
-def totals(proxy):
-    """Every metric, summed over its labels."""
+def metrics_of(proxy):
     status, _, body = http(http_place(proxy), "/metrics")
     assert status == 200
-    return {name: sum(samples.values()) for name, (_, samples) in parse_metrics(body).items()}
+    return parse_metrics(body)
+
+
+def totals(proxy):
+    """Every metric, summed over its labels."""
+    return {name: sum(samples.values()) for name, (_, samples) in metrics_of(proxy).items()}
 
 
 def counters(proxy):
     """How many handshakes have failed so far, by the reason."""
-    pattern = r"criproxyd_handshakes_failed_(\w+)_total$"
-    return {re.match(pattern, name)[1]: value
-            for name, value in totals(proxy).items() if re.match(pattern, name)}
+    samples = metrics_of(proxy)["criproxyd_handshakes_failed_total"][1]
+    return {re.fullmatch(r'reason="(\w+)"', label)[1]: value
+            for (_, (label,)), value in samples.items()}
 
 
 def wait_for_counted(proxy, before, **expected):

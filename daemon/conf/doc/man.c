@@ -138,20 +138,16 @@ static void write_reasons(FILE *out)
 
 static void write_handshakes(FILE *out)
 {
-    static const char *const helps[] = {
-#define HANDSHAKE(name, help) help,
-#include "net/handshakes.def"
-#undef HANDSHAKE
-    };
     (void)fputs(".Pp\n"
                 "A handshake of a client that fails has a word in the log lines\n"
                 ".Li dtls_handshake_failed\nand\n.Li stream_handshake_failed ,\n"
-                "and a counter\n.Li criproxyd_handshakes_failed_ Ns Ar WORD Ns Li _total :\n"
+                "which is the label\n.Li reason\nof the counter\n"
+                ".Li criproxyd_handshakes_failed_total :\n"
                 ".Bl -tag -width Ds\n",
                 out);
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
         (void)fprintf(out, ".It Li %s\n", handshake_name((enum handshake)i));
-        write_text(out, helps[i]);
+        write_text(out, handshake_help((enum handshake)i));
     }
     (void)fputs(".El\n", out);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/events.h"
 
-#include "ops/metrics.h"
-
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -109,26 +107,6 @@ static void test_texts_have_their_number(void **state)
     assert_string_equal(text, "the client repeated it");
 }
 
-static void test_durations_fall_into_their_buckets(void **state)
-{
-    struct metrics *metrics = calloc(1, sizeof(*metrics));
-
-    (void)state;
-    assert_non_null(metrics);
-    for (unsigned i = 0; i < METRICS_DURATION_BUCKETS; i++) {
-        uint64_t limit_ms = metrics_duration_limit_ms(i);
-        metrics_add_duration(metrics, limit_ms);
-        assert_int_equal(metric_get(&metrics->duration_buckets[i]), i == 0 ? 1 : 2);
-        metrics_add_duration(metrics, limit_ms + 1);
-    }
-    assert_int_equal(metric_get(&metrics->duration_buckets[METRICS_DURATION_BUCKETS]), 1);
-    metrics_add_duration(metrics, 0);
-    metrics_add_duration(metrics, UINT64_MAX / 2);
-    assert_int_equal(metric_get(&metrics->duration_buckets[0]), 2);
-    assert_int_equal(metric_get(&metrics->duration_buckets[METRICS_DURATION_BUCKETS]), 2);
-    free(metrics);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,7 +115,6 @@ int main(void)
         cmocka_unit_test(test_what_is_overwritten_is_gone),
         cmocka_unit_test(test_serials_wrap),
         cmocka_unit_test(test_texts_have_their_number),
-        cmocka_unit_test(test_durations_fall_into_their_buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which origin servers have a label of their own in the metrics. A table of
+ * METRICS_ORIGINS - 1 labels that all workers share, so that a label means the same origin
+ * server in each of them; other origin servers share METRICS_ORIGIN_OTHER.
+ *
+ * Who makes room: an origin server that is asked for the first time takes a free label, or
+ * that of the one that has not answered for longest, if that is ORIGIN_LABEL_IDLE_S ago or
+ * more. So busy origin servers keep theirs, however many targets a client names. What was
+ * counted under a label ends with it; its next owner begins at 0.
+ *
+ * Workers look at the table once in a while (ORIGIN_LABEL_LOOK_S), not for each answer, and
+ * never wait for it.
+ */
+#ifndef CRIPROXY_ORIGIN_LABELS_H
+#define CRIPROXY_ORIGIN_LABELS_H
+
+#include "net/address.h"
+
+#include <stdint.h>
+
+#define ORIGIN_LABEL_IDLE_S 300u
+#define ORIGIN_LABEL_LOOK_S 10u
+
+struct origin_labels;
+
+/** @return 0 or -ENOMEM. Free with free(), after all workers. */
+int origin_labels_new(struct origin_labels **ret_labels);
+
+/**
+ * The label of the origin server at @p address over @p transport (enum
+ * config_scheme_transport), which has answered at @p now_s. From any thread.
+ *
+ * @param ret_generation of the label: counts its owners, from 1.
+ * @return less than METRICS_ORIGINS
+ */
+unsigned origin_labels_take(struct origin_labels *labels, const struct address *address,
+                            uint8_t transport, uint32_t now_s, uint32_t *ret_generation);
+
+/**
+ * Whose label it is. From any thread.
+ *
+ * @return the generation of the label; 0: it has no owner
+ */
+uint32_t origin_labels_get(struct origin_labels *labels, unsigned label,
+                           struct address *ret_address, uint8_t *ret_transport);
+
+#endif

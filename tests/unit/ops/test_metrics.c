@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters with labels: their bounds, who makes room, and what sums of several workers say. */
+#include "ops/metrics.h"
+
+#include "ops/origin_labels.h"
+#include "support/test.h"
+
+#include <cri/scheme.h>
+#include <stdlib.h>
+
+static struct metrics *metrics_new(void)
+{
+    struct metrics *metrics = calloc(1, sizeof(*metrics));
+    assert_non_null(metrics);
+    return metrics;
+}
+
+static void test_durations_fall_into_their_buckets(void **state)
+{
+    struct histogram histogram = {0};
+
+    (void)state;
+    assert_int_equal(metrics_bucket_limit_us(0), 50);
+    for (unsigned i = 0; i < METRICS_BUCKETS; i++) {
+        uint64_t limit_us = metrics_bucket_limit_us(i);
+        assert_true(i == 0 || limit_us > metrics_bucket_limit_us(i - 1));
+        histogram_add(&histogram, limit_us);
+        assert_int_equal(metric_get(&histogram.buckets[i]), i == 0 ? 1 : 2);
+        histogram_add(&histogram, limit_us + 1);
+    }
+    assert_int_equal(metric_get(&histogram.buckets[METRICS_BUCKETS]), 1);
+    histogram_add(&histogram, 0);
+    histogram_add(&histogram, UINT64_MAX / 2);
+    assert_int_equal(metric_get(&histogram.buckets[0]), 2);
+    assert_int_equal(metric_get(&histogram.buckets[METRICS_BUCKETS]), 2);
+}
+
+/* How often @p wanted was counted; 0 where it has no series. */
+static uint64_t count_of(const struct metrics *metrics, const struct metric_end *wanted)
+{
+    struct metric_end end;
+    enum metric_front front;
+    uint64_t count;
+
+    for (unsigned i = 0; i < METRICS_SERIES; i++) {
+        if (metrics_series_get(metrics, i, &end, &front, &count) && end.reason == wanted->reason &&
+            end.code == (wanted->code & 0xe0u) && end.upstream == wanted->upstream &&
+            end.route == wanted->route && front == metrics_front(wanted->scheme)) {
+            return count;
+        }
+    }
+    return 0;
+}
+
+static uint64_t count_all(const struct metrics *metrics)
+{
+    struct metric_end end;
+    enum metric_front front;
+    uint64_t count, sum = 0;
+
+    for (unsigned i = 0; i < METRICS_SERIES; i++) {
+        sum += metrics_series_get(metrics, i, &end, &front, &count) ? count : 0;
+    }
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        sum += metric_get(&metrics->unlabelled[i]);
+    }
+    return sum;
+}
+
+static void test_each_combination_of_labels_is_counted_by_itself(void **state)
+{
+    static const struct metric_end ends[] = {
+        {.reason = REASON_answered, .code = 0x45, .scheme = CRI_SCHEME_COAP, .upstream = 1},
+        {.reason = REASON_answered, .code = 0x84, .scheme = CRI_SCHEME_COAP, .upstream = 1},
+        {.reason = REASON_answered, .code = 0x45, .scheme = CRI_SCHEME_COAPS_WS, .upstream = 1},
+        {.reason = REASON_answered, .code = 0x45, .scheme = CRI_SCHEME_COAP, .upstream = 3},
+        {.reason = REASON_answered, .code = 0x45, .scheme = CRI_SCHEME_COAP, .route = 63},
+        {.reason = REASON_cached, .code = 0x45, .scheme = CRI_SCHEME_COAP},
+        {.reason = REASON_client_ignored, .scheme = CRI_SCHEME_COAP},
+    };
+    const size_t count = sizeof(ends) / sizeof(ends[0]);
+    struct metrics *one = metrics_new(), *other = metrics_new(), *sum = metrics_new();
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t times = 0; times <= i; times++) {
+            metrics_count_end(one, &ends[i]);
+            metrics_count_end(other, &ends[count - 1 - i]); /* in another order, as workers do */
+        }
+    }
+    metrics_add(sum, one);
+    metrics_add(sum, other);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(count_of(one, &ends[i]), i + 1);
+        assert_int_equal(count_of(sum, &ends[i]), count + 1);
+    }
+    assert_int_equal(metric_get(&sum->ended[REASON_cached]), count + 1);
+    free(one);
+    free(other);
+    free(sum);
+}
+
+static void test_too_many_combinations_are_counted_by_their_reason_alone(void **state)
+{
+    struct metrics *metrics = metrics_new(), *sum = metrics_new();
+    uint64_t count = 0, ended = 0;
+
+    (void)state;
+    for (unsigned reason = 1; reason < REASON_COUNT; reason++) {
+        for (unsigned route = 0; route < METRICS_ROUTES; route++, count++) {
+            const struct metric_end end = {
+                .reason = (enum reason)reason, .code = 0x45, .route = (uint8_t)route};
+            metrics_count_end(metrics, &end);
+        }
+    }
+    assert_true(count > METRICS_SERIES);
+    assert_int_equal(metrics->series_used, METRICS_SERIES_USED);
+    assert_int_equal(count_all(metrics), count);
+    metrics_add(sum, metrics);
+    assert_int_equal(count_all(sum), count);
+    for (unsigned reason = 0; reason < REASON_COUNT; reason++) {
+        ended += metric_get(&sum->ended[reason]);
+    }
+    assert_int_equal(ended, count);
+    free(metrics);
+    free(sum);
+}
+
+static struct address host(unsigned number)
+{
+    return (struct address){.family = ADDRESS_IPV4,
+                            .port = 5683,
+                            .ip = {192, 0, (uint8_t)(number >> 8), (uint8_t)number}};
+}
+
+static unsigned take(struct origin_labels *labels, unsigned number, uint32_t now_s,
+                     uint32_t *ret_generation)
+{
+    const struct address address = host(number);
+    return origin_labels_take(labels, &address, 0, now_s, ret_generation);
+}
+
+static void test_an_idle_origin_server_makes_room_a_busy_one_does_not(void **state)
+{
+    struct origin_labels *labels = NULL;
+    uint32_t generation, now_s = 1000;
+    struct address address;
+    uint8_t transport;
+
+    (void)state;
+    assert_int_equal(origin_labels_new(&labels), 0);
+    assert_int_equal(origin_labels_get(labels, 5, &address, &transport), 0);
+    for (unsigned i = 0; i < METRICS_ORIGIN_OTHER; i++) {
+        assert_int_equal(take(labels, i, now_s, &generation), i);
+        assert_int_equal(generation, 1);
+    }
+    /* All are busy: whoever comes shares a label. */
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(take(labels, 1000 + i, now_s + ORIGIN_LABEL_IDLE_S - 1, &generation),
+                         METRICS_ORIGIN_OTHER);
+    }
+    /* The one that is idle for longest goes; the others go on under the labels they have. */
+    now_s += ORIGIN_LABEL_IDLE_S;
+    for (unsigned i = 0; i < METRICS_ORIGIN_OTHER; i++) {
+        if (i != 7) {
+            assert_int_equal(take(labels, i, now_s, &generation), i);
+        }
+    }
+    assert_int_equal(take(labels, 5000, now_s, &generation), 7);
+    assert_int_equal(generation, 2);
+    assert_int_equal(origin_labels_get(labels, 7, &address, &transport), 2);
+    const struct address newcomer = host(5000);
+    assert_true(address_equal(&address, &newcomer));
+    assert_int_equal(take(labels, 7, now_s, &generation), METRICS_ORIGIN_OTHER);
+    free(labels);
+}
+
+static uint64_t answers(const struct metrics *metrics, unsigned label)
+{
+    uint64_t count = 0;
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        count += metric_get(&metrics->by_origin[label].durations.buckets[i]);
+    }
+    return count;
+}
+
+static void test_what_was_counted_of_another_owner_is_not_added(void **state)
+{
+    struct metrics *one = metrics_new(), *other = metrics_new(), *sum = metrics_new();
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        metrics_count_origin(one, 3, 1, 700);
+        metrics_count_origin(other, 3, 1, 700);
+    }
+    metrics_add(sum, one);
+    metrics_add(sum, other);
+    assert_int_equal(answers(sum, 3), 20);
+    metrics_count_origin(other, 3, 2, 700); /* one worker knows the new owner already */
+    for (unsigned order = 0; order < 2; order++) {
+        free(sum);
+        sum = metrics_new();
+        metrics_add(sum, order == 0 ? one : other);
+        metrics_add(sum, order == 0 ? other : one);
+        assert_int_equal(answers(sum, 3), 1);
+    }
+    free(one);
+    free(other);
+    free(sum);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_durations_fall_into_their_buckets),
+        cmocka_unit_test(test_each_combination_of_labels_is_counted_by_itself),
+        cmocka_unit_test(test_too_many_combinations_are_counted_by_their_reason_alone),
+        cmocka_unit_test(test_an_idle_origin_server_makes_room_a_busy_one_does_not),
+        cmocka_unit_test(test_what_was_counted_of_another_owner_is_not_added),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
