@@ -316,6 +316,23 @@ static void run_observations(struct control_client *client, const struct control
     control_list(client, inspect_observations, "");
 }
 
+static void run_why(struct control_client *client, const struct control_request *request)
+{
+    const char *text = request->arguments[0];
+    char bracketed[ADDRESS_TEXT_MAX];
+    struct address address;
+
+    if (strchr(text, ':') != NULL && text[0] != '[' && strchr(text, '.') == NULL) {
+        (void)snprintf(bracketed, sizeof(bracketed), "[%s]", text);
+        text = bracketed;
+    }
+    if (request->argument_count > 0 && !address_parse(text, strlen(text), 0, &address)) {
+        control_end(client, "expected an address: 192.0.2.1, 2001:db8::1 or [2001:db8::1]:5683");
+    } else {
+        control_list(client, inspect_why, text);
+    }
+}
+
 /* Whether it is one, by the schemes of the configuration; else the request is answered. */
 static bool is_pattern(struct control_client *client, const char *text)
 {

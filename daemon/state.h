@@ -22,6 +22,7 @@
 #include "net/loop.h"
 #include "net/udp.h"
 #include "ops/origin_labels.h"
+#include "ops/refusals.h"
 #include "ops/trace.h"
 #include "origin/names.h"
 #include "origin/origin.h"
@@ -77,6 +78,7 @@ struct engine {
     struct hash_map leaders; /* exchanges that equal requests can follow */
     uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;
+    struct refusals refusals; /* for criproxyctl why */
     struct origin_labels *origin_labels;      /* shared; NULL: origin servers are not told apart */
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

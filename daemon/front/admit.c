@@ -20,7 +20,10 @@ bool admit_datagram(struct engine *engine, const struct address *remote)
     }
     const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);
     if (access_standing(engine->config->access, &client) == STANDING_NONE) {
+        const struct refusal_note note = {
+            .client = remote, .kind = REFUSAL_POLICY, .word = "policy.clients"};
         metric_add(&engine->metrics.datagrams_refused, 1);
+        refusals_log(engine, &note, "datagram_refused");
         return false;
     }
     engine->admitted = *remote;

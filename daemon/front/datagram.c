@@ -181,6 +181,17 @@ static void on_message(struct engine *engine, const struct arrival *arrival,
     }
 }
 
+static void note_malformed(const struct arrival *arrival, const char *what)
+{
+    const struct identity *identity =
+        arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL;
+    const struct refusal_note note = {.client = &arrival->datagram->path.remote,
+                                      .kind = REFUSAL_MESSAGE,
+                                      .word = what,
+                                      .identity = identity};
+    refusals_log(arrival->listener->engine, &note, "message_malformed");
+}
+
 static void receive(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
@@ -196,11 +207,16 @@ static void receive(const struct arrival *arrival)
         break;
     case MESSAGE_FORMAT_ERROR:
         metric_add(&engine->metrics.messages_malformed, 1);
+        note_malformed(arrival, "malformed");
         reject(arrival, &message);
         break;
     case MESSAGE_TOO_SHORT:
+        metric_add(&engine->metrics.messages_ignored, 1);
+        note_malformed(arrival, "too_short");
+        break;
     case MESSAGE_VERSION:
         metric_add(&engine->metrics.messages_ignored, 1);
+        note_malformed(arrival, "not_version_1");
         break;
     }
 }
@@ -272,5 +288,12 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     }
 }
 
+static void on_failure(void *context, const struct handshake_failure *failure)
+{
+    const struct listener *listener = context;
+    refusals_add_handshake(listener->engine, failure);
+}
+
 const struct udp_handler datagram_handler = {on_datagram, on_error};
-const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed};
+const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed,
+                                                     on_failure};

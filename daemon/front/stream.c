@@ -212,6 +212,18 @@ const char *stream_host(const struct stream *stream)
 
 /* --- messages ----------------------------------------------------------- */
 
+/* What came is against the protocol: told to the client, the log, and criproxyctl why. */
+static void abort_malformed(struct stream *stream, const char *what)
+{
+    const struct refusal_note note = {.client = conn_remote(stream->conn),
+                                      .kind = REFUSAL_MESSAGE,
+                                      .word = "malformed",
+                                      .identity = conn_identity(stream->conn),
+                                      .detail = what};
+    refusals_log(stream->engine, &note, "message_malformed");
+    abort_stream(stream, NULL, what);
+}
+
 static void on_request(struct stream *stream, const struct message *message)
 {
     struct leg leg = {
@@ -237,12 +249,12 @@ static void on_message(struct stream *stream, const struct message *message)
     if (CODE_CLASS(message->code) == 7) {
         bool is_first = stream->state == STREAM_OPENING;
         if (is_first && message->code != CODE_CSM && message->code != CODE_ABORT) {
-            abort_stream(stream, NULL, "CSM expected first");
+            abort_malformed(stream, "CSM expected first");
             return;
         }
         on_signal(stream, message);
     } else if (stream->state == STREAM_OPENING) {
-        abort_stream(stream, NULL, "CSM expected first");
+        abort_malformed(stream, "CSM expected first");
     } else if (message_is_request(message)) {
         on_request(stream, message);
     } else {
@@ -264,12 +276,23 @@ static void log_stream(const struct stream *stream, const char *event, const cha
 
 /* --- connections -------------------------------------------------------- */
 
+static void on_failure(void *listener_context, const struct handshake_failure *failure)
+{
+    const struct stream_listener *listener = listener_context;
+    refusals_add_handshake(listener->engine, failure);
+}
+
 static void *on_open(void *listener_context, struct conn *conn)
 {
     struct stream_listener *listener = listener_context;
     struct engine *engine = listener->engine;
     if (!admit_connection(engine, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
+        const struct refusal_note note = {.client = conn_remote(conn),
+                                          .kind = REFUSAL_POLICY,
+                                          .word = "policy.clients",
+                                          .identity = conn_identity(conn)};
         metric_add(&engine->metrics.connections_refused, 1);
+        refusals_log(engine, &note, "connection_refused");
         return NULL;
     }
     /* One allocation a connection, bounded by the listener's own cap. */
@@ -302,7 +325,7 @@ static size_t on_ws_input(struct stream *stream, const uint8_t *data, size_t len
     struct message message;
     if (frame_decode_ws(data, len, stream->engine->config->proxy_max_token_bytes, &message) !=
         FRAME_OK) {
-        abort_stream(stream, NULL, "malformed message");
+        abort_malformed(stream, "malformed message");
     } else {
         on_message(stream, &message);
     }
@@ -328,10 +351,10 @@ static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *dat
         case FRAME_MORE:
             return used;
         case FRAME_TOO_LARGE:
-            abort_stream(stream, NULL, "message larger than Max-Message-Size");
+            abort_malformed(stream, "message larger than Max-Message-Size");
             break;
         case FRAME_MALFORMED:
-            abort_stream(stream, NULL, "malformed message");
+            abort_malformed(stream, "malformed message");
             break;
         }
     }
@@ -415,6 +438,7 @@ const struct conn_handler stream_handler = {
     .need_of = need_of,
     .on_recycle = on_recycle,
     .on_close = on_close,
+    .on_failure = on_failure,
 };
 
 /* --- answers ------------------------------------------------------------ */

@@ -513,6 +513,24 @@ bool target_is_mixed(const struct request_options *options)
            (has_full && (has_scheme || has_uri));
 }
 
+/* Names the option that says all, and the first that says it again. */
+static bool fail_mixed(struct builder *builder)
+{
+    const struct request_options *options = builder->options;
+    bool has_cri = options->proxy_cri.data != NULL;
+    const char *other = has_cri && options->proxy_uri.data != NULL    ? "proxy-uri"
+                        : options->proxy_scheme.data != NULL        ? "proxy-scheme"
+                        : options->proxy_scheme_number.data != NULL ? "proxy-scheme-number"
+                        : options->uri_host.data != NULL            ? "uri-host"
+                        : options->uri_port.data != NULL            ? "uri-port"
+                                                                    : "uri-path or uri-query";
+    builder->problem->reason = REASON_forms_mixed;
+    snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: %s and %s",
+             reason_row(REASON_forms_mixed)->diagnostic, has_cri ? "proxy-cri" : "proxy-uri",
+             other);
+    return false;
+}
+
 /* Four inputs, memory, two results: a struct for them would have this one user. */
 /* NOLINTNEXTLINE(readability-function-size) */
 bool target_find(const struct config *config, const struct message *message,
@@ -546,7 +564,7 @@ bool target_find(const struct config *config, const struct message *message,
         return fail(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
     }
     if (config->proxy_strict && target_is_mixed(options)) {
-        return fail(&builder, REASON_forms_mixed);
+        return fail_mixed(&builder);
     }
     if (options->proxy_cri.data != NULL) {
         return from_proxy_cri(&builder);

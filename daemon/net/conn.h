@@ -34,6 +34,8 @@ enum conn_need {
     CONN_ASKS,     /* requests are in flight */
 };
 
+struct handshake_failure;
+
 struct conn_handler {
     /* Handshakes (TLS, WebSocket) are done. Return a context for the connection, or NULL to refuse.
      */
@@ -59,6 +61,8 @@ struct conn_handler {
     void (*on_recycle)(void *conn_context, struct conn *conn);
     /* The connection is gone after this call; @p why is a static text for the log. */
     void (*on_close)(void *conn_context, struct conn *conn, const char *why);
+    /* A handshake has failed; nothing may be called from here. NULL: not to be told. */
+    void (*on_failure)(void *listener_context, const struct handshake_failure *failure);
 };
 
 struct conn_options {

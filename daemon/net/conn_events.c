@@ -121,13 +121,20 @@ void conn_cut_later(struct conn *conn, const char *why)
 /* @p detail may be empty. */
 static void count_handshake_failure(struct conn *conn, enum handshake why, const char *detail)
 {
-    char client[ADDRESS_TEXT_MAX];
+    const struct conn_listener *listener = conn->listener;
 
     conn->listener->counters.failed[why]++;
-    if (!conn->is_open && log_is_on(LOG_WARNING)) {
-        log_event(LOG_WARNING, "stream_handshake_failed", "client=%s reason=%s detail=\"%s\"",
-                  address_format(&conn->remote, client), handshake_name(why), detail);
+    if (conn->is_open) {
+        return;
     }
+    struct identity *claimed = conn_tls_claimed(conn);
+    const struct handshake_failure failure = {
+        .remote = &conn->remote, .why = why, .detail = detail, .identity = claimed};
+    handshake_log("stream_handshake_failed", &failure);
+    if (listener->handler->on_failure != NULL) {
+        listener->handler->on_failure(listener->context, &failure);
+    }
+    identity_release(claimed);
 }
 
 void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail)

@@ -151,6 +151,9 @@ bool conn_tls_holds(const struct conn *conn, const struct credentials *now);
 /** The handshake is done: who is it? @return false, with @p ret_why the peer is not served. */
 bool conn_tls_connected(struct conn *conn, enum handshake *ret_why);
 
+/** Who the client of a handshake that failed said it was, or NULL; to be released. */
+struct identity *conn_tls_claimed(struct conn *conn);
+
 /** Why the handshake has failed, for the log; as tls_failure(). */
 enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail);
 

@@ -113,6 +113,17 @@ enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail
     return conn->tls->failure;
 }
 
+struct identity *conn_tls_claimed(struct conn *conn)
+{
+    struct conn_tls *tls = conn->tls;
+
+    if (tls == NULL || tls->identity != NULL) {
+        return tls != NULL ? identity_acquire(tls->identity) : NULL;
+    }
+    SSL *ssl = conn->bev != NULL ? bufferevent_openssl_get_ssl(conn->bev) : NULL;
+    return ssl != NULL ? tls_claimed(ssl, &tls->peer) : NULL;
+}
+
 struct identity *conn_tls_identity(const struct conn_tls *tls)
 {
     return tls->identity;
@@ -131,6 +142,7 @@ void conn_tls_free(struct conn_tls *tls)
     if (tls != NULL) {
         credentials_release(tls->credentials);
         identity_release(tls->identity);
+        identity_release(tls->peer.refused);
         free(tls);
     }
 }

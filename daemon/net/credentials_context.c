@@ -202,7 +202,7 @@ static bool use_client_ca(SSL_CTX *context, const struct credentials_options *op
     if (options->require_client_certificate) {
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     }
-    SSL_CTX_set_verify(context, mode, NULL);
+    SSL_CTX_set_verify(context, mode, tls_on_verify);
     SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX);
     return true;
 }

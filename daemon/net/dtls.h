@@ -36,6 +36,8 @@ struct dtls_options {
     uint32_t idle_ms;                /* 0: idle sessions end only when room is needed */
 };
 
+struct handshake_failure;
+
 struct dtls_handler {
     /*
      * A decrypted datagram of an established session: CoAP, borrowed. The answer
@@ -49,6 +51,8 @@ struct dtls_handler {
      * from dtls_turn() or dtls_close_listener(), never from inside another call.
      */
     void (*on_close)(void *context, struct dtls_session *session, const char *why);
+    /* A handshake has failed; nothing may be called from here. NULL: not to be told. */
+    void (*on_failure)(void *context, const struct handshake_failure *failure);
 };
 
 /* The listener's thread writes them, others may read. */

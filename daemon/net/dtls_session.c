@@ -145,6 +145,7 @@ void session_shut_strangers(struct dtls_listener *listener, const struct credent
 static void session_free(struct dtls_session *session)
 {
     SSL_free(session->ssl);
+    identity_release(session->peer.refused);
     credentials_release(session->credentials);
     identity_release(session->identity);
     free(session);
@@ -167,15 +168,20 @@ void session_free_doomed(struct dtls_listener *listener)
 /* Counted, told, and its end. */
 static void fail_for(struct dtls_session *session, enum handshake reason, const char *detail)
 {
-    char client[ADDRESS_TEXT_MAX];
+    const struct dtls_listener *listener = session->listener;
+    struct identity *claimed = tls_claimed(session->ssl, &session->peer);
+    const struct handshake_failure failure = {.remote = &session->path.remote,
+                                              .why = reason,
+                                              .detail = detail,
+                                              .identity = claimed};
 
     dtls_count(&session->listener->counters.failed[reason]);
     session_doom(session, handshake_name(reason));
-    if (!log_is_on(LOG_WARNING)) {
-        return;
+    handshake_log("dtls_handshake_failed", &failure);
+    if (listener->handler->on_failure != NULL) {
+        listener->handler->on_failure(listener->context, &failure);
     }
-    log_event(LOG_WARNING, "dtls_handshake_failed", "client=%s reason=%s detail=\"%s\"",
-              address_format(&session->path.remote, client), handshake_name(reason), detail);
+    identity_release(claimed);
 }
 
 static void fail(struct dtls_session *session)

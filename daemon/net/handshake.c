@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/handshake.h"
 
+#include "net/address.h"
+#include "net/identity.h"
+#include "ops/log.h"
+
+void handshake_log(const char *event, const struct handshake_failure *failure)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    bool is_known = identity_is_known(failure->identity);
+
+    if (log_is_on(LOG_WARNING)) {
+        log_event(LOG_WARNING, event, "client=%s%s%s reason=%s detail=\"%s\"",
+                  address_format(failure->remote, client), is_known ? " identity=" : "",
+                  is_known ? identity_format(failure->identity, identity) : "",
+                  handshake_name(failure->why), failure->detail);
+    }
+}
+
 const char *handshake_name(enum handshake handshake)
 {
     static const char *const names[] = {

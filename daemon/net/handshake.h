@@ -10,6 +10,20 @@ enum handshake {
     HANDSHAKE_COUNT,
 };
 
+struct address;
+struct identity;
+
+/* One that has failed; all borrowed. */
+struct handshake_failure {
+    const struct address *remote;
+    enum handshake why;
+    const char *detail;              /* what OpenSSL says, or "" */
+    const struct identity *identity; /* who the client said it was, unproven; NULL: nobody yet */
+};
+
+/** A warning of it in the log. */
+void handshake_log(const char *event, const struct handshake_failure *failure);
+
 /** The row's name, static. */
 const char *handshake_name(enum handshake handshake);
 

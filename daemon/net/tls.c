@@ -96,6 +96,26 @@ struct identity *tls_identity(const SSL *ssl)
                                : identity_new(IDENTITY_NONE, 0, server_name);
 }
 
+int tls_on_verify(int is_good, X509_STORE_CTX *store)
+{
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tls_peer *peer = ssl != NULL ? SSL_get_app_data(ssl) : NULL;
+    const X509 *certificate = X509_STORE_CTX_get0_cert(store);
+
+    if (is_good == 0 && peer != NULL && peer->refused == NULL && certificate != NULL) {
+        peer->refused = of_certificate(certificate, NULL);
+    }
+    return is_good;
+}
+
+struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer)
+{
+    struct identity *refused = peer->refused;
+
+    peer->refused = NULL;
+    return refused != NULL ? refused : tls_identity(ssl);
+}
+
 /* ---- why not ---- */
 
 static enum handshake certificate_failure(long result)

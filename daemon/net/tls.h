@@ -24,7 +24,18 @@ struct tls_peer {
     bool psk_asked;   /* a key was looked up */
     bool psk_unknown; /* its identity is in no file */
     const char *alpn; /* set before the handshake: chosen where it is offered; NULL: none is */
+    /* Whose certificate was not accepted, unproven; NULL: none was. tls_claimed() gives it away. */
+    struct identity *refused;
 };
+
+/** For SSL_CTX_set_verify(): notes whose certificate is not accepted. */
+int tls_on_verify(int is_good, X509_STORE_CTX *store);
+
+/**
+ * Who the peer of a handshake that has failed said it was, held once: nothing of it has been
+ * proved. To be released; NULL where it had not said so, or without memory.
+ */
+struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer);
 
 /** Borrowed. */
 SSL_CTX *credentials_dtls(const struct credentials *credentials);

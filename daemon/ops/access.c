@@ -105,7 +105,8 @@ static void add_outcome(struct line *line, const struct engine *engine,
     } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
         add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
     } else if (field == ACCESS_ms && record->exchange != NULL) {
-        add(line, "ms=%" PRIu64, (engine_now_us(engine) - record->exchange->started_us) / 1000);
+        uint64_t us = loop_clock_us(engine->loop) - record->exchange->started_us;
+        add(line, "ms=%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
     }
 }
 

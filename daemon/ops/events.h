@@ -24,7 +24,7 @@ enum event_kind {
 
 struct event {
     uint64_t exchange; /* its id */
-    uint64_t at_ms;
+    uint64_t at_us;
     uint32_t number;   /* for the text */
     uint32_t previous; /* serial of the exchange's event before; 0: none */
     enum event_kind kind;

@@ -5,6 +5,7 @@
 #include "net/client.h"
 #include "net/dtls.h"
 #include "ops/escape.h"
+#include "ops/log.h"
 #include "state.h"
 
 #include <string.h>
@@ -210,6 +211,45 @@ bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cu
         const struct exchange *exchange = &engine->exchanges.slots[*cursor];
         bool is_used = exchange->state != EXCHANGE_free;
         if (*cursor == end || (is_used && !add_exchange(engine, exchange, out))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- refusals ----------------------------------------------------------- */
+
+static bool add_refusal(const struct engine *engine, const struct refusal_row *row,
+                        struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX], time[LOG_TIME_MAX];
+    json_begin(out);
+    json_text(out, "time", log_time_format(engine_now_us(engine) - row->at_us, time));
+    json_text(out, "client", address_format(&row->client, text));
+    json_text(out, "what", refusal_kind_name(row->kind));
+    json_text(out, "reason", row->word);
+    json_uint(out, "count", row->count);
+    if (row->identity[0] != '\0') {
+        json_text(out, "identity", row->identity);
+    }
+    if (row->detail[0] != '\0') {
+        json_text(out, "detail", row->detail);
+    }
+    return json_end(out);
+}
+
+/* The argument has been checked: an address, or "" for all. */
+bool inspect_why(struct engine *engine, const char *argument, uint64_t *cursor,
+                 struct json_writer *out)
+{
+    const struct refusals *refusals = &engine->refusals;
+    struct address wanted = {0};
+    bool is_wanted = address_parse(argument, strlen(argument), 0, &wanted);
+    for (; *cursor < REFUSALS_MAX; (*cursor)++) {
+        const struct refusal_row *row = &refusals->rows[(refusals->next + *cursor) % REFUSALS_MAX];
+        bool is_of_it = !is_wanted || (address_same_host(&row->client, &wanted) &&
+                                       (wanted.port == 0 || wanted.port == row->client.port));
+        if (row->word != NULL && is_of_it && !add_refusal(engine, row, out)) {
             return false;
         }
     }

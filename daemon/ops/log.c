@@ -252,18 +252,27 @@ static void json_add_fields(struct line *line, const char *fields)
     }
 }
 
-static void json_add_time(struct line *line)
+const char *log_time_format(uint64_t ago_us, char text[LOG_TIME_MAX])
 {
     struct timespec now = {0};
     struct tm utc = {0};
-    char text[48];
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
-    size_t len = strftime(text, sizeof(text), "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
-    line_add(line, text, len);
-    (void)snprintf(text, sizeof(text), ".%03dZ\"", (int)(now.tv_nsec / 1000000));
-    line_add_text(line, text);
+    uint64_t us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 - ago_us;
+    const time_t seconds = (time_t)(us / 1000000);
+    (void)gmtime_r(&seconds, &utc);
+    size_t len = strftime(text, LOG_TIME_MAX, "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(text + len, LOG_TIME_MAX - len, ".%06uZ", (unsigned)(us % 1000000));
+    return text;
+}
+
+static void json_add_time(struct line *line)
+{
+    char text[LOG_TIME_MAX];
+
+    line_add_text(line, "{\"time\":\"");
+    line_add_text(line, log_time_format(0, text));
+    line_add_text(line, "\"");
 }
 
 static void put_json(struct line *line, enum log_level level, const char *event, const char *fields)
@@ -306,6 +315,17 @@ static void tame(char *text)
     }
 }
 
+/* The journal has its own. */
+static void add_time(struct line *line)
+{
+    char text[LOG_TIME_MAX];
+
+    if (!log_to_journal) {
+        line_add_text(line, log_time_format(0, text));
+        line_add_text(line, " ");
+    }
+}
+
 static bool put_line(enum log_level level, const char *event, const char *fields)
 {
     struct line line; /* not zeroed: only what is written is read */
@@ -319,6 +339,7 @@ static bool put_line(enum log_level level, const char *event, const char *fields
     if (atomic_load_explicit(&log_json, memory_order_relaxed)) {
         put_json(&line, level, event, fields);
     } else {
+        add_time(&line);
         put_text(&line, level, event, fields);
     }
     line_end(&line, "\n");
@@ -493,6 +514,18 @@ static bool send_block_as_json(const struct log_block *block)
     return send_line(out, used);
 }
 
+/* The block's first line begins with the time, as other lines do. */
+static bool send_block_as_text(const struct log_block *block)
+{
+    char out[LOG_TIME_MAX + sizeof(block->text)];
+    struct line line = {.len = 0};
+
+    add_time(&line);
+    memcpy(out, line.text, line.len);
+    memcpy(out + line.len, block->text, block->len);
+    return send_line(out, line.len + block->len);
+}
+
 void log_block_write(struct log_block *block)
 {
     if (block->cut) {
@@ -501,7 +534,7 @@ void log_block_write(struct log_block *block)
     }
     bool is_json = atomic_load_explicit(&log_json, memory_order_relaxed);
     if (block->len > 0 &&
-        !(is_json ? send_block_as_json(block) : send_line(block->text, block->len))) {
+        !(is_json ? send_block_as_json(block) : send_block_as_text(block))) {
         count_lost(1);
         atomic_fetch_add_explicit(&unwritten_lines, 1, memory_order_relaxed);
     }

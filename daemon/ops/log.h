@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The log: lines of "event key=value ..." (or JSON objects of the same) on
- * standard error.
+ * standard error, each after the time in UTC, which the journal adds by itself.
  *
  * A line leaves in one write(2) and takes no lock; where standard error cannot
  * take it at once (a pipe nobody reads), the line is dropped and counted rather
@@ -114,5 +114,9 @@ void log_block_line(struct log_block *block, const char *format, ...)
 
 /** Write the block whole, so that blocks of several workers do not mix. */
 void log_block_write(struct log_block *block);
+
+/** The time of day, "2026-11-22T14:03:05.123456Z": @p ago_us before now. Returns @p text. */
+#define LOG_TIME_MAX 40u
+const char *log_time_format(uint64_t ago_us, char text[LOG_TIME_MAX]);
 
 #endif

@@ -140,7 +140,7 @@ void trace_event(struct engine *engine, struct exchange *exchange, enum event_ki
         return;
     }
     const struct event event = {
-        .exchange = exchange->id, .at_ms = engine_now_ms(engine), .number = number, .kind = kind};
+        .exchange = exchange->id, .at_us = loop_clock_us(engine->loop), .number = number, .kind = kind};
     event_ring_add(engine->tracer.ring, &event, &exchange->last_event);
 }
 
@@ -153,9 +153,15 @@ static void add_events(const struct engine *engine, const struct exchange *excha
         event_ring_collect(engine->tracer.ring, exchange->id, exchange->last_event, events);
     for (size_t i = 0; i < count; i++) {
         event_format(events[i], text, sizeof(text));
-        log_block_line(block, "  +%-5" PRIu64 " ms  %s",
-                       events[i]->at_ms - exchange->started_us / 1000, text);
+        uint64_t us = events[i]->at_us - exchange->started_us;
+        log_block_line(block, "  +%" PRIu64 ".%03u ms  %s", us / 1000, (unsigned)(us % 1000), text);
     }
+}
+
+/* Since @p started_us: the clock is read, as what was done in this turn took time too. */
+static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
+{
+    return loop_clock_us(engine->loop) - started_us;
 }
 
 /* --- blocks ------------------------------------------------------------- */
@@ -204,8 +210,9 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
                        exchange->retransmit_count + 1u);
     }
     add_events(engine, exchange, &block);
-    log_block_line(&block, "  outcome    %s %s after %" PRIu64 " ms", view.reason,
-                   code_text(code, shown), (engine_now_us(engine) - exchange->started_us) / 1000);
+    uint64_t us = elapsed_us(engine, exchange->started_us);
+    log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason,
+                   code_text(code, shown), us / 1000, (unsigned)(us % 1000));
     give(engine, &block, &view);
 }
 
@@ -234,12 +241,6 @@ void trace_count(struct engine *engine, const struct leg *leg, enum reason reaso
     metrics_count_end(&engine->metrics, &end);
 }
 
-/* Since @p started_us: the clock is read, as what was done in this turn took time too. */
-static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
-{
-    return loop_clock_us(engine->loop) - started_us;
-}
-
 static void count_duration(struct engine *engine, const struct leg *leg, bool is_hit,
                            uint64_t duration_us)
 {
@@ -247,6 +248,20 @@ static void count_duration(struct engine *engine, const struct leg *leg, bool is
     histogram_add(&metrics->durations[metrics_front(leg->scheme)][is_hit ? 1 : 0], duration_us);
     if (!is_hit) {
         histogram_add(&metrics->by_route[leg->route_label], duration_us);
+    }
+}
+
+/* For criproxyctl why: all that no good answer came of. */
+static void note_refusal(struct engine *engine, const struct leg *leg, enum reason reason,
+                         const char *why)
+{
+    const struct refusal_note note = {.client = &leg->path.remote,
+                                      .kind = REFUSAL_REQUEST,
+                                      .word = reason_row(reason)->name,
+                                      .identity = leg->identity,
+                                      .detail = why};
+    if (!reason_is_success(reason) && leg->kind != LEG_INTERNAL) {
+        refusals_add(engine, &note);
     }
 }
 
@@ -272,6 +287,7 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
         .code = code,
     };
     note_end(exchange, code);
+    note_refusal(engine, &exchange->leg, reason, NULL);
     if (record.target != NULL) {
         count_duration(engine, &exchange->leg, false, elapsed_us(engine, exchange->started_us));
     }
@@ -352,6 +368,7 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct t
                                          .code = code,
                                          .why = problem->text};
     trace_count(engine, leg, problem->reason, code, 0);
+    note_refusal(engine, leg, problem->reason, problem->text);
     access_log(engine, &record);
     if (engine->trace) {
         trace_short_block(engine, &record, request);

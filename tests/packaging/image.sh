@@ -129,7 +129,7 @@ test_image() {
     start_service proxy criproxyd
     start_service origin lab
     "$here/compose.py" check compose.yaml "$work/criproxyd.json" || die "see above"
-    await "the proxy does not start" grep -q '^ready' "$work/proxy.log"
+    await "the proxy does not start" grep -q ' ready ' "$work/proxy.log"
     # 5683 of any address, as the kernel lists it.
     await "the origin does not start" ip netns exec "$lab-origin" grep -q ':1633 ' /proc/net/udp
 

@@ -202,7 +202,7 @@ test_log_file() {
     on sed -i 's|^level = debug|file = /var/log/criproxy/criproxyd.log|' \
         /etc/criproxy/criproxyd.conf
     quietly on systemctl restart criproxyd
-    await "no log in the file" on grep -q '^ready' /var/log/criproxy/criproxyd.log
+    await "no log in the file" on grep -q ' ready ' /var/log/criproxy/criproxyd.log
     on mv /var/log/criproxy/criproxyd.log /var/log/criproxy/criproxyd.log.1
     on systemctl kill --signal SIGUSR1 criproxyd
     await "no new log after SIGUSR1" on test -f /var/log/criproxy/criproxyd.log

@@ -32,9 +32,9 @@ def exported_metrics():
         try:
             address = None
             for line in process.stderr:
-                match = re.search(r"^admin_listening .*uri=(http://[^ ]*)", line)
+                match = re.search(r" admin_listening .*uri=(http://[^ ]*)", line)
                 address = match[1].strip() if match else address
-                if line.startswith("ready"):
+                if " ready " in line:
                     break
             with urllib.request.urlopen(address + "/metrics", timeout=TIMEOUT_S) as answer:
                 yield answer.read().decode()

@@ -58,6 +58,14 @@ def wait_until(condition, what=None, patience_s=PATIENCE_S):
         select.select([], [], [], 0.02)  # nothing tells; the deadline alone is a time
 
 
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ", re.M)
+
+
+def without_time(text):
+    """Lines of the log without the time that each begins with."""
+    return TIME.sub("", text)
+
+
 class Proxy:
     """A running criproxyd, without cache unless an argument says something about it.
 
@@ -104,7 +112,7 @@ class Proxy:
     def _read(self):
         for line in self.process.stdout:
             with self._changed:
-                self.log.append(line.rstrip("\n"))
+                self.log.append(without_time(line.rstrip("\n")))
                 self._changed.notify_all()
         with self._changed:
             self.log.append("[end of output]")
@@ -185,9 +193,11 @@ class Proxy:
 
 def run_criproxyd(*arguments, patience_s=PATIENCE_S):
     """Runs criproxyd to its end; for what does not serve."""
-    return subprocess.run(
+    done = subprocess.run(
         [program("criproxyd"), *arguments], stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=patience_s, check=False)
+    done.stderr = without_time(done.stderr)
+    return done
 
 
 class CoapServer:

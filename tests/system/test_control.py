@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """criproxyctl and the control socket: what is asked, what is changed, and who may."""
 
+import contextlib
 import grp
 import json
 import os
@@ -425,7 +426,7 @@ def test_a_live_trace_is_filtered(start, path):
     for block in blocks:
         assert block["client"] == me and block["target"].endswith("/wanted")
     for block in blocks[1:]:  # the first may have been under way when the trace began
-        assert re.search(r"^  \+\d+ +ms  sent to the origin server", block["text"], re.M)
+        assert re.search(r"^  \+\d+\.\d{3} ms  sent to the origin server", block["text"], re.M)
     for block in blocks:
         assert block["reason"] == "answered"
 
@@ -542,3 +543,50 @@ def test_upstream_sessions_are_shown(start, path):
     assert (item["scheme"], item["origin"]) == ("coap+tcp", "127.0.0.1:%d" % port)
     assert (item["state"], item["in_flight"], item["failures"]) == ("ready", 0, 0)
     front.stop_cleanly()
+
+
+def test_why_says_what_was_refused(start, path, tmp_path):
+    """Issue 8, criproxyctl: refused requests, malformed messages, datagrams that policy.clients
+    drops, of one host or of all; the same again is counted in its row."""
+    file = tmp_path / "c.conf"
+    file.write_text("[policy]\nclients = any\n")
+    running = start("-c", str(file), "--set", "proxy.workers=2")
+    assert items(path, "why") == []
+    with running.client() as client:
+        for _ in range(3):
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+        client.send(bytes.fromhex("4f010001"))
+        wait_until(lambda: len(items(path, "why")) == 2)
+        file.write_text("[policy]\nclients = 192.0.2.0/24\n")
+        running.reload()
+        for _ in range(5):
+            client.send(bytes.fromhex("40010001"))
+        wait_until(lambda: [row["count"] for row in items(path, "why", "127.0.0.1")] == [3, 1, 5])
+        address = "127.0.0.1:%d" % client.socket.getsockname()[1]
+    rows = items(path, "why", address)
+    assert [(row["client"], row["what"], row["reason"]) for row in rows] == [
+        (address, "request", "cri_malformed"), (address, "message", "malformed"),
+        (address, "policy", "policy.clients")]
+    assert "proxy-cri" in rows[0]["detail"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", row["time"])
+               for row in rows)
+    assert items(path, "why", "127.0.0.2") == items(path, "why", "2001:db8::1") == []
+    assert "expected an address" in ctl(path, "why", "example.com", status=1)
+
+
+def test_why_keeps_the_last_of_a_flood(start, path):
+    """Issue 8, criproxyctl: 256 rows a worker; the oldest makes room, and a flood of the same from
+    one host is one row."""
+    running = start("--set", "proxy.workers=1", "--set", "policy.clients=any")
+    with running.client() as client:
+        for i in range(300):
+            assert client.ask([(235, b"\xff")] if i % 2 else [(9, b"a")]).code_text == "4.02"
+        wait_until(lambda: sum(row["count"] for row in items(path, "why")) == 300)
+        assert len(items(path, "why")) == 2
+    for i in range(300):
+        with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as sock:
+            sock.bind(("127.0.%d.%d" % (1 + i // 200, 1 + i % 200), 0))
+            sock.sendto(bytes.fromhex("4f010001"), running.address())
+    wait_until(lambda: [row["client"].partition(":")[0] for row in items(path, "why")][-1:]
+               == ["127.0.2.100"])
+    assert len(items(path, "why")) == 256

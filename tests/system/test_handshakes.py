@@ -137,7 +137,8 @@ def test_clients_that_are_not_let_in(proxy, folder, scheme, name, reason, alert)
     seen = shake(proxy, scheme, "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256",
                  *(certificate(folder, name) if name else ()))
     assert alert in seen.lower(), seen
-    proxy.wait_for_line(r"handshake_failed .*client=127\.0\.0\.1:\d+ reason=%s " % reason)
+    who = r"identity=certificate:\S+ " if name else ""
+    proxy.wait_for_line(r"handshake_failed .*client=127\.0\.0\.1:\d+ %sreason=%s " % (who, reason))
     wait_for_counted(proxy, before, **{reason: 1})
 
 
@@ -151,7 +152,7 @@ def test_keys_that_are_not_good(proxy, scheme, alert, identity, key, reason):
     seen = shake(proxy, scheme, "-cipher", "PSK-AES128-GCM-SHA256", "-psk_identity", identity,
                  "-psk", key)
     assert alert in seen.lower(), seen
-    proxy.wait_for_line(r"handshake_failed .*reason=%s " % reason)
+    proxy.wait_for_line(r"handshake_failed .*identity=psk:%s reason=%s " % (identity, reason))
     wait_for_counted(proxy, before, **{reason: 1})
 
 

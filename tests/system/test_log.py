@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from coap_wire import POST, Client, Message, Origin, code
-from processes import PATIENCE_S, Proxy, program, run_criproxyd, wait_until
+from processes import TIME, PATIENCE_S, Proxy, program, run_criproxyd, wait_until, without_time
 from target import Target
 
 
@@ -59,7 +59,7 @@ def test_the_default_format():
     running.stop_cleanly()  # and every line is in its log
     [line] = access_lines(running, "answered")
     assert re.fullmatch(r"answered exchange=\d+ client=127\.0\.0\.1:\d+ "
-                        r"target=coap://127\.0\.0\.1:%d/a/b rule=\S+ cache=none code=2\.05 ms=\d+"
+                        r"target=coap://127\.0\.0\.1:%d/a/b rule=\S+ cache=none code=2\.05 ms=\d+\.\d{3}"
                         % origin.port, line), line
     [line] = access_lines(running, "cri_malformed")
     assert re.fullmatch(r"cri_malformed client=127\.0\.0\.1:\d+ rule=\S+ code=4\.02 "
@@ -181,7 +181,7 @@ def test_a_file_is_opened_anew(tmp_path):
 
 def wait_for(path, pattern):
     """Until the file has such a line."""
-    wait_until(lambda: path.exists() and re.search(pattern, path.read_text(), re.M), pattern)
+    wait_until(lambda: path.exists() and re.search(pattern, without_time(path.read_text()), re.M), pattern)
 
 
 def test_a_file_that_cannot_be_written_is_an_error():
@@ -227,9 +227,73 @@ def test_a_trace_has_the_events_of_the_message_layer():
               r"the origin server acknowledged", r"the client repeated it",
               r"the origin server's answer, 4 bytes of payload"]
     for text in wanted:
-        assert re.search(r"^  \+\d+ +ms  " + text, block, re.M), text
-    assert re.search(r"^  outcome    answered 2\.04 after \d+ ms$", block, re.M)
+        assert re.search(r"^  \+\d+\.\d{3} ms  " + text, block, re.M), text
+    assert re.search(r"^  outcome    answered 2\.04 after \d+\.\d{3} ms$", block, re.M)
     after = "\n".join(block_of(running, "its separate answer"))
     assert "separate answer to the client, message id" in after
     assert "the client acknowledged the separate answer" in after
     assert "secret" not in running.text and "done" not in running.text
+
+
+def test_each_line_has_the_time_unless_the_journal_adds_it(tmp_path):
+    """Issue 8, log: UTC with microseconds, in front of every line and of a trace's first; in the
+    journal, which JOURNAL_STREAM names, priorities stand there."""
+    path = tmp_path / "log"
+    for is_journal in (False, True):
+        with open(path, "w", encoding="ascii") as file:
+            status = os.fstat(file.fileno())
+            stream = {"JOURNAL_STREAM": "%d:%d" % (status.st_dev, status.st_ino)}
+            with subprocess.Popen(
+                    [program("criproxyd"), "--listen", "coap://127.0.0.1:0", "--trace"],
+                    stdin=subprocess.DEVNULL, stderr=file,
+                    env={**os.environ, **(stream if is_journal else {})}) as process:
+                wait_until(lambda: " ready " in path.read_text() or ">ready " in path.read_text())
+                port = int(re.search(r"uri=coap://127\.0\.0\.1:(\d+)", path.read_text())[1])
+                with Client(("127.0.0.1", port)) as client:
+                    assert client.ask([(235, b"\xff")]).code_text == "4.02"
+                process.terminate()
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("  ")]
+        assert len(lines) >= 5
+        for line in lines:
+            if is_journal:
+                assert re.match(r"<\d>[a-z]|request from", line), line
+            else:
+                assert TIME.match(line), line
+
+
+def test_both_options_of_a_mixed_request_are_named(start_proxy):
+    """Issue 8, log: with strict = yes the answer says which two options name a target."""
+    running = start_proxy("--set", "proxy.strict=yes", "--set", "log.access=on",
+                          listen=("127.0.0.1",))
+    uri = (35, b"coap://192.0.2.1/a")
+    cri = Target("192.0.2.1", 5683, ("a",)).options("cri")
+    with running.client() as client:
+        for options, words in ((cri + [uri], "proxy-cri and proxy-uri"),
+                               ([(3, b"h"), uri], "proxy-uri and uri-host"),
+                               ([(7, b"\x16\x33"), uri], "proxy-uri and uri-port"),
+                               ([uri, (39, b"coap")], "proxy-uri and proxy-scheme"),
+                               ([(11, b"b"), uri], "proxy-uri and uri-path or uri-query")):
+            answer = client.ask(sorted(options))
+            assert answer.code_text == "4.02" and words.encode() in answer.payload, words
+            running.wait_for_line(r'^forms_mixed .*why=".*: %s"$' % words)
+
+
+def test_what_is_dropped_has_a_line(start_proxy, tmp_path):
+    """Issue 8, log: datagrams that policy.clients refuses, and malformed ones, at level info, a few
+    a second; how many had no line is in the next one."""
+    file = tmp_path / "c.conf"
+    file.write_text("[policy]\nclients = any\n")
+    running = start_proxy("-c", str(file), "--set", "proxy.workers=1", listen=("127.0.0.1",))
+    with running.client() as client:
+        for text, reason in (("40", "too_short"), ("80000001", "not_version_1"),
+                             ("4f010001", "malformed")):
+            client.send(bytes.fromhex(text))
+            running.wait_for_line(r"^message_malformed client=127\.0\.0\.1:\d+ reason=%s" % reason)
+        file.write_text("[policy]\nclients = 192.0.2.0/24\n")
+        running.reload()
+        for _ in range(100):
+            client.send(bytes.fromhex("40010001"))
+        running.wait_for_line(r"^datagram_refused client=127\.0\.0\.1:\d+ reason=policy.clients")
+        wait_until(lambda: any("unlogged=" in line for line in running.log)
+                   or client.send(bytes.fromhex("40010001")))
+    assert sum(line.startswith("datagram_refused") for line in running.log) < 50

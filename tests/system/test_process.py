@@ -15,7 +15,7 @@ import pytest
 
 from coap_wire import PATIENCE_S, Message, Origin, code
 from conftest import needs_ipv6
-from processes import ROOT, program, run_criproxyd, wait_until
+from processes import ROOT, program, run_criproxyd, wait_until, without_time
 from target import Target
 
 
@@ -149,8 +149,8 @@ def test_default_listeners_do_without_ipv6():
                               stderr=subprocess.PIPE, text=True) as process:
             said = ""
             for line in process.stderr:
-                said += line
-                if line.startswith("ready"):
+                said += without_time(line)
+                if without_time(line).startswith("ready"):
                     process.terminate()
             return process.wait(PATIENCE_S), said
 
