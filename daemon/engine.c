@@ -96,6 +96,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     engine->resolver = options->resolver;
     engine->changes = options->changes;
     engine->origin_labels = options->origin_labels;
+    engine->worker_index = options->worker_index;
     engine->has_siblings = options->changes != NULL;
     engine_set_config(engine, options->config);
     entropy_init(&engine->entropy);

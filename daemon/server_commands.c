@@ -6,6 +6,7 @@
 #include "front/explain.h"
 #include "net/libraries.h"
 #include "ops/arguments.h"
+#include "ops/closed.h"
 #include "ops/log.h"
 #include "policy/pattern.h"
 
@@ -286,34 +287,92 @@ static void run_drain(struct control_client *client, const struct control_reques
 
 /* ---- what the workers know ---- */
 
+/* @p limit: how many rows a worker has room for, in words. */
+static void list_for(struct control_client *client, inspect_fn *run, const char *argument,
+                     const char *limit)
+{
+    const struct control_listing listing = {.run = run, .argument = argument, .limit = limit};
+
+    control_list(client, &listing);
+}
+
 static void run_sessions(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    char limit[96];
+
     (void)request;
-    control_list(client, inspect_sessions, "");
+    (void)snprintf(limit, sizeof(limit), "%u clients of datagrams, %u closed ones",
+                   config->limits_clients, CLOSED_MAX);
+    list_for(client, inspect_sessions, "", limit);
 }
 
 static void run_origins(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    char limit[96];
+
     (void)request;
-    control_list(client, inspect_origins, "");
+    (void)snprintf(limit, sizeof(limit), "%u", config->limits_origins);
+    list_for(client, inspect_origins, "", limit);
 }
 
 static void run_upstreams(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    char limit[96];
+
     (void)request;
-    control_list(client, inspect_upstreams, "");
+    (void)snprintf(limit, sizeof(limit), "%u", config->upstream_sessions);
+    list_for(client, inspect_upstreams, "", limit);
 }
 
 static void run_exchanges(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    char limit[96];
+
     (void)request;
-    control_list(client, inspect_exchanges, "");
+    (void)snprintf(limit, sizeof(limit), "%u", config->limits_exchanges);
+    list_for(client, inspect_exchanges, "", limit);
 }
 
 static void run_observations(struct control_client *client, const struct control_request *request)
 {
+    const struct config *config = server_config(control_server(client));
+    char limit[96];
+
     (void)request;
-    control_list(client, inspect_observations, "");
+    (void)snprintf(limit, sizeof(limit), "%u", config->observe_targets);
+    list_for(client, inspect_observations, "", limit);
+}
+
+static void run_config(struct control_client *client, const struct control_request *request)
+{
+    const struct control_listing listing = {
+        .run = inspect_config, .argument = request->arguments[0], .is_of_one_worker = true};
+
+    control_list(client, &listing);
+}
+
+static void run_listeners(struct control_client *client, const struct control_request *request)
+{
+    const struct server *server = control_server(client);
+    char buffer[128 * SERVER_LISTENERS_MAX], text[ADDRESS_TEXT_MAX];
+    struct json_writer lines;
+
+    (void)request;
+    json_writer_init(&lines, buffer, sizeof(buffer));
+    for (size_t i = 0; i < server->listener_count; i++) {
+        const struct server_listener *listener = &server->listeners[i];
+        json_begin(&lines);
+        json_text(&lines, "scheme", config_listener_scheme(listener->kind));
+        json_text(&lines, "address", address_format(&listener->bound, text));
+        json_bool(&lines, "inherited", listener->is_inherited);
+        (void)json_end(&lines);
+    }
+    control_send(client, &lines);
+    control_end(client, NULL);
 }
 
 static void run_why(struct control_client *client, const struct control_request *request)
@@ -329,7 +388,7 @@ static void run_why(struct control_client *client, const struct control_request 
     if (request->argument_count > 0 && !address_parse(text, strlen(text), 0, &address)) {
         control_end(client, "expected an address: 192.0.2.1, 2001:db8::1 or [2001:db8::1]:5683");
     } else {
-        control_list(client, inspect_why, text);
+        list_for(client, inspect_why, text, "256");
     }
 }
 
@@ -363,7 +422,8 @@ static void run_cache(struct control_client *client, const struct control_reques
     } else if (is_flush && control_level(client) < CONTROL_OPERATE) {
         control_end(client, CONTROL_NOT_ALLOWED);
     } else if (is_pattern(client, request->arguments[1])) {
-        control_list(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1]);
+        list_for(client, is_flush ? inspect_cache_flush : inspect_cache, request->arguments[1],
+                 NULL);
     }
 }
 
@@ -378,26 +438,51 @@ static bool begins_an_address(const char *text)
     return strspn(text, "0123456789abcdef.:[]") >= len;
 }
 
-/* "client=..." and "target=...", in any order. */
+static bool is_reason(const char *name)
+{
+    for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
+        if (strcmp(reason_row((enum reason)i)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL, or what is wrong. */
+static const char *take_trace_argument(const char *argument, struct control_filter *filter)
+{
+    const char *client = value_of(argument, "client"), *target = value_of(argument, "target");
+    const char *reason = value_of(argument, "reason"), *identity = value_of(argument, "identity");
+
+    if (client == NULL && target == NULL && reason == NULL && identity == NULL) {
+        return "expected client=ADDRESS, target=TEXT, reason=REASON or identity=TEXT";
+    }
+    if (client != NULL && !begins_an_address(client)) {
+        return "client: expected an address, or how one begins, in lower case";
+    }
+    if (reason != NULL && !is_reason(reason)) {
+        return "reason: no such reason; see criproxyd(8)";
+    }
+    filter->client = client != NULL ? client : filter->client;
+    filter->target = target != NULL ? target : filter->target;
+    filter->reason = reason != NULL ? reason : filter->reason;
+    filter->identity = identity != NULL ? identity : filter->identity;
+    return NULL;
+}
+
+/* In any order. */
 static void run_trace(struct control_client *client, const struct control_request *request)
 {
-    const char *from = "", *target = "";
+    struct control_filter filter = {.client = "", .target = "", .reason = "", .identity = ""};
 
     for (size_t i = 0; i < request->argument_count; i++) {
-        const char *client_value = value_of(request->arguments[i], "client");
-        const char *target_value = value_of(request->arguments[i], "target");
-        if (client_value == NULL && target_value == NULL) {
-            control_end(client, "expected client=ADDRESS or target=TEXT");
+        const char *wrong = take_trace_argument(request->arguments[i], &filter);
+        if (wrong != NULL) {
+            control_end(client, wrong);
             return;
         }
-        if (client_value != NULL && !begins_an_address(client_value)) {
-            control_end(client, "client: expected an address, or how one begins, in lower case");
-            return;
-        }
-        from = client_value != NULL ? client_value : from;
-        target = target_value != NULL ? target_value : target;
     }
-    control_trace(client, from, target);
+    control_trace(client, &filter);
 }
 
 /* ---- the table ---- */

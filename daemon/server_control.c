@@ -128,7 +128,7 @@ void control_send(struct control_client *client, const struct json_writer *lines
     }
 }
 
-void control_end(struct control_client *client, const char *error)
+static void end_with_limit(struct control_client *client, const char *error, const char *limit)
 {
     char buffer[1024];
     struct json_writer line;
@@ -139,6 +139,9 @@ void control_end(struct control_client *client, const char *error)
     if (error != NULL) {
         json_text(&line, "error", error);
     }
+    if (limit[0] != '\0') {
+        json_text(&line, "limit", limit);
+    }
     if (!json_end(&line)) { /* cannot be: errors are short */
         conn_close(client->conn);
         return;
@@ -148,6 +151,11 @@ void control_end(struct control_client *client, const char *error)
     if (!client->is_full) {
         conn_pause(client->conn, false); /* the next request may have come already */
     }
+}
+
+void control_end(struct control_client *client, const char *error)
+{
+    end_with_limit(client, error, "");
 }
 
 /* ---- lists ---- */
@@ -197,19 +205,20 @@ static void on_answer(struct worker_ask *ask)
     }
     control_send(client, &ask->out);
     if (ask->is_done) {
-        ask->worker = next_worker(control->server, ask->worker);
+        ask->worker = ask->is_of_one_worker ? NULL : next_worker(control->server, ask->worker);
         ask->cursor = 0;
     }
     if (ask->worker == NULL) {
+        end_with_limit(client, NULL, ask->limit);
         free(ask);
-        control_end(client, NULL);
         return;
     }
     ask_on(client, ask);
 }
 
-void control_list(struct control_client *client, inspect_fn *run, const char *argument)
+void control_list(struct control_client *client, const struct control_listing *listing)
 {
+    const char *argument = listing->argument;
     struct server *server = client->control->server;
     struct worker_ask *ask = calloc(1, sizeof(struct worker_ask));
 
@@ -218,7 +227,12 @@ void control_list(struct control_client *client, inspect_fn *run, const char *ar
         control_end(client, ask == NULL ? "out of memory" : "argument too long");
         return;
     }
-    ask->run = run;
+    ask->run = listing->run;
+    ask->is_of_one_worker = listing->is_of_one_worker;
+    if (listing->limit != NULL) {
+        (void)snprintf(ask->limit, sizeof(ask->limit), "%s for each of %u worker%s", listing->limit,
+                       server->worker_count, server->worker_count == 1 ? "" : "s");
+    }
     ask->on_answer = on_answer;
     ask->context = client->control;
     ask->id = client->id;
@@ -229,6 +243,36 @@ void control_list(struct control_client *client, inspect_fn *run, const char *ar
 }
 
 /* ---- the live trace ---- */
+
+static void put_known(struct json_writer *line, const char *key, const char *text)
+{
+    if (text[0] != '\0') {
+        json_text(line, key, text);
+    }
+}
+
+static void put_fields(struct json_writer *line, const struct worker_block *block)
+{
+    char ms[32];
+
+    json_text(line, "client", block->client);
+    put_known(line, "identity", block->identity);
+    json_text(line, "target", block->target);
+    json_text(line, "reason", block->reason);
+    put_known(line, "code", block->code);
+    put_known(line, "method", block->method);
+    put_known(line, "form", block->form);
+    put_known(line, "rule", block->rule);
+    put_known(line, "route", block->route);
+    put_known(line, "cache", block->cache);
+    put_known(line, "origin", block->origin);
+    if (block->exchange != 0) {
+        json_uint(line, "exchange", block->exchange);
+        (void)snprintf(ms, sizeof(ms), "%llu.%03u", (unsigned long long)(block->us / 1000),
+                       (unsigned)(block->us % 1000));
+        json_text(line, "ms", ms);
+    }
+}
 
 static void on_block(struct worker_block *block)
 {
@@ -242,9 +286,7 @@ static void on_block(struct worker_block *block)
     } else if (client != NULL && client->is_tracing) {
         json_writer_init(&line, buffer, sizeof(buffer));
         json_begin(&line);
-        json_text(&line, "client", block->client);
-        json_text(&line, "target", block->target);
-        json_text(&line, "reason", block->reason);
+        put_fields(&line, block);
         json_uint(&line, "lost", client->lost + block->lost);
         json_text_len(&line, "text", block->text, block->text_len);
         (void)json_end(&line);
@@ -254,7 +296,17 @@ static void on_block(struct worker_block *block)
     worker_block_free(block);
 }
 
-void control_trace(struct control_client *client, const char *from, const char *target)
+static bool take_filter(char to[TRACE_FILTER_MAX], const char *text)
+{
+    size_t len = strlen(text);
+
+    if (len < TRACE_FILTER_MAX) {
+        memcpy(to, text, len + 1);
+    }
+    return len < TRACE_FILTER_MAX;
+}
+
+void control_trace(struct control_client *client, const struct control_filter *filter)
 {
     struct control *control = client->control;
     struct worker_tap tap = {.id = client->id,
@@ -266,12 +318,11 @@ void control_trace(struct control_client *client, const char *from, const char *
         control_end(client, "too many trace already");
         return;
     }
-    if (strlen(from) >= sizeof(tap.client) || strlen(target) >= sizeof(tap.target)) {
+    if (!take_filter(tap.client, filter->client) || !take_filter(tap.target, filter->target) ||
+        !take_filter(tap.reason, filter->reason) || !take_filter(tap.identity, filter->identity)) {
         control_end(client, "filter too long");
         return;
     }
-    memcpy(tap.client, from, strlen(from) + 1);
-    memcpy(tap.target, target, strlen(target) + 1);
     client->is_tracing = true;
     control->tracing_count++;
     for (unsigned i = 0; i < control->server->worker_count; i++) {

@@ -45,11 +45,24 @@ void control_send(struct control_client *client, const struct json_writer *lines
 /** The last line of an answer: ok, or the error where @p error is not NULL. */
 void control_end(struct control_client *client, const char *error);
 
-/** List what @p run finds in each worker, one after the other; ends the answer itself. */
-void control_list(struct control_client *client, inspect_fn *run, const char *argument);
+/* A list that workers make. */
+struct control_listing {
+    inspect_fn *run;
+    const char *argument;  /* for it; copied */
+    const char *limit;     /* how many rows there can be, for people; static, or NULL */
+    bool is_of_one_worker; /* all would say the same */
+};
+
+/** List what is found in each worker, one after the other; ends the answer itself. */
+void control_list(struct control_client *client, const struct control_listing *listing);
+
+/* Which requests are traced, as in struct trace_tap; "": any. */
+struct control_filter {
+    const char *client, *target, *reason, *identity;
+};
 
 /** Send what the workers trace until the client says something else, or goes. */
-void control_trace(struct control_client *client, const char *from, const char *target);
+void control_trace(struct control_client *client, const struct control_filter *filter);
 
 /* ---- server_commands.c ---- */
 

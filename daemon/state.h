@@ -21,6 +21,7 @@
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
+#include "ops/closed.h"
 #include "ops/origin_labels.h"
 #include "ops/refusals.h"
 #include "ops/trace.h"
@@ -79,6 +80,8 @@ struct engine {
     uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;
     struct refusals refusals; /* for criproxyctl why */
+    struct closed_clients closed_clients;
+    unsigned worker_index;
     struct origin_labels *origin_labels;      /* shared; NULL: origin servers are not told apart */
     struct listener listeners[LISTENERS_MAX]; /* slots; front/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */

@@ -86,6 +86,8 @@ struct worker_ask {
     struct worker *worker;
     uint64_t cursor;
     bool is_done; /* with the worker that was asked */
+    bool is_of_one_worker;
+    char limit[128]; /* told at the end of the list; "": nothing is */
     char argument[512];
     struct json_writer out;
     char buffer[WORKER_ASK_BYTES];
@@ -101,7 +103,10 @@ struct worker_block {
     uint64_t id;   /* the tracer's */
     uint64_t lost; /* blocks before it that there was no room for */
     struct worker *worker;
-    char client[128], target[512], reason[64];
+    char client[128], target[512], reason[64], identity[IDENTITY_TEXT_MAX], code[8];
+    char method[16], form[32], rule[128], route[128], cache[16]; /* "": not known */
+    char origin[ADDRESS_TEXT_MAX];                               /* or "" */
+    uint64_t exchange, us;
     size_t text_len;
     char text[]; /* lines, NUL-terminated */
 };
@@ -109,7 +114,8 @@ struct worker_block {
 /* Who traces live. At most WORKER_BLOCKS_MAX blocks are on their way; others are left out. */
 struct worker_tap {
     uint64_t id;
-    char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX]; /* as in struct trace_tap */
+    char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX];   /* as in struct trace_tap, */
+    char reason[TRACE_FILTER_MAX], identity[TRACE_FILTER_MAX]; /* all four */
     struct loop *answer_to;
     void (*on_block)(struct worker_block *block); /* in that loop */
     void *context;

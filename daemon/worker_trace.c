@@ -26,6 +26,32 @@ static void block_task(void *context)
     block->on_block(block);
 }
 
+static void copy_text(char *to, size_t capacity, const char *text)
+{
+    (void)snprintf(to, capacity, "%s", text != NULL ? text : "");
+}
+
+/* The view ends with the call; the block goes to another thread. */
+static void copy_fields(struct worker_block *block, const struct trace_view *view)
+{
+    copy_text(block->client, sizeof(block->client), view->client);
+    copy_text(block->target, sizeof(block->target), view->target);
+    copy_text(block->reason, sizeof(block->reason), view->reason);
+    copy_text(block->identity, sizeof(block->identity), view->identity);
+    copy_text(block->code, sizeof(block->code), view->code);
+    copy_text(block->method, sizeof(block->method), view->method);
+    copy_text(block->form, sizeof(block->form), view->form);
+    copy_text(block->rule, sizeof(block->rule), view->rule);
+    copy_text(block->cache, sizeof(block->cache), view->cache);
+    (void)snprintf(block->route, sizeof(block->route), "%.*s", (int)view->route.len,
+                   (const char *)view->route.data);
+    if (view->origin != NULL) {
+        (void)address_format(view->origin, block->origin);
+    }
+    block->exchange = view->exchange;
+    block->us = view->us;
+}
+
 /* NULL where too many are under way, or there is no memory. */
 static struct worker_block *make_block(struct worker *worker, const struct worker_tap *tap,
                                        const struct trace_view *view)
@@ -43,9 +69,7 @@ static struct worker_block *make_block(struct worker *worker, const struct worke
                                    .lost = worker->blocks_lost,
                                    .worker = worker,
                                    .text_len = view->text_len};
-    (void)snprintf(block->client, sizeof(block->client), "%s", view->client);
-    (void)snprintf(block->target, sizeof(block->target), "%s", view->target);
-    (void)snprintf(block->reason, sizeof(block->reason), "%s", view->reason);
+    copy_fields(block, view);
     memcpy(block->text, view->text, view->text_len);
     block->text[view->text_len] = '\0';
     atomic_fetch_add_explicit(&worker->blocks_under_way, 1, memory_order_relaxed);
@@ -87,6 +111,8 @@ static void tap_task(void *context)
     free(context);
     (void)snprintf(tap.client, sizeof(tap.client), "%s", task.tap.client);
     (void)snprintf(tap.target, sizeof(tap.target), "%s", task.tap.target);
+    (void)snprintf(tap.reason, sizeof(tap.reason), "%s", task.tap.reason);
+    (void)snprintf(tap.identity, sizeof(tap.identity), "%s", task.tap.identity);
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
         if (task.worker->taps[i].id == 0) {
             task.worker->taps[i] = task.tap;

@@ -164,3 +164,17 @@ const struct config_row *schema_find_named(enum config_named kind, const char *k
     }
     return NULL;
 }
+
+bool schema_is_secret(const struct config_row *row)
+{
+    static const char *const endings[] = {"psk_key", "secret", "password"};
+    size_t len = strlen(row->name);
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+        size_t ending_len = strlen(endings[i]);
+        if (len >= ending_len && strcmp(row->name + len - ending_len, endings[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

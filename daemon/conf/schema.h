@@ -94,6 +94,9 @@ const struct config_row *schema_section(const char *section, size_t *ret_count);
 /** The key as files have it; use `.text` within the expression. */
 struct config_key schema_key(const struct config_row *row);
 
+/** Whether its value is a secret: the names of such keys end so. */
+bool schema_is_secret(const struct config_row *row);
+
 /** The row, or NULL. */
 const struct config_row *schema_find(const char *section, const char *key);
 const struct config_row *schema_find_named(enum config_named kind, const char *key);

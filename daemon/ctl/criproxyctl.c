@@ -4,6 +4,7 @@
  * answer. The protocol is in server_control.h.
  */
 #include "ctl/show.h"
+#include "ctl/table.h"
 
 #include "ops/arguments.h"
 
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -39,7 +41,9 @@ static const struct command {
 
 struct command_line {
     const char *socket;
-    bool json;
+    bool json, is_by_worker;
+    const char *sort; /* column to sort by; NULL: as they come */
+    size_t most;      /* rows that are shown */
     const struct command *command;
     char name[32]; /* of the command, as it is written */
     char **arguments;
@@ -62,6 +66,9 @@ static void print_help(FILE *out)
                 "(admin.socket).\n\n"
                 "  -s, --socket PATH   the socket (" DEFAULT_SOCKET ")\n"
                 "  -j, --json          one JSON object a line\n"
+                "  -S, --sort COLUMN   lists: by this member of --json, largest numbers first\n"
+                "  -n, --lines COUNT   lists: so many rows at most\n"
+                "  -w, --by-worker     origins: a row for each worker, not one for all of them\n"
                 "  -h, --help          print this and end\n"
                 "  -V, --version       print the version of criproxyctl and end\n\n"
                 "Commands:\n",
@@ -70,7 +77,9 @@ static void print_help(FILE *out)
         char name[32], usage[96];
         written_name(&commands[i], name);
         (void)snprintf(usage, sizeof(usage), "%s %s", name, commands[i].arguments);
-        (void)fprintf(out, "  %-42s %s\n", usage, commands[i].help);
+        bool is_long = strlen(usage) + strlen(commands[i].help) > 75 || strlen(usage) > 22;
+        (void)fprintf(out, is_long ? "  %s\n%26s%s\n" : "  %-22s%.0s  %s\n", usage, "",
+                      commands[i].help);
     }
     (void)fputs(
         "\nExit status: 0; 1 if the proxy refused or cannot be reached, and of status if it\n"
@@ -149,10 +158,69 @@ static bool is_draining(const struct json_object *object)
     return state != NULL && strcmp(state, "draining") == 0;
 }
 
+/* ---- lists ---- */
+
+/* 0 where the output is no terminal: then nothing is cut. */
+static size_t terminal_width(void)
+{
+    struct winsize size = {0};
+
+    if (isatty(STDOUT_FILENO) == 0) {
+        return 0;
+    }
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Gathered only where they are to be sorted, or cut, or shown to people. */
+static bool is_gathered(const struct command_line *line)
+{
+    return line->command->shape == SHAPE_LIST &&
+           (!line->json || line->sort != NULL || line->most != SIZE_MAX);
+}
+
+static void print_json(const struct table *table, size_t most)
+{
+    for (size_t i = 0; i < table->row_count && i < most; i++) {
+        (void)puts(table->rows[i].line);
+    }
+}
+
+/* The rows, how many they are, and how many there can be: @p limit, or NULL. */
+static bool print_list(const struct command_line *line, struct table *table, const char *limit)
+{
+    static const char *const same_origin[] = {"origin", "transport", NULL};
+    size_t shown = line->most;
+
+    if (strcmp(line->name, "origins") == 0 && !line->json && !line->is_by_worker &&
+        !table_merge(table, same_origin)) {
+        (void)fputs("criproxyctl: out of memory\n", stderr);
+        return false;
+    }
+    if (strcmp(line->name, "why") == 0 && line->sort == NULL) {
+        (void)table_sort(table, "time"); /* of all workers, the latest last */
+    }
+    if (line->sort != NULL && !table_sort(table, line->sort)) {
+        (void)fprintf(stderr, "criproxyctl: no column %s; --json shows their names\n", line->sort);
+        return false;
+    }
+    if (line->json) {
+        print_json(table, shown);
+        return true;
+    }
+    table_print(table, shown, terminal_width(), stdout);
+    if (table->row_count > 0 || limit != NULL) {
+        (void)printf("%zu %s%s", table->row_count, table->row_count == 1 ? "row" : "rows",
+                     shown < table->row_count ? ", not all shown" : "");
+        (void)printf(limit != NULL ? "; room for %s\n" : "\n", limit);
+    }
+    return true;
+}
+
 /* The exit status, or -1: there is more to come. @p ret_status: the one of a good end. */
 static int take_line(const struct command_line *line, const char *text, size_t len, int *ret_status)
 {
     static char memory[LINE_MAX_BYTES + 2 * JSON_MEMBERS_MAX];
+    static struct table table;
     struct json_object object;
 
     if (!json_read(text, len, memory, sizeof(memory), &object)) {
@@ -161,7 +229,12 @@ static int take_line(const struct command_line *line, const char *text, size_t l
     }
     const char *end = json_get(&object, "end");
     if (end == NULL) {
-        if (line->json) {
+        if (is_gathered(line)) {
+            if (!table_add(&table, &object, text, len)) {
+                (void)fputs("criproxyctl: out of memory\n", stderr);
+                return EXIT_REFUSED;
+            }
+        } else if (line->json) {
             (void)fwrite(text, 1, len, stdout);
             (void)fputc('\n', stdout);
         } else {
@@ -174,7 +247,9 @@ static int take_line(const struct command_line *line, const char *text, size_t l
         return fflush(stdout) == 0 ? -1 : EXIT_REFUSED;
     }
     if (strcmp(end, "ok") == 0) {
-        return *ret_status;
+        bool is_good = !is_gathered(line) || print_list(line, &table, json_get(&object, "limit"));
+        table_clear(&table);
+        return is_good ? *ret_status : EXIT_REFUSED;
     }
     const char *error = json_get(&object, "error");
     (void)fprintf(stderr, "criproxyctl: %s\n", error == NULL ? "refused" : error);
@@ -243,6 +318,18 @@ static bool parse_command(int argc, char **argv, struct command_line *line)
     return true;
 }
 
+static bool parse_count(const char *text, size_t *ret_count)
+{
+    char *end = NULL;
+    size_t len = strlen(text);
+
+    if (len == 0 || len > 9 || strspn(text, "0123456789") != len) {
+        return false;
+    }
+    *ret_count = (size_t)strtoul(text, &end, 10);
+    return true;
+}
+
 /* What somebody can do about it, where that is likely; else "". */
 static const char *hint_for(int error)
 {
@@ -280,22 +367,34 @@ static int ask(const struct command_line *line)
 
 int main(int argc, char **argv)
 {
-    static const struct option longs[] = {{"socket", required_argument, NULL, 's'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
-    struct command_line line = {.socket = DEFAULT_SOCKET};
+    static const struct option longs[] = {
+        {"socket", required_argument, NULL, 's'}, {"json", no_argument, NULL, 'j'},
+        {"sort", required_argument, NULL, 'S'},   {"lines", required_argument, NULL, 'n'},
+        {"by-worker", no_argument, NULL, 'w'},    {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    struct command_line line = {.socket = DEFAULT_SOCKET, .most = SIZE_MAX};
     int option;
 
     /* Arguments of the command are not options of ours: stop at the first word. */
-    while ((option = getopt_long(argc, argv, "+s:jhV", longs, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+s:jS:n:whV", longs, NULL)) != -1) {
         switch (option) {
         case 's':
             line.socket = optarg;
             break;
         case 'j':
             line.json = true;
+            break;
+        case 'S':
+            line.sort = optarg;
+            break;
+        case 'n':
+            if (!parse_count(optarg, &line.most)) {
+                (void)fprintf(stderr, "criproxyctl: --lines: expected a number, got %s\n", optarg);
+                return EXIT_USAGE;
+            }
+            break;
+        case 'w':
+            line.is_by_worker = true;
             break;
         case 'h':
             print_help(stdout);

@@ -5,17 +5,44 @@
 
 #define TABLE_COLUMNS 3u
 
+static bool is_harmless(char c)
+{
+    return (unsigned char)c >= 0x20 && (unsigned char)c < 0x7f;
+}
+
 /* Printable ASCII stays; anything else may be a command to the terminal. */
 static void put_text_len(const char *text, size_t len, FILE *out)
 {
     for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c >= 0x20 && c < 0x7f) {
-            (void)fputc(c, out);
+        if (is_harmless(text[i])) {
+            (void)fputc(text[i], out);
         } else {
-            (void)fprintf(out, "\\x%02x", c);
+            (void)fprintf(out, "\\x%02x", (unsigned char)text[i]);
         }
     }
+}
+
+size_t show_width(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text != '\0'; text++) {
+        width += is_harmless(*text) ? 1 : 4;
+    }
+    return width;
+}
+
+void show_cut(const char *text, size_t width, FILE *out)
+{
+    size_t len = 0;
+
+    for (size_t used = 0; text[len] != '\0'; len++) {
+        used += is_harmless(text[len]) ? 1 : 4;
+        if (used > width) {
+            break;
+        }
+    }
+    put_text_len(text, len, out);
 }
 
 static void put_text(const char *text, FILE *out)
@@ -44,20 +71,6 @@ static void show_record(const struct json_object *item, FILE *out)
         put_text(item->members[i].value, out);
         (void)fputc('\n', out);
     }
-}
-
-static void show_line(const struct json_object *item, FILE *out)
-{
-    for (size_t i = 0; i < item->count; i++) {
-        const struct json_member *member = &item->members[i];
-        bool is_quoted = strpbrk(member->value, " \"") != NULL || member->value[0] == '\0';
-        (void)fputs(i == 0 ? "" : " ", out);
-        put_text(member->key, out);
-        (void)fputs(is_quoted ? "=\"" : "=", out);
-        put_text(member->value, out);
-        (void)fputs(is_quoted ? "\"" : "", out);
-    }
-    (void)fputc('\n', out);
 }
 
 static void show_columns(const struct json_object *item, FILE *out)
@@ -94,8 +107,6 @@ void show_item(enum shape shape, const struct json_object *item, FILE *out)
         show_record(item, out);
         break;
     case SHAPE_LIST:
-        show_line(item, out);
-        break;
     case SHAPE_TABLE:
         show_columns(item, out);
         break;

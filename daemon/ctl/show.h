@@ -9,12 +9,19 @@
 
 enum shape {
     SHAPE_RECORD, /* a line a member */
-    SHAPE_LIST,   /* a line an item: key=value key=value */
+    SHAPE_LIST,   /* gathered in a struct table */
     SHAPE_TABLE,  /* a line an item: the values of its first members in columns */
     SHAPE_BLOCK,  /* the lines of its member "text" */
 };
 
-/** Write one item. What a terminal could take for commands is escaped. */
+/** How many characters @p text takes when it is shown. */
+size_t show_width(const char *text);
+
+/** The first @p width characters of @p text as it is shown. */
+void show_cut(const char *text, size_t width, FILE *out);
+
+/** Write one item, of a shape that is no list. What a terminal could take for commands is escaped.
+ */
 void show_item(enum shape shape, const struct json_object *item, FILE *out);
 
 #endif

@@ -26,6 +26,7 @@ struct client {
     uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
     uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */
     bool is_exempt;            /* believed without that (front/echo.h) */
+    bool is_secure;            /* it has had a session: what it is listed by */
 };
 
 struct client_table {

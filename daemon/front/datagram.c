@@ -59,6 +59,7 @@ static void change_session(struct engine *engine, struct client *client,
     exchange_leave_all(engine, &client->peer);
     client->generation++;
     client->session = session;
+    client->is_secure = client->is_secure || session != NULL;
     client->peer.standing_epoch = 0; /* somebody else, perhaps */
 }
 
@@ -256,7 +257,15 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     const struct address *remote = &dtls_session_path(session)->remote;
     struct client *client = client_table_find(&engine->clients, remote, listener->index);
     log_session_closed(session, why);
+    struct closed_client *closed =
+        closed_add(&engine->closed_clients, dtls_session_identity(session));
+    closed->client = *remote;
+    closed->scheme = CRI_SCHEME_COAPS;
+    closed->requests = client != NULL && client->session == session ? client->peer.requests : 0;
+    closed->at_ms = engine_now_ms(engine);
+    closed->why = why;
     if (client != NULL && client->session == session) {
+        client->peer.requests = 0;
         change_session(engine, client, NULL);
     }
 }

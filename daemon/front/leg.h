@@ -33,6 +33,7 @@ struct peer {
     uint32_t queue_origin;              /* where it queued last: slot and generation mixed, */
     uint32_t queue_round;               /* and in which round (origin_queue_add()) */
     uint8_t standing;                   /* enum access_standing (policy/access.h) */
+    uint32_t requests;                  /* so far, for people; wraps */
     struct watcher *watcher;            /* what it observes; NULL: nothing */
 };
 

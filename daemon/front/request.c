@@ -475,6 +475,7 @@ static void handle(struct engine *engine, struct request *request, const struct 
 {
     struct problem problem = {.reason = admit(engine, request)};
     metric_add(&engine->metrics.requests, 1);
+    request->leg->peer->requests++;
     if (problem.reason == REASON_client_busy && limit_is_silent(engine, request->leg)) {
         return;
     }

@@ -395,9 +395,14 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
 {
     struct stream *stream = conn_context;
     struct engine *engine = stream->engine;
-    (void)conn;
     log_stream(stream, "stream_closed", stream->why != NULL ? stream->why : why);
     stream->state = STREAM_CLOSED;
+    struct closed_client *closed = closed_add(&engine->closed_clients, conn_identity(conn));
+    closed->client = *conn_remote(conn);
+    closed->scheme = scheme_of(conn);
+    closed->requests = stream->peer.requests;
+    closed->at_ms = engine_now_ms(engine);
+    closed->why = stream->why != NULL ? stream->why : why;
     exchange_leave_all(engine, &stream->peer);
     *stream->link = stream->next;
     if (stream->next != NULL) {
@@ -558,6 +563,7 @@ size_t stream_list(const struct engine *engine, size_t skip, struct stream_view 
             .state = states[stream->state],
             .scheme = scheme_of(stream->conn),
             .in_flight = stream->peer.in_flight,
+            .requests = stream->peer.requests,
         };
     }
     return count;

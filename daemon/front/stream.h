@@ -32,7 +32,7 @@ struct stream_view {
     const struct identity *identity; /* NULL: nobody */
     const char *state;
     uint32_t scheme; /* its number */
-    uint32_t in_flight;
+    uint32_t in_flight, requests;
 };
 
 /** At most @p max connections after the first @p skip. @return how many */

@@ -518,7 +518,7 @@ static bool fail_mixed(struct builder *builder)
 {
     const struct request_options *options = builder->options;
     bool has_cri = options->proxy_cri.data != NULL;
-    const char *other = has_cri && options->proxy_uri.data != NULL    ? "proxy-uri"
+    const char *other = has_cri && options->proxy_uri.data != NULL  ? "proxy-uri"
                         : options->proxy_scheme.data != NULL        ? "proxy-scheme"
                         : options->proxy_scheme_number.data != NULL ? "proxy-scheme-number"
                         : options->uri_host.data != NULL            ? "uri-host"

@@ -170,10 +170,8 @@ static void fail_for(struct dtls_session *session, enum handshake reason, const 
 {
     const struct dtls_listener *listener = session->listener;
     struct identity *claimed = tls_claimed(session->ssl, &session->peer);
-    const struct handshake_failure failure = {.remote = &session->path.remote,
-                                              .why = reason,
-                                              .detail = detail,
-                                              .identity = claimed};
+    const struct handshake_failure failure = {
+        .remote = &session->path.remote, .why = reason, .detail = detail, .identity = claimed};
 
     dtls_count(&session->listener->counters.failed[reason]);
     session_doom(session, handshake_name(reason));

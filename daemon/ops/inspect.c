@@ -15,6 +15,7 @@
 
 /* Cursors of sessions: connections come after all slots of the client table. */
 #define STREAMS_FROM (UINT64_C(1) << 40)
+#define CLOSED_FROM (UINT64_C(1) << 41)
 
 static const char *scheme_name(const struct engine *engine, uint32_t number)
 {
@@ -38,12 +39,15 @@ static bool add_client(const struct engine *engine, const struct client *client,
     char text[ADDRESS_TEXT_MAX];
     uint64_t now_s = engine_now_ms(engine) / 1000;
     json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
     json_text(out, "scheme", client->session != NULL ? "coaps" : "coap");
     json_text(out, "client", address_format(&client->address, text));
     if (client->session != NULL) {
         add_identity(out, dtls_session_identity(client->session));
     }
+    json_text(out, "state", "open");
     json_uint(out, "in_flight", client->peer.in_flight);
+    json_uint(out, "requests", client->peer.requests);
     json_uint(out, "idle_s", now_s - client->seen_s);
     return json_end(out);
 }
@@ -53,11 +57,13 @@ static bool add_stream(const struct engine *engine, const struct stream_view *vi
 {
     char text[ADDRESS_TEXT_MAX];
     json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
     json_text(out, "scheme", scheme_name(engine, view->scheme));
     json_text(out, "client", address_format(view->remote, text));
     add_identity(out, view->identity);
-    json_uint(out, "in_flight", view->in_flight);
     json_text(out, "state", view->state);
+    json_uint(out, "in_flight", view->in_flight);
+    json_uint(out, "requests", view->requests);
     return json_end(out);
 }
 
@@ -66,12 +72,47 @@ static bool list_clients(const struct engine *engine, uint64_t *cursor, struct j
     uint64_t end = *cursor + PIECE_SLOTS;
     for (; *cursor < engine->clients.used; (*cursor)++) {
         const struct client *client = &engine->clients.slots[*cursor];
-        bool is_used = client->address.family != ADDRESS_NONE;
+        /* Where its session has ended it is among the closed ones, with who it was. */
+        bool is_used = client->address.family != ADDRESS_NONE &&
+                       (client->session != NULL || !client->is_secure);
         if (*cursor == end || (is_used && !add_client(engine, client, out))) {
             return false;
         }
     }
     *cursor = STREAMS_FROM;
+    return true;
+}
+
+static bool add_closed(const struct engine *engine, const struct closed_client *row,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "scheme", scheme_name(engine, row->scheme));
+    json_text(out, "client", address_format(&row->client, text));
+    if (row->identity[0] != '\0') {
+        json_text(out, "identity", row->identity);
+    }
+    json_text(out, "state", "closed");
+    json_uint(out, "in_flight", 0);
+    json_uint(out, "requests", row->requests);
+    json_uint(out, "idle_s", (engine_now_ms(engine) - row->at_ms) / 1000);
+    json_text(out, "why", row->why);
+    return json_end(out);
+}
+
+/* The newest last. */
+static bool list_closed(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
+{
+    const struct closed_clients *closed = &engine->closed_clients;
+    for (; *cursor < CLOSED_FROM + CLOSED_MAX; (*cursor)++) {
+        const struct closed_client *row =
+            &closed->rows[(closed->next + *cursor - CLOSED_FROM) % CLOSED_MAX];
+        if (row->client.family != ADDRESS_NONE && !add_closed(engine, row, out)) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -84,6 +125,9 @@ bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cur
     if (*cursor < STREAMS_FROM && !list_clients(engine, cursor, out)) {
         return false;
     }
+    if (*cursor >= CLOSED_FROM) {
+        return list_closed(engine, cursor, out);
+    }
     size_t count = stream_list(engine, (size_t)(*cursor - STREAMS_FROM), views, most);
     for (size_t i = 0; i < count; i++) {
         if (!add_stream(engine, &views[i], out)) {
@@ -91,7 +135,11 @@ bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cur
         }
         (*cursor)++;
     }
-    return count < most;
+    if (count < most) {
+        *cursor = CLOSED_FROM;
+        return list_closed(engine, cursor, out);
+    }
+    return false;
 }
 
 /* --- origins ------------------------------------------------------------ */
@@ -102,6 +150,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     char text[ADDRESS_TEXT_MAX];
     uint64_t now_s = engine_now_ms(engine) / 1000;
     json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
     json_text(out, "origin", address_format(&origin->address, text));
     json_text(out, "transport", config_transport_name(origin->transport));
     json_uint(out, "in_flight", origin->exchanges);
@@ -109,6 +158,9 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     json_uint(out, "window", origin->window.size_x256 / 256);
     json_uint(out, "rtt_ms", window_rtt_ms(&origin->window));
     json_uint(out, "queue", origin->queue_count);
+    json_uint(out, "requests", origin->requests);
+    json_uint(out, "answers", origin->answers);
+    json_uint(out, "resent", origin->retransmitted);
     json_uint(out, "idle_s", now_s - origin->seen_s);
     return json_end(out);
 }
@@ -130,7 +182,8 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
 
 /* --- sessions towards origin servers ------------------------------------ */
 
-static bool add_upstream(const struct upstream_view *view, struct json_writer *out)
+static bool add_upstream(const struct engine *engine, const struct upstream_view *view,
+                         struct json_writer *out)
 {
     static const char *const schemes[] = {
         [UPSTREAM_DTLS] = "coaps", [UPSTREAM_TCP] = "coap+tcp", [UPSTREAM_TLS] = "coaps+tcp",
@@ -138,6 +191,7 @@ static bool add_upstream(const struct upstream_view *view, struct json_writer *o
     };
     char text[ADDRESS_TEXT_MAX], host[160];
     json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
     json_text(out, "scheme", schemes[view->transport]);
     json_text(out, "origin", address_format(view->address, text));
     if (view->host != NULL) {
@@ -161,7 +215,7 @@ bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cu
     }
     size_t count = upstream_list(engine->upstream, (size_t)*cursor, views, most);
     for (size_t i = 0; i < count; i++) {
-        if (!add_upstream(&views[i], out)) {
+        if (!add_upstream(engine, &views[i], out)) {
             return false;
         }
         (*cursor)++;

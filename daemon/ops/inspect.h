@@ -22,7 +22,7 @@ typedef bool inspect_fn(struct engine *engine, const char *argument, uint64_t *c
                         struct json_writer *out);
 
 inspect_fn inspect_sessions, inspect_origins, inspect_upstreams;
-inspect_fn inspect_exchanges, inspect_observations, inspect_why;
+inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
 
 /* What is in the cache, and taking it out; the argument is a pattern of targets. */
 inspect_fn inspect_cache, inspect_cache_flush;

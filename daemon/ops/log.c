@@ -533,8 +533,7 @@ void log_block_write(struct log_block *block)
         block->len += 4;
     }
     bool is_json = atomic_load_explicit(&log_json, memory_order_relaxed);
-    if (block->len > 0 &&
-        !(is_json ? send_block_as_json(block) : send_block_as_text(block))) {
+    if (block->len > 0 && !(is_json ? send_block_as_json(block) : send_block_as_text(block))) {
         count_lost(1);
         atomic_fetch_add_explicit(&unwritten_lines, 1, memory_order_relaxed);
     }

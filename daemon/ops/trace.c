@@ -111,12 +111,19 @@ void trace_clear(struct tracer *tracer)
 static bool matches(const struct trace_tap *tap, const struct trace_view *view)
 {
     return strncmp(view->client, tap->client, strlen(tap->client)) == 0 &&
-           strstr(view->target, tap->target) != NULL;
+           strstr(view->target, tap->target) != NULL &&
+           (tap->reason[0] == '\0' || strcmp(view->reason, tap->reason) == 0) &&
+           strstr(view->identity, tap->identity) != NULL;
 }
 
-/* To all who want it. */
-static void give(const struct engine *engine, struct log_block *block, struct trace_view *view)
+/* To all who want it, with what is known of every request. */
+static void give(const struct engine *engine, struct log_block *block, const struct leg *leg,
+                 struct trace_view *view)
 {
+    if (identity_is_known(leg->identity)) {
+        (void)identity_format(leg->identity, view->identity);
+    }
+    view->rule = leg->rule != NULL ? leg->rule : "";
     const struct tracer *tracer = &engine->tracer;
     view->text = block->text;
     view->text_len = block->len;
@@ -139,8 +146,10 @@ void trace_event(struct engine *engine, struct exchange *exchange, enum event_ki
     if (!engine->trace) {
         return;
     }
-    const struct event event = {
-        .exchange = exchange->id, .at_us = loop_clock_us(engine->loop), .number = number, .kind = kind};
+    const struct event event = {.exchange = exchange->id,
+                                .at_us = loop_clock_us(engine->loop),
+                                .number = number,
+                                .kind = kind};
     event_ring_add(engine->tracer.ring, &event, &exchange->last_event);
 }
 
@@ -179,13 +188,21 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
                         uint8_t code)
 {
     struct log_block block;
-    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX];
     char target_text[TARGET_TEXT_MAX];
     const struct target *target = &exchange->target;
     struct trace_view view = {.client = client_text(&exchange->leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
-                              .reason = reason_row(reason)->name};
+                              .reason = reason_row(reason)->name,
+                              .method = method_name(method_of(exchange)),
+                              .form = target_form_name(target->form),
+                              .cache = cache_answer_name(exchange->ticket.answer),
+                              .route = exchange->hop.route,
+                              .exchange = exchange->id,
+                              .us = elapsed_us(engine, exchange->started_us)};
+    const struct leg *leg = &exchange->leg;
     log_block_init(&block);
+    (void)code_text(code, view.code);
     log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id, client,
                    type_name(exchange->leg.confirmable), method_name(method_of(exchange)));
     add_target(&block, target, target_text);
@@ -205,15 +222,15 @@ static void trace_block(struct engine *engine, const struct exchange *exchange, 
         log_block_line(&block, "  cache      %s", cache_answer_name(exchange->ticket.answer));
     }
     if (exchange->candidate_count > 0) {
+        view.origin = &exchange->candidates[exchange->candidate];
         log_block_line(&block, "  sent to    %s, %u time(s)",
                        address_format(&exchange->candidates[exchange->candidate], address),
                        exchange->retransmit_count + 1u);
     }
     add_events(engine, exchange, &block);
-    uint64_t us = elapsed_us(engine, exchange->started_us);
-    log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason,
-                   code_text(code, shown), us / 1000, (unsigned)(us % 1000));
-    give(engine, &block, &view);
+    log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,
+                   view.us / 1000, (unsigned)(view.us % 1000));
+    give(engine, &block, leg, &view);
 }
 
 void trace_delivered(struct engine *engine, const struct exchange *exchange)
@@ -222,12 +239,15 @@ void trace_delivered(struct engine *engine, const struct exchange *exchange)
     char client[CLIENT_TEXT_MAX];
     struct trace_view view = {.client = client_text(&exchange->leg, client),
                               .target = "",
-                              .reason = reason_row(exchange->reason)->name};
+                              .reason = reason_row(exchange->reason)->name,
+                              .exchange = exchange->id,
+                              .us = elapsed_us(engine, exchange->started_us)};
+    const struct leg *leg = &exchange->leg;
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", exchange->id,
                    client);
     add_events(engine, exchange, &block);
-    give(engine, &block, &view);
+    give(engine, &block, leg, &view);
 }
 
 void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
@@ -303,11 +323,15 @@ static void trace_short_block(struct engine *engine, const struct access_record 
 {
     const struct leg *leg = record->leg;
     struct log_block block;
-    char client[CLIENT_TEXT_MAX], shown[8], why[2 * PROBLEM_TEXT_MAX], uri[TARGET_TEXT_MAX] = "";
-    struct trace_view view = {.client = client_text(leg, client),
-                              .target = uri,
-                              .reason = reason_row(record->reason)->name};
+    char client[CLIENT_TEXT_MAX], why[2 * PROBLEM_TEXT_MAX], uri[TARGET_TEXT_MAX] = "";
+    struct trace_view view = {
+        .client = client_text(leg, client),
+        .target = uri,
+        .reason = reason_row(record->reason)->name,
+        .method = method_name(request->code),
+        .form = record->target != NULL ? target_form_name(record->target->form) : ""};
     log_block_init(&block);
+    (void)code_text(record->code, view.code);
     log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
                    method_name(request->code));
     if (record->target != NULL) {
@@ -316,10 +340,10 @@ static void trace_short_block(struct engine *engine, const struct access_record 
     if (leg->rule != NULL) {
         log_block_line(&block, "  rule       %s", leg->rule);
     }
-    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, code_text(record->code, shown),
+    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, view.code,
                    record->why[0] != '\0' ? ": " : "",
                    escape_text(why, sizeof(why), record->why, strlen(record->why)));
-    give(engine, &block, &view);
+    give(engine, &block, leg, &view);
 }
 
 static void trace_hit_block(struct engine *engine, const struct leg *leg,
@@ -327,18 +351,22 @@ static void trace_hit_block(struct engine *engine, const struct leg *leg,
                             uint8_t code)
 {
     struct log_block block;
-    char target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX], shown[8];
+    char target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX];
     struct trace_view view = {.client = client_text(leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
-                              .reason = reason_row(REASON_cached)->name};
+                              .reason = reason_row(REASON_cached)->name,
+                              .method = method_name(request->code),
+                              .form = target_form_name(target->form),
+                              .cache = cache_answer_name(CACHE_ANSWER_HIT)};
     log_block_init(&block);
+    (void)code_text(code, view.code);
     log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
                    method_name(request->code));
     add_target(&block, target, target_text);
     log_block_line(&block, "  rule       %s", rule_text(leg));
     log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
-    log_block_line(&block, "  outcome    %s %s", view.reason, code_text(code, shown));
-    give(engine, &block, &view);
+    log_block_line(&block, "  outcome    %s %s", view.reason, view.code);
+    give(engine, &block, leg, &view);
 }
 
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,

@@ -19,16 +19,25 @@ struct engine;
 
 /* A request and what became of it; borrowed for the time of the call. */
 struct trace_view {
-    const char *client, *target, *reason; /* target: "" where there is none */
-    const char *text;                     /* the block, lines with their ends */
+    const char *client, *target, *reason;     /* target: "" where there is none */
+    char identity[IDENTITY_TEXT_MAX];         /* or "" */
+    char code[8];                             /* "2.05"; "": none was given here */
+    const char *method, *form, *rule, *cache; /* static, or of the configuration; "": not known */
+    struct bytes route;                       /* empty: none */
+    const struct address *origin;             /* NULL: it was sent nowhere */
+    uint64_t exchange;                        /* its number; 0: it became none */
+    uint64_t us;                              /* how long it took, from its beginning */
+    const char *text;                         /* the block, lines with their ends */
     size_t text_len;
 };
 
 /* Somebody who traces live. The engine's thread calls emit, which must not block. */
 struct trace_tap {
-    uint64_t id;                   /* 0: this slot is free */
-    char client[TRACE_FILTER_MAX]; /* the client's address begins so; "": any */
-    char target[TRACE_FILTER_MAX]; /* the target's URI has this in it; "": any */
+    uint64_t id;                     /* 0: this slot is free */
+    char client[TRACE_FILTER_MAX];   /* the client's address begins so; "": any */
+    char target[TRACE_FILTER_MAX];   /* the target's URI has this in it; "": any */
+    char reason[TRACE_FILTER_MAX];   /* name of the reason; "": any */
+    char identity[TRACE_FILTER_MAX]; /* the identity has this in it; "": any */
     void (*emit)(void *context, uint64_t id, const struct trace_view *view);
     void *context;
 };

@@ -66,6 +66,7 @@ static void send_first(struct engine *engine, struct exchange *exchange, struct 
     timer_set(&engine->wheel, &exchange->timer,
               earlier(now_ms + exchange->retransmit_ms, exchange->deadline_ms), on_timer);
     metric_add(&engine->metrics.upstream_requests, 1);
+    origin->requests++;
     trace_event(engine, exchange, EVENT_sent, mid);
     if (group_is_target(exchange)) {
         exchange->is_confirmable = false;
@@ -135,6 +136,7 @@ static void retransmit(struct engine *engine, struct exchange *exchange, uint64_
     exchange->retransmit_count++;
     exchange->retransmit_ms *= 2;
     metric_add(&engine->metrics.upstream_retransmitted, 1);
+    exchange->origin->retransmitted++;
     trace_event(engine, exchange, EVENT_sent_again,
                 (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
     transmit(exchange, now_ms);

@@ -57,12 +57,13 @@ struct origin {
     uint64_t ping_ms;         /* when the next may be sent */
     struct exchange_list queue;
     uint32_t queue_count;
-    uint32_t queue_round;      /* of the request that was sent last */
-    uint32_t exchanges;        /* that point here */
-    uint8_t label;             /* in the metrics (ops/origin_labels.h), */
-    uint32_t label_generation; /* of this generation, */
-    uint32_t label_until_s;    /* until which it is not looked up again */
-    bool is_sending;           /* its queue is being worked off */
+    uint32_t queue_round;                      /* of the request that was sent last */
+    uint32_t exchanges;                        /* that point here */
+    uint64_t requests, answers, retransmitted; /* so far, for people */
+    uint8_t label;                             /* in the metrics (ops/origin_labels.h), */
+    uint32_t label_generation;                 /* of this generation, */
+    uint32_t label_until_s;                    /* until which it is not looked up again */
+    bool is_sending;                           /* its queue is being worked off */
     uint32_t seen_s;
     uint32_t lifetime_ms;      /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
     uint16_t port_index;       /* source port in use now */

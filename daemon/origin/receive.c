@@ -160,6 +160,7 @@ static void count_answer(struct engine *engine, const struct exchange *exchange)
     struct origin *origin = exchange->origin;
     uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
     bool is_awaited = exchange->state == EXCHANGE_sent || exchange->state == EXCHANGE_acknowledged;
+    origin->answers++;
     if (engine->origin_labels == NULL || !is_awaited) {
         return;
     }

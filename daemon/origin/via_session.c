@@ -263,6 +263,7 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     window_on_send(&exchange->origin->window);
     exchange_set_deadline(engine, exchange);
     metric_add(&engine->metrics.upstream_requests, 1);
+    exchange->origin->requests++;
     trace_event(engine, exchange, EVENT_session, 0);
     /* Of our own: an observation's stays. A client's may become nobody's meanwhile. */
     exchange->is_kept_upstream = exchange->leg.kind == LEG_INTERNAL;

@@ -155,7 +155,7 @@ def test_a_long_list_comes_whole_to_a_slow_reader(start, path):
             more = slow.recv(65536)
             assert more
             text += more
-            seen = text.count(b'{"end":"ok"}\n')
+            seen = text.count(b'{"end":"ok"')
     lines = text.splitlines()
     assert len(lines) >= 20 * len(known)
     for line in lines[:: 997]:
@@ -385,7 +385,7 @@ def test_the_command_line(path):
     assert "usage: criproxyctl" in ctl(path, status=2)
     assert "No such file or directory; is criproxyd running" in ctl(path, "status", status=1)
     for words in (("cache",), ("cache", "flush"), ("explain",), ("log-level",), ("status", "all"),
-                  ("trace", "client=1", "target=2", "target=3")):
+                  ("trace", "client=1", "target=2", "reason=3", "identity=4", "target=5")):
         assert "criproxyctl: %s takes " % words[0] in ctl(path, *words, status=2)
     assert "usage: criproxyctl" in ctl(path, "--help")
     assert ctl(path, "--version").startswith("criproxyctl ")
@@ -590,3 +590,111 @@ def test_why_keeps_the_last_of_a_flood(start, path):
     wait_until(lambda: [row["client"].partition(":")[0] for row in items(path, "why")][-1:]
                == ["127.0.2.100"])
     assert len(items(path, "why")) == 256
+
+
+def test_lists_are_tables_that_can_be_sorted_and_cut(start, path):
+    """Issue 8, criproxyctl: heads, aligned columns within 80 characters, sorted by any column, so
+    many rows at most; at the end how many there are, and how many there can be."""
+    running = start("--set", "proxy.workers=2", "--set", "limits.clients=1000")
+    with contextlib.ExitStack() as stack:
+        for count in (1, 3, 2):
+            client = stack.enter_context(running.client())
+            for _ in range(count):
+                assert client.ask([(235, b"\xff")]).code_text == "4.02"
+        lines = ctl(path, "--sort", "requests", "sessions").splitlines()
+        assert lines[0].split() == ["W", "SCHEME", "CLIENT", "STATE", "BUSY", "REQS", "IDLE"]
+        assert [line.split()[5] for line in lines[1:4]] == ["3", "2", "1"]
+        assert lines[4] == "3 rows; room for 1000 clients of datagrams, 128 closed ones for each " \
+                           "of 2 workers"
+        assert len({len(line) for line in lines[:4]}) == 1 and len(lines[0]) <= 80
+        shown = ctl(path, "-S", "requests", "-n", "1", "sessions").splitlines()
+        assert shown[:2] == lines[:2] and shown[2].startswith("3 rows, not all shown; room for ")
+        rows = items(path, "--sort", "requests", "sessions")
+        assert [row["requests"] for row in rows] == [3, 2, 1]
+        assert {row["worker"] for row in rows} <= {0, 1}
+    assert "no column nonsense" in ctl(path, "-S", "nonsense", "sessions", status=1)
+    assert "expected a number" in ctl(path, "-n", "many", "sessions", status=2)
+
+
+def test_an_origin_server_is_one_row(start, path):
+    """Issue 8, criproxyctl: counts of all workers in one row that names them; with --by-worker, and
+    for programs, a row each."""
+    running = start("--set", "proxy.workers=3")
+    with Origin() as origin:
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        asked = 0
+        while asked < 200 and len(items(path, "origins")) < 3:
+            with running.client() as client:
+                assert client.ask(options).code_text == "2.05"
+                asked += 1
+        rows = items(path, "origins")
+        assert sorted(row["worker"] for row in rows) == [0, 1, 2]
+        assert sum(row["requests"] for row in rows) == asked
+        assert sum(row["answers"] for row in rows) == asked
+        lines = ctl(path, "origins").splitlines()
+        assert len(lines) == 3 and len(lines[0]) <= 80
+        row = dict(zip(lines[0].split(), lines[1].split()))
+        assert (row["W"], row["REQS"], row["ANSW"]) == ("0,1,2", str(asked), str(asked))
+        assert len(ctl(path, "--by-worker", "origins").splitlines()) == 5
+
+
+def test_who_a_closed_client_was(start, path):
+    """Issue 8, criproxyctl: a connection that has ended is still listed, with its count and why."""
+    running = start(listen=("127.0.0.1",), *("--listen", "coap+tcp://127.0.0.1:0"))
+    with Stream(("127.0.0.1", running.port("coap+tcp"))):
+        wait_until(lambda: len(items(path, "sessions")) == 1)
+    wait_until(lambda: [row["state"] for row in items(path, "sessions")] == ["closed"])
+    [row] = items(path, "sessions")
+    assert row["scheme"] == "coap+tcp" and row["why"] and row["requests"] == 0
+
+
+def test_the_configuration_is_shown_without_secrets(start, path):
+    """Issue 8, criproxyctl: every key with the value in use, and whether that is the default."""
+    key = "00112233445566778899aabbccddeeff"
+    start("--set", "upstream.psk-identity=us", "--set", "upstream.psk-key=" + key,
+          "--set", "upstream lab.target=coaps://lab.example", "--set", "upstream lab.psk-key=" + key,
+          "--set", "upstream lab.psk-identity=lab", "--set", "limits.clients=1234")
+    rows = {(row["section"], row["key"]): row for row in items(path, "config")}
+    assert rows["limits", "clients"]["value"] == "1234"
+    assert rows["limits", "clients"]["default"] is False
+    assert rows["limits", "origins"]["default"] is True
+    assert rows["upstream", "psk-identity"]["value"] == "us"
+    assert rows["upstream", "psk-key"]["value"] == "(hidden)"
+    assert rows["upstream lab", "psk-key"]["value"] == "(hidden)"
+    assert key not in ctl(path, "config") and key not in ctl(path, "--json", "config")
+    assert {row["section"] for row in items(path, "config", "limits")} == {"limits"}
+    assert len(rows) > 150
+
+
+def test_listeners(start, path):
+    """Issue 8, criproxyctl: where clients are listened for."""
+    running = start("--listen", "coap+tcp://127.0.0.1:0")
+    assert {(row["scheme"], row["address"]) for row in items(path, "listeners")} == {
+        (scheme, "127.0.0.1:%d" % running.port(scheme)) for scheme in ("coap", "coap+tcp")}
+
+
+def test_a_trace_has_fields_and_filters(start, path):
+    """Issue 8, criproxyctl: trace in JSON has what a line of the access log has; by reason."""
+    running = start("--set", "proxy.workers=1")
+    assert "no such reason" in ctl(path, "trace", "reason=whatever", status=1)
+    with Origin() as origin, running.client() as client, connect(path) as sock:
+        sock.sendall(b'{"command":"trace","argument1":"reason=answered"}\n')
+        sock.setblocking(False)
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        text = b""
+
+        def traced():
+            nonlocal text
+            assert client.ask([(235, b"\xff")]).code_text == "4.02"
+            assert client.ask(options).code_text == "2.05"
+            with contextlib.suppress(BlockingIOError):
+                text += sock.recv(65536)
+            return text.endswith(b"\n")
+
+        wait_until(traced)
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert {row["reason"] for row in rows} == {"answered"}
+    row = rows[0]
+    assert (row["code"], row["method"], row["form"]) == ("2.05", "GET", "Proxy-Cri")
+    assert row["origin"] == "127.0.0.1:%d" % origin.port and row["exchange"] > 0
+    assert re.fullmatch(r"\d+\.\d{3}", row["ms"]) and "identity" not in row

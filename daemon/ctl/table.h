@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lists of the proxy for people: rows gathered, merged, sorted, and printed in columns. */
+#ifndef CRIPROXYCTL_TABLE_H
+#define CRIPROXYCTL_TABLE_H
+
+#include "ops/json.h"
+
+#include <stdio.h>
+
+#define TABLE_COLUMNS_MAX 24u
+
+struct table_row {
+    char *cells[TABLE_COLUMNS_MAX]; /* NULL: it has none */
+    char *line;                     /* as it came, without its end */
+};
+
+struct table_column {
+    char *key;
+    bool is_number; /* every cell so far is a whole number */
+};
+
+/* A zeroed one is empty. */
+struct table {
+    struct table_column columns[TABLE_COLUMNS_MAX];
+    size_t column_count;
+    struct table_row *rows;
+    size_t row_count, capacity;
+};
+
+/** Another row; members past TABLE_COLUMNS_MAX are left out. @return false without memory */
+bool table_add(struct table *table, const struct json_object *item, const char *line, size_t len);
+
+/**
+ * One row for all that have the same cells under the columns @p keys (a NULL ends them): counts
+ * are added, of round trips the longest and of idle times the shortest is kept, workers are named
+ * one behind the other. @return false without memory
+ */
+bool table_merge(struct table *table, const char *const *keys);
+
+/**
+ * By the column @p key: numbers the largest first, texts in their order; rows without it last.
+ *
+ * @return false where no row has it; the table is as it was.
+ */
+bool table_sort(struct table *table, const char *key);
+
+/** The first @p most rows in columns of at most @p width in all (0: as wide as they are). */
+void table_print(const struct table *table, size_t most, size_t width, FILE *out);
+
+/** Takes a zeroed one. */
+void table_clear(struct table *table);
+
+#endif
