@@ -58,8 +58,8 @@ struct exchange {
     struct timer ack_timer; /* ack-delay */
     uint64_t started_ms, deadline_ms;
     uint64_t started_us; /* the same as started_ms, for the metrics and the log */
-    uint64_t sent_ms; /* first transmission of the datagram that is out */
-    uint64_t sent_us; /* the same, for the metrics */
+    uint64_t sent_ms;    /* first transmission of the datagram that is out */
+    uint64_t sent_us;    /* the same, for the metrics */
     uint32_t retransmit_ms;
     uint8_t retransmit_count;
     bool may_stay_unanswered; /* as in struct exchange_recipe */
