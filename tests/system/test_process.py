@@ -122,7 +122,7 @@ def test_a_json_log_is_json():
     assert [line["event"] for line in lines] == ["listen_failed", "start_failed"]
     for line in lines:
         assert line["level"] == "error"
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["time"])
     assert lines[0]["uri"] == "coap://203.0.113.1:0"
 
 

@@ -141,7 +141,7 @@ def run_once(memory, number, *arguments):
         output = ""
         for line in process.stdout:
             output += line
-            if line.startswith("ready "):
+            if " ready " in line:
                 process.terminate()
         status = process.wait()
         alarm.cancel()
