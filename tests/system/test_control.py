@@ -303,7 +303,9 @@ def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
                 "--set", "admin.operate-group=" + grp.getgrgid(1).gr_name,
                 listen=("127.0.0.1",))
     script = ("import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
-              "s.sendall(sys.argv[2].encode()+b'\\n')\nsys.stdout.write(repr(s.recv(4096)))")
+              "s.sendall(sys.argv[2].encode()+b'\\n')\nsaid=b''\n"
+              "while b'\"end\"' not in said:\n  more=s.recv(4096)\n  said+=more\n"
+              "  if not more: break\nsys.stdout.write(repr(said))")
 
     def answer(group, *words):
         request = dict(zip(("command", "argument1", "argument2"), words))
