@@ -263,7 +263,6 @@ static int run(const struct command_line *line)
         config_free(config);
         return status;
     }
-    log_set_trace(line->trace);
     return server_run(&line->source, config, line->trace);
 }
 

@@ -19,7 +19,6 @@
 #define LIMIT_SLOTS 64
 
 atomic_int log_threshold = LOG_INFO;
-atomic_bool log_trace_wanted = false;
 
 static int log_fd = STDERR_FILENO;
 static bool log_to_journal = false;
@@ -450,11 +449,6 @@ void log_access(const char *event, const char *format, ...)
     va_end(args);
     tame(fields);
     write_or_count(LOG_INFO, event, fields);
-}
-
-void log_set_trace(bool wanted)
-{
-    atomic_store_explicit(&log_trace_wanted, wanted, memory_order_relaxed);
 }
 
 void log_block_init(struct log_block *block)

@@ -34,7 +34,6 @@ enum log_level {
 
 /* For log_is_on() only. */
 extern atomic_int log_threshold;
-extern atomic_bool log_trace_wanted;
 
 /**
  * Where lines go: @p fd, with the journal's "<6>" before each line where @p fd is
@@ -90,14 +89,6 @@ void log_access(const char *event, const char *format, ...) __attribute__((forma
 
 /** Lines that could not be written or were over the limit, since the start. */
 uint64_t log_lost_count(void);
-
-/** --trace: whether each request is shown as a block of lines. */
-void log_set_trace(bool wanted);
-
-static inline bool log_trace_is_on(void)
-{
-    return atomic_load_explicit(&log_trace_wanted, memory_order_relaxed);
-}
 
 /* A block of trace lines under way; keep it on the stack. */
 struct log_block {
