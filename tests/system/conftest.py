@@ -161,12 +161,11 @@ def chance():
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-@pytest.fixture(scope="session")
-def node(tmp_path_factory):
-    """Runs a script of npm/ with the packages of the npm registry, as the lock file pins them."""
+def install_npm(home):
+    """The packages of the npm registry into that folder, as the lock file pins them. Returns the
+    environment for node, or None, and why they are not to be had, or None."""
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip("node and npm are not installed")
-    home = tmp_path_factory.mktemp("npm")
+        return None, "node and npm are not installed"
     for name in ("package.json", "package-lock.json", ".npmrc"):
         shutil.copy(os.path.join(HERE, "npm", name), home)
     install = ["npm", "ci", "--ignore-scripts", "--fetch-retries=0", "--fetch-timeout=20000"]
@@ -174,10 +173,18 @@ def node(tmp_path_factory):
         done = subprocess.run(install, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
-        pytest.skip("npm ci takes too long here")
+        return None, "npm ci takes too long here"
     if done.returncode != 0:
-        pytest.skip("npm ci does not work here: " + done.stderr.strip()[-200:])
-    environment = dict(os.environ, NODE_PATH=str(home / "node_modules"))
+        return None, "npm ci does not work here: " + done.stderr.strip()[-200:]
+    return dict(os.environ, NODE_PATH=os.path.join(home, "node_modules")), None
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory):
+    """Runs a script of npm/ with the packages that it needs."""
+    environment, trouble = install_npm(str(tmp_path_factory.mktemp("npm")))
+    if trouble:
+        pytest.skip(trouble)
 
     def start(*arguments, script="peer.js"):
         return subprocess.Popen(

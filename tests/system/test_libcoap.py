@@ -11,10 +11,12 @@ from target import FORMS, Target
 pytestmark = needs_libcoap
 
 
-def arguments(proxy, target, form, near="127.0.0.1"):
-    """coap-client's arguments for a request in that form: those of the README."""
-    host, port = proxy.address(near)
-    via = "coap://%s:%d" % ("[%s]" % host if ":" in host else host, port)
+def arguments(proxy, target, form, near="127.0.0.1", via=None):
+    """coap-client's arguments for a request in that form: those of the README. To `proxy`, or
+    to the one at `via`."""
+    if via is None:
+        host, port = proxy.address(near)
+        via = "coap://%s:%d" % ("[%s]" % host if ":" in host else host, port)
     if form == "cri":
         return ["-O", "235,0x" + target.cri.hex(), "-U", via]
     if form == "uri":

@@ -1,0 +1,308 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Who understands whom: other people's CoAP in front of the proxy and behind it.
+
+Each peer that is to be had here is a client, an origin server and, where it is one, a parent
+proxy, over each transport that it has: GET in the four forms, PUT, Observe, block-wise transfer
+both ways, and an error. Prints a table; README.md beside this file says which peers, and how to
+name others.
+
+    matrix.py [--write] [--only WORD]
+
+--write puts the table into docs/INTEROP.md. The exit status is 1 where a check does not pass,
+twice in a row, that is not known to be the peer's fault (KNOWN), or where there is no peer.
+"""
+
+import argparse
+import datetime
+import itertools
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "system"))
+
+import peers  # noqa: E402
+from coap_wire import METHODS  # noqa: E402
+from peers import IDENTITY, KEY, NOTIFICATIONS, Answer, CannotSpeak, Missing  # noqa: E402
+from processes import Proxy, program  # noqa: E402
+from stream_wire import CSM, Stream  # noqa: E402
+from target import FORMS, Target  # noqa: E402
+
+OBSERVE = 6
+BODY_BYTES = 4000
+MESSAGE_MAX = 1 << 20  # what we take on a stream
+CHECKS = (*FORMS, "PUT", "up", "down", "observe", "4.04")
+TITLES = {"cri": "Proxy-Cri", "number": "Proxy-Scheme-Number", "uri": "Proxy-Uri",
+          "scheme": "Proxy-Scheme", "up": "blocks up", "down": "blocks down"}
+
+# What is known not to pass, by the name of the peer without its version, and why.
+KNOWN = {
+    ("node-coap", "origin", "coap", "up"):
+        "its server takes blocks of one upload under one token only, which RFC 7959 does not ask "
+        "for; the proxy's have one each",
+}
+
+numbers = itertools.count(1)
+
+
+# --- our side -----------------------------------------------------------------
+
+class Ours:
+    """The proxy's client where a peer is behind it; a stream carries bodies whole, so that the
+    blocks are between the proxy and the peer."""
+
+    def ask(self, scheme, port, target, form, method, payload=b"", observe=0):
+        with Stream(("127.0.0.1", port)) as stream:
+            stream.sock.settimeout(peers.PATIENCE_S)
+            stream.send_message(CSM, options=[(2, MESSAGE_MAX.to_bytes(3, "big"))])
+            stream.expect(CSM)
+            options = target.options(form) + ([(OBSERVE, b"")] if observe else [])
+            answer = stream.ask(METHODS[method], b"t", options, payload)
+            payloads = [answer.payload]
+            while observe and answer.values(OBSERVE) and len(payloads) < observe:
+                payloads.append(stream.receive().payload)
+            return Answer(answer.code_text, payloads)
+
+
+def start_proxy(folder, *more):
+    keys = os.path.join(folder, "keys")
+    with open(keys, "w", encoding="ascii") as file:
+        file.write("%s:%s\n" % (IDENTITY, KEY.encode().hex()))
+    os.chmod(keys, 0o600)
+    listen = [word for scheme in ("coap+tcp", "coap+ws", "coaps", "coaps+tcp")
+              for word in ("--listen", scheme + "://127.0.0.1:0")]
+    certificate = [os.path.join(folder, name) for name in ("certificate.pem", "key.pem")]
+    if not os.path.exists(certificate[0]):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-days", "2", "-subj", "/CN=proxy.example", "-out", certificate[0],
+             "-keyout", certificate[1]], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        os.chmod(certificate[1], 0o600)
+    return Proxy(*listen, "--set", "tls.psk-file=" + keys, "--set", "tls.certificate=" +
+                 certificate[0], "--set", "tls.key=" + certificate[1],
+                 "--set", "stream.require-alpn=no",  # libcoap's client does not send ALPN
+                 "--set", "proxy.ack-delay=1500ms",  # libcoap 4.3.1 needs it (conftest.UNHURRIED)
+                 "--set", "upstream.psk-identity=" + IDENTITY,
+                 "--set", "upstream.psk-key=" + KEY.encode().hex(), *more, listen=("127.0.0.1",))
+
+
+# --- checks -------------------------------------------------------------------
+
+class Row:
+    """One peer in one role over one transport: who asks, through which port, for what."""
+
+    def __init__(self, peer, role, scheme, asker, port, server, target_port, target_scheme):
+        self.title = (peer.name, role, scheme)
+        self.asker, self.scheme, self.port = asker, scheme, port
+        self.server, self.target_port, self.target_scheme = server, target_port, target_scheme
+        self.cells = {}
+
+    def target(self, name):
+        return Target("127.0.0.1", self.target_port, self.server.paths[name],
+                      scheme=self.target_scheme)
+
+    def ask(self, name, method="GET", form=None, **more):
+        return self.asker.ask(self.scheme, self.port, self.target(name),
+                              form or self.good_form(), method, **more)
+
+    def good_form(self):
+        """One that the peer can speak, for what is not about forms."""
+        return next((form for form in FORMS if self.cells.get(form) == "yes"), FORMS[0])
+
+    def check_form(self, form):
+        answer = self.ask("index", form=form)
+        assert self.server.index in answer.payload, "%s %r" % (answer.code, answer.payload[:40])
+
+    def check_put(self, count=20):
+        body = (b"%08d" % next(numbers) * (count // 8 + 1))[:count]
+        answer = self.ask("store", "PUT", payload=body)
+        assert answer.code[0] == "2", answer.code
+        return body
+
+    def check_up(self, count=BODY_BYTES):
+        """The body came whole: what is stored there is read back by our own client."""
+        body = self.check_put(count)
+        stored = self.control(self.target("store")).payload
+        assert stored == body, "%d of %d bytes are there" % (len(stored), len(body))
+
+    def check_down(self):
+        name, body = "large", b"n" * BODY_BYTES
+        if name not in self.server.paths:
+            name, body = "store", b"%08d" % next(numbers) * (BODY_BYTES // 8)
+            control = self.control(self.target(name), "PUT", body)
+            assert control.code[0] == "2", "not stored: " + control.code
+        answer = self.ask(name)
+        assert answer.payload == body, "%s, %d of %d bytes: %r" % (
+            answer.code, len(answer.payload), len(body), answer.payload[:40])
+
+    def control(self, target, method="GET", payload=b""):
+        return Ours().ask("coap+tcp", self.control_port, target, "uri", method, payload)
+
+    def check_observe(self):
+        answer = self.ask("time", observe=NOTIFICATIONS)
+        assert len(set(answer.payloads)) >= 2, "%s, %d states" % (answer.code,
+                                                                  len(answer.payloads))
+
+    def check_error(self):
+        answer = self.ask("missing")
+        assert answer.code == "4.04", answer.code
+
+    @staticmethod
+    def cell_of(check):
+        try:
+            check()
+            return "yes"
+        except CannotSpeak:
+            return "-"
+        except Exception as error:  # pylint: disable=broad-exception-caught; it is the cell
+            return "no: " + (str(error).split("\n")[0] or type(error).__name__)[:70]
+
+    def known(self, check):
+        """Why a check that does not pass is not our fault, or None."""
+        name, role, scheme = self.title
+        return KNOWN.get((name.rsplit(" ", 1)[0], role, scheme, check))
+
+    def surprises(self):
+        return [check for check in CHECKS
+                if self.cells[check].startswith("no") and not self.known(check)]
+
+    def run(self, control_port):
+        self.control_port = control_port
+        ways = {form: lambda form=form: self.check_form(form) for form in FORMS}
+        ways.update({"PUT": self.check_put, "up": self.check_up, "down": self.check_down,
+                     "observe": self.check_observe, "4.04": self.check_error})
+        for check in CHECKS:
+            for _ in range(2):  # the second time where the first fails
+                self.cells[check] = self.cell_of(ways[check])
+                if not self.cells[check].startswith("no"):
+                    break
+        print("%-34s %-8s %-10s %s" % (*self.title, " ".join(
+            "%s=%s" % (check, self.cells[check].split(":")[0]) for check in CHECKS)), flush=True)
+        for check in CHECKS:
+            if self.cells[check].startswith("no"):
+                print("    %s: %s" % (check, self.cells[check]), flush=True)
+
+
+def rows_of(peer, folder):
+    reference = peers.libcoap_notls()
+    for scheme in peer.transports:
+        proxy = start_proxy(folder)
+        server, port = reference.start_origin("coap")
+        try:
+            row = Row(peer, "client", scheme, peer, proxy.port(scheme), reference, port, "coap")
+            row.run(proxy.port("coap+tcp"))
+            yield row
+        finally:
+            server.stop()
+        server, port = peer.start_origin(scheme)
+        try:
+            row = Row(peer, "origin", scheme, Ours(), proxy.port("coap+tcp"), peer, port, scheme)
+            row.run(proxy.port("coap+tcp"))
+            yield row
+        finally:
+            server.stop()
+            proxy.stop()
+        if peer.start_parent:
+            yield parent_row(peer, scheme, folder)
+
+
+def parent_row(peer, scheme, folder):
+    """A chain: our client, the proxy, the peer as its parent, and as origin server. That is its
+    own, too: aiocoap's proxy refuses answers with a Max-Age, which coap-server sends."""
+    parent, via = peer.start_parent(scheme)
+    proxy = start_proxy(folder, "--set", "route parent.target=*://*", "--set",
+                        "route parent.via=%s://127.0.0.1:%d" % (scheme, via))
+    server, port = peer.start_origin("coap")
+    try:
+        row = Row(peer, "parent", scheme, Ours(), proxy.port("coap+tcp"), peer, port, "coap")
+        row.run(proxy.port("coap+tcp"))
+        return row
+    finally:
+        server.stop()
+        proxy.stop()
+        parent.stop()
+
+
+# --- the table ----------------------------------------------------------------
+
+def document(rows, skipped):
+    version = subprocess.run([program("criproxyd"), "--version"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    lines = ["# Interoperability", "",
+             "Made by `tests/interop/matrix.py --write`; do not edit. Which peers there are and "
+             "how others are named: [tests/interop/README.md](../tests/interop/README.md).", "",
+             "%s, %s, %s, %s." % (datetime.date.today().isoformat(), version, system_name(),
+                                  platform.machine()), "",
+             "A client asks libcoap's coap-server through the proxy; an origin server is asked by "
+             "the tests' own client; a parent is the next proxy on the way to its own origin server. The "
+             "forms are GETs; blocks are bodies of %d bytes." % BODY_BYTES, ""]
+    lines += ["| peer | role | transport | " + " | ".join(TITLES.get(c, c) for c in CHECKS) + " |",
+              "|---|---|---|" + "---|" * len(CHECKS)]
+    notes = []
+    for row in rows:
+        cells = []
+        for check in CHECKS:
+            cell = row.cells[check]
+            if cell.startswith("no"):
+                notes.append("%d. %s, %s, %s, %s: `%s`; %s." % (
+                    len(notes) + 1, *row.title, TITLES.get(check, check),
+                    cell[4:].replace("`", "'"), row.known(check) or "not explained yet"))
+                cell = "no (%d)" % len(notes)
+            cells.append(cell)
+        lines.append("| " + " | ".join([*row.title, *cells]) + " |")
+    if notes:
+        lines += ["", "What does not pass:", "", *notes]
+    if skipped:
+        lines += ["", "Not to be had where this was made:", ""]
+        lines += ["- %s: %s." % item for item in skipped]
+    return "\n".join(lines) + "\n"
+
+
+def system_name():
+    return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+
+
+def peers_here(only, home):
+    """Yields (name, peer or None, why not)."""
+    makers = {"libcoap": peers.libcoap_notls, "libcoap with OpenSSL": peers.libcoap_openssl,
+              "another libcoap": peers.libcoap_other, "aiocoap": peers.Aiocoap,
+              "node-coap": lambda: peers.NodeCoap(home), "Californium": peers.californium}
+    for name, make in makers.items():
+        if only and only not in name:
+            continue
+        try:
+            yield name, make(), None
+        except Missing as missing:
+            yield name, None, str(missing)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="other people's CoAP around the proxy")
+    parser.add_argument("--write", action="store_true", help="write docs/INTEROP.md")
+    parser.add_argument("--only", help="peers whose name has this word")
+    options = parser.parse_args()
+    rows, skipped = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, peer, why_not in peers_here(options.only, folder):
+            if peer is None:
+                print("%s is skipped: %s" % (name, why_not), flush=True)
+                skipped.append((name, why_not))
+                continue
+            rows += rows_of(peer, folder)
+    cells = [cell for row in rows for cell in row.cells.values() if cell != "-"]
+    passed = cells.count("yes")
+    print("%d of %d checks pass, %d rows, %d peers skipped" % (passed, len(cells), len(rows),
+                                                              len(skipped)))
+    if options.write:
+        with open(os.path.join(ROOT, "docs", "INTEROP.md"), "w", encoding="utf-8") as file:
+            file.write(document(rows, skipped))
+    return 0 if rows and not any(row.surprises() for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
