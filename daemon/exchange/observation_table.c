@@ -88,7 +88,7 @@ static bool make_room(struct engine *engine, const struct address *remote)
     }
     bool is_owed;
     struct holding *holding = account_yield(&table->accounts, remote, 1, &is_owed);
-    if (!is_owed) {
+    if (holding == NULL || !is_owed) {
         return false;
     }
     observation_displace(engine, HASH_ENTRY(holding, struct observation, holding));

@@ -167,15 +167,15 @@ static void displace(struct engine *engine, struct observer *observer)
 static void make_room(struct engine *engine, const struct leg *leg)
 {
     const struct observer_table *table = &engine->observers;
-    if (!may_stay(engine, leg)) {
-        struct holding *holding = owed_to(&table->watcher_accounts, leg);
+    struct holding *holding = may_stay(engine, leg) ? NULL : owed_to(&table->watcher_accounts, leg);
+    if (holding != NULL) {
         const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
         while (peer->watcher != NULL) {
             displace(engine, peer->watcher->observers);
         }
     }
-    if (table->count == table->capacity) {
-        struct holding *holding = owed_to(&table->accounts, leg);
+    holding = table->count < table->capacity ? NULL : owed_to(&table->accounts, leg);
+    if (holding != NULL) {
         displace(engine, HASH_ENTRY(holding, struct observer, holding));
     }
 }
