@@ -10,8 +10,15 @@
 #include "diag_internal.h"
 #include "host.h"
 
+#ifndef CRI_WITHOUT_URI
+#include <cri/iri.h>
+#endif
+
 #include <math.h>
 #include <string.h>
+
+/* Bytes of a URI in a cri'' literal that has escapes; others may be of any length. */
+#define ESCAPED_URI_MAX 256u
 
 #define BREAK_BYTE 0xffu
 #define AI_INDEFINITE 31u
@@ -408,6 +415,52 @@ static enum cri_error parse_hex(struct parser *p)
     return CRI_OK;
 }
 
+#ifndef CRI_WITHOUT_URI
+/*
+ * Behind cri' or CRI' (draft-bormann-core-cri-diagnostic-notation): a URI or IRI reference, up
+ * to the quote, as its CRI reference. Of escapes a URI needs only that of the quote.
+ */
+static enum cri_error parse_cri(struct parser *p)
+{
+    const size_t start = p->pos;
+    uint8_t unescaped[ESCAPED_URI_MAX];
+    size_t unescaped_len = 0;
+    bool has_escape = false;
+
+    while (!take(p, '\'')) {
+        if (p->pos == p->in.len) {
+            return fail_at(p, start - 1, "a string does not end");
+        }
+        bool is_escape = at(p, '\\');
+        has_escape = has_escape || is_escape;
+        p->pos += is_escape ? 1 : 0;
+        if (is_escape && !at(p, '\'')) {
+            return fail(p, "an unknown escape");
+        }
+        if (unescaped_len < sizeof unescaped) {
+            unescaped[unescaped_len++] = p->in.data[p->pos];
+        } else if (has_escape) {
+            return fail(p, "a URI with escapes is too long");
+        }
+        p->pos++;
+    }
+    struct cri_slice uri = cri__slice(p->in.data + start, p->pos - 1 - start);
+    if (has_escape) {
+        uri = cri__slice(unescaped, unescaped_len);
+    }
+    const size_t room = p->len < p->capacity ? p->capacity - p->len : 0;
+    struct cri_fault fault = {0, ""};
+    size_t len = 0;
+    enum cri_error error =
+        cri_iri_parse(uri, NULL, room > 0 ? p->out + p->len : NULL, room, &len, &fault);
+    if (error != CRI_OK && error != CRI_ERR_SPACE) {
+        return fail_at(p, start + (has_escape ? 0 : fault.offset), fault.rule);
+    }
+    p->len += len;
+    return CRI_OK;
+}
+#endif
+
 /* A string by itself, or, before "_", an indefinite one without chunks. */
 static enum cri_error parse_string(struct parser *p)
 {
@@ -497,6 +550,15 @@ static enum cri_error parse_item(struct parser *p)
     if (take_special(p)) {
         return CRI_OK;
     }
+#ifndef CRI_WITHOUT_URI
+    if (take_word(p, "cri'")) {
+        return parse_cri(p);
+    }
+    if (take_word(p, "CRI'")) {
+        put_head(p, DIAG_TAG, CRI_TAG);
+        return parse_cri(p);
+    }
+#endif
     if (c == '-' || (c >= '0' && c <= '9')) {
         return parse_number(p);
     }

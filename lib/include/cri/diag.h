@@ -40,7 +40,9 @@ CRI_API CRI_NODISCARD enum cri_error cri_diag_format(struct cri_slice encoded, c
  * Encode diagnostic notation: integers (decimal, or with 0x, 0o, 0b), text, byte
  * strings (h'' and ''), arrays, maps, tags, simple values, indefinite lengths
  * (`[_ ...]`), comments (between slashes, or from # to the end of the line), and
- * floating-point numbers (1.5, 1e3, Infinity, NaN) of at most 100 digits.
+ * floating-point numbers (1.5, 1e3, Infinity, NaN) of at most 100 digits. `cri'//h/x'` is the
+ * CRI reference of a URI or IRI reference, and `CRI'...'` is that in tag 99, as in
+ * draft-bormann-core-cri-diagnostic-notation; not where URIs were left out of the library.
  *
  * Heads come out in their shortest form, floating-point numbers in the shortest that
  * keeps their value. Keys of maps stay in their order and are not compared.
