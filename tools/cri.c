@@ -17,76 +17,101 @@ static const struct command commands[] = {
     {.name = "from-uri",
      .arguments = "URI",
      .help = "URI (reference) to the CRI (reference), in hexadecimal",
-     .takes = TAKES_STRICT | TAKES_NORMALIZE,
+     .takes = TAKES_STRICT | TAKES_NORMALIZE | TAKES_JSON | TAKES_BINARY,
      .run = run_from_uri},
     {.name = "to-uri",
      .arguments = "HEX",
      .help = "CRI (reference) to the URI (reference)",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_to_uri},
     {.name = "from-iri",
      .arguments = "IRI",
      .help = "IRI (reference) to the CRI (reference)",
-     .takes = TAKES_STRICT | TAKES_NORMALIZE,
+     .takes = TAKES_STRICT | TAKES_NORMALIZE | TAKES_JSON | TAKES_BINARY,
      .run = run_from_iri},
     {.name = "to-iri",
      .arguments = "HEX",
      .help = "CRI (reference) to the IRI (reference)",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_to_iri},
     {.name = "check",
      .arguments = "HEX",
      .help = "is it a CRI: \"full\", \"relative\" or what is wrong with it",
-     .takes = TAKES_STRICT,
+     .takes = TAKES_STRICT | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_check},
     {.name = "diag",
      .arguments = "HEX",
      .help = "CBOR to diagnostic notation, as it is encoded",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_diag},
     {.name = "from-diag",
      .arguments = "TEXT",
      .help = "diagnostic notation to CBOR",
+     .takes = TAKES_JSON | TAKES_BINARY,
      .run = run_from_diag},
     {.name = "resolve",
      .arguments = "HEX",
      .help = "CRI reference, resolved against --base, to the CRI",
-     .takes = TAKES_BASE | TAKES_URI,
+     .takes = TAKES_BASE | TAKES_URI | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_resolve},
     {.name = "relate",
      .arguments = "HEX",
      .help = "CRI to the shortest reference that resolves to it against --base",
-     .takes = TAKES_BASE | TAKES_URI,
+     .takes = TAKES_BASE | TAKES_URI | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_relate},
     {.name = "compare",
      .arguments = "HEX HEX",
      .help = "\"equal\" or \"different\"; in a batch, two fields a line",
-     .takes = TAKES_FRAGMENT,
+     .takes = TAKES_FRAGMENT | TAKES_JSON | TAKES_URI,
      .fields = 2,
      .run = run_compare},
+    {.name = "get",
+     .arguments = "FIELD HEX",
+     .help = "scheme, authority, userinfo, host, port, path, query or fragment, as in the URI",
+     .takes = TAKES_URI | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
+     .has_field = true,
+     .run = run_get},
     {.name = "normalize",
      .arguments = "HEX",
      .help = "what the creator of a CRI may do to it (never what receives it)",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_normalize},
     {.name = "options",
      .arguments = "HEX",
      .help = "request CRI to the CoAP options of a request to --to, as JSON",
-     .takes = TAKES_TO,
+     .takes = TAKES_TO | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_options},
     {.name = "from-options",
      .arguments = "JSON",
      .help = "CoAP options of a request received at --to to the CRI",
-     .takes = TAKES_TO,
+     .takes = TAKES_TO | TAKES_JSON | TAKES_BINARY,
      .run = run_from_options},
     {.name = "from-cori",
      .arguments = "HEX",
      .help = "the form of 2020 (draft-ietf-core-href-02) to the CRI reference",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_from_cori},
     {.name = "to-cori",
      .arguments = "HEX",
      .help = "CRI reference to the form of 2020",
+     .takes = TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
      .run = run_to_cori},
     {.name = "schemes",
      .arguments = "[NAME|NUMBER]",
      .help = "the scheme table: number, name, default port",
      .list = list_schemes,
+     .takes = TAKES_JSON,
      .run = run_schemes},
     {.name = "aif",
      .arguments = "FILE...",
@@ -109,6 +134,8 @@ static const struct option long_options[] = {
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
     {"normalize", no_argument, NULL, TAKES_NORMALIZE},
+    {"json", no_argument, NULL, TAKES_JSON},
+    {"binary", no_argument, NULL, TAKES_BINARY},
     {0},
 };
 
@@ -121,8 +148,11 @@ static const struct {
      "refuse trailing defaults, heads longer than needed, text not in NFC"},
     {TAKES_NORMALIZE, "[--normalize]", "what `cri normalize` does, as for text that a user typed"},
     {TAKES_BASE, "--base HEX", "the base, a full CRI (with --uri: a URI)"},
-    {TAKES_URI, "[--uri]", "base, reference and result are URIs"},
+    {TAKES_URI, "[--uri]", "URIs in place of CRIs"},
     {TAKES_FRAGMENT, "[--fragment]", "let the fragment count"},
+    {TAKES_JSON, "[--json]", "each line is {\"result\":...} or {\"error\":...}"},
+    {TAKES_BINARY, "[--binary]",
+     "CRIs are bytes: all of standard input is one, and so is a result"},
     {TAKES_TO, "[--to IP:PORT]", "destination of the request; an IPv6 address in brackets"},
 };
 
@@ -226,6 +256,12 @@ static int take_option(struct tool *tool, const struct command *command, int opt
     case TAKES_NORMALIZE:
         tool->is_normalizing = true;
         break;
+    case TAKES_JSON:
+        tool->with_json = true;
+        break;
+    case TAKES_BINARY:
+        tool->is_binary = true;
+        break;
     case TAKES_FRAGMENT:
         tool->with_fragment = true;
         break;
@@ -278,6 +314,15 @@ static int run_command(struct tool *tool, const struct command *command, int arg
     int status = parse_options(tool, command, argc, argv);
     if (status >= 0) {
         return status;
+    }
+    if (tool->with_json && tool->is_binary) {
+        return fail_usage(command, "--json and --binary exclude each other", NULL);
+    }
+    if (command->has_field) {
+        if (optind == argc || !is_field(argv[optind])) {
+            return fail_usage(command, "which component", argv[optind]);
+        }
+        tool->field = argv[optind++];
     }
     const int count = argc - optind;
     if (count == 0 && command->list != NULL) {

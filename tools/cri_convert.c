@@ -104,6 +104,11 @@ static enum cri_error write_uri(const void *context, uint8_t *buffer, size_t cap
     return cri_uri_format(context, NULL, (char *)buffer, capacity, ret_len, ret_fault);
 }
 
+bool format_uri(struct tool *tool, const struct cri *cri, struct buffer *text)
+{
+    return write_out(tool, write_uri, cri, text);
+}
+
 bool run_from_uri(struct tool *tool, struct cri_slice input)
 {
     return create(tool, input, false);
@@ -201,12 +206,20 @@ static enum cri_error write_related_uri(const void *context, uint8_t *buffer, si
 }
 
 /* A URI to its view. Offsets in bytes that the user has not seen would not help. */
-static bool read_uri(struct tool *tool, struct cri_slice uri, struct cri *ret_cri)
+static bool read_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes,
+                     struct cri *ret_cri)
 {
     struct cri_fault fault = {0};
-    return convert_uri(tool, uri, &tool->input) &&
-           (cri_decode(buffer_slice(&tool->input), NULL, ret_cri, &fault) == CRI_OK ||
+    return convert_uri(tool, uri, bytes) &&
+           (cri_decode(buffer_slice(bytes), NULL, ret_cri, &fault) == CRI_OK ||
             refuse(tool, fault.rule));
+}
+
+bool read_identifier(struct tool *tool, struct cri_slice text, struct buffer *bytes,
+                     struct cri *ret_cri)
+{
+    return tool->with_uri ? read_uri(tool, text, bytes, ret_cri)
+                          : read_cri(tool, text, bytes, ret_cri);
 }
 
 bool run_resolve(struct tool *tool, struct cri_slice input)
@@ -218,7 +231,8 @@ bool run_resolve(struct tool *tool, struct cri_slice input)
         return read_cri(tool, input, &tool->input, &other) &&
                write_hex(tool, write_resolved, &pair);
     }
-    if (!read_uri(tool, input, &other) || !write_out(tool, write_resolved, &pair, &tool->second)) {
+    if (!read_uri(tool, input, &tool->input, &other) ||
+        !write_out(tool, write_resolved, &pair, &tool->second)) {
         return false;
     }
     return cri_decode(buffer_slice(&tool->second), NULL, &other, &fault) == CRI_OK
@@ -231,7 +245,7 @@ bool run_relate(struct tool *tool, struct cri_slice input)
     struct cri target;
     const struct pair pair = {&tool->base, &target};
     if (tool->with_uri) {
-        return read_uri(tool, input, &target) &&
+        return read_uri(tool, input, &tool->input, &target) &&
                write_out(tool, write_related_uri, &pair, &tool->result);
     }
     return read_cri(tool, input, &tool->input, &target) && write_hex(tool, write_related, &pair);
@@ -267,16 +281,17 @@ bool run_compare(struct tool *tool, struct cri_slice input)
     if (second.len == 0 || take_field(&input).len != 0) {
         return refuse(tool, "two fields were expected");
     }
-    if (!read_cri(tool, first, &tool->input, &a)) {
+    if (!read_identifier(tool, first, &tool->input, &a)) {
         return false;
     }
-    if (!read_cri(tool, second, &tool->second, &b)) {
+    if (!read_identifier(tool, second, &tool->second, &b)) {
         /* Which of the two is meant has to be said. */
-        static const char prefix[] = "second CRI: ";
+        const char *prefix = tool->with_uri ? "second URI: " : "second CRI: ";
+        const size_t prefix_len = strlen(prefix);
         struct buffer *result = &tool->result;
         buffer_append_text(result, prefix);
-        memmove(result->data + sizeof(prefix) - 1, result->data, result->len - sizeof(prefix) + 1);
-        memcpy(result->data, prefix, sizeof(prefix) - 1);
+        memmove(result->data + prefix_len, result->data, result->len - prefix_len);
+        memcpy(result->data, prefix, prefix_len);
         return false;
     }
     buffer_set_text(&tool->result,

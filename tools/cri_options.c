@@ -46,6 +46,7 @@ bool run_options(struct tool *tool, struct cri_slice input)
     }
     const struct cri_scheme *scheme = cri_scheme_by_number(NULL, cri.scheme_number);
     struct buffer *out = &tool->result;
+    tool->is_json_result = true;
     buffer_set_text(out, "{\"scheme\":\"");
     buffer_append_text(out, scheme->name); /* one of Table 3, or init had failed */
     buffer_append_text(out, "\",\"options\":[");

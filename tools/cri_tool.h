@@ -35,7 +35,6 @@ enum {
     TAKES_NORMALIZE = 0x20,
     TAKES_JSON = 0x40,
     TAKES_BINARY = 0x80,
-    TAKES_HREF12 = 0x200,
 };
 
 struct tool {
@@ -46,13 +45,16 @@ struct tool {
     bool is_normalizing;
     bool with_json;
     bool is_binary;
-    bool with_href12;
+    const char *field; /* what `get` is to get */
     bool has_to;
     struct cri_destination to;
     const char *base_text;    /* NULL: no --base */
     struct buffer base_bytes; /* encoded base */
     struct cri base;          /* view into base_bytes */
     /* For the line at hand. */
+    bool is_raw_input;            /* it is bytes, not hexadecimal */
+    bool is_raw_result;           /* the result is bytes, to be written as they are */
+    bool is_json_result;          /* the result is JSON already */
     struct buffer input;          /* the input as bytes */
     struct buffer second;         /* a second input, or an intermediate form */
     struct buffer result;         /* the result line, or, when refused, the reason */
@@ -65,6 +67,8 @@ struct command {
     const char *help;      /* one line */
     unsigned takes;        /* TAKES_* */
     unsigned fields;       /* inputs to one result: 1 or 2 */
+    bool is_binary_input;  /* with --binary, standard input is one CRI in CBOR */
+    bool has_field;        /* the first argument says what of the input is asked for */
     /* NULL, or what the command does without an argument instead of reading standard input. */
     void (*list)(struct tool *tool);
     /* NULL, or: the arguments are files, and this gives the exit status. */
@@ -95,8 +99,15 @@ bool read_hex(struct tool *tool, struct cri_slice text, struct buffer *bytes);
 /* Hexadecimal text of a CRI (reference) to its view; the bytes go into @p bytes. */
 bool read_cri(struct tool *tool, struct cri_slice text, struct buffer *bytes, struct cri *ret_cri);
 
-/* Puts @p bytes in hexadecimal as the result: returns true. */
+/* Puts @p bytes in hexadecimal, or as they are with --binary, as the result: returns true. */
 bool answer_hex(struct tool *tool, struct cri_slice bytes);
+
+/* A CRI (reference) to its URI (reference) in @p text. */
+bool format_uri(struct tool *tool, const struct cri *cri, struct buffer *text);
+
+/* A URI, with --uri, or a CRI to its view; the bytes go into @p bytes. */
+bool read_identifier(struct tool *tool, struct cri_slice text, struct buffer *bytes,
+                     struct cri *ret_cri);
 
 /* A URI (reference) to encoded bytes in @p bytes. */
 bool convert_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes);
@@ -121,6 +132,10 @@ bool run_compare(struct tool *tool, struct cri_slice input);
 bool run_normalize(struct tool *tool, struct cri_slice input);
 bool run_from_cori(struct tool *tool, struct cri_slice input);
 bool run_to_cori(struct tool *tool, struct cri_slice input);
+
+/* cri_get.c */
+bool is_field(const char *name);
+bool run_get(struct tool *tool, struct cri_slice input);
 
 /* cri_options.c */
 bool run_options(struct tool *tool, struct cri_slice input);

@@ -103,28 +103,49 @@ static bool refuse_hex(struct tool *tool, size_t position, const char *reason)
     return refuse(tool, text);
 }
 
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Hexadecimal as dumps and other tools have it: "0x" in front, blanks between the digits. */
 bool read_hex(struct tool *tool, struct cri_slice text, struct buffer *bytes)
 {
-    if (text.len == 0) {
-        return refuse(tool, "no hexadecimal digits");
+    size_t at = 0;
+    int high = -1;
+
+    if (tool->is_raw_input) {
+        bytes->len = 0;
+        buffer_append(bytes, text.data, text.len);
+        return text.len > 0 || refuse(tool, "no bytes");
+    }
+    while (at < text.len && is_blank(text.data[at])) {
+        at++;
+    }
+    if (text.len - at >= 2 && text.data[at] == '0' && (text.data[at + 1] | 0x20u) == 'x') {
+        at += 2;
     }
     buffer_reserve(bytes, text.len / 2 + 1);
     bytes->len = 0;
-    for (size_t i = 0; i < text.len; i += 2) {
-        const int high = hex_value(text.data[i]);
+    for (; at < text.len; at++) {
+        if (is_blank(text.data[at])) {
+            continue;
+        }
+        const int value = hex_value(text.data[at]);
+        if (value < 0) {
+            return refuse_hex(tool, at, "not a hexadecimal digit");
+        }
         if (high < 0) {
-            return refuse_hex(tool, i, "not a hexadecimal digit");
+            high = value;
+        } else {
+            bytes->data[bytes->len++] = (uint8_t)((unsigned)high << 4 | (unsigned)value);
+            high = -1;
         }
-        if (i + 1 == text.len) {
-            return refuse_hex(tool, text.len, "an odd number of hexadecimal digits");
-        }
-        const int low = hex_value(text.data[i + 1]);
-        if (low < 0) {
-            return refuse_hex(tool, i + 1, "not a hexadecimal digit");
-        }
-        bytes->data[bytes->len++] = (uint8_t)(high << 4 | low);
     }
-    return true;
+    if (high >= 0) {
+        return refuse_hex(tool, text.len, "an odd number of hexadecimal digits");
+    }
+    return bytes->len > 0 || refuse(tool, "no hexadecimal digits");
 }
 
 bool read_cri(struct tool *tool, struct cri_slice text, struct buffer *bytes, struct cri *ret_cri)
@@ -142,6 +163,12 @@ bool answer_hex(struct tool *tool, struct cri_slice bytes)
 {
     static const char digits[] = "0123456789abcdef";
     struct buffer *result = &tool->result;
+    if (tool->is_binary) {
+        result->len = 0;
+        buffer_append(result, bytes.data, bytes.len);
+        tool->is_raw_result = true;
+        return true;
+    }
     if (bytes.len > SIZE_MAX / 2) {
         return refuse(tool, cri_strerror(CRI_ERR_MEMORY));
     }

@@ -68,6 +68,31 @@ class Outputs(unittest.TestCase):
             (["compare", "8220816168", "980220816168"], "equal"),
             (["compare", "8220816168", "8520816168808060"], "equal"),
             (["compare", "--fragment", "8220816168", "8520816168808060"], "different"),
+            (["compare", "--uri", "coap://H:5683/%7Ex", "coap://h/~x"], "equal"),
+            (["compare", "--uri", "coap://h/x", "coap://h/y"], "different"),
+            (["check", "0x8120"], "full"),
+            (["check", " 83 2081\t6168 80\r\n"], "full"),
+            (["check", "0X81 20"], "full"),
+            (["get", "scheme", "8320816168816178"], "coap"),
+            (["get", "host", "--uri", "coap://u@[2001:DB8::1]:61616/a/b?q&r=1#f"],
+             "[2001:db8::1]"),
+            (["get", "authority", "--uri", "coap://u@h:61616/a"], "u@h:61616"),
+            (["get", "userinfo", "--uri", "coap://u@h:61616/a"], "u"),
+            (["get", "port", "--uri", "coap://u@h:61616/a"], "61616"),
+            (["get", "port", "--uri", "coap://u@h:5683/a"], ""),
+            (["get", "path", "--uri", "coap://h/a%2fb/c?q&r=1#f"], "/a%2Fb/c"),
+            (["get", "query", "--uri", "coap://h/a?q&r=1#f"], "q&r=1"),
+            (["get", "fragment", "--uri", "coap://h/a?q#f?#"[:-1]], "f?"),
+            (["get", "path", "--uri", "urn:a:b"], "a:b"),
+            (["get", "scheme", "--uri", "../x:y"], ""),
+            (["get", "path", "--uri", "../x:y"], "../x:y"),
+            (["get", "port", "--json", "8320816168816178"], '{"result":null}'),
+            (["get", "host", "--json", "8320816168816178"], '{"result":"h"}'),
+            (["from-uri", "--json", "coap://h/x"], '{"result":"8320816168816178"}'),
+            (["check", "--json", "8120"], '{"result":"full"}'),
+            (["options", "--json", "8320816168816178"],
+             '{"result":{"scheme":"coap","options":[[3,"h"],[11,"x"]]}}'),
+            (["schemes", "--json", "coap"], '{"result":"0 coap 5683"}'),
             (["normalize", "82208163482e49"], "82208261686169"),
             (["options", "84208268686f73746e616d6519f0b0816161816171"],
              '{"scheme":"coap","options":[[3,"hostname"],[7,61616],[11,"a"],[15,"q"]]}'),
@@ -102,6 +127,11 @@ class Outputs(unittest.TestCase):
             (["check", "82x0"], "error: character 2: not a hexadecimal digit"),
             (["check", "82208163612e62"], "error: byte 5: host label contains a dot"),
             (["check", "--strict", "832081616880"], "error: byte 5: trailing empty array"),
+            (["check", "0x"], "error: no hexadecimal digits"),
+            (["check", " "], "error: no hexadecimal digits"),
+            (["check", "8 2 2"], "error: character 5: an odd number of hexadecimal digits"),
+            (["compare", "--uri", "coap://h", "coap://%"],
+             'error: second URI: byte 7: "%" without two hexadecimal digits'),
             (["from-uri", "--strict", "coap://h/e%CC%81"],
              "error: text is not in Normalization Form C"),
             (["from-iri", "--strict", "coap://h/e\u0301"],
@@ -147,7 +177,8 @@ class Usage(unittest.TestCase):
 
     def test_wrong_command_lines(self):
         rows = [
-            [], ["nope"], ["check", "--nope", "80"], ["check", "-x", "80"],
+            [], ["nope"], ["check", "--nope", "80"], ["get"],
+            ["get", "nope", "80"], ["check", "--json", "--binary", "80"], ["check", "-x", "80"],
             ["check", "--base", BASE, "80"], ["check", "--strict=yes", "80"],
             ["to-uri", "--fragment", "80"],
             ["resolve", "80"], ["resolve", "--base"], ["resolve", "--base", "", "80"],
@@ -256,6 +287,42 @@ class Batches(unittest.TestCase):
         self.assertEqual((status, output.count("error: ")), (1, 5))
         run("diag", data=line + b"\n")
         run("from-diag", data=b"[" * 400_000 + b"\n")
+
+
+class Bytes(unittest.TestCase):
+    """--binary, and lines that end as Windows has them."""
+
+    def run_bytes(self, *arguments, data=b""):
+        done = subprocess.run([TOOL, *arguments], input=data, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=TIMEOUT_S, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_binary_goes_in_and_out(self):
+        cri = bytes.fromhex("8320816168816a0a0d20000a0a0a0a0a0a")
+        self.assertEqual(self.run_bytes("from-uri", "--binary", "coap://h/x"),
+                         (0, bytes.fromhex("8320816168816178"), b""))
+        self.assertEqual(self.run_bytes("check", "--binary", data=cri), (0, b"full\n", b""))
+        self.assertEqual(self.run_bytes("normalize", "--binary", data=cri), (0, cri, b""))
+        self.assertEqual(self.run_bytes("to-uri", "--binary", data=b"\x82\x20\x81\x61h"),
+                         (0, b"coap://h\n", b""))
+        self.assertEqual(self.run_bytes("from-uri", "--binary", data=b"coap://h\n//e\n"),
+                         (0, bytes.fromhex("8220816168" "82f6816165"), b""))
+
+    def test_errors_stay_out_of_binary(self):
+        self.assertEqual(self.run_bytes("normalize", "--binary", data=b"")[:2], (1, b""))
+        status, output, errors = self.run_bytes("normalize", "--binary", data=b"\xff")
+        self.assertEqual((status, output), (1, b""))
+        self.assertTrue(errors.startswith(b"error: byte 0: "))
+
+    def test_errors_are_json_too(self):
+        self.assertEqual(run("check", "--json", "zz", "80")[:2],
+                         (1, '{"error":"character 0: not a hexadecimal digit"}\n'
+                             '{"result":"relative"}\n'))
+
+    def test_lines_may_end_in_crlf(self):
+        self.assertEqual(run("from-uri", data=b"coap://h/x\r\n\r\n")[:2],
+                         (0, "8320816168816178\n80\n"))
+        self.assertEqual(run("check", data=b"8120\r\n80")[:2], (0, "full\nrelative\n"))
 
 
 class Json(unittest.TestCase):
