@@ -475,6 +475,31 @@ static bool may_come_back(const struct observation *observation, enum reason rea
            !observation->is_private && observation->failures + 1u < FAILURES_MAX;
 }
 
+/*
+ * The client on whose behalf it was registered again may not have the address that the name has
+ * now, or not have the target any more: that one observes no more. The others may have it: the
+ * registration is made on behalf of the next one, in another turn, as each may be refused.
+ *
+ * @return whether another one is left to register for.
+ */
+static bool end_registrant(struct engine *engine, struct observation *observation,
+                           enum reason reason)
+{
+    const struct leg *registrant = &observation->exchange->leg;
+    struct observer *next, *observer = observation->observers;
+    if (observation->is_private || !reason_is_about_client(reason)) {
+        return false;
+    }
+    for (; observer != NULL; observer = next) {
+        next = observer->next;
+        if (observer->leg.identity == registrant->identity &&
+            address_equal(&observer->leg.path.remote, &registrant->path.remote)) {
+            observer_end(engine, observer, reason);
+        }
+    }
+    return observation->observers != NULL;
+}
+
 static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
                       enum reason reason, const struct reply *reply)
 {
@@ -490,6 +515,11 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
         observation->failures++;
         answer_followers_for(engine, observation, reason);
         await_next(engine, observation, 0);
+    } else if (end_registrant(engine, observation, reason)) {
+        stays = true;
+        answer_followers(engine, observation, reason, reply);
+        observation->state = OBSERVATION_OBSERVING;
+        timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
     } else {
         end(engine, observation, reason, reply); /* OBS-19 */
     }
