@@ -39,7 +39,7 @@ static const struct command commands[] = {
     {.name = "check",
      .arguments = "HEX",
      .help = "is it a CRI: \"full\", \"relative\" or what is wrong with it",
-     .takes = TAKES_STRICT | TAKES_JSON | TAKES_BINARY,
+     .takes = TAKES_HREF12 | TAKES_STRICT | TAKES_JSON | TAKES_BINARY,
      .is_binary_input = true,
      .run = run_check},
     {.name = "diag",
@@ -136,6 +136,7 @@ static const struct option long_options[] = {
     {"normalize", no_argument, NULL, TAKES_NORMALIZE},
     {"json", no_argument, NULL, TAKES_JSON},
     {"binary", no_argument, NULL, TAKES_BINARY},
+    {"href-12", no_argument, NULL, TAKES_HREF12},
     {0},
 };
 
@@ -147,6 +148,7 @@ static const struct {
     {TAKES_STRICT, "[--strict]",
      "refuse trailing defaults, heads longer than needed, text not in NFC"},
     {TAKES_NORMALIZE, "[--normalize]", "what `cri normalize` does, as for text that a user typed"},
+    {TAKES_HREF12, "[--href-12]", "say what draft-ietf-core-href-12 meant where it differs"},
     {TAKES_BASE, "--base HEX", "the base, a full CRI (with --uri: a URI)"},
     {TAKES_URI, "[--uri]", "URIs in place of CRIs"},
     {TAKES_FRAGMENT, "[--fragment]", "let the fragment count"},
@@ -255,6 +257,9 @@ static int take_option(struct tool *tool, const struct command *command, int opt
         break;
     case TAKES_NORMALIZE:
         tool->is_normalizing = true;
+        break;
+    case TAKES_HREF12:
+        tool->with_href12 = true;
         break;
     case TAKES_JSON:
         tool->with_json = true;

@@ -139,13 +139,55 @@ bool run_to_iri(struct tool *tool, struct cri_slice input)
            write_out(tool, write_iri, &cri, &tool->result);
 }
 
+/* What draft-ietf-core-href-12 had, where this draft refuses the CRI: see docs/CONFORMANCE.md. */
+static void add_href12_error(struct tool *tool)
+{
+    static const struct {
+        const char *rule;
+        const char *meant;
+    } rows[] = {
+        {"host label contains a dot", "; href-12: a dot that is percent-encoded in the URI"},
+        {"percent-encoded bytes that belong in text",
+         "; href-12: octets that are percent-encoded in the URI"},
+    };
+    struct cri cri;
+    struct cri_fault fault = {0};
+
+    if (tool->input.len == 0 ||
+        cri_decode(buffer_slice(&tool->input), NULL, &cri, &fault) == CRI_OK) {
+        return; /* Not hexadecimal, or only --strict refused it. */
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(fault.rule, rows[i].rule) == 0) {
+            buffer_append_text(&tool->result, rows[i].meant);
+        }
+    }
+}
+
+/* And what it had otherwise where both accept it. */
+static void add_href12(struct tool *tool, const struct cri *cri)
+{
+    if (cri->has_zone) {
+        buffer_append_text(&tool->result, "; href-12: the zone-id is in the URI, behind %25");
+    }
+    if (!cri_is_full(cri) && cri->query.is_set && cri->has_fragment) {
+        buffer_append_text(&tool->result, "; href-12: resolving it drops the fragment");
+    }
+}
+
 bool run_check(struct tool *tool, struct cri_slice input)
 {
     struct cri cri;
     if (!read_cri(tool, input, &tool->input, &cri)) {
+        if (tool->with_href12) {
+            add_href12_error(tool);
+        }
         return false;
     }
     buffer_set_text(&tool->result, cri_is_full(&cri) ? "full" : "relative");
+    if (tool->with_href12) {
+        add_href12(tool, &cri);
+    }
     return true;
 }
 

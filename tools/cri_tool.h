@@ -35,6 +35,7 @@ enum {
     TAKES_NORMALIZE = 0x20,
     TAKES_JSON = 0x40,
     TAKES_BINARY = 0x80,
+    TAKES_HREF12 = 0x200,
 };
 
 struct tool {
@@ -45,6 +46,7 @@ struct tool {
     bool is_normalizing;
     bool with_json;
     bool is_binary;
+    bool with_href12;
     const char *field; /* what `get` is to get */
     bool has_to;
     struct cri_destination to;

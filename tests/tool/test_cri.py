@@ -314,6 +314,23 @@ class Bytes(unittest.TestCase):
         self.assertEqual((status, output), (1, b""))
         self.assertTrue(errors.startswith(b"error: byte 0: "))
 
+    def test_what_href_12_meant(self):
+        rows = [
+            ("8120", 0, "full\n"),
+            ("82208163612e62", 1, "error: byte 5: host label contains a dot; "
+                                  "href-12: a dot that is percent-encoded in the URI\n"),
+            ("83208161688182617841" "61", 1,
+             "error: byte 10: percent-encoded bytes that belong in text; "
+             "href-12: octets that are percent-encoded in the URI\n"),
+            ("82208250fe8000000000000000000000000000016365cc81", 0,
+             "full; href-12: the zone-id is in the URI, behind %25\n"),
+            ("8400f681617" "16166", 0, "relative; href-12: resolving it drops the fragment\n"),
+            ("zz", 1, "error: character 0: not a hexadecimal digit\n"),
+        ]
+        for hexadecimal, status, output in rows:
+            with self.subTest(hexadecimal=hexadecimal):
+                self.assertEqual(run("check", "--href-12", hexadecimal)[:2], (status, output))
+
     def test_errors_are_json_too(self):
         self.assertEqual(run("check", "--json", "zz", "80")[:2],
                          (1, '{"error":"character 0: not a hexadecimal digit"}\n'
