@@ -64,7 +64,10 @@ static void *reserve_malloc(size_t size)
 {
     void *memory = malloc(size);
 
-    return memory != NULL || size == 0 ? memory : take_slot(size);
+    if (memory == NULL && size > 0) {
+        memory = take_slot(size);
+    }
+    return memory;
 }
 
 static void reserve_free(void *memory)

@@ -235,8 +235,10 @@ static bool has_last_label(const char *name, const char *label)
 
 static int ask_the_system(struct resolve_question *question)
 {
-    return system_names_ask(question->resolver->system, question->resolver->loop, question->name,
-                            question->source, on_system_result, question, &question->system);
+    const struct system_names_waiter waiter = {question->resolver->loop, on_system_result,
+                                               question};
+    return system_names_ask(question->resolver->system, question->name, question->source, &waiter,
+                            &question->system);
 }
 
 /* DNS does not know the name, perhaps another source does. */

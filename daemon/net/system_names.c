@@ -35,9 +35,7 @@ enum question_state {
 struct system_question {
     struct system_question *next, *previous;
     struct system_names *names;
-    struct loop *loop;
-    resolve_fn on_result;
-    void *context;
+    struct system_names_waiter waiter;
     uint64_t source;
     enum question_state state;
     bool is_forgotten;
@@ -229,7 +227,7 @@ static void question_deliver(void *context)
     question_discard(question);
     names_leave(names);
     if (is_wanted) {
-        answer.on_result(answer.context, &answer.result);
+        answer.waiter.on_result(answer.waiter.context, &answer.result);
     }
 }
 
@@ -258,7 +256,7 @@ static void question_post(struct system_question *question)
     question->task.drop = question_drop;
     question->task.context = question;
     names->holder_count++;
-    if (loop_post_task(question->loop, &question->task) != 0) {
+    if (loop_post_task(question->waiter.loop, &question->task) != 0) {
         names->holder_count--; /* the loop has ended: there is no one left to be told */
         question_discard(question);
     }
@@ -423,8 +421,8 @@ static int need_thread(struct system_names *names)
     return names->thread_count > 0 ? 0 : err;
 }
 
-int system_names_ask(struct system_names *names, struct loop *loop, const char *name,
-                     uint64_t source, resolve_fn on_result, void *context,
+int system_names_ask(struct system_names *names, const char *name, uint64_t source,
+                     const struct system_names_waiter *waiter,
                      struct system_question **ret_question)
 {
     size_t name_len = strlen(name);
@@ -437,9 +435,7 @@ int system_names_ask(struct system_names *names, struct loop *loop, const char *
         return -ENOMEM;
     }
     question->names = names;
-    question->loop = loop;
-    question->on_result = on_result;
-    question->context = context;
+    question->waiter = *waiter;
     question->source = source;
     memcpy(question->name, name, name_len);
     pthread_mutex_lock(&names->mutex);

@@ -30,18 +30,25 @@ void system_names_free(struct system_names *names);
 /** Whether the system has sources besides /etc/hosts and DNS. Takes NULL: it has not. */
 bool system_names_has_more(const struct system_names *names);
 
+/* What is called with the addresses, in the thread of the loop. */
+struct system_names_waiter {
+    struct loop *loop;
+    resolve_fn on_result;
+    void *context;
+};
+
 /**
- * Ask for the addresses of @p name, which resolve_is_host_name(). In the thread of @p loop.
+ * Ask for the addresses of @p name, which resolve_is_host_name(). In the thread of the waiter's loop.
  * A thread that gets free takes the question of the source with the fewest threads, the
  * oldest of those first.
  *
  * @param source on whose behalf
- * @return 0, and @p on_result is called once, never from inside this call (not at all after
+ * @return 0, and on_result is called once, never from inside this call (not at all after
  *         system_names_withdraw()); -EINVAL for a name that is too long, -ENOMEM, or
  *         another -errno where no thread could be made.
  */
-int system_names_ask(struct system_names *names, struct loop *loop, const char *name,
-                     uint64_t source, resolve_fn on_result, void *context,
+int system_names_ask(struct system_names *names, const char *name, uint64_t source,
+                     const struct system_names_waiter *waiter,
                      struct system_question **ret_question);
 
 /** No on_result for it any more. In its loop's thread, before loop_free(). Takes NULL. */

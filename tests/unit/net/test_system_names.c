@@ -225,16 +225,18 @@ static void close_asker(struct asker *asker)
 static int ask(struct asker *asker, const char *name)
 {
     struct system_question *question;
-    return system_names_ask(asker->names, asker->fixture.loop, name, asker->source, on_result,
-                            asker, &question);
+    return system_names_ask(asker->names, name, asker->source,
+                            &(struct system_names_waiter){asker->fixture.loop, on_result, asker},
+                            &question);
 }
 
 /* One that is withdrawn by withdraw_all(): it must not be answered before. */
 static int ask_and_keep(struct asker *asker, const char *name)
 {
     assert_true(asker->question_count < ASKER_QUESTIONS);
-    return system_names_ask(asker->names, asker->fixture.loop, name, asker->source, on_result,
-                            asker, &asker->questions[asker->question_count++]);
+    return system_names_ask(asker->names, name, asker->source,
+                            &(struct system_names_waiter){asker->fixture.loop, on_result, asker},
+                            &asker->questions[asker->question_count++]);
 }
 
 /* Threads of earlier tests let go of what they hold. */
