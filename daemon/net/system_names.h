@@ -38,8 +38,8 @@ struct system_names_waiter {
 };
 
 /**
- * Ask for the addresses of @p name, which resolve_is_host_name(). In the thread of the waiter's loop.
- * A thread that gets free takes the question of the source with the fewest threads, the
+ * Ask for the addresses of @p name, which resolve_is_host_name(). In the thread of the waiter's
+ * loop. A thread that gets free takes the question of the source with the fewest threads, the
  * oldest of those first.
  *
  * @param source on whose behalf
