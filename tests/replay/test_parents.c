@@ -141,6 +141,63 @@ static void test_observation_by_a_parent_ends_by_newer_rules(void **state)
     replay_stop(&replay);
 }
 
+#define FOLLOWING "cache.coalesce=yes"
+
+/* A client that may not have the name does not wait for the answer to one that may. */
+static void test_refused_name_is_refused_beside_an_equal_request(void **state)
+{
+    static const char *const settings[] = {
+        FOLLOWING, OPEN_RANGE, "access other.target=*://a.up", "access other.clients=192.0.2.7",
+        TO_PARENT, NULL};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, settings);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40002");
+    fake_peer_send(other, PROXY, words("41 01 0001 aa", "35=coap://a.up/x"));
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://a.up/x"), &request);
+    replay_ask(&replay, words("41 01 0002 ab", "35=coap://a.up/x"));
+    fake_peer_expect(replay.client, "61 81 0002 ab ...", NULL);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 68 69");
+    fake_peer_expect(other, "61 45 0001 aa ff 68 69", NULL);
+    fake_peer_expect_nothing(replay.client);
+    fake_peer_expect_nothing(parent);
+    replay_stop(&replay);
+}
+
+/*
+ * A reload denies the name while one request follows another. Both go on as they began; but what
+ * one client was told is not given to another past the newer rules.
+ */
+static void test_follower_asks_the_parent_itself_past_newer_rules(void **state)
+{
+    static const char *const before[] = {FOLLOWING, OPEN_RANGE, TO_PARENT, NULL};
+    static const char *const after[] = {FOLLOWING, "policy.targets=deny", OPEN_RANGE, TO_PARENT,
+                                        NULL};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, before);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40002");
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://a.up/x"));
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://a.up/x"), &request);
+    fake_peer_send(other, PROXY, words("41 01 0002 ab", "35=coap://a.up/x"));
+    fake_peer_expect_nothing(parent);
+    replay_reload(&replay, after);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 68 69");
+    fake_peer_expect(replay.client, "61 45 0001 aa ff 68 69", NULL);
+    fake_peer_expect_nothing(other);
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://a.up/x"), &request);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 68 6f");
+    fake_peer_expect(other, "61 45 0002 ab ff 68 6f", NULL);
+    replay_ask(&replay, words("41 01 0003 ac", "35=coap://a.up/x"));
+    fake_peer_expect(replay.client, "61 a5 0003 ac ...", NULL);
+    fake_peer_expect_nothing(parent);
+    replay_stop(&replay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +205,8 @@ int main(void)
         cmocka_unit_test(test_name_that_is_resolved_here_is_decided_by_its_addresses),
         cmocka_unit_test(test_answer_of_a_parent_is_not_given_past_newer_rules),
         cmocka_unit_test(test_observation_by_a_parent_ends_by_newer_rules),
+        cmocka_unit_test(test_refused_name_is_refused_beside_an_equal_request),
+        cmocka_unit_test(test_follower_asks_the_parent_itself_past_newer_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
