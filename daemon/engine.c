@@ -173,7 +173,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
     totals_update(engine);
-    metric_set(&engine->metrics.clients, engine->clients.used);
+    metric_set(&engine->metrics.clients, engine->clients.used - engine->clients.forgotten);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
     metric_set(&engine->metrics.throttles_evicted, engine->throttles.evicted);

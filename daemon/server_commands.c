@@ -375,20 +375,60 @@ static void run_listeners(struct control_client *client, const struct control_re
     control_end(client, NULL);
 }
 
+#define ADDRESS_EXPECTED "expected an address: 192.0.2.1, 2001:db8::1 or [2001:db8::1]:5683"
+
+/* An IPv6 address may stand without brackets; @p bracketed has room for them. */
+static const char *with_brackets(const char *text, char bracketed[ADDRESS_TEXT_MAX])
+{
+    if (strchr(text, ':') == NULL || text[0] == '[' || strchr(text, '.') != NULL) {
+        return text;
+    }
+    (void)snprintf(bracketed, ADDRESS_TEXT_MAX, "[%s]", text);
+    return bracketed;
+}
+
 static void run_why(struct control_client *client, const struct control_request *request)
 {
-    const char *text = request->arguments[0];
     char bracketed[ADDRESS_TEXT_MAX];
+    const char *text = with_brackets(request->arguments[0], bracketed);
     struct address address;
 
-    if (strchr(text, ':') != NULL && text[0] != '[' && strchr(text, '.') == NULL) {
-        (void)snprintf(bracketed, sizeof(bracketed), "[%s]", text);
-        text = bracketed;
-    }
     if (request->argument_count > 0 && !address_parse(text, strlen(text), 0, &address)) {
-        control_end(client, "expected an address: 192.0.2.1, 2001:db8::1 or [2001:db8::1]:5683");
+        control_end(client, ADDRESS_EXPECTED);
     } else {
         list_for(client, inspect_why, text, "256");
+    }
+}
+
+/* Whether it names one, of a kind that a session can have. */
+static bool is_identity(const char *text)
+{
+    static const char *const kinds[] = {CLOSE_PSK, CLOSE_CERTIFICATE};
+
+    text += text[0] == '"'; /* as lists and the log have it where a name has blanks */
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t len = strlen(kinds[i]);
+        if (strncmp(text, kinds[i], len) == 0 && text[len] != '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void run_close(struct control_client *client, const struct control_request *request)
+{
+    char bracketed[ADDRESS_TEXT_MAX];
+    const char *identity = value_of(request->arguments[0], "identity");
+    const char *text =
+        identity != NULL ? request->arguments[0] : with_brackets(request->arguments[0], bracketed);
+    struct address address;
+
+    if (identity != NULL && !is_identity(identity)) {
+        control_end(client, "expected identity=psk:NAME or identity=certificate:NAME");
+    } else if (identity == NULL && !address_parse(text, strlen(text), 0, &address)) {
+        control_end(client, ADDRESS_EXPECTED ", or identity=IDENTITY");
+    } else {
+        list_for(client, inspect_close, text, NULL);
     }
 }
 

@@ -68,7 +68,7 @@ static void print_help(FILE *out)
                 "  -j, --json          one JSON object a line\n"
                 "  -S, --sort COLUMN   lists: by this member of --json, largest numbers first\n"
                 "  -n, --lines COUNT   lists: so many rows at most\n"
-                "  -w, --by-worker     origins: a row for each worker, not one for all of them\n"
+                "  -w, --by-worker     origins, close: a row for each worker, not one for all\n"
                 "  -h, --help          print this and end\n"
                 "  -V, --version       print the version of criproxyctl and end\n\n"
                 "Commands:\n",
@@ -191,8 +191,11 @@ static bool print_list(const struct command_line *line, struct table *table, con
     static const char *const same_origin[] = {"origin", "transport", NULL};
     size_t shown = line->most;
 
-    if (strcmp(line->name, "origins") == 0 && !line->json && !line->is_by_worker &&
-        !table_merge(table, same_origin)) {
+    bool is_close = strcmp(line->name, "close") == 0;
+    bool is_merged = is_close || strcmp(line->name, "origins") == 0;
+
+    if (is_merged && !line->json && !line->is_by_worker &&
+        !table_merge(table, is_close ? &same_origin[2] : same_origin)) {
         (void)fputs("criproxyctl: out of memory\n", stderr);
         return false;
     }

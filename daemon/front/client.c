@@ -60,11 +60,20 @@ static struct client *slot_to_use(struct client_table *table)
             oldest = client;
         }
     }
-    if (oldest != NULL) {
+    if (oldest != NULL && oldest->address.family == ADDRESS_NONE) {
+        table->forgotten--;
+    } else if (oldest != NULL) {
         hash_map_remove(&oldest->node);
         table->evicted++;
     }
     return oldest;
+}
+
+void client_table_forget(struct client_table *table, struct client *client)
+{
+    hash_map_remove(&client->node);
+    *client = (struct client){.generation = client->generation}; /* the oldest there can be */
+    table->forgotten++;
 }
 
 struct client *client_table_get(struct client_table *table, const struct address *address,

@@ -32,6 +32,7 @@ struct client {
 struct client_table {
     struct client *slots;
     uint32_t capacity, used;
+    uint32_t forgotten; /* slots of those used that are free */
     struct hash_map map;
     uint64_t random; /* state of the sampling */
     uint64_t evicted;
@@ -51,6 +52,9 @@ void client_table_clear(struct client_table *table);
  */
 struct client *client_table_get(struct client_table *table, const struct address *address,
                                 uint32_t listener, uint16_t start, uint64_t now_ms);
+
+/** Its slot is free; it has neither requests in flight nor observations. */
+void client_table_forget(struct client_table *table, struct client *client);
 
 /** The client at @p address, or NULL. */
 struct client *client_table_find(const struct client_table *table, const struct address *address,

@@ -543,6 +543,28 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
     }
 }
 
+uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
+                               const char *why)
+{
+    uint32_t count = 0;
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        bool is_match_now =
+            stream->state != STREAM_CLOSED &&
+            is_match(context, conn_remote(stream->conn), conn_identity(stream->conn));
+        if (!is_match_now) {
+            continue;
+        }
+        if (stream->state == STREAM_OPEN) {
+            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, why);
+        }
+        close_stream(stream, why);
+        /* Not only when the connection has closed: it may take long to send what is queued. */
+        exchange_leave_all(engine, &stream->peer);
+        count++;
+    }
+    return count;
+}
+
 size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
                    size_t max)
 {

@@ -69,4 +69,13 @@ void stream_settle(struct peer *peer);
 /** Ask the peers of all connections of @p listener (NULL: of any) to go (Release). */
 void stream_release_all(struct engine *engine, const struct stream_listener *listener);
 
+/**
+ * Close the connections that match, after a Release: nothing was wrong. Their requests are
+ * dropped and their observations end at once. @p why is static.
+ *
+ * @return how many
+ */
+uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
+                               const char *why);
+
 #endif

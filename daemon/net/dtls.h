@@ -80,6 +80,15 @@ void dtls_close_listener(struct dtls_listener *listener);
 /** For sessions from now on; those whose key or issuer is not in it are closed. */
 void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials);
 
+/**
+ * Close the established sessions that match, with close_notify; their on_close comes with the
+ * next dtls_turn(), and has @p why (static).
+ *
+ * @return how many
+ */
+uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_match,
+                             const void *context, const char *why);
+
 /** Encrypt and queue; dropped and counted where it cannot be. */
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);
 

@@ -142,6 +142,23 @@ void session_shut_strangers(struct dtls_listener *listener, const struct credent
     }
 }
 
+uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_match,
+                             const void *context, const char *why)
+{
+    struct dtls_session *session = listener->established.first;
+    uint32_t count = 0;
+
+    while (session != NULL) {
+        struct dtls_session *next = session->next; /* shutting takes it off the list */
+        if (is_match(context, &session->path.remote, session->identity)) {
+            session_shut(session, why);
+            count++;
+        }
+        session = next;
+    }
+    return count;
+}
+
 static void session_free(struct dtls_session *session)
 {
     SSL_free(session->ssl);

@@ -22,6 +22,16 @@
 /* Of identity_format(), with its NUL. */
 #define IDENTITY_TEXT_MAX 160
 
+struct address;
+struct identity;
+
+/**
+ * Whether a peer, by its address and who it is (NULL: nobody), is one of those that
+ * @p context describes.
+ */
+typedef bool peer_match_fn(const void *context, const struct address *remote,
+                           const struct identity *identity);
+
 enum identity_kind {
     IDENTITY_NONE, /* only an address: UDP, TCP, or TLS without a client certificate */
     IDENTITY_PSK,

@@ -27,4 +27,16 @@ inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
 /* What is in the cache, and taking it out; the argument is a pattern of targets. */
 inspect_fn inspect_cache, inspect_cache_flush;
 
+/* How the identity of a client begins that is to be closed: as in identity=psk:alice. */
+#define CLOSE_IDENTITY "identity="
+#define CLOSE_PSK "psk:"
+#define CLOSE_CERTIFICATE "certificate:"
+
+/*
+ * End the sessions and connections of the client that the argument names, an address or an
+ * identity, and forget it where it is one of UDP. Its observations end; its requests in
+ * flight do as where a client goes (client_gone).
+ */
+inspect_fn inspect_close;
+
 #endif

@@ -17,7 +17,7 @@ import pytest
 from admin_wire import connect, read_all
 from coap_wire import GET, Message, Origin, code
 from processes import PATIENCE_S, ROOT, Proxy, program, run_criproxyd, wait_until
-from stream_wire import Stream
+from stream_wire import RELEASE, Closed, Stream
 from target import Target
 
 
@@ -317,7 +317,8 @@ def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
     for group, looks, operates in (("4242", True, False), ("1", True, True), ("0", False, False)):
         for words in (("version",), ("cache", "lookup", "coap://*")):
             assert ('"end":"ok"' in answer(group, *words)) == looks, (group, words)
-        for words in (("log-level", "info"), ("cache", "flush", "coap://*"), ("reload",)):
+        for words in (("log-level", "info"), ("cache", "flush", "coap://*"), ("reload",),
+                      ("close", "192.0.2.1")):
             said = answer(group, *words)
             assert ('"end":"ok"' in said) == operates, (group, words, said)
             assert ("not allowed" in said) == (looks and not operates)
@@ -700,3 +701,70 @@ def test_a_trace_has_fields_and_filters(start, path):
     assert (row["code"], row["method"], row["form"]) == ("2.05", "GET", "Proxy-Cri")
     assert row["origin"] == "127.0.0.1:%d" % origin.port and row["exchange"] > 0
     assert re.fullmatch(r"\d+\.\d{3}", row["ms"]) and "identity" not in row
+
+
+def ended(path, *arguments):
+    return sum(item["ended"] for item in items(path, "close", *arguments))
+
+
+def test_close_forgets_a_client_of_udp(start, path):
+    """Control: close ends the observation and the requests of the client at an
+    address, of no other one, and says how many it ended."""
+    running = start("--set", "proxy.workers=2")
+    answer = Message(code=code(2, 5), options=[(6, b"\x05")], payload=b"state")
+    with Origin(handler=lambda request: answer) as origin, running.client() as client, \
+            running.client() as other:
+        target = Target("127.0.0.1", origin.port, ("o",))
+        assert client.ask(target.options("cri") + [(6, b"")]).code_text == "2.05"
+        assert other.ask(target.options("cri")).code_text == "2.05"
+        origin.handler = lambda request: None if (11, b"slow") in request.options else answer
+        asked = len(origin.requests)
+        slow = Target("127.0.0.1", origin.port, ("slow",))
+        client.send(client.make(slow.options("cri")).encode())
+        origin.wait_for(asked + 1)
+        assert len(items(path, "observations")) == 1
+        me, it = ("127.0.0.1:%d" % some.socket.getsockname()[1] for some in (client, other))
+        assert ended(path, "192.0.2.1") == ended(path, "2001:db8::1") == 0
+        assert ended(path, "127.0.0.1:9") == ended(path, "identity=psk:alice") == 0
+        assert ended(path, me) == 1
+        assert [row["client"] for row in items(path, "sessions")] == [it]
+        wait_until(lambda: items(path, "observations") == items(path, "exchanges") == [])
+        stats = {item["name"]: item["value"] for item in items(path, "stats")}
+        assert (stats["ended_client_gone"], stats["clients"]) == (1, 1)
+        assert ended(path, me) == 0
+        origin.handler = lambda request: answer
+        assert client.ask(target.options("cri")).code_text == "2.05"  # it may come again
+        lines = ctl(path, "close", "127.0.0.1").splitlines()
+        assert (lines[0].split()[-1], lines[1].split()[-1]) == ("ENDED", "2")
+        assert items(path, "sessions") == []
+    running.wait_for_line(r"^clients_closed client=%s ended=1$" % re.escape(me))
+    for wrong in ("host.example", "identity=alice", "identity=psk:", "identity="):
+        assert "expected" in ctl(path, "close", wrong, status=1), wrong
+
+
+def test_close_releases_connections(start, path):
+    """Control: close sends a Release, then closes; requests in flight are dropped,
+    and the origin server's answers to them go nowhere."""
+    running = start("--set", "proxy.workers=2", "--listen", "coap+tcp://127.0.0.1:0")
+    place = ("127.0.0.1", running.port("coap+tcp"))
+    with Origin(handler=lambda request: None) as origin, Stream(place) as stream, \
+            Stream(place) as other:
+        for some in (stream, other):
+            some.open()
+        target = Target("127.0.0.1", origin.port, ("slow",))
+        stream.send_message(GET, b"t", target.options("cri"))
+        origin.wait_for(1)
+        me = "127.0.0.1:%d" % stream.sock.getsockname()[1]
+        assert ended(path, me) == 1
+        assert stream.receive().code == RELEASE
+        with pytest.raises(Closed):
+            stream.receive()
+        wait_until(lambda: items(path, "exchanges") == [])
+        rows = {row["client"]: row for row in items(path, "sessions")}
+        assert (rows[me]["state"], rows[me]["why"]) == ("closed", "closed by the operator")
+        assert [row["state"] for row in rows.values() if row["client"] != me] == ["open"]
+        stats = {item["name"]: item["value"] for item in items(path, "stats")}
+        assert stats["ended_client_gone"] == 1
+        other.send_message(GET, b"x", [(11, b"nothing-here")])
+        assert other.receive().code == code(4, 4)
+    running.assert_alive()

@@ -373,3 +373,54 @@ def test_sessions_end_with_what_they_were_made_with(folder, tmp_path, scheme):
     for session in made.values():
         session.close()
     running.stop_cleanly()
+
+
+@pytest.mark.parametrize("scheme", ["coaps", "coaps+tcp"])
+def test_an_operator_ends_sessions(folder, tmp_path, scheme):
+    """Control: close by identity, be it of a key or of a certificate, and by address;
+    sessions that have asked nothing yet are ended, too, and no others."""
+    control = str(tmp_path / "control")
+    keys = tmp_path / "keys"
+    keys.write_text("stays:%s\ngoes:%s\n" % (KEY, KEY))
+    running = Proxy("--listen", scheme + "://127.0.0.1:0", "--set", "admin.socket=" + control,
+                    "--set", "proxy.workers=2",
+                    "--set", "tls.certificate=%s" % (folder / "proxy.example.pem"),
+                    "--set", "tls.key=%s" % (folder / "proxy.example.key"),
+                    "--set", "tls.client-ca=%s" % (folder / "ca.pem"),
+                    "--set", "tls.psk-file=%s" % keys, listen=("127.0.0.1",))
+
+    def ask(*words):
+        return [json.loads(line) for line in subprocess.run(
+            [program("criproxyctl"), "-s", control, "--json", *words], capture_output=True,
+            text=True, check=True).stdout.splitlines()]
+
+    def ended(whom):
+        return sum(row["ended"] for row in ask("close", whom))
+
+    def identities(state):
+        return sorted(row.get("identity", "-") for row in ask("sessions")
+                      if row["scheme"] == scheme and row["state"] == state)
+
+    shown = {name: psk(name, KEY) for name in ("stays", "goes")}
+    if scheme == "coaps":
+        shown = {name: options[:-1] for name, options in shown.items()}
+    shown["good"] = ("-cert", "good.pem", "-key", "good.key")
+    made = {name: Session(running, scheme, folder, *options) for name, options in shown.items()}
+    for session in made.values():
+        session.process.stdin.write(b"\x00\xe1" if scheme != "coaps" else b"\x40\x01\x12\x34\xb1x")
+        session.process.stdin.flush()
+    wait_until(lambda: identities("open") == ["certificate:good", "psk:goes", "psk:stays"])
+    assert ended("identity=psk:go") == ended("identity=certificate:goes") == 0
+    assert ended("identity=psk:goes") == ended("identity=certificate:good") == 1
+    for name in ("goes", "good"):
+        assert made[name].has_ended(PATIENCE_S), name
+    wait_until(lambda: identities("closed") == ["certificate:good", "psk:goes"])
+    assert not made["stays"].has_ended(0) and identities("open") == ["psk:stays"]
+    silent = Session(running, scheme, folder, *shown["goes"])
+    wait_until(lambda: ended("identity=psk:goes") == 1)
+    assert silent.has_ended(PATIENCE_S)
+    assert ended("127.0.0.1") == 1
+    assert made["stays"].has_ended(PATIENCE_S)
+    for session in (*made.values(), silent):
+        session.close()
+    running.stop_cleanly()
