@@ -73,6 +73,21 @@ void dtls_set_credentials(struct dtls_listener *listener, struct credentials *cr
     listener->options.credentials = credentials;
 }
 
+uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_match,
+                             const void *context, const char *why)
+{
+    uint32_t count = 0;
+    (void)why;
+    for (struct dtls_session *session = sessions; session != NULL; session = session->next) {
+        if (session->listener == listener && session->is_open && !session->is_closing &&
+            is_match(context, &session->path.remote, session->identity)) {
+            session->is_closing = true;
+            count++;
+        }
+    }
+    return count;
+}
+
 /* Whether a record with @p len bytes in it fits the listener's datagrams; 0: any does. */
 static bool fits(const struct dtls_session *session, size_t len)
 {
