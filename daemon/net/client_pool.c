@@ -412,6 +412,9 @@ void session_work(struct session *session)
     }
     if (session->is_leaving && session->place->session == session) {
         session->place->session = NULL;
+        if (!session->has_carried) {
+            place_back_off(session->place); /* or we would open one after the other */
+        }
         session_retire(session);
     }
     switch (session->state) {

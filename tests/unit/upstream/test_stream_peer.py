@@ -195,6 +195,21 @@ def test_release_after_each_request(asker):
             connection.close()
 
 
+def test_release_before_any_request(asker):
+    """TCP-11: an origin server that sends Release at once, each time, is left alone like one that
+    closes: else one request would open one connection after the other."""
+    with Peer() as peer:
+        asker.tell("ask tcp 127.0.0.1:%d - 1 x" % peer.port)
+        released = []
+        for _ in range(2):
+            peer.accept(CSM + "00e4")
+            released.append(peer.connection)
+            peer.connection = None
+        assert asker.hear().startswith("failure backing-off")
+        for connection in released:
+            connection.close()
+
+
 def test_sessions_that_were_released_make_room(start_asker):
     """TCP-11: they are counted, and the first to go where a session is needed."""
     asker = start_asker("--sessions", "2")
