@@ -233,8 +233,10 @@ static void test_unknown_identity_fails_as_wrong_key_does(void **state)
     assert_int_equal(unknown.datagrams, wrong.datagrams);
     assert_int_equal(unknown.ms, wrong.ms);
     assert_int_equal(too_long.alert, wrong.alert);
-    assert_non_null(strstr(wrong.log, "client=127.0.0.1:40001 reason=psk_wrong_key"));
-    assert_non_null(strstr(unknown.log, "client=127.0.0.1:40001 reason=psk_unknown_identity"));
+    assert_non_null(
+        strstr(wrong.log, "client=127.0.0.1:40001 identity=psk:alice reason=psk_wrong_key"));
+    assert_non_null(strstr(
+        unknown.log, "client=127.0.0.1:40001 identity=psk:mallory reason=psk_unknown_identity"));
     assert_null(strstr(wrong.log, "0001020304")); /* SEC-25 */
 }
 
