@@ -176,6 +176,24 @@ static void test_a_slot_given_away_has_another_generation(void **state)
     client_table_clear(&table);
 }
 
+/* A slot that was freed is the first to be taken, and counts as no eviction. */
+static void test_a_forgotten_client_is_not_found(void **state)
+{
+    (void)state;
+    struct client_table table;
+    assert_int_equal(client_table_init(&table, 1, 1), 0);
+    struct client *slot = get(&table, 0, 9000);
+    uint32_t last = slot->generation;
+    client_table_forget(&table, slot);
+    assert_null(find(&table, 0));
+    assert_int_equal(table.used - table.forgotten, 0);
+    assert_ptr_equal(get(&table, 1, 10000), slot);
+    assert_int_not_equal(slot->generation, last);
+    assert_int_equal(table.used - table.forgotten, 1);
+    assert_int_equal(table.evicted, 0);
+    client_table_clear(&table);
+}
+
 static void test_clear_takes_a_zeroed_table(void **state)
 {
     (void)state;
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_clients_with_requests_in_flight_stay),
         cmocka_unit_test(test_full_of_busy_clients_takes_nobody),
         cmocka_unit_test(test_a_slot_given_away_has_another_generation),
+        cmocka_unit_test(test_a_forgotten_client_is_not_found),
         cmocka_unit_test(test_clear_takes_a_zeroed_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
