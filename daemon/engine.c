@@ -190,13 +190,23 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
-void engine_drain(struct engine *engine)
+void engine_refuse_newcomers(struct engine *engine)
 {
     engine->is_draining = true;
     observations_drain(engine);
     observers_turn(engine); /* the last word comes before the connection ends */
-    listen_stop_accepting(engine);
     stream_release_all(engine, NULL);
+}
+
+void engine_drain(struct engine *engine)
+{
+    listen_stop_accepting(engine);
+    engine_refuse_newcomers(engine);
+}
+
+void engine_welcome_newcomers(struct engine *engine)
+{
+    engine->is_draining = false;
 }
 
 size_t engine_in_flight(const struct engine *engine)

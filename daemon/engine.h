@@ -81,8 +81,17 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
 /** For connections and sessions from now on; acquired by the listeners. */
 void engine_set_credentials(struct engine *engine, struct credentials *credentials);
 
-/** From now on newcomers get 5.03; what is in flight goes on. */
+/**
+ * From now on newcomers get 5.03, and on streams a Release; what is in flight goes on.
+ * Observations end.
+ */
+void engine_refuse_newcomers(struct engine *engine);
+
+/** The same for good: streams are not accepted any more. */
 void engine_drain(struct engine *engine);
+
+/** Takes engine_refuse_newcomers() back. */
+void engine_welcome_newcomers(struct engine *engine);
 
 /** Exchanges that have not ended. */
 size_t engine_in_flight(const struct engine *engine);

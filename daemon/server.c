@@ -50,10 +50,39 @@ void server_drain(struct server *server, const char *why)
     log_event(LOG_INFO, "stopping", "why=%s", why);
     notify_stopping("Draining");
     server->is_draining = true;
+    server->is_ending = true;
     server->deadline_ms = loop_now_ms(server->loop) + server_config(server)->proxy_drain_timeout;
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_drain(server->workers[i]);
     }
+}
+
+int server_pause(struct server *server)
+{
+    int error = 0;
+
+    log_event(LOG_INFO, "draining", "why=criproxyctl");
+    server->is_draining = true;
+    for (unsigned i = 0; i < server->worker_count && error == 0; i++) {
+        error = worker_pause(server->workers[i]);
+    }
+    server_notify_ready(server); /* not STOPPING=1, which cannot be taken back */
+    return error;
+}
+
+int server_resume(struct server *server)
+{
+    int error = 0;
+
+    for (unsigned i = 0; i < server->worker_count && error == 0; i++) {
+        error = worker_resume(server->workers[i]);
+    }
+    if (error == 0) {
+        server->is_draining = false;
+        log_plain(LOG_INFO, "undrained");
+        server_notify_ready(server);
+    }
+    return error;
 }
 
 static uint64_t count_in_flight(const struct server *server)
@@ -77,7 +106,8 @@ void server_notify_ready(const struct server *server)
 {
     char status[RELOAD_ERROR_MAX + 128];
 
-    (void)snprintf(status, sizeof(status), "%s%s%s%u listeners, %u workers",
+    (void)snprintf(status, sizeof(status), "%s%s%s%s%u listeners, %u workers",
+                   server->is_draining ? "Draining, until criproxyctl undrain; " : "",
                    server->was_reload_good ? "" : "Last reload: ",
                    server->was_reload_good ? "" : server->reload_error,
                    server->was_reload_good ? "" : "; ", (unsigned)server->listener_count,
@@ -176,7 +206,7 @@ static void end(struct server *server, int status)
 
 static void on_stop_signal(struct server *server, uint32_t number)
 {
-    if (server->is_draining) {
+    if (server->is_ending) {
         log_event(LOG_WARNING, "drain_cut_short", "in_flight=%" PRIu64, count_in_flight(server));
         end(server, 0);
         return;
@@ -206,7 +236,7 @@ static void on_signals(void *context, int fd)
             reopen_log(server);
         } else if (info.ssi_signo != SIGHUP) {
             on_stop_signal(server, info.ssi_signo);
-        } else if (!server->is_draining) {
+        } else if (!server->is_ending) {
             (void)server_reload(server);
         }
     }
@@ -219,7 +249,7 @@ static bool has_drained(const struct server *server)
             return false;
         }
     }
-    return server->is_draining;
+    return server->is_ending;
 }
 
 static bool has_failed(const struct server *server)
@@ -277,10 +307,10 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     uint64_t next_ms = feed_watchdog(server, now_ms);
 
     server_sweep_snapshots(server);
-    if (server->is_draining && now_ms >= server->deadline_ms) {
+    if (server->is_ending && now_ms >= server->deadline_ms) {
         log_event(LOG_WARNING, "drain_timeout", "in_flight=%" PRIu64, count_in_flight(server));
         end(server, 0);
-    } else if (server->is_draining && server->deadline_ms < next_ms) {
+    } else if (server->is_ending && server->deadline_ms < next_ms) {
         next_ms = server->deadline_ms;
     }
     return next_ms;

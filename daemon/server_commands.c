@@ -17,6 +17,8 @@
 
 #define LINES_BYTES 65536u
 
+#define CANNOT_STAY "the proxy is stopping: only drain stay can be taken back"
+
 typedef void (*command_fn)(struct control_client *client, const struct control_request *request);
 
 struct command {
@@ -265,7 +267,7 @@ static void run_reload(struct control_client *client, const struct control_reque
     struct server *server = control_server(client);
 
     (void)request;
-    if (server->is_draining) {
+    if (server->is_ending) {
         control_end(client, "draining");
     } else if (server_reload(server)) {
         control_end(client, NULL);
@@ -277,12 +279,34 @@ static void run_reload(struct control_client *client, const struct control_reque
 static void run_drain(struct control_client *client, const struct control_request *request)
 {
     struct server *server = control_server(client);
+    bool stays = strcmp(request->arguments[0], "stay") == 0;
+
+    if (request->argument_count > 0 && !stays) {
+        control_end(client, "expected stay, or nothing");
+    } else if (stays && server->is_ending) {
+        control_end(client, CANNOT_STAY);
+    } else if (stays) {
+        int error = server->is_draining ? 0 : server_pause(server);
+        control_end(client, error == 0 ? NULL : strerror(-error));
+    } else {
+        control_end(client, NULL);
+        if (!server->is_ending) {
+            server_drain(server, "criproxyctl");
+        }
+    }
+}
+
+static void run_undrain(struct control_client *client, const struct control_request *request)
+{
+    struct server *server = control_server(client);
 
     (void)request;
-    control_end(client, NULL);
-    if (!server->is_draining) {
-        server_drain(server, "criproxyctl");
+    if (server->is_ending) {
+        control_end(client, CANNOT_STAY);
+        return;
     }
+    int error = server->is_draining ? server_resume(server) : 0;
+    control_end(client, error == 0 ? NULL : strerror(-error));
 }
 
 /* ---- what the workers know ---- */

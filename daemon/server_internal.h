@@ -73,7 +73,8 @@ struct server {
     char reload_error[RELOAD_ERROR_MAX];     /* of the last reload: what was not done, and why */
     char restart_keys[RELOAD_ERROR_MAX / 2]; /* changed, but only a restart takes them over */
     bool is_ready;
-    bool is_draining;
+    bool is_draining;                     /* newcomers are refused */
+    bool is_ending;                       /* and the process ends when nothing is in flight */
     bool was_reload_good;                 /* everything was taken over */
     double started_s, reloaded_s;         /* Unix time */
     int status;                           /* of the process, when the loop has ended */
@@ -149,6 +150,12 @@ void server_control_close(struct server *server);
 
 /** Refuse newcomers, and stop when nothing is in flight; @p why for the log. */
 void server_drain(struct server *server, const char *why);
+
+/** Refuse newcomers until server_resume(), or until the proxy ends. @return 0 or -errno */
+int server_pause(struct server *server);
+
+/** Serve newcomers again; not while the proxy is ending. @return 0 or -errno */
+int server_resume(struct server *server);
 
 /* ---- server_listen.c ---- */
 

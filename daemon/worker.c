@@ -344,6 +344,30 @@ void worker_drain(struct worker *worker)
     }
 }
 
+static void pause_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_refuse_newcomers(worker->engine);
+}
+
+int worker_pause(struct worker *worker)
+{
+    return loop_post(worker->loop, pause_task, worker);
+}
+
+static void resume_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_welcome_newcomers(worker->engine);
+}
+
+int worker_resume(struct worker *worker)
+{
+    return loop_post(worker->loop, resume_task, worker);
+}
+
 bool worker_has_drained(const struct worker *worker)
 {
     return atomic_load(&worker->has_drained);

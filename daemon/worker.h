@@ -132,8 +132,14 @@ void worker_untap(struct worker *worker, uint64_t id);
 /** The block has been dealt with: frees it. */
 void worker_block_free(struct worker_block *block);
 
-/** Refuse newcomers from now on. */
+/** Refuse newcomers from now on, for good. */
 void worker_drain(struct worker *worker);
+
+/** Refuse newcomers, soon, until worker_resume(). @return 0 or -errno */
+int worker_pause(struct worker *worker);
+
+/** Serve newcomers again, soon. Not after worker_drain(). @return 0 or -errno */
+int worker_resume(struct worker *worker);
 
 /** Whether everything that was in flight when it was told to drain has ended. */
 bool worker_has_drained(const struct worker *worker);

@@ -317,6 +317,10 @@ static void *on_open(void *listener_context, struct conn *conn)
     metric_set(&engine->metrics.streams, ++engine->stream_count);
     log_stream(stream, "stream_opened", "");
     send_csm(stream);
+    if (engine->is_draining) {
+        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+        close_stream(stream, "shutting down");
+    }
     return stream;
 }
 

@@ -14,10 +14,10 @@ import tempfile
 
 import pytest
 
-from admin_wire import connect, read_all
+from admin_wire import connect, http, http_place, read_all
 from coap_wire import GET, Message, Origin, code
 from processes import PATIENCE_S, ROOT, Proxy, program, run_criproxyd, wait_until
-from stream_wire import RELEASE, Closed, Stream
+from stream_wire import CSM, RELEASE, Closed, Stream
 from target import Target
 
 
@@ -318,7 +318,7 @@ def test_who_may_look_and_who_may_operate(open_folder, start_proxy):
         for words in (("version",), ("cache", "lookup", "coap://*")):
             assert ('"end":"ok"' in answer(group, *words)) == looks, (group, words)
         for words in (("log-level", "info"), ("cache", "flush", "coap://*"), ("reload",),
-                      ("close", "192.0.2.1")):
+                      ("close", "192.0.2.1"), ("drain", "stay"), ("undrain",)):
             said = answer(group, *words)
             assert ('"end":"ok"' in said) == operates, (group, words, said)
             assert ("not allowed" in said) == (looks and not operates)
@@ -768,3 +768,73 @@ def test_close_releases_connections(start, path):
         other.send_message(GET, b"x", [(11, b"nothing-here")])
         assert other.receive().code == code(4, 4)
     running.assert_alive()
+
+
+def test_a_drain_that_stays_is_taken_back(start, path):
+    """Control: drain stay refuses newcomers on datagrams and streams and keeps the process;
+    undrain serves them again, and readiness goes with both."""
+    running = start("--set", "proxy.workers=2", "--set", "admin.listen=http://127.0.0.1:0",
+                    "--set", "proxy.drain-timeout=0s", "--listen", "coap+tcp://127.0.0.1:0")
+    place, stream_place = http_place(running), ("127.0.0.1", running.port("coap+tcp"))
+    here = [(11, b"nothing-here")]
+
+    def answer():
+        with running.client() as client:
+            return client.ask(here).code_text
+
+    def stream_says():
+        with Stream(stream_place) as stream:
+            stream.send_message(CSM)
+            assert stream.receive().code == CSM
+            with contextlib.suppress(ConnectionError):
+                stream.send_message(GET, b"x", here)
+            return stream.receive().code
+
+    ctl(path, "undrain")  # nothing to take back
+    for _ in range(2):
+        with Stream(stream_place) as before:
+            before.open()
+            ctl(path, "drain", "stay")
+            ctl(path, "drain", "stay")
+            assert before.receive().code == RELEASE
+            with pytest.raises(Closed):
+                before.receive()
+        wait_until(lambda: {answer() for _ in range(8)} == {"5.03"})
+        wait_until(lambda: {stream_says() for _ in range(8)} == {RELEASE})
+        assert http(place, "/readyz")[::2] == (503, "draining\n")
+        assert ctl(path, "status", status=1) == ""
+        ctl(path, "reload")
+        ctl(path, "undrain")
+        wait_until(lambda: {answer() for _ in range(8)} == {"4.04"})
+        wait_until(lambda: {stream_says() for _ in range(8)} == {code(4, 4)})
+        assert http(place, "/readyz")[0] == 200
+        assert items(path, "status")[0]["state"] == "ready"
+    assert "expected stay" in ctl(path, "drain", "soon", status=1)
+
+
+def test_what_is_stopping_cannot_be_taken_back(path):
+    """Control: drain ends a proxy that drain stay has kept; then undrain is refused."""
+    running = Proxy("--set", "admin.socket=" + path, "--set", "proxy.drain-timeout=10min",
+                    listen=("127.0.0.1",))
+    with Origin(handler=lambda request: None) as origin, running.client() as client:
+        slow = client.make(Target("127.0.0.1", origin.port, ("slow",)).options("cri"))
+        client.send(slow.encode())
+        origin.wait_for(1)
+        ctl(path, "drain", "stay")
+        ctl(path, "drain")
+        running.wait_for_line(r"^stopping why=criproxyctl$")
+        for words in (("undrain",), ("drain", "stay")):
+            assert "the proxy is stopping" in ctl(path, *words, status=1)
+        origin.reply(origin.requests[0], Message(code=code(2, 5), payload=b"late"),
+                     origin.peers[0])
+        assert client.response_to(slow).payload == b"late"
+        assert running.process.wait(PATIENCE_S) == 0
+    running.stop_cleanly()
+
+
+def test_a_signal_ends_a_drain_that_stays(path):
+    """Control: the first signal drains, with its time for what is in flight."""
+    running = Proxy("--set", "admin.socket=" + path, listen=("127.0.0.1",))
+    ctl(path, "drain", "stay")
+    running.stop_cleanly()
+    assert "drain_cut_short" not in running.text

@@ -248,6 +248,21 @@ def test_the_service_manager_is_told(start_proxy, tmp_path, monkeypatch, is_abst
     assert manager.said.empty()
 
 
+def test_the_service_manager_is_told_of_a_drain_that_stays(start_proxy, tmp_path, monkeypatch):
+    """Control, service: the status says so, and STOPPING, which cannot be taken back, does not."""
+    name, control = str(tmp_path / "notify"), str(tmp_path / "control")
+    with Manager(name) as manager:
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        start_proxy("--set", "admin.socket=" + control, listen=("127.0.0.1",))
+        ready = br"READY=1\nSTATUS=1 listeners, \d+ workers"
+        assert re.fullmatch(ready, manager.next())
+        for words, said in ((("drain", "stay"), ready.replace(b"=1 l", b"=Draining, .*; 1 l")),
+                            (("undrain",), ready)):
+            subprocess.run([program("criproxyctl"), "-s", control, *words], check=True,
+                           timeout=PATIENCE_S)
+            assert re.fullmatch(said, manager.next())
+
+
 def test_the_service_manager_is_told_of_a_bad_reload(start_proxy, tmp_path, monkeypatch):
     """Command line, service: the status has the reason, in one line."""
     name, file = str(tmp_path / "notify"), tmp_path / "proxy.conf"

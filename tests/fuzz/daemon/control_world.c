@@ -99,7 +99,22 @@ void server_drain(struct server *server, const char *why)
 {
     (void)why;
     server->is_draining = true;
+    server->is_ending = true;
     engine_drain(server->workers[0]->engine);
+}
+
+int server_pause(struct server *server)
+{
+    server->is_draining = true;
+    engine_refuse_newcomers(server->workers[0]->engine);
+    return 0;
+}
+
+int server_resume(struct server *server)
+{
+    server->is_draining = false;
+    engine_welcome_newcomers(server->workers[0]->engine);
+    return 0;
 }
 
 const struct metric_library *libraries(void)
