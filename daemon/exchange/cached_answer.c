@@ -70,8 +70,10 @@ static void note_change(struct engine *engine, struct exchange *exchange, const 
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
+    /* A proxy may have sent it on before it ran out of room; an origin server says it did not. */
+    bool is_given_up = reply->code == CODE(5, 3) && exchange->hop.is_parent;
     bool may_be_one = CODE_CLASS(reply->code) == 2 || reply->code == CODE(5, 0) ||
-                      reply->code == CODE(5, 2) || reply->code == CODE(5, 4);
+                      reply->code == CODE(5, 2) || reply->code == CODE(5, 4) || is_given_up;
     exchange->is_sent = false; /* the answer tells what became of it */
     if (is_change || (may_be_one && !exchange->leg.is_safe)) {
         change(engine, &exchange->target);

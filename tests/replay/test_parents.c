@@ -118,6 +118,30 @@ static void test_answer_of_a_parent_is_not_given_past_newer_rules(void **state)
     replay_stop(&replay);
 }
 
+/* CACHE-14: a parent that ran out of room (5.03) may have sent the PUT on before. */
+static void test_parent_that_gives_up_may_have_changed_the_target(void **state)
+{
+    static const char *const settings[] = {KEPT, OPEN_RANGE, TO_PARENT, NULL};
+    struct replay replay;
+    struct fake_datagram request;
+    (void)state;
+    replay_start(&replay, settings);
+    struct fake_peer *parent = fake_peer_new(PARENT);
+    replay_ask(&replay, words("41 01 0001 aa", "35=coap://a.up/x"));
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://a.up/x"), &request);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 68 69");
+    fake_peer_expect(replay.client, "61 45 0001 aa ff 68 69", NULL);
+    replay_ask(&replay, words("41 03 0002 ab", "35=coap://a.up/x"));
+    fake_peer_expect(parent, words("48 03 MID TOKEN", "35=coap://a.up/x"), &request);
+    fake_peer_reply(parent, &request, "6T a3 MID TOKEN");
+    fake_peer_expect(replay.client, "61 a3 0002 ab", NULL);
+    replay_ask(&replay, words("41 01 0003 ac", "35=coap://a.up/x"));
+    fake_peer_expect(parent, words("48 01 MID TOKEN", "35=coap://a.up/x"), &request);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN ff 6e 6f");
+    fake_peer_expect(replay.client, "61 45 0003 ac ff 6e 6f", NULL);
+    replay_stop(&replay);
+}
+
 /* An observation through a parent ends for those whom newer rules refuse the name. */
 static void test_observation_by_a_parent_ends_by_newer_rules(void **state)
 {
@@ -204,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_refused_name_is_refused_on_the_way_to_a_parent),
         cmocka_unit_test(test_name_that_is_resolved_here_is_decided_by_its_addresses),
         cmocka_unit_test(test_answer_of_a_parent_is_not_given_past_newer_rules),
+        cmocka_unit_test(test_parent_that_gives_up_may_have_changed_the_target),
         cmocka_unit_test(test_observation_by_a_parent_ends_by_newer_rules),
         cmocka_unit_test(test_refused_name_is_refused_beside_an_equal_request),
         cmocka_unit_test(test_follower_asks_the_parent_itself_past_newer_rules),
