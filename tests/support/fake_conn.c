@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define BYTES_MAX 65536u
+#define OUTPUT_MAX (16u << 20)
 
 /* A connection is the test's end and the proxy's end at once. */
 struct conn {
@@ -20,8 +21,8 @@ struct conn {
     const char *host;
     void *context;
     bool is_open, is_closing, is_paused, is_stopped;
-    size_t input_len, output_len, seen;
-    uint8_t input[BYTES_MAX], output[BYTES_MAX];
+    size_t input_len, output_len, output_capacity, seen;
+    uint8_t input[BYTES_MAX], *output; /* as long as what is sent until the test takes it */
 };
 
 struct fake_stream {
@@ -99,7 +100,12 @@ bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
     if (conn->is_closing) {
         return true;
     }
-    assert_true(len <= BYTES_MAX - conn->output_len);
+    if (len > conn->output_capacity - conn->output_len) {
+        conn->output_capacity = 2 * (conn->output_len + len);
+        assert_true(conn->output_capacity <= OUTPUT_MAX);
+        conn->output = realloc(conn->output, conn->output_capacity);
+        assert_non_null(conn->output);
+    }
     memcpy(conn->output + conn->output_len, data, len);
     conn->output_len += len;
     return !conn->is_stopped;
@@ -231,7 +237,9 @@ size_t fake_stream_take(struct fake_stream *stream, uint8_t *buffer, size_t capa
     pump(conn);
     size_t waiting = conn->output_len - conn->seen;
     size_t len = waiting < capacity ? waiting : capacity;
-    memcpy(buffer, conn->output + conn->seen, len);
+    if (len > 0) {
+        memcpy(buffer, conn->output + conn->seen, len);
+    }
     conn->seen += len;
     if (conn->seen == conn->output_len) {
         conn->output_len = conn->seen = 0;
@@ -329,6 +337,7 @@ void fake_streams_free(void)
         conns = conn->next;
         assert_false(conn->is_open);
         identity_release(conn->identity);
+        free(conn->output);
         free((struct fake_stream *)(void *)conn);
     }
 }
