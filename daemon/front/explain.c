@@ -181,7 +181,7 @@ static enum reason print_request(const struct config *config, const struct targe
     struct naming naming = naming_for_origin(target);
     (void)hops_take(config, (struct bytes){0}, &additions.hop_limit);
     print_route(route, target, out);
-    if (hop->is_parent) {
+    if (route != NULL && hop->is_parent) { /* only a route leads to one */
         enum reason reason = naming_for_parent(target, route->form, hop, &room, &naming);
         if (reason != REASON_none) {
             return reason;
