@@ -297,6 +297,32 @@ static bool has_zone(struct engine *engine, const struct exchange *exchange,
     return is_operators || zones_admit(zones_of(engine), address);
 }
 
+/* A request that is sent again stays at its address for as long as the name has that one. */
+static void prefer_present(struct exchange *exchange)
+{
+    for (unsigned i = 1; exchange->origin != NULL && i < exchange->candidate_count; i++) {
+        struct address address = exchange->candidates[i];
+        if (address_equal(&address, &exchange->origin->address)) {
+            exchange->candidates[i] = exchange->candidates[0];
+            exchange->candidates[0] = address;
+            return;
+        }
+    }
+}
+
+/* Send what was sent before once more, to its present address if that is the first candidate. */
+static void try_again(struct engine *engine, struct exchange *exchange)
+{
+    prefer_present(exchange);
+    if (address_equal(&exchange->candidates[0], &exchange->origin->address)) {
+        enqueue(engine, exchange);
+        return;
+    }
+    forward_release(engine, exchange); /* what still comes from there is rejected */
+    trace_event(engine, exchange, EVENT_next_address, 1);
+    try_candidate(engine, exchange);
+}
+
 /* The way leads to one of our own listeners. */
 static void meet_ourselves(struct engine *engine, struct exchange *exchange)
 {
@@ -332,9 +358,11 @@ void forward_with_addresses(struct engine *engine, struct exchange *exchange,
     }
     if (exchange->candidate_count == 0) {
         exchange_end(engine, exchange, against, NULL);
-        return;
+    } else if (exchange->origin != NULL) {
+        try_again(engine, exchange);
+    } else {
+        try_candidate(engine, exchange);
     }
-    try_candidate(engine, exchange);
 }
 
 void forward_start(struct engine *engine, struct exchange *exchange)
@@ -411,12 +439,18 @@ void forward_park(struct engine *engine, struct exchange *exchange)
     exchange->state = EXCHANGE_observing;
 }
 
-void forward_again(struct engine *engine, struct exchange *exchange)
+/* A new time begins for what is sent again. */
+static void begin_anew(const struct engine *engine, struct exchange *exchange)
 {
     exchange->has_malformed = false;
     exchange->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
-    if (exchange->origin == NULL) {
-        forward_start(engine, exchange);
+}
+
+void forward_again(struct engine *engine, struct exchange *exchange)
+{
+    begin_anew(engine, exchange);
+    if (exchange->origin == NULL || exchange->hop.is_name) {
+        forward_start(engine, exchange); /* a name may have other addresses by now */
     } else {
         enqueue(engine, exchange);
     }
@@ -438,7 +472,8 @@ bool forward_deregister(struct engine *engine, struct exchange *exchange)
         return false;
     }
     exchange->datagram_len = (uint32_t)len;
-    forward_again(engine, exchange);
+    begin_anew(engine, exchange);
+    enqueue(engine, exchange);
     return true;
 }
 

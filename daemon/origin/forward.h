@@ -46,12 +46,18 @@ void forward_keep(struct engine *engine, struct exchange *exchange);
 void forward_park(struct engine *engine, struct exchange *exchange);
 
 /**
- * Send the request of an exchange in state observing once more, with the same token and
- * from the same source port; where it was parked, from the beginning. May end it at once.
+ * Send the request of an exchange in state observing once more, with the same token: to the same
+ * address from the same source port, unless its host name has other addresses by now, none of
+ * which is the present one; where it was parked, from the beginning. May end it at once.
  */
 void forward_again(struct engine *engine, struct exchange *exchange);
 
-/** As forward_again(), as a deregistration. @return false where it cannot be made one. */
+/**
+ * Send it as a deregistration to the address that it was sent to, of an exchange in state
+ * observing that is not parked. May end it at once.
+ *
+ * @return false where it cannot be made one; nothing is sent then.
+ */
 bool forward_deregister(struct engine *engine, struct exchange *exchange);
 
 /** What was sent is over: send the datagram that has taken its place, to the same address. */

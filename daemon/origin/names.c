@@ -208,6 +208,20 @@ static enum reason reason_of_status(enum resolve_status status)
     return REASON_name_unresolvable;
 }
 
+/*
+ * There is no address, for @p reason. A registration that is renewed stays where it is, as only an
+ * answer that the name has other addresses, or none, replaces those that were in use (RFC 8767
+ * section 4).
+ */
+static void give_failure(struct engine *engine, struct exchange *exchange, enum reason reason)
+{
+    if (exchange->origin != NULL && reason != REASON_name_unresolvable) {
+        forward_with_addresses(engine, exchange, &exchange->origin->address, 1);
+    } else {
+        exchange_end(engine, exchange, reason, NULL);
+    }
+}
+
 static void give_result(struct engine *engine, const struct name *name, struct exchange *exchange)
 {
     if (name->status == RESOLVE_OK) {
@@ -215,7 +229,7 @@ static void give_result(struct engine *engine, const struct name *name, struct e
     } else if (may_use_stale(name, engine_now_ms(engine))) {
         give_stale(engine, name, exchange);
     } else {
-        exchange_end(engine, exchange, reason_of_status(name->status), NULL);
+        give_failure(engine, exchange, reason_of_status(name->status));
     }
 }
 
@@ -440,7 +454,7 @@ static void ask_and_wait(struct engine *engine, struct exchange *exchange)
     struct name *name = get_name(engine, exchange->hop.name);
     int error = 0;
     if (name == NULL) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        give_failure(engine, exchange, REASON_proxy_busy);
         return;
     }
     if (name->question == NULL) {
@@ -451,8 +465,8 @@ static void ask_and_wait(struct engine *engine, struct exchange *exchange)
     } else if (may_use_stale(name, engine_now_ms(engine))) {
         give_stale(engine, name, exchange);
     } else {
-        exchange_end(engine, exchange,
-                     error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy, NULL);
+        give_failure(engine, exchange,
+                     error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
     }
 }
 

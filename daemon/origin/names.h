@@ -65,7 +65,8 @@ bool name_is_askable(const uint8_t *name, size_t len);
 /**
  * Find the addresses of the exchange's next hop, at once or later: then
  * forward_with_addresses() is called, or the exchange ends for a reason. The
- * exchange is in state resolving while it waits.
+ * exchange is in state resolving while it waits. One that has an origin server already, as
+ * its request is sent again, stays with that one's address where no server can be asked.
  */
 void names_resolve(struct engine *engine, struct exchange *exchange);
 

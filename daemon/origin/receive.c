@@ -179,6 +179,7 @@ void receive_response(struct engine *engine, struct exchange *exchange,
 {
     count_answer(engine, exchange);
     trace_event(engine, exchange, EVENT_answer, (uint32_t)message->payload.len);
+    names_forget(engine, exchange); /* a notification: its address is in use still */
     forward_settle(engine, exchange, true);
     if (truncated) {
         exchange_end(engine, exchange, REASON_response_too_large, NULL);
