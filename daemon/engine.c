@@ -73,7 +73,8 @@ static int init_tables(struct engine *engine)
                           seed) == 0 &&
         name_table_init(&engine->names, config->resolve_names, seed) == 0 &&
         observer_table_init(&engine->observers, config->observe_max, seed) == 0 &&
-        observation_table_init(&engine->observations, observation_count(config), seed) == 0 &&
+        observation_table_init(&engine->observations, observation_count(config),
+                               config->observe_bytes, seed) == 0 &&
         dedup_init(&engine->dedup, config->limits_dedup_bytes, seed) == 0 &&
         body_store_init(&engine->bodies, config->block_bodies_bytes, config->block_body_bytes,
                         config->block_bodies, config->limits_exchanges, seed) == 0 &&

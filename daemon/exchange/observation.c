@@ -51,7 +51,7 @@ static bool keep_latest(struct engine *engine, struct observation *observation,
         return true; /* the one that is here goes on being good */
     }
     size_t len = reply->options.len + reply->payload.len;
-    if (!observation_reserve(engine, latest, len)) {
+    if (!observation_reserve(engine, observation, len)) {
         return false;
     }
     if (reply->options.len > 0) {

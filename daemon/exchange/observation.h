@@ -59,7 +59,8 @@ struct observation {
     struct exchange *exchange;      /* the registration; NULL: none any more */
     struct exchange_list followers; /* exchanges of clients that wait for the answer */
     struct observer *observers;     /* list */
-    struct holding holding;         /* charged to the source that asked first and is still there */
+    struct holding holding;         /* charged to the source that asked first and is still there, */
+    struct holding bytes;           /* as are these, of key and latest; to none without any */
     const struct observer *payer;   /* its observer; NULL: it waits for the answer, or has left */
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
@@ -84,12 +85,17 @@ struct observation_table {
     struct observation *idle;
     struct hash_map map;
     struct unobservable *unobservable;
-    struct account_book accounts;
-    uint64_t bytes; /* allocated for keys and representations */
+    struct account_book accounts;      /* of slots */
+    struct account_book byte_accounts; /* of bytes */
+    uint64_t bytes;                    /* allocated for keys and representations */
 };
 
-/** @return 0 or -ENOMEM; a @p capacity of 0 is an empty table. */
-int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t seed);
+/**
+ * @param bytes_max observe.bytes, which may change later
+ * @return 0 or -ENOMEM; a @p capacity of 0 is an empty table.
+ */
+int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t bytes_max,
+                           uint64_t seed);
 
 /** Takes a zeroed table. */
 void observation_table_clear(struct observation_table *table);

@@ -8,8 +8,8 @@
 
 /**
  * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
- * by nobody). Where observe.targets are in use the source that holds most loses its oldest: that
- * may use the engine's memory for messages.
+ * by nobody). Where observe.targets or observe.bytes are in use the source that holds most loses
+ * its oldest: that may use the engine's memory for messages.
  *
  * @return NULL past the caps, where no source holds more than that of @p remote would.
  */
@@ -28,8 +28,15 @@ void observation_free(struct engine *engine, struct observation *observation);
 /** The one that takes observers for @p key, or NULL. */
 struct observation *observation_find(const struct engine *engine, const struct cache_key *key);
 
-/** Have room for @p len bytes. @return false past observe.bytes; nothing has changed then. */
-bool observation_reserve(struct engine *engine, struct observed_state *latest, size_t len);
+/**
+ * Have room for a latest state of @p len bytes. Where observe.bytes are in use, others may be
+ * displaced: of the source that holds most of them, never of the one that @p observation is
+ * charged to.
+ *
+ * @return false past observe.bytes where no source holds more than this one's would, and without
+ *         memory; the latest state is as before then.
+ */
+bool observation_reserve(struct engine *engine, struct observation *observation, size_t len);
 
 /** For observe.retry nobody asks to observe what has this key. */
 void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);

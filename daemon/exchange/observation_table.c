@@ -15,7 +15,8 @@
 /* Representations of one resource have similar lengths: a little more than is needed now. */
 #define ROUND_BYTES 64u
 
-int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t seed)
+int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t bytes_max,
+                           uint64_t seed)
 {
     struct observation_table made = {.capacity = capacity};
     if (capacity == 0) {
@@ -26,7 +27,8 @@ int observation_table_init(struct observation_table *table, uint32_t capacity, u
     made.unobservable = calloc(UNOBSERVABLE_COUNT, sizeof(*made.unobservable));
     if (made.slots == NULL || made.unobservable == NULL ||
         hash_map_init(&made.map, capacity, seed) != 0 ||
-        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0) {
+        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0 ||
+        account_book_init(&made.byte_accounts, capacity, bytes_max, ACCOUNT_IPV6_BITS, seed) != 0) {
         observation_table_clear(&made);
         return -ENOMEM;
     }
@@ -42,42 +44,85 @@ void observation_table_clear(struct observation_table *table)
     }
     hash_map_clear(&table->map);
     account_book_clear(&table->accounts);
+    account_book_clear(&table->byte_accounts);
     free(table->slots);
     free(table->unobservable);
     *table = (struct observation_table){0};
 }
 
-static bool take_bytes(struct engine *engine, uint64_t more)
+/* --- accounts ----------------------------------------------------------- */
+
+/* What has no bytes would make room in vain: it is in no account of those. */
+static void charge_bytes(struct observation_table *table, struct observation *observation,
+                         const struct address *source)
+{
+    uint64_t bytes = observation->key.len + observation->latest.capacity;
+    if (observation->bytes.account != NULL) {
+        account_resize(&table->byte_accounts, &observation->bytes, bytes);
+    } else if (bytes > 0) {
+        account_charge(&table->byte_accounts, &observation->bytes, source, bytes);
+    }
+}
+
+static void charge(struct engine *engine, struct observation *observation,
+                   const struct observer *payer)
 {
     struct observation_table *table = &engine->observations;
-    if (more > engine->config->observe_bytes ||
-        table->bytes > engine->config->observe_bytes - more) {
-        metric_add(&engine->metrics.observations_refused, 1);
-        return false;
+    const struct address *source = &payer->leg.path.remote;
+    account_discharge(&table->accounts, &observation->holding);
+    account_discharge(&table->byte_accounts, &observation->bytes);
+    account_charge(&table->accounts, &observation->holding, source, 1);
+    charge_bytes(table, observation, source);
+    observation->payer = payer;
+}
+
+/*
+ * Take @p more of observe.bytes for @p source. Where they are not left, the source whose
+ * observations take most loses the oldest of them, and perhaps the next ones: never one of @p
+ * source.
+ */
+static bool take_bytes(struct engine *engine, const struct address *source, uint64_t more)
+{
+    struct observation_table *table = &engine->observations;
+    uint64_t most = engine->config->observe_bytes;
+    while (more > most || table->bytes > most - more) {
+        bool is_owed;
+        struct holding *holding = account_yield(&table->byte_accounts, source, more, &is_owed);
+        if (more > most || holding == NULL || !is_owed) {
+            metric_add(&engine->metrics.observations_refused, 1);
+            return false;
+        }
+        observation_displace(engine, HASH_ENTRY(holding, struct observation, bytes));
     }
     table->bytes += more;
     return true;
 }
 
-bool observation_reserve(struct engine *engine, struct observed_state *latest, size_t len)
+bool observation_reserve(struct engine *engine, struct observation *observation, size_t len)
 {
+    struct observation_table *table = &engine->observations;
+    struct observed_state *latest = &observation->latest;
     if (len <= latest->capacity) {
         return true;
     }
     uint32_t capacity = (uint32_t)(len + ROUND_BYTES - len % ROUND_BYTES);
     uint32_t more = capacity - latest->capacity;
-    if (!take_bytes(engine, more)) {
+    const struct address source = observation->holding.account->source;
+    if (!take_bytes(engine, &source, more)) {
         return false;
     }
     uint8_t *bytes = realloc(latest->bytes, capacity);
     if (bytes == NULL) {
-        engine->observations.bytes -= more;
+        table->bytes -= more;
         return false;
     }
     latest->bytes = bytes;
     latest->capacity = capacity;
+    charge_bytes(table, observation, &source);
     return true;
 }
+
+/* --- coming and going --------------------------------------------------- */
 
 /* @return whether there is a free slot now. */
 static bool make_room(struct engine *engine, const struct address *remote)
@@ -105,7 +150,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
     }
     uint8_t *key_bytes = NULL;
     if (key != NULL) {
-        if (!take_bytes(engine, key->len)) {
+        if (!take_bytes(engine, remote, key->len)) {
             return NULL;
         }
         key_bytes = malloc(key->len);
@@ -131,6 +176,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
         hash_map_add(&table->map, &observation->node, key->hash);
     }
     account_charge(&table->accounts, &observation->holding, remote, 1);
+    charge_bytes(table, observation, remote);
     metric_set(&engine->metrics.observations, ++table->count);
     return observation;
 }
@@ -152,6 +198,7 @@ void observation_free(struct engine *engine, struct observation *observation)
     struct observation_table *table = &engine->observations;
     leave_idle(observation);
     account_discharge(&table->accounts, &observation->holding);
+    account_discharge(&table->byte_accounts, &observation->bytes);
     hash_map_remove(&observation->node);
     timer_cancel(&engine->wheel, &observation->timer);
     table->bytes -= observation->key.len + observation->latest.capacity;
@@ -201,15 +248,6 @@ void observation_check(struct engine *engine, struct observation *observation)
         table->idle->link_idle = &observation->next_idle;
     }
     table->idle = observation;
-}
-
-static void charge(struct engine *engine, struct observation *observation,
-                   const struct observer *payer)
-{
-    struct account_book *book = &engine->observations.accounts;
-    account_discharge(book, &observation->holding);
-    account_charge(book, &observation->holding, &payer->leg.path.remote, 1);
-    observation->payer = payer;
 }
 
 void observation_on_joined(struct engine *engine, struct observation *observation,

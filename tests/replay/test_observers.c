@@ -583,6 +583,103 @@ static void test_past_the_bytes_it_is_a_plain_answer(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
 }
 
+/* Observe @p name, whose state is 7,000 bytes, of which the client gets the first block. */
+static void observe_long_name(struct fake_peer *peer, unsigned mid, const char *name)
+{
+    char head[32], options[64], upstream[64];
+    snprintf(head, sizeof(head), "41 01 %04x %02x", mid, mid);
+    snprintf(options, sizeof(options), "6: 35=coap://h/%s", name);
+    snprintf(upstream, sizeof(upstream), "3=h 6: 11=%s", name);
+    fake_peer_send(peer, PROXY, words(head, options));
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream),
+                    words("6T 45 MID TOKEN", "6:05 /#7000"));
+}
+
+static uint64_t bytes_of(const char *address)
+{
+    struct address remote;
+    assert_true(address_parse(address, strlen(address), 0, &remote));
+    return account_amount(&replay.engine->observations.byte_accounts, &remote);
+}
+
+/* The source whose states take most loses the oldest of them, not the newcomer; equals do not. */
+static void test_states_of_one_host_make_room(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.bytes=64KiB", "block.size=1024", NULL};
+    static const char observed[] = "61 45 ???? ?? 48 ???????????????? 23 ...";
+    observe_teardown(state);
+    observe_start(settings);
+    for (unsigned i = 0; i < 9; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "%u", i);
+        observe_long_name(replay.client, 0xa0 + i, name);
+        fake_peer_expect(replay.client, observed, NULL);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        char name[8], upstream[64], token[8];
+        snprintf(name, sizeof(name), "b%u", i);
+        snprintf(upstream, sizeof(upstream), "3=h 6:01 11=%u", i);
+        snprintf(token, sizeof(token), "%02x", 0xa0 + i);
+        observe_long_name(other, 0xb0 + i, name);
+        fake_peer_expect(other, observed, NULL);
+        expect_displaced(replay.client, token);
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream), "6T 45 MID TOKEN");
+    }
+    assert_int_equal(replay_metric(&replay, observers_displaced), 4);
+    assert_int_equal(replay_metric(&replay, observations_refused), 0);
+    assert_true(bytes_of("192.0.2.8:1") > 4 * 7000);
+    observe_long_name(other, 0xb4, "b4"); /* it would have as many as the largest */
+    fake_peer_expect(other, "61 45 ???? ?? 48 ???????????????? d1 06 0e ...", NULL);
+    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", "3=h 6:01 11=b4"),
+                    words("6T 45 MID TOKEN", "/#7000"));
+    assert_int_equal(replay_metric(&replay, observations_refused), 1);
+    assert_int_equal(replay_metric(&replay, observers), 9);
+    assert_int_equal(bytes_of("192.0.2.7:1") + bytes_of("192.0.2.8:1"),
+                     replay.engine->observations.bytes);
+}
+
+/* One that grows makes others go until it fits. */
+static void test_state_that_grows_displaces_several(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"observe.bytes=64KiB", NULL};
+    struct fake_datagram registration, notification;
+    observe_teardown(state);
+    observe_start(settings);
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    fake_peer_expect(replay.origin, UPSTREAM_REGISTER, &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
+    for (unsigned i = 0; i < 63; i++) {
+        char head[32], options[64], upstream[64];
+        snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
+        snprintf(options, sizeof(options), "6: 35=coap://h/%02u", i);
+        snprintf(upstream, sizeof(upstream), "3=h 6: 11=%02u", i);
+        fake_peer_send(replay.client, PROXY, words(head, options));
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream),
+                        words("6T 45 MID TOKEN", "6:05 /#900"));
+        fake_peer_expect(replay.client, "61 45 ...", NULL);
+    }
+    uint64_t before = replay.engine->observations.count;
+    notify(&registration, words("4T 45 0101 TOKEN", "6:06 /#5000"));
+    fake_peer_expect(replay.origin, "60 00 0101", NULL);
+    fake_peer_expect(other, "?1 45 MID bb ...", &notification);
+    acknowledge(other, &notification);
+    uint64_t displaced = replay_metric(&replay, observers_displaced);
+    assert_in_range(displaced, 2, 5);
+    assert_int_equal(replay_metric(&replay, observers), before - displaced);
+    assert_int_equal(replay_metric(&replay, observations_refused), 0);
+    assert_true(replay.engine->observations.bytes <= 65536);
+    for (unsigned i = 0; i < displaced; i++) {
+        char token[8], upstream[64];
+        snprintf(token, sizeof(token), "%02x", i);
+        snprintf(upstream, sizeof(upstream), "3=h 6:01 11=%02u", i);
+        expect_displaced(replay.client, token);
+        fake_peer_serve(replay.origin, words("48 01 MID TOKEN", upstream), "6T 45 MID TOKEN");
+    }
+}
+
 static void test_observing_can_be_switched_off(void **state)
 {
     (void)state;
@@ -728,6 +825,8 @@ int main(void)
         OBSERVE_TEST(test_registration_where_all_slots_are_in_use),
         OBSERVE_TEST(test_observers_leave_room_for_clients),
         OBSERVE_TEST(test_past_the_bytes_it_is_a_plain_answer),
+        OBSERVE_TEST(test_states_of_one_host_make_room),
+        OBSERVE_TEST(test_state_that_grows_displaces_several),
         OBSERVE_TEST(test_observers_of_one_host_make_room),
         OBSERVE_TEST(test_registrations_of_one_host_make_room),
         OBSERVE_TEST(test_registrations_in_vain_make_room),
