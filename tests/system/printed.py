@@ -23,7 +23,7 @@ from processes import ROOT, program
 
 WORDS = ("sh", "sh server", "sh system", "sh untried", "ini", "text")
 
-# What the blocks take for granted: programs on the path and where the README builds them, a
+# What the blocks take for granted: programs on the path and where a release build has them, a
 # group for keys, folders that the packages make, and addresses.
 SETUP = r"""
 set -euo pipefail

@@ -12,7 +12,7 @@ pytestmark = needs_libcoap
 
 
 def arguments(proxy, target, form, near="127.0.0.1", via=None):
-    """coap-client's arguments for a request in that form: those of the README. To `proxy`, or
+    """coap-client's arguments for a request in that form: those of the guide "First steps". To `proxy`, or
     to the one at `via`."""
     if via is None:
         host, port = proxy.address(near)
@@ -83,7 +83,7 @@ def test_fetch_is_forwarded(proxy, coap_server, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_coap_client_sends_what_it_should(proxy, coap_server, form):
-    """Issue 2: the command lines of the README put the right options on the wire."""
+    """Issue 2: the command lines of the guide "First steps" put the right options on the wire."""
     target = Target("127.0.0.1", coap_server().port, ("time",))
     sent = coap_client("-m", "get", *arguments(proxy, target, form)).sent
     assert ("235:" in sent) == (form == "cri")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The commands that the README and the guides print are run as they are printed there,
+"""The commands that the README, the guides and CONTRIBUTING.md print are run as they are printed there,
 against the servers that they start there (printed.py)."""
 
 import os
@@ -15,8 +15,8 @@ from processes import ROOT
 sys.path.insert(0, os.path.join(ROOT, "tests", "packaging"))
 import capture  # pylint: disable=wrong-import-position
 
-GATEWAY, LAB, SCALING = ("docs/guides/%s.md" % name for name in ("gateway", "lab", "scaling"))
-ROUTER = "docs/guides/router.md"
+FIRST_STEPS, GATEWAY, LAB, ROUTER, SCALING = (
+    "docs/guides/%s.md" % name for name in ("first-steps", "gateway", "lab", "router", "scaling"))
 
 # As the unit starts it.
 CONFIGURATION = "/etc/criproxy/criproxyd.conf"
@@ -26,7 +26,9 @@ TIME = r"^\d{10}\n$"  # coap-server's /time?ticks
 
 # What each block of `sh` prints, in the order of the document.
 EXPECTED = {
-    "README.md": [
+    "README.md": [],
+    "docs/CONTRIBUTING.md": [],
+    FIRST_STEPS: [
         r"(?i)^\[-1, \[h'7F000001', \d+\], \[\"time\"\], \[\"ticks\"\]\]\n\d{10}\n$",
         TIME,
         TIME,
@@ -107,7 +109,7 @@ def of_word(document, wanted):
 def test_the_documents_are_known():
     """Command line, documents: every guide, and the word of every block."""
     guides = {"docs/guides/" + name for name in os.listdir(os.path.join(ROOT, "docs/guides"))}
-    assert guides | {"README.md"} == set(EXPECTED)
+    assert guides | {"README.md", "docs/CONTRIBUTING.md"} == set(EXPECTED)
     for document, expected in EXPECTED.items():
         assert {word for word, _ in blocks(document)} <= set(WORDS), document
         assert len(of_word(document, "sh")) == len(expected), document
@@ -154,7 +156,7 @@ def write(terminal, text, path):
 
 
 def start_admin(terminal):
-    """As "Watching and steering it" has it, beside the proxy that runs."""
+    """As "Watch and steer a running proxy" has it, beside the proxy that runs."""
     write(terminal, "[listen]\nuri = coap://127.0.0.1:5693\n[admin]\n"
           "listen = http://127.0.0.1:9683\nsocket = /run/criproxy/control\n", CONFIGURATION)
     terminal.serve("criproxyd -c " + CONFIGURATION)
@@ -175,10 +177,21 @@ def write_capture(terminal):
 
 
 @needs("coap-server-notls", "coap-client-notls", "coap-client-openssl")
-def test_the_readme(terminal):
+def test_the_first_steps(terminal):
     """Command line, documents, PXO-6, PXO-19: each block prints what it is to print, against the
-    servers that the README starts."""
-    play(terminal("README.md"), "README.md", {8: start_admin})
+    servers that the guide starts; the trace has the lines that the README shows."""
+    play(terminal(FIRST_STEPS), FIRST_STEPS, {8: start_admin})
+    traces = "".join(file.read_text(errors="replace")
+                     for file in terminal(FIRST_STEPS).folder.glob("server*"))
+    shown = re.findall(r"^    \|   ([a-zA-Z][\w ]*?)  ", read("README.md"), re.M)
+    assert len(shown) > 6
+    for label in shown:
+        assert re.search("^  %s  " % label, traces, re.M), label
+
+
+def test_the_readme_is_short():
+    """Command line, documents: what is longer belongs to a guide or a manual page."""
+    assert len(read("README.md").splitlines()) <= 150
 
 
 @needs("coap-server-notls", "coap-client-notls", "coap-client-openssl")
