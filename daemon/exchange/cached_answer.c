@@ -62,18 +62,14 @@ static void change_location(struct engine *engine, const struct target *target,
 
 /*
  * RFC 7252 section 5.9.1: 2.01, 2.02 and 2.04 change the target whatever the method was,
- * and so may any other success of an unsafe one; 2.31 has begun to (RFC 7959 section 2.10).
- * Nor does a server that broke down over an unsafe request say that it changed nothing, or
- * a proxy that lost the request or the answer on the way.
+ * and so may any other success of an unsafe one, as 2.31 has begun to (RFC 7959 section 2.10),
+ * and some failures.
  */
 static void note_change(struct engine *engine, struct exchange *exchange, const struct reply *reply)
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
-    /* A proxy may have sent it on before it ran out of room; an origin server says it did not. */
-    bool is_given_up = reply->code == CODE(5, 3) && exchange->hop.is_parent;
-    bool may_be_one = CODE_CLASS(reply->code) == 2 || reply->code == CODE(5, 0) ||
-                      reply->code == CODE(5, 2) || reply->code == CODE(5, 4) || is_given_up;
+    bool may_be_one = exchange_answer_may_follow_action(exchange, reply->code);
     exchange->is_sent = false; /* the answer tells what became of it */
     if (is_change || (may_be_one && !exchange->leg.is_safe)) {
         change(engine, &exchange->target);

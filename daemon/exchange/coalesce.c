@@ -173,20 +173,7 @@ void coalesce_scatter(struct engine *engine, struct exchange *leader)
 
 /* --- a leader without its client ---------------------------------------- */
 
-/* Nobody has asked any more: the answer was for the followers, and for the cache. */
-static bool on_answer_for_nobody(struct engine *engine, void *owner, struct exchange *exchange,
-                                 enum reason reason, const struct reply *reply)
-{
-    (void)engine;
-    (void)owner;
-    (void)exchange;
-    (void)reason;
-    (void)reply;
-    return false;
-}
-
-static const struct internal_handler nobody = {.on_answer = on_answer_for_nobody};
-
+/* The answer is for the followers then, and for the cache. */
 void coalesce_abandon(struct engine *engine, struct exchange *leader, enum reason reason)
 {
     if (leader->leg.kind == LEG_INTERNAL) {
@@ -196,5 +183,5 @@ void coalesce_abandon(struct engine *engine, struct exchange *leader, enum reaso
     exchange_forget_client(engine, leader, reason);
     leader->ticket.is_abandoned = true;
     leader->leg.kind = LEG_INTERNAL;
-    leader->leg.handler = &nobody;
+    leader->leg.handler = &internal_unowned;
 }

@@ -184,6 +184,19 @@ static inline bool exchange_may_have_acted(const struct exchange *exchange, enum
                                  exchange->retransmit_count > 0 || exchange->port == NULL);
 }
 
+/**
+ * Whether the origin server may have carried out the request although, or as, the answer has
+ * @p code. A server that broke down over an unsafe request does not say that it changed nothing,
+ * nor does a proxy that lost the request or the answer on the way, or that ran out of room after
+ * it had sent the request on. An origin server's 5.03 says so.
+ */
+static inline bool exchange_answer_may_follow_action(const struct exchange *exchange, uint8_t code)
+{
+    bool is_given_up = code == CODE(5, 3) && exchange->hop.is_parent;
+    return CODE_CLASS(code) == 2 || code == CODE(5, 0) || code == CODE(5, 2) ||
+           code == CODE(5, 4) || is_given_up;
+}
+
 /** Take @p len bytes of its memory; NULL where they are not left. */
 uint8_t *exchange_alloc(struct exchange *exchange, size_t len);
 

@@ -4,6 +4,19 @@
 #include "origin/forward.h"
 #include "state.h"
 
+static bool drop_answer(struct engine *engine, void *owner, struct exchange *exchange,
+                        enum reason reason, const struct reply *reply)
+{
+    (void)engine;
+    (void)owner;
+    (void)exchange;
+    (void)reason;
+    (void)reply;
+    return false;
+}
+
+const struct internal_handler internal_unowned = {.on_answer = drop_answer};
+
 enum reason internal_start(struct engine *engine, const struct exchange_recipe *recipe,
                            const struct internal_handler *handler, void *owner,
                            struct exchange **ret_exchange)

@@ -33,6 +33,9 @@ struct internal_handler {
     bool (*on_lost)(struct engine *engine, void *owner, struct exchange *exchange);
 };
 
+/** For an exchange that has no owner any more: it is over with its answer, which is dropped. */
+extern const struct internal_handler internal_unowned;
+
 /**
  * Send a request for @p owner.
  *

@@ -564,18 +564,6 @@ static void cancel(struct engine *engine, struct observation *observation)
     }
 }
 
-/* It answers a deregistration that no observation waits for. */
-static bool on_farewell(struct engine *engine, void *owner, struct exchange *exchange,
-                        enum reason reason, const struct reply *reply)
-{
-    (void)engine;
-    (void)owner;
-    (void)exchange;
-    (void)reason;
-    (void)reply;
-    return false;
-}
-
 /*
  * The origin server is told without the observation, whose place is needed now. That takes an
  * exchange, which makes no room for others: only while a quarter of them is free. Else what comes
@@ -583,7 +571,6 @@ static bool on_farewell(struct engine *engine, void *owner, struct exchange *exc
  */
 static void displace_exchange(struct engine *engine, struct observation *observation)
 {
-    static const struct internal_handler farewell = {.on_answer = on_farewell};
     const struct exchange_table *table = &engine->exchanges;
     struct exchange *exchange = observation->exchange;
     bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
@@ -591,7 +578,7 @@ static void displace_exchange(struct engine *engine, struct observation *observa
                     !observation->is_private && exchange->origin != NULL &&
                     (is_cancelling || exchange->state == EXCHANGE_observing);
     observation->exchange = NULL;
-    exchange->leg.handler = &farewell;
+    exchange->leg.handler = &internal_unowned;
     exchange->leg.owner = NULL;
     if (!may_last || (!is_cancelling && !forward_deregister(engine, exchange))) {
         internal_cancel(engine, exchange, REASON_displaced);
