@@ -5,6 +5,8 @@
 #include <idn2.h>
 #include <string.h>
 
+#define LABEL_MAX 63u /* bytes (RFC 1035 section 2.3.4) */
+
 /*
  * Unreserved characters and sub-delims of RFC 3986 without capital letters; not '%', which
  * would read as encoded (AMB-42). Few names have more than letters, digits and "-_.", but
@@ -51,6 +53,35 @@ static bool copy_as_a_labels(const uint8_t *text, size_t len, struct hostname *n
     return fits;
 }
 
+/*
+ * An A-label is what its U-label becomes (RFC 5890 section 2.3.2.1). Anything else behind "xn--"
+ * would be a second spelling of some name, or of none: which one is for each resolver to guess.
+ */
+static bool is_a_label(const uint8_t *label, size_t len)
+{
+    char terminated[LABEL_MAX + 1];
+    uint8_t *found = NULL;
+    if (len > LABEL_MAX) {
+        return false;
+    }
+    memcpy(terminated, label, len);
+    terminated[len] = '\0';
+    /* libidn2 decodes it, checks what it finds, and compares what that becomes. */
+    if (idn2_lookup_u8((const uint8_t *)terminated, &found, IDN2_NONTRANSITIONAL) != IDN2_OK) {
+        return false;
+    }
+    bool is_same = strcmp((const char *)found, terminated) == 0;
+    idn2_free(found);
+    return is_same;
+}
+
+static bool is_good_label(const uint8_t *label, size_t len)
+{
+    static const char prefix[4] = "xn--";
+    bool is_encoded = len >= sizeof(prefix) && memcmp(label, prefix, sizeof(prefix)) == 0;
+    return !is_encoded || is_a_label(label, len);
+}
+
 /* Decimal and octal are digits; hexadecimal has 0x in front, and may have nothing behind. */
 static bool is_number(const uint8_t *label, size_t len)
 {
@@ -82,8 +113,14 @@ static enum hostname_kind check_labels(const struct hostname *name, struct label
             if (i == label) {
                 return HOSTNAME_EMPTY;
             }
+            if (!is_good_label(name->text + label, i - label)) {
+                return HOSTNAME_IDNA;
+            }
             label = i + 1;
         }
+    }
+    if (!is_good_label(name->text + label, len - label)) {
+        return HOSTNAME_IDNA;
     }
     *ret_last = (struct label){name->text + label, len - label};
     return len > label ? HOSTNAME_NAME : HOSTNAME_EMPTY;

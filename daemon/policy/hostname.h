@@ -22,7 +22,7 @@ enum hostname_kind {
     HOSTNAME_EMPTY,  /* it, or a label that is not behind a dot at the end, has no bytes */
     HOSTNAME_BYTE,   /* more than HOSTNAME_MAX bytes, or one that no name has: NUL, space, '/' */
     HOSTNAME_NUMBER, /* its last label is a number, and it is no address: 127.1, 0x7f.1 */
-    HOSTNAME_IDNA,   /* not UTF-8, or not a name by IDNA 2008 */
+    HOSTNAME_IDNA,   /* not UTF-8, not a name by IDNA 2008, or "xn--" and no A-label behind it */
 };
 
 struct hostname {
@@ -33,7 +33,7 @@ struct hostname {
 
 /**
  * Bring a host name into its one form. Lower-case ASCII costs two passes over the bytes, other
- * text a call of libidn2, which allocates.
+ * text a call of libidn2, which allocates, and each A-label one more.
  *
  * A last label that is a number, in decimal, octal or hexadecimal, is what lax resolvers and
  * parsers take for an IPv4 address (TGT-12).

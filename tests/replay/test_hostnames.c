@@ -94,6 +94,10 @@ static void test_hosts_that_are_no_names(void **state)
         {"%C3%BC%E3%80%82%E3%80%82b", ":c3bce38082e3808262"},
         {"a%EF%BC%8Fb", ":61efbc8f62"},
         {"%E2%98%83.example", ":e298832e6578616d706c65"},
+        {"xn--.example", "=xn--.example"},
+        {"XN--99999999", "=XN--99999999"},
+        {"b.xn--n3h", "=b.xn--n3h"},
+        {"xn--abc-.example.", "=xn--abc-.example."},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

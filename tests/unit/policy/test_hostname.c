@@ -44,6 +44,11 @@ static void test_hostname_has_one_form(void **state)
          "cher.example",
          "xn--bcher-kva.example", HOSTNAME_NAME}, /* not composed */
         {"straße.example", "xn--strae-oqa.example", HOSTNAME_NAME},
+        {"xn--strae-oqa", "xn--strae-oqa", HOSTNAME_NAME},
+        {"xn--fiqs8s.", "xn--fiqs8s.", HOSTNAME_NAME},                     /* Chinese */
+        {"_coap._udp.xn--wgbh1c", "_coap._udp.xn--wgbh1c", HOSTNAME_NAME}, /* Arabic */
+        {"a.xn--zckzah.b!c", "a.xn--zckzah.b!c", HOSTNAME_NAME},           /* Japanese */
+        {"xnn--a.ab--cd.r3---sn-x.xn-", "xnn--a.ab--cd.r3---sn-x.xn-", HOSTNAME_NAME}, /* none */
         {"a\xe3\x80\x82"
          "example",
          "a.example", HOSTNAME_NAME}, /* an ideographic full stop */
@@ -119,6 +124,37 @@ static void test_hostname_that_is_none(void **state)
     check(&wide, 4);
 }
 
+/* "xn--" and what no U-label becomes: garbage, plain ASCII, what IDNA forbids or maps. */
+static void test_a_label_that_is_none(void **state)
+{
+    static const char *const texts[] = {
+        "xn--",
+        "xn--.example",
+        "a.xn--.example",
+        "xn--a",
+        "XN--A.example.",
+        "xn--99999999",
+        "xn--bcher-kva-",
+        "xn--bcher!kva",
+        "xn--bcher-kv\xc3\xa4",
+        "xn--abc-",        /* "abc" */
+        "xn--n3h.example", /* a snowman */
+        "xn--bcher-2pa",   /* with a capital */
+        "xn--bucher-xyd",  /* not composed */
+        "xn--ab-m1t",      /* a joiner without anything to join */
+        "xn--jm6c",        /* a ligature */
+        "xn--a-wbb",       /* begins with an accent */
+        "xn--xn---3ra",    /* two prefixes */
+        "xn--bcher-kva.xn--a",
+        "xn--bcher-kva.xn--a.xn--bcher-kva",
+        "xn--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-kva",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        check(&(struct row){texts[i], NULL, HOSTNAME_IDNA}, strlen(texts[i]));
+    }
+}
+
 static void test_hostname_length(void **state)
 {
     uint8_t text[HOSTNAME_MAX + 1], room[HOSTNAME_MAX];
@@ -138,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_hostname_has_one_form),
         cmocka_unit_test(test_hostname_that_is_an_address),
         cmocka_unit_test(test_hostname_that_is_none),
+        cmocka_unit_test(test_a_label_that_is_none),
         cmocka_unit_test(test_hostname_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
