@@ -101,15 +101,47 @@ static enum reason take_piece(struct engine *engine, const struct leg *leg, stru
                                                                    : REASON_request_too_large;
 }
 
+/* Of the upload that the request is a block of; of no bytes where it is too long. */
+static struct bytes upload_key(const struct engine *engine, const struct block_request *request,
+                               uint8_t buffer[SERVE_KEY_MAX])
+{
+    const struct serve_subject subject = {request->target, request->message->code,
+                                          request->message->options, 0};
+    return serve_key(engine, request->leg, &subject, true, buffer);
+}
+
+/*
+ * Whether the block is one of a body that is put together: each in BERT is, and what follows
+ * those in blocks of any smaller size (RFC 7959 section 2.5). Block 0 of a smaller size begins
+ * another upload, whose blocks pass as they are.
+ */
+static bool is_of_assembled_body(struct engine *engine, const struct block_request *request)
+{
+    uint8_t buffer[SERVE_KEY_MAX];
+    struct bytes block1 = request->options->block1;
+    if (block1.data == NULL || !request->is_datagram_hop) {
+        return false;
+    }
+    struct block block = block_of(block1);
+    if (block.szx == BLOCK_SZX_BERT) {
+        return true;
+    }
+    struct bytes key = upload_key(engine, request, buffer);
+    struct kept_body *kept =
+        key.len > 0 ? body_find(&engine->bodies, key, true, engine_now_ms(engine)) : NULL;
+    if (kept != NULL && block.num == 0) {
+        body_forget(&engine->bodies, kept);
+    }
+    return kept != NULL && block.num > 0;
+}
+
 static enum block_plan assemble(struct engine *engine, const struct block_request *request,
                                 struct bytes *ret_payload, struct reply *ret_reply,
                                 enum reason *ret_reason)
 {
     uint8_t buffer[SERVE_KEY_MAX];
-    const struct serve_subject subject = {request->target, request->message->code,
-                                          request->message->options, 0};
     struct block block = block_of(request->options->block1);
-    struct bytes key = serve_key(engine, request->leg, &subject, true, buffer);
+    struct bytes key = upload_key(engine, request, buffer);
     struct kept_body *kept = NULL;
     enum reason reason = key.len > 0 ? take_piece(engine, request->leg, key, &block,
                                                   request->message->payload, &kept)
@@ -158,7 +190,7 @@ enum block_plan blocks_plan(struct engine *engine, const struct block_request *r
     struct bytes block1 = request->options->block1;
     add_block2(request, additions);
     additions->etag_seed = engine->bodies.seed;
-    if (block1.data != NULL && block_of(block1).szx == BLOCK_SZX_BERT && request->is_datagram_hop) {
+    if (is_of_assembled_body(engine, request)) {
         return assemble(engine, request, ret_payload, ret_reply, ret_reason);
     }
     bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&

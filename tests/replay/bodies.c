@@ -42,8 +42,10 @@ void send_body(struct fake_stream *stream, const char *code_and_token, const cha
     for (const char *at = options; *at != '\0'; at++) {
         option_digits += *at != ' ' ? 1 : 0;
     }
-    int head = snprintf(text, size, "e1 %04x %s %s ff",
-                        (unsigned)(option_digits / 2 + 1 + len - 269), code_and_token, options);
+    size_t whole = option_digits / 2 + 1 + len;
+    bool is_long = whole >= 269;
+    int head = snprintf(text, size, is_long ? "e1 %04x %s %s ff" : "d1 %02x %s %s ff",
+                        (unsigned)(whole - (is_long ? 269 : 13)), code_and_token, options);
     char *at = text + head;
     for (size_t i = 0; i < len; i++) {
         *at++ = '6';

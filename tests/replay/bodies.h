@@ -31,7 +31,7 @@ void bodies_stop(void);
 /** A client on TCP that has sent @p csm, and looked at the proxy's. */
 struct fake_stream *bodies_stream(const char *csm);
 
-/** A frame with Len in two bytes: code and token, then @p options (hex) and @p len letters a. */
+/** A frame of at least 13 bytes behind the token: @p options (hex) and @p len letters a. */
 void send_body(struct fake_stream *stream, const char *code_and_token, const char *options,
                size_t len);
 

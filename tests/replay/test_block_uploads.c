@@ -430,6 +430,88 @@ static void test_bert_upload(void **state)
     bodies_stop();
 }
 
+/* The 3,372 bytes of an upload that is whole, with the client's last Block1 in the answer. */
+static void serve_3372_bytes(struct fake_stream *stream, const char *answer)
+{
+    serve_step(H_X " 27:0e 60:0d2c ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    serve_step(H_X " 27:1e ...", 1024, words("6T 5f MID TOKEN", "27:1e"));
+    serve_step(H_X " 27:2e ...", 1024, words("6T 5f MID TOKEN", "27:2e"));
+    serve_step(H_X " 27:36 ...", 300, words("6T 44 MID TOKEN", "27:36"));
+    fake_stream_expect(stream, answer);
+}
+
+/* RFC 7959 section 2.5: a client may go on with smaller blocks, NUM counting those. */
+static void test_bert_upload_goes_on_with_smaller_blocks(void **state)
+{
+    static const char target[] = "dbc3842081616881617881616b";
+    static const struct {
+        const char *what;
+        struct {
+            struct block block;
+            size_t len;
+        } blocks[5];
+    } rows[] = {
+        {"the last one",
+         {{{0, true, BLOCK_SZX_BERT}, 2048},
+          {{2, true, BLOCK_SZX_BERT}, 1024},
+          {{3, false, 6}, 300}}},
+        {"the last two, and of those the last again",
+         {{{0, true, BLOCK_SZX_BERT}, 2048},
+          {{4, true, 5}, 512},
+          {{5, true, 5}, 512},
+          {{5, true, 5}, 512},
+          {{6, false, 5}, 300}}},
+        {"smaller each time",
+         {{{0, true, BLOCK_SZX_BERT}, 2048},
+          {{2, true, 6}, 1024},
+          {{12, true, 4}, 256},
+          {{104, true, 1}, 32},
+          {{210, false, 0}, 12}}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("    %s\n", rows[i].what);
+        bodies_start(NULL);
+        struct fake_stream *stream = bodies_stream(CSM_BERT);
+        for (size_t k = 0; k < 5 && rows[i].blocks[k].len > 0; k++) {
+            const struct block *block = &rows[i].blocks[k].block;
+            uint32_t value = block_value(block);
+            char options[80], answer[40];
+            snprintf(options, sizeof(options), value > 0xff ? "d2 0e %04x %s" : "d1 0e %02x %s",
+                     value, target);
+            snprintf(answer, sizeof(answer),
+                     value > 0xff ? "41 %s aa d20e %04x" : "31 %s aa d10e %02x",
+                     block->more ? "5f" : "44", value);
+            send_body(stream, "03 aa", options, rows[i].blocks[k].len);
+            if (block->more) {
+                fake_stream_expect(stream, answer);
+                fake_peer_expect_nothing(replay.origin);
+            } else {
+                serve_3372_bytes(stream, answer);
+            }
+        }
+        bodies_stop();
+    }
+}
+
+/* One that begins with a smaller block is another upload, whose blocks pass as they are. */
+static void test_upload_in_small_blocks_after_bert(void **state)
+{
+    struct fake_stream *stream;
+    (void)state;
+    bodies_start(NULL);
+    stream = bodies_stream(CSM_BERT);
+    send_body(stream, "03 aa", "d1 0e 0f dbc3842081616881617881616b", 2048); /* 0/1/BERT */
+    fake_stream_expect(stream, "31 5f aa d10e0f");
+    send_body(stream, "03 ab", "d1 0e 0e dbc3842081616881617881616b", 1024); /* 0/1/1024 */
+    serve_step(H_X " 27:0e ...", 1024, words("6T 5f MID TOKEN", "27:0e"));
+    fake_stream_expect(stream, "31 5f ab d10e0e");
+    send_body(stream, "03 ac", "d1 0e 26 dbc3842081616881617881616b", 300); /* 2/0/1024 */
+    serve_step(H_X " 27:26 ...", 300, "6T 88 MID TOKEN");
+    fake_stream_expect(stream, "01 88 ac");
+    bodies_stop();
+}
+
 /* BLK-20: a body that has come is not thrown out to make room for itself. */
 static void test_bert_upload_and_the_budget(void **state)
 {
@@ -587,6 +669,8 @@ int main(void)
         cmocka_unit_test(test_body_limit_of_requests),
         cmocka_unit_test(test_uploads_of_one_host_do_not_shut_out_others),
         cmocka_unit_test(test_bert_upload),
+        cmocka_unit_test(test_bert_upload_goes_on_with_smaller_blocks),
+        cmocka_unit_test(test_upload_in_small_blocks_after_bert),
         cmocka_unit_test(test_bert_upload_and_the_budget),
         cmocka_unit_test(test_bert_block_missing),
     };
