@@ -47,10 +47,10 @@ static const struct option_row option_rows[] = {
     {OPTION_SET, "set", "SECTION.KEY=VALUE", "set a key of the configuration; repeat for more"},
     {OPTION_CHECK, "check-config", NULL, "check the configuration, keys and certificates, and end"},
     {OPTION_EXPLAIN, "explain", "TARGET", "show what a URI, or a CRI in hex, becomes, and end"},
-    {OPTION_CLIENT, "client", "WHO", "with --explain: ADDRESS[,transport=T][,identity=NAME]"},
-    {OPTION_METHOD, "method", "METHOD", "with --explain: of the request, instead of GET"},
-    {OPTION_RESOLVES_TO, "resolves-to", "ADDRESS", "with --explain: where the host name leads"},
-    {OPTION_TRACE, "trace", NULL, "show each request and what became of it"},
+    {OPTION_CLIENT, "client", "CLIENT", "with --explain: ADDRESS[,transport=T][,identity=NAME]"},
+    {OPTION_METHOD, "method", "METHOD", "with --explain: method of the request, not GET"},
+    {OPTION_RESOLVES_TO, "resolves-to", "ADDRESS", "with --explain: an address of the host name"},
+    {OPTION_TRACE, "trace", NULL, "show each request, how it was sent on, and its end"},
     {OPTION_VERSION, "version", NULL,
      "print the versions of criproxyd and of its libraries, and end"},
     {OPTION_HELP, "help", NULL, "print this and end"},
@@ -90,7 +90,7 @@ static void print_help(FILE *out)
     (void)fputs("\nExit status: 0; 1 on a failure at run time; 2 on a bad command line or\n"
                 "configuration; with --explain 0 forwarded, 1 refused, 3 depends. Signals:\n"
                 "SIGTERM and SIGINT drain and stop, the second one stops at once; SIGHUP reads\n"
-                "the configuration anew, SIGUSR1 opens the log file anew.\n"
+                "the configuration again, SIGUSR1 opens the log file again.\n"
                 "See criproxyd(8), criproxyd.conf(5).\n",
                 out);
 }

@@ -115,8 +115,7 @@ void server_write_certificates(const struct server *server, FILE *out)
     if (certificates->count == 0) {
         return;
     }
-    (void)fprintf(out, "# HELP %s When a certificate of the proxy's own expires, in Unix time.\n",
-                  name);
+    (void)fprintf(out, "# HELP %s When a certificate of the proxy expires, in Unix time.\n", name);
     (void)fprintf(out, "# TYPE %s gauge\n", name);
     for (size_t i = 0; i < certificates->count; i++) {
         (void)fprintf(out, "%s{file=\"", name);

@@ -326,7 +326,7 @@ static void run_sessions(struct control_client *client, const struct control_req
     char limit[96];
 
     (void)request;
-    (void)snprintf(limit, sizeof(limit), "%u clients of datagrams, %u closed ones",
+    (void)snprintf(limit, sizeof(limit), "%u clients on UDP and DTLS, %u closed ones",
                    config->limits_clients, CLOSED_MAX);
     list_for(client, inspect_sessions, "", limit);
 }

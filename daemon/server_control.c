@@ -315,7 +315,7 @@ void control_trace(struct control_client *client, const struct control_filter *f
                              .context = control};
 
     if (control->tracing_count == TRACE_TAPS_MAX) {
-        control_end(client, "too many trace already");
+        control_end(client, "too many traces are running");
         return;
     }
     if (!take_filter(tap.client, filter->client) || !take_filter(tap.target, filter->target) ||

@@ -59,7 +59,7 @@ static void print_scheme(const struct config_scheme *scheme, FILE *out)
 /* Rules in all, and what their AIF documents say: a faulty entry is worth a look (AIF-5). */
 static void print_access(const struct access *access, FILE *out)
 {
-    (void)fprintf(out, "access rules: %u, what none is about: %s\n", access->rule_count,
+    (void)fprintf(out, "access rules: %u, other targets: %s\n", access->rule_count,
                   access->is_open ? "allowed" : "denied");
     for (uint32_t i = 0; i < access->rule_count; i++) {
         const struct access_rule *rule = &access->rules[i];

@@ -61,18 +61,18 @@ static void written_name(const struct command *command, char name[32])
 
 static void print_help(FILE *out)
 {
-    (void)fputs("usage: criproxyctl [-s SOCKET] [--json] COMMAND [ARGUMENT...]\n"
-                "Ask a running criproxyd, or tell it something, over its control socket\n"
-                "(admin.socket).\n\n"
-                "  -s, --socket PATH   the socket (" DEFAULT_SOCKET ")\n"
-                "  -j, --json          one JSON object a line\n"
-                "  -S, --sort COLUMN   lists: by this member of --json, largest numbers first\n"
-                "  -n, --lines COUNT   lists: so many rows at most\n"
-                "  -w, --by-worker     origins, close: a row for each worker, not one for all\n"
-                "  -h, --help          print this and end\n"
-                "  -V, --version       print the version of criproxyctl and end\n\n"
-                "Commands:\n",
-                out);
+    (void)fputs(
+        "usage: criproxyctl [-s SOCKET] [--json] COMMAND [ARGUMENT...]\n"
+        "Show and control a running criproxyd, over its control socket (admin.socket).\n\n"
+        "  -s, --socket PATH   the control socket (" DEFAULT_SOCKET ")\n"
+        "  -j, --json          one JSON object on each line\n"
+        "  -S, --sort COLUMN   lists: sort by this member of --json, largest numbers first\n"
+        "  -n, --lines COUNT   lists: at most this many rows\n"
+        "  -w, --by-worker     origins, close: a row for each worker\n"
+        "  -h, --help          print this and end\n"
+        "  -V, --version       print the version of criproxyctl and end\n\n"
+        "Commands:\n",
+        out);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         char name[32], usage[96];
         written_name(&commands[i], name);
@@ -82,7 +82,7 @@ static void print_help(FILE *out)
                       commands[i].help);
     }
     (void)fputs(
-        "\nExit status: 0; 1 if the proxy refused or cannot be reached, and of status if it\n"
+        "\nExit status: 0; 1 if the proxy refused or cannot be reached, and for status if it\n"
         "is draining; 2 on a bad command line. See criproxyctl(8).\n",
         out);
 }
@@ -341,7 +341,7 @@ static const char *hint_for(int error)
     case ECONNREFUSED:
         return "; is criproxyd running, with this as its admin.socket?";
     case EACCES:
-        return "; it is for root, and the proxy's user and group";
+        return "; only root, and the proxy's user and groups, may use it";
     default:
         return "";
     }

@@ -83,9 +83,10 @@ static void write_reasons(FILE *out, const struct metrics *sum, const struct pro
     enum metric_front front = FRONT_OTHER;
     uint64_t count = 0;
 
-    write_help(out, "requests_ended", "_total", "counter",
-               "Requests by the reason they ended for, see criproxyd(8); by the code's class, what "
-               "the client spoke, what the request was sent over, and its route.");
+    write_help(
+        out, "requests_ended", "_total", "counter",
+        "Requests that ended, by reason (see criproxyd(8)), class of the code, transport of the "
+        "client, transport to the next hop, and route.");
     for (unsigned i = 0; i < METRICS_SERIES; i++) {
         if (metrics_series_get(sum, i, &end, &front, &count)) {
             (void)fprintf(out,
@@ -148,10 +149,11 @@ static void write_durations(FILE *out, const struct metrics *sum)
 {
     char labels[64];
 
-    write_help(out, "request_duration", "_seconds", "histogram",
-               "From a request to its end, whatever that was, by what the client spoke; of those "
-               "that were forwarded (cache=\"miss\"), and of those answered from the cache "
-               "(cache=\"hit\").");
+    write_help(
+        out, "request_duration", "_seconds", "histogram",
+        "From a request to its end, by transport of the client; separately for requests that "
+        "were forwarded (cache=\"miss\") and answered from the cache "
+        "(cache=\"hit\").");
     for (unsigned front = FRONT_OTHER; front < FRONT_COUNT; front++) {
         for (unsigned is_hit = 0; is_hit < 2; is_hit++) {
             const struct histogram *histogram = &sum->durations[front][is_hit];
@@ -169,9 +171,10 @@ static void write_routes(FILE *out, const struct metrics *sum, const struct proc
 {
     char labels[512];
 
-    write_help(out, "route_duration", "_seconds", "histogram",
-               "The same of forwarded requests, by the route they took; route=\"\" has those that "
-               "no route is for. 62 names have a label, later ones share (other).");
+    write_help(
+        out, "route_duration", "_seconds", "histogram",
+        "From a forwarded request to its end, by route; route=\"\" is for requests that matched "
+        "no route. 62 routes have a label, later ones share (other).");
     for (unsigned label = 0; label < METRICS_ROUTES; label++) {
         bool is_known = status->route_names != NULL && status->route_names[label] != NULL;
         if (label == 0 || is_known || count_of(&sum->by_route[label]) > 0) {
@@ -206,9 +209,9 @@ static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
 static void write_origins(FILE *out, const struct metrics *sum, const struct process_status *status)
 {
     write_help(out, "origin_duration", "_seconds", "histogram",
-               "From sending a request to the origin server's answer, by its address. 63 origin "
-               "servers have a label; one that has not answered for five minutes makes room, and "
-               "others share (other).");
+               "From sending a request to the answer, by address of the origin server. 63 origin "
+               "servers have a label; a new one takes that of one that has not answered for five "
+               "minutes, and others share (other).");
     for (unsigned label = 0; label < METRICS_ORIGINS && status->origin_labels != NULL; label++) {
         write_origin(out, sum, label, status->origin_labels);
     }
@@ -223,7 +226,7 @@ static void write_gauge(FILE *out, const char *name, const char *help, double va
 static void write_status(FILE *out, const struct process_status *status)
 {
     write_help(out, "build_info", "", "gauge",
-               "1; labels have the version, and those of the libraries in use.");
+               "1; the labels are the versions of criproxyd and of its libraries.");
     (void)fputs("criproxyd_build_info{", out);
     for (const struct metric_library *library = status->libraries;
          library != NULL && library->name != NULL; library++) {
@@ -233,8 +236,8 @@ static void write_status(FILE *out, const struct process_status *status)
     write_gauge(out, "ready", "1 while clients are served, 0 while draining.",
                 status->is_ready ? 1 : 0);
     write_gauge(out, "workers", "Worker threads.", status->workers);
-    write_gauge(out, "listeners", "Places that are listened on.", status->listeners);
-    write_gauge(out, "config_last_reload_successful", "1 if the last reload was taken over.",
+    write_gauge(out, "listeners", "Listeners.", status->listeners);
+    write_gauge(out, "config_last_reload_successful", "1 if the last reload succeeded.",
                 status->was_reload_good ? 1 : 0);
     write_gauge(out, "config_last_reload_success_timestamp_seconds",
                 "When the configuration in use was read, in Unix time.", status->reloaded_s);
@@ -259,7 +262,7 @@ static void write_process(FILE *out, const struct process_status *status)
                   "# HELP process_open_fds Open descriptors.\n"
                   "# TYPE process_open_fds gauge\n"
                   "process_open_fds %" PRIu64 "\n"
-                  "# HELP process_max_fds How many descriptors may be open.\n"
+                  "# HELP process_max_fds Limit of open descriptors.\n"
                   "# TYPE process_max_fds gauge\n"
                   "process_max_fds %" PRIu64 "\n",
                   status->started_s, status->processor_s, status->resident_bytes,

@@ -454,7 +454,7 @@ def test_four_may_trace(start, path):
         for sock in held:
             sock.sendall(b'{"command":"trace"}\n')
             wait_for_trace(sock, client)
-    assert "too many trace already" in ctl(path, "trace", status=1)
+    assert "too many traces are running" in ctl(path, "trace", status=1)
     for sock in held:
         sock.close()
     with connect(path) as sock:
@@ -607,7 +607,7 @@ def test_lists_are_tables_that_can_be_sorted_and_cut(start, path):
         lines = ctl(path, "--sort", "requests", "sessions").splitlines()
         assert lines[0].split() == ["W", "SCHEME", "CLIENT", "STATE", "BUSY", "REQS", "IDLE"]
         assert [line.split()[5] for line in lines[1:4]] == ["3", "2", "1"]
-        assert lines[4] == "3 rows; room for 1000 clients of datagrams, 128 closed ones for each " \
+        assert lines[4] == "3 rows; room for 1000 clients on UDP and DTLS, 128 closed ones for each " \
                            "of 2 workers"
         assert len({len(line) for line in lines[:4]}) == 1 and len(lines[0]) <= 80
         shown = ctl(path, "-S", "requests", "-n", "1", "sessions").splitlines()

@@ -224,14 +224,14 @@ def test_a_trace_has_the_events_of_the_message_layer():
     block = "\n".join(block_of(running, "/traced"))
     wanted = [r"empty ACK to the client", r"sent to the origin server, message id \d+",
               r"sent to the origin server again, message id \d+",
-              r"the origin server acknowledged", r"the client repeated it",
-              r"the origin server's answer, 4 bytes of payload"]
+              r"acknowledged by the origin server", r"repeated by the client",
+              r"answer of the origin server, 4 bytes of payload"]
     for text in wanted:
         assert re.search(r"^  \+\d+\.\d{3} ms  " + text, block, re.M), text
     assert re.search(r"^  outcome    answered 2\.04 after \d+\.\d{3} ms$", block, re.M)
     after = "\n".join(block_of(running, "its separate answer"))
     assert "separate answer to the client, message id" in after
-    assert "the client acknowledged the separate answer" in after
+    assert "separate answer acknowledged by the client" in after
     assert "secret" not in running.text and "done" not in running.text
 
 

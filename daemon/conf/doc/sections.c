@@ -9,28 +9,27 @@
 static const struct doc_section sections[] = {
     {"proxy", "What the proxy does with requests."},
     {"listen", "Where clients reach the proxy."},
-    {"tls", "Keys and certificates of the secure listeners. Each new session takes what a reload "
-            "has brought; sessions that are there go on."},
-    {"stream", "Clients on reliable transports: coap+tcp and those above it."},
-    {"policy",
-     "Who is served, and what everybody may reach. More than this is said by the sections "
-     "\"access NAME\"."},
-    {"limits", "The size of every table, and what one peer may take of it. Nothing a stranger "
-               "sends makes memory grow past what these say."},
-    {"block",
-     "Bodies in blocks (RFC 7959). Where both sides can, blocks pass through and nothing is "
-     "kept; these are for where they cannot."},
+    {"tls",
+     "Keys and certificates of the secure listeners. After a reload new sessions use the new "
+     "ones; open sessions keep theirs."},
+    {"stream", "Clients on reliable transports: TCP, TLS and WebSockets."},
+    {"policy", "Which clients are served, and which targets all of them may reach. Sections "
+               "\"access NAME\" add to this."},
+    {"limits", "The size of every table, and how much of it one client may take. Memory does not "
+               "grow beyond these limits, whatever clients send."},
+    {"block", "Bodies in blocks (RFC 7959). Blocks pass through where both sides can use the same "
+              "ones; these keys are for bodies that the proxy itself splits or joins."},
     {"observe",
-     "Clients that observe resources: one registration with the origin server for all of "
-     "them."},
+     "Observations (RFC 7641): one registration with the origin server for all clients of a "
+     "resource."},
     {"multicast", "Requests to groups."},
-    {"cache", "Answers that are kept and given again, and requests that wait for the same answer."},
+    {"cache", "Stored answers, and requests that wait for the same answer."},
     {"upstream",
-     "Sessions with origin servers and parent proxies that are not reached over plain UDP: what "
-     "is shown to them and asked of them, and how long they are kept."},
-    {"resolve", "Host names, asked for in /etc/hosts and of DNS servers."},
-    {"admin", "How the running proxy is watched and controlled."},
-    {"log", "What is written to standard error."},
+     "Sessions with origin servers and parent proxies over DTLS, TCP, TLS and WebSockets: keys, "
+     "certificates and limits."},
+    {"resolve", "How host names are resolved."},
+    {"admin", "How a running proxy is monitored and controlled."},
+    {"log", "What is logged, and where."},
     {NULL, NULL},
 };
 
@@ -57,14 +56,13 @@ static const struct doc_section named_sections[] = {
      "Where requests for some targets go: to a parent proxy, straight to the target, or nowhere. "
      "The first section with a pattern that matches decides, in the order in which the files name "
      "them; what none matches goes straight."},
-    {"upstream", "What is different from the section upstream for some targets. A key that is not "
-                 "given is as there."},
-    {"access", "Who may do what with some targets. The first section that matches decides, in the "
-               "order in which the files name them. Keys select clients, targets and methods; one "
-               "that is not given selects nothing away."},
-    {"limit",
-     "What each of some clients may take, for each worker. The first section that is for a "
-     "client decides."},
+    {"upstream", "Keys and certificates for some targets. Keys that are not set are as in the "
+                 "section upstream."},
+    {"access", "Which clients may use which methods on which targets. The first section that "
+               "matches decides, in the order in which the files name them. Keys select clients, "
+               "targets and methods; a key that is not set selects all of them."},
+    {"limit", "Limits for each of some clients, for each worker. The first section that matches a "
+              "client decides."},
     {NULL, NULL},
 };
 

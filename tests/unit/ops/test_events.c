@@ -104,7 +104,7 @@ static void test_texts_have_their_number(void **state)
     event_format(&with, text, sizeof(text));
     assert_string_equal(text, "sent to the origin server, message id 4711");
     event_format(&without, text, sizeof(text));
-    assert_string_equal(text, "the client repeated it");
+    assert_string_equal(text, "repeated by the client");
 }
 
 int main(void)
