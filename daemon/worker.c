@@ -4,6 +4,7 @@
 #include "net/conn.h"
 #include "net/dtls.h"
 #include "net/loop.h"
+#include "net/reserve.h"
 #include "net/resolve.h"
 #include "net/udp.h"
 #include "ops/log.h"
@@ -242,6 +243,7 @@ static void *run(void *context)
 
     (void)snprintf(name, sizeof(name), "worker-%u", worker->index % 1000);
     (void)pthread_setname_np(pthread_self(), name);
+    reserve_begin_thread();
     if (loop_run(worker->loop) != 0) {
         atomic_store(&worker->has_failed, true);
         tell_main(worker);
