@@ -204,8 +204,12 @@ static void set_parameters(const struct session *session)
     coap_session_set_max_retransmit(session->coap->session, (uint16_t)target->max_retransmit);
 }
 
-static bool connect_session(struct session *session)
+/* OpenSSL's state of a session is made before anything is sent: without it, memory ran out. Where
+ * that happens libcoap 4.3.1 returns no session; 4.3.4 returns one that would wait for its
+ * time-out. */
+static bool connect_session(struct session *session, enum upstream_status *ret_status)
 {
+    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS;
     union sockaddr_any name;
     coap_address_t address;
 
@@ -218,11 +222,14 @@ static bool connect_session(struct session *session)
                                ? connect_psk(session, &address)
                                : connect_pki(session, &address);
     session->coap->session = coap;
-    if (coap != NULL) {
-        session->coap->fd = client_coap_find_socket(session, expected);
-        set_parameters(session);
+    if (coap == NULL || coap_session_get_tls(coap, &library) == NULL) {
+        bool is_shortage = coap != NULL || ERR_peek_error() != 0;
+        *ret_status = is_shortage ? UPSTREAM_NO_MEMORY : UPSTREAM_REFUSED;
+        return false;
     }
-    return coap != NULL;
+    session->coap->fd = client_coap_find_socket(session, expected);
+    set_parameters(session);
+    return true;
 }
 
 static bool coap_open(struct session *session, enum upstream_status *ret_status)
@@ -233,11 +240,7 @@ static bool coap_open(struct session *session, enum upstream_status *ret_status)
         return false;
     }
     session->coap->fd = -1;
-    if (!open_context(session)) {
-        return false;
-    }
-    *ret_status = UPSTREAM_REFUSED;
-    if (!connect_session(session)) {
+    if (!open_context(session) || !connect_session(session, ret_status)) {
         return false;
     }
     set_timers(session); /* of the handshake */

@@ -77,7 +77,7 @@ HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
     "ares.h": r"daemon/net/resolve",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
-    "openssl/": r"daemon/net/|tests/unit/(net|tls)/|tests/fuzz/daemon/fuzz_upstream|tools/coapbench/",
+    "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "utf8proc.h": r"lib/src/nfc|daemon/front/target|tests/|bench/",
     "idn2.h": r"daemon/policy/hostname",

@@ -45,6 +45,25 @@ def test_wrong_key(start_asker, keyed, transport):
 
 
 @pytest.mark.parametrize("transport", SECURE)
+@pytest.mark.parametrize("with_key", [True, False], ids=["key", "certificate"])
+def test_no_memory_for_a_session(start_asker, keyed, certified, authority, transport, with_key):
+    """ERR-7: each session that OpenSSL cannot make ends the attempt, as our own shortage; libcoap
+    makes up to two for one of its own."""
+    asker = start_asker("--back-off", "0", "--handshake", "4000")
+    place = keyed.secure if with_key else certified.secure
+    if with_key:
+        asker.use_key()
+    else:
+        asker.use_certificates(authority.pem)
+    answers = []
+    while not answers or answers[-1] == "failure no-memory unsent -":
+        assert asker.run("short %d" % (len(answers) + 1)) == "set"
+        answers.append(asker.ask(transport, place))
+    assert len(answers) > 1
+    assert answers[-1].startswith("response 2.05")
+
+
+@pytest.mark.parametrize("transport", SECURE)
 @pytest.mark.parametrize("host", ["-", "origin.example", "ORIGIN.example."])
 def test_certificate_for_the_host(asker, certified, authority, transport, host):
     """SEC-11, SEC-12"""

@@ -8,9 +8,11 @@
  *     big BYTES TRANSPORT ADDRESS HOST|- METHOD PATH       a payload of so many bytes
  *     many COUNT TRANSPORT ADDRESS HOST|- METHOD PATH      at once -> "answered N of COUNT"
  *     keep TRANSPORT ADDRESS HOST|- PATH                   Observe 0: each response a line
- *     drop                                                 the kept one is deregistered ->
- * "dropped" credentials CA|- CERTIFICATE|- KEY|- IDENTITY|- HEX|-  from now on -> "loaded" or
- * "error: ..." counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
+ *     drop                                 the kept one is deregistered -> "dropped"
+ *     credentials CA|- CERTIFICATE|- KEY|- IDENTITY|- HEX|-
+ *                                          from now on -> "loaded" or "error: ..."
+ *     short NUMBER                         the SSL_new() of that number from now on fails -> "set"
+ *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES.
  */
@@ -20,7 +22,10 @@
 #include "net/watch.h"
 #include "ops/log.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +50,23 @@ static struct upstream_options options = {
     .seed = 1,
 };
 static unsigned many_left, many_count, many_good;
+static unsigned long fails_after;
+
+/* In place of OpenSSL's, also for libcoap. */
+SSL *SSL_new(SSL_CTX *context)
+{
+    static SSL *(*next)(SSL_CTX *);
+
+    if (fails_after > 0 && --fails_after == 0) {
+        ERR_raise(ERR_LIB_SSL, ERR_R_MALLOC_FAILURE);
+        return NULL;
+    }
+    if (next == NULL) {
+        void *found = dlsym(RTLD_NEXT, "SSL_new");
+        memcpy(&next, &found, sizeof found);
+    }
+    return next(context);
+}
 
 /* A request's bytes live until it is over. */
 struct asked {
@@ -278,6 +300,9 @@ static void handle(char *line)
         printf("dropped\n");
     } else if (count == 6 && strcmp(words[0], "credentials") == 0) {
         load(words + 1);
+    } else if (count == 2 && strcmp(words[0], "short") == 0) {
+        fails_after = strtoul(words[1], NULL, 10);
+        printf("set\n");
     } else if (count == 1 && strcmp(words[0], "counters") == 0) {
         print_counters();
     } else {
