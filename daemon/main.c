@@ -279,6 +279,8 @@ int main(int argc, char **argv)
     line.source.listens = line.listens;
     if (line.sets != NULL && line.listens != NULL) {
         status = parse_arguments(argc, argv, &line) ? run(&line) : EXIT_USAGE;
+    } else {
+        (void)fprintf(stderr, "criproxyd: %s\n", strerror(ENOMEM));
     }
     free(line.sets);
     free(line.listens);
