@@ -253,12 +253,14 @@ class CoapAnswer:
             way = re.search(r"\b(sent|recv|received) +\d+ bytes", line)
             if way:
                 incoming = way[1] != "sent"
-            match = re.match(r"v:1 t:(\w+) c:(\S+) i:\w+ \{\w*\} \[(.*?)\](?: ::|$)", line)
+            # Over TCP 4.3.4 says "v:Reliable" and no message ID.
+            match = re.match(r"v:(?:1 t:\w+|Reliable) c:(\S+) (?:i:\w+ )?\{\w*\} \[(.*?)\](?: ::|$)",
+                             line)
             if match and not incoming and self.sent is None:
-                self.sent = match[3].strip()
-            elif match and incoming and match[2] != "0.00":
-                self.code = match[2]
-                self.options = match[3].strip()
+                self.sent = match[2].strip()
+            elif match and incoming and match[1] != "0.00":
+                self.code = match[1]
+                self.options = match[2].strip()
 
 
 # What coap-client 4.3.1 says and then waits for ever: the first block of a body came in a message

@@ -142,7 +142,8 @@ class WebSocket(Stream):
             text += self.read(1)
         lines = text.decode().split("\r\n")
         fields = dict(re.split(": *", line.lower() if "Accept" not in line else
-                               line.replace("Sec-WebSocket-Accept", "sec-websocket-accept"), 1)
+                               line.replace("Sec-WebSocket-Accept", "sec-websocket-accept"),
+                               maxsplit=1)
                       for line in lines[1:] if line)
         return int(lines[0].split()[1]), fields
 
