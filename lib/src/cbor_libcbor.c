@@ -15,9 +15,6 @@
 
 #include <cbor.h>
 
-/* Longest head: the initial byte and eight of argument. */
-#define HEAD_MAX 9u
-
 static void on_uint8(void *context, uint8_t value)
 {
     struct cri__reader *reader = context;
@@ -227,7 +224,7 @@ enum cri_error cri__read_item(struct cri__reader *reader, struct cri_fault *ret_
 
 void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t arg)
 {
-    unsigned char head[HEAD_MAX];
+    unsigned char head[CRI__HEAD_MAX];
     size_t len = 0;
 
     if (arg < CRI__SHORT_MAX) { /* Most heads: no two calls for one byte. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decomposing a request CRI (section 8.1.1). The iterator goes through four
- * stages, one per option; what could fail is looked at before the first.
+ * Decomposing a request CRI (section 8.1.1). What could fail is looked at before the first
+ * option. Then the iterator goes through four stages, which are the numbers of the options:
+ * host and port come from the iterator itself, a segment or a parameter is the next item of
+ * the list in hand. What is rare stands in functions of its own (CRI__APART).
  */
 #include <cri/coap.h>
 
@@ -10,8 +12,6 @@
 #include <string.h>
 
 _Static_assert(CRI_OPTION_VALUE_MAX >= CRI__IP_TEXT_MAX, "an address fits where a name does");
-
-enum stage { STAGE_HOST, STAGE_PORT, STAGE_PATH, STAGE_QUERY, STAGE_END };
 
 static bool is_coap_scheme(const struct cri *cri)
 {
@@ -54,7 +54,7 @@ static enum cri_error check(const struct cri *cri, const char **ret_rule)
 }
 
 /* C2O-14 */
-static bool long_list_fits(const struct cri_list *list)
+CRI__APART static bool long_list_fits(const struct cri_list *list)
 {
     struct cri_iter iter = {list->encoded};
     struct cri_slice text;
@@ -73,9 +73,9 @@ static inline bool list_fits(const struct cri_list *list)
     return list->encoded.len <= CRI_OPTION_VALUE_MAX || long_list_fits(list);
 }
 
-/* A lone label stands as it is in the CRI; several are joined in the iterator. */
-static enum cri_error join_labels(struct cri_options *options, const struct cri_list *labels,
-                                  const char **ret_rule)
+/* Labels that are joined in the iterator, or a lone one that may be empty or too long. */
+CRI__APART static enum cri_error
+join_labels(struct cri_options *options, const struct cri_list *labels, struct cri_fault *ret_fault)
 {
     size_t len = 0;
     struct cri_iter iter = {labels->encoded};
@@ -84,8 +84,7 @@ static enum cri_error join_labels(struct cri_options *options, const struct cri_
     for (size_t i = 0; cri__next_text(&iter, &label); i++) {
         size_t dot = i == 0 ? 0 : 1;
         if (label.len + dot > sizeof options->host - len) {
-            *ret_rule = CRI__RULE("host is over 255 bytes");
-            return CRI_ERR_OPTION_LENGTH;
+            return cri__fail(ret_fault, CRI_ERR_OPTION_LENGTH, 0, "host is over 255 bytes");
         }
         if (labels->count == 1) {
             options->lone_label = label.data;
@@ -100,21 +99,32 @@ static enum cri_error join_labels(struct cri_options *options, const struct cri_
         len += label.len;
     }
     if (len == 0) {
-        *ret_rule = CRI__RULE("host is empty");
-        return CRI_ERR_NO_HOST;
+        return cri__fail(ret_fault, CRI_ERR_NO_HOST, 0, "host is empty");
     }
     options->host_len = (uint16_t)len;
-    options->has_host = true;
     return CRI_OK;
 }
 
-/* Step 4. A zone-id never stands in an option, so it has to be the destination's (C2O-17). */
-static enum cri_error set_host(struct cri_options *options, const struct cri *cri,
-                               const struct cri_destination *destination, const char **ret_rule)
+/* A lone label stands as it is in the CRI. */
+static inline enum cri_error set_name(struct cri_options *options, const struct cri_list *labels,
+                                      struct cri_fault *ret_fault)
 {
-    if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
-        return join_labels(options, &cri->labels, ret_rule);
+    struct cri_slice rest = labels->encoded;
+    struct cri_slice label;
+
+    if (labels->count == 1 && cri__take_short(&rest, CRI__EMPTY_TEXT, &label) && label.len > 0) {
+        options->lone_label = label.data;
+        options->host_len = (uint16_t)label.len;
+        return CRI_OK;
     }
+    return join_labels(options, labels, ret_fault);
+}
+
+/* A zone-id never stands in an option, so it has to be the destination's (C2O-17). */
+CRI__APART static enum cri_error set_address(struct cri_options *options, const struct cri *cri,
+                                             const struct cri_destination *destination,
+                                             struct cri_fault *ret_fault)
+{
     bool is_there = false;
     if (destination != NULL && destination->ip_len <= sizeof destination->ip) {
         struct cri_slice zone = cri->has_zone ? cri->zone : cri__slice(NULL, 0);
@@ -125,11 +135,9 @@ static enum cri_error set_host(struct cri_options *options, const struct cri *cr
         return CRI_OK;
     }
     if (cri->has_zone) {
-        *ret_rule = CRI__RULE("zone-id is not the destination's");
-        return CRI_ERR_ZONE;
+        return cri__fail(ret_fault, CRI_ERR_ZONE, 0, "zone-id is not the destination's");
     }
     options->host_len = (uint16_t)cri__ip_format(cri->ip, (char *)options->host);
-    options->has_host = true;
     return CRI_OK;
 }
 
@@ -154,13 +162,28 @@ static void set_port(struct cri_options *options, const struct cri *cri,
     }
 }
 
-/* Step 7: a lone empty segment gives no option. */
-static bool is_lone_empty(const struct cri_list *path)
+/* Step 7: a lone empty segment gives no option. Most are one byte; others have a long head. */
+CRI__APART static bool is_empty_text(struct cri_slice encoded)
 {
-    struct cri_iter iter = {path->encoded};
+    struct cri_iter iter = {encoded};
     struct cri_slice text;
 
-    return path->count == 1 && cri__next_text(&iter, &text) && text.len == 0;
+    return cri__next_text(&iter, &text) && text.len == 0;
+}
+
+static inline bool is_lone_empty(const struct cri_list *path)
+{
+    return path->count == 1 && path->encoded.len > 0 &&
+           (path->encoded.len == 1 || (path->encoded.data[0] >= CRI__EMPTY_TEXT + CRI__SHORT_MAX &&
+                                       is_empty_text(path->encoded)));
+}
+
+static inline void begin_path(struct cri_options *options)
+{
+    options->stage = CRI_OPTION_URI_PATH;
+    if (!is_lone_empty(&options->cri->path)) {
+        options->iter.rest = options->cri->path.encoded;
+    }
 }
 
 enum cri_error cri_options_init(struct cri_options *options, const struct cri *cri,
@@ -170,77 +193,75 @@ enum cri_error cri_options_init(struct cri_options *options, const struct cri *c
     const char *rule = "";
 
     options->cri = cri;
-    options->stage = STAGE_HOST;
+    options->iter.rest = cri__slice(NULL, 0);
+    options->stage = 0; /* Gives nothing. */
     options->port_len = 0;
     options->host_len = 0;
-    options->has_host = false;
     options->lone_label = NULL;
     options->has_port = false;
     enum cri_error error = check(cri, &rule);
-    if (error == CRI_OK) {
-        error = set_host(options, cri, destination, &rule);
-    }
-    if (error == CRI_OK && !list_fits(&cri->path)) {
-        rule = CRI__RULE("path segment is over 255 bytes");
-        error = CRI_ERR_OPTION_LENGTH;
-    }
-    if (error == CRI_OK && !list_fits(&cri->query)) {
-        rule = CRI__RULE("query parameter is over 255 bytes");
-        error = CRI_ERR_OPTION_LENGTH;
-    }
     if (error != CRI_OK) {
-        options->stage = STAGE_END;
         return cri__fail(ret_fault, error, 0, rule);
     }
+    error = cri->authority == CRI_AUTHORITY_HOST_NAME /* Step 4. */
+                ? set_name(options, &cri->labels, ret_fault)
+                : set_address(options, cri, destination, ret_fault);
+    if (error != CRI_OK) {
+        return error;
+    }
+    if (!list_fits(&cri->path)) {
+        return cri__fail(ret_fault, CRI_ERR_OPTION_LENGTH, 0, "path segment is over 255 bytes");
+    }
+    if (!list_fits(&cri->query)) {
+        return cri__fail(ret_fault, CRI_ERR_OPTION_LENGTH, 0, "query parameter is over 255 bytes");
+    }
     set_port(options, cri, destination, table);
-    options->skips_path = is_lone_empty(&cri->path);
+    if (options->host_len > 0) {
+        options->stage = CRI_OPTION_URI_HOST;
+    } else if (options->has_port) {
+        options->stage = CRI_OPTION_URI_PORT;
+    } else {
+        begin_path(options);
+    }
     return CRI_OK;
 }
 
-/* Next item of the list in hand as an option. */
-static inline bool next_item(struct cri_options *options, uint16_t number,
-                             struct cri_option *ret_option)
+/* The option where the next item of the list in hand is no short text, or there is none. */
+CRI__APART static bool next_otherwise(struct cri_options *options, struct cri_option *ret_option)
 {
-    ret_option->number = number;
-    return cri__next_text(&options->iter, &ret_option->value);
+    ret_option->number = options->stage;
+    if (options->iter.rest.len > 0 && cri__next_long_text(&options->iter, &ret_option->value)) {
+        return true;
+    }
+    switch (options->stage) {
+    case CRI_OPTION_URI_HOST:
+        ret_option->value = cri__slice(
+            options->lone_label != NULL ? options->lone_label : options->host, options->host_len);
+        if (options->has_port) {
+            options->stage = CRI_OPTION_URI_PORT;
+        } else {
+            begin_path(options);
+        }
+        return true;
+    case CRI_OPTION_URI_PORT:
+        ret_option->value = cri__slice(options->port, options->port_len);
+        begin_path(options);
+        return true;
+    case CRI_OPTION_URI_PATH:
+        options->stage = CRI_OPTION_URI_QUERY;
+        options->iter.rest = options->cri->query.encoded;
+        ret_option->number = CRI_OPTION_URI_QUERY;
+        return cri__next_text(&options->iter, &ret_option->value);
+    default:
+        return false;
+    }
 }
 
 bool cri_options_next(struct cri_options *options, struct cri_option *ret_option)
 {
-    if (options->stage == STAGE_HOST) {
-        options->stage = STAGE_PORT;
-        if (options->has_host) {
-            ret_option->number = CRI_OPTION_URI_HOST;
-            ret_option->value =
-                cri__slice(options->lone_label != NULL ? options->lone_label : options->host,
-                           options->host_len);
-            return true;
-        }
+    if (cri__take_short(&options->iter.rest, CRI__EMPTY_TEXT, &ret_option->value)) {
+        ret_option->number = options->stage;
+        return true;
     }
-    if (options->stage == STAGE_PORT) {
-        options->stage = STAGE_PATH;
-        options->iter.rest = options->cri->path.encoded;
-        if (options->skips_path) {
-            options->iter.rest.len = 0;
-        }
-        if (options->has_port) {
-            ret_option->number = CRI_OPTION_URI_PORT;
-            ret_option->value = cri__slice(options->port, options->port_len);
-            return true;
-        }
-    }
-    if (options->stage == STAGE_PATH) {
-        if (next_item(options, CRI_OPTION_URI_PATH, ret_option)) {
-            return true;
-        }
-        options->stage = STAGE_QUERY;
-        options->iter.rest = options->cri->query.encoded;
-    }
-    if (options->stage == STAGE_QUERY) {
-        if (next_item(options, CRI_OPTION_URI_QUERY, ret_option)) {
-            return true;
-        }
-        options->stage = STAGE_END;
-    }
-    return false;
+    return next_otherwise(options, ret_option);
 }

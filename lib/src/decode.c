@@ -584,11 +584,19 @@ static enum cri_error decode(struct decoder *d, bool allow_tag99, struct cri *re
     return CRI_OK;
 }
 
-enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_options *options,
-                          struct cri *ret_cri, struct cri_fault *ret_fault)
+CRI__APART static enum cri_error decode_by_rules(struct cri_slice encoded,
+                                                 const struct cri_decode_options *options,
+                                                 struct cri *ret_cri, struct cri_fault *ret_fault)
 {
     struct decoder d;
 
+    decoder_init(&d, encoded, options, ret_fault);
+    return decode(&d, options->allow_tag99, ret_cri);
+}
+
+enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_options *options,
+                          struct cri *ret_cri, struct cri_fault *ret_fault)
+{
     if (options == NULL) {
         options = &default_options;
     }
@@ -598,8 +606,7 @@ enum cri_error cri_decode(struct cri_slice encoded, const struct cri_decode_opti
     if (!options->strict && cri__decode_plain(encoded, ret_cri)) {
         return CRI_OK;
     }
-    decoder_init(&d, encoded, options, ret_fault);
-    return decode(&d, options->allow_tag99, ret_cri);
+    return decode_by_rules(encoded, options, ret_cri, ret_fault);
 }
 
 #ifndef CRI_FREESTANDING

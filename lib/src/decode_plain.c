@@ -8,6 +8,9 @@
 
 #ifndef CRI_FREESTANDING
 
+/* Octets of [-1, ["h"], []], the shortest: two at least are left behind the head of the hosts. */
+#define PLAIN_MIN 6u
+
 /* Take a head of one or two bytes off the front of *rest. */
 static inline bool plain_head(struct cri_slice *rest, enum cri__major major, size_t *ret_arg)
 {
@@ -65,15 +68,24 @@ bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
     struct cri_list labels = {0};
     struct cri_list path = {0};
     struct cri_list query = {.is_set = true};
-    size_t sections = 0;
     size_t scheme = 0;
-    size_t hosts = 0;
     size_t count = 0;
     uint16_t port = 0;
 
-    if (!plain_head(&rest, CRI__MAJOR_ARRAY, &sections) || sections < 3 || sections > 4 ||
-        !plain_head(&rest, CRI__MAJOR_NINT, &scheme) ||
-        !plain_head(&rest, CRI__MAJOR_ARRAY, &hosts) || hosts < 1 || rest.len < 3) {
+    /* No shorter one has a host and a path. Fewer than 24 labels and a port: one octet of head. */
+    if (rest.len < PLAIN_MIN) {
+        return false;
+    }
+    const unsigned sections = rest.data[0] - (CRI__MAJOR_ARRAY << 5);
+    rest.data++;
+    rest.len--;
+    if (sections < 3 || sections > 4 || !plain_head(&rest, CRI__MAJOR_NINT, &scheme)) {
+        return false;
+    }
+    const unsigned hosts = rest.data[0] - (CRI__MAJOR_ARRAY << 5);
+    rest.data++;
+    rest.len--;
+    if (hosts < 1 || hosts >= CRI__SHORT_MAX) {
         return false;
     }
     /* What begins with a digit or a bracket may be an address; see spells_address(). */

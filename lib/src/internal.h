@@ -17,9 +17,15 @@
  */
 #ifdef CRI_FREESTANDING
 #define CRI__RULE(text) ""
+#define CRI__APART
 #else
 #define CRI__RULE(text) (text)
+/* What is rare, kept out of a short way: inlined there, each pass would pay for its frame. */
+#define CRI__APART __attribute__((noinline))
 #endif
+
+/* Longest head: the initial byte and eight of argument. */
+#define CRI__HEAD_MAX 9u
 
 /* Major types of CBOR, as cri__put_head() takes them. */
 enum cri__major {

@@ -48,11 +48,9 @@ struct cri_options {
     const struct cri *cri;              /**< @private */
     struct cri_iter iter;               /**< @private */
     uint8_t stage;                      /**< @private */
-    bool skips_path;                    /**< @private */
     uint8_t port_len;                   /**< @private */
     uint8_t port[2];                    /**< @private */
     uint16_t host_len;                  /**< @private */
-    bool has_host;                      /**< @private */
     const uint8_t *lone_label;          /**< @private */
     bool has_port;                      /**< @private */
     uint8_t host[CRI_OPTION_VALUE_MAX]; /**< @private */

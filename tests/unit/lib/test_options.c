@@ -132,6 +132,31 @@ static void test_decompose_refuses_what_no_option_holds(void **state)
     assert_int_equal(decompose_long("822082", 254, "6161"), CRI_ERR_OPTION_LENGTH);
 }
 
+/* A struct that was made by hand may say what it has not. */
+static void test_decompose_believes_no_count(void **state)
+{
+    static const uint8_t cut[] = {0x61};
+    struct bytes bytes;
+    struct cri cri;
+    struct cri_options options;
+    char text[256];
+
+    (void)state;
+    decode_hex("84208161688161708161"
+               "71",
+               &bytes, &cri);
+    cri.path.encoded = (struct cri_slice){NULL, 0};
+    assert_int_equal(cri_options_init(&options, &cri, &v4, NULL, NULL), CRI_OK);
+    list_options(&options, text, sizeof text);
+    assert_string_equal(text, "3=68 15=71");
+    cri.path.encoded = (struct cri_slice){cut, sizeof cut};
+    cri.query.encoded = (struct cri_slice){NULL, 0};
+    assert_int_equal(cri_options_init(&options, &cri, &v4, NULL, NULL), CRI_OK);
+    list_options(&options, text, sizeof text);
+    assert_string_equal(text, "3=68");
+    bytes_free(&bytes);
+}
+
 static void test_decompose_uses_the_callers_table(void **state)
 {
     static const struct cri_scheme own[] = {{0, "coap", 7}};
@@ -287,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decompose),
         cmocka_unit_test(test_decompose_refuses_what_no_option_holds),
+        cmocka_unit_test(test_decompose_believes_no_count),
         cmocka_unit_test(test_decompose_uses_the_callers_table),
         cmocka_unit_test(test_compose),
         cmocka_unit_test(test_compose_refuses_long_values),
