@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* criproxyd's command line. */
+#include "base/log.h"
+#include "client/explain.h"
 #include "conf/config.h"
-#include "front/explain.h"
 #include "net/libraries.h"
 #include "net/reserve.h"
-#include "ops/log.h"
 #include "ops/prometheus.h"
-#include "server.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -5,7 +5,7 @@
  */
 #include "cache/key.h"
 
-#include "coap/hash.h"
+#include "base/hash.h"
 #include "coap/option.h"
 
 #include <string.h>

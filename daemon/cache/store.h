@@ -15,10 +15,10 @@
 #ifndef CRIPROXY_STORE_H
 #define CRIPROXY_STORE_H
 
+#include "base/hash.h"
+#include "base/ring.h"
 #include "cache/freshness.h"
 #include "cache/key.h"
-#include "cache/ring.h"
-#include "coap/hash.h"
 
 /* Representations of one key, and entries of one target, that are kept at most. */
 #define CACHE_REPRESENTATIONS_MAX 4u

@@ -12,7 +12,7 @@
  */
 #include "coap/dedup.h"
 
-#include "coap/hash.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/config.h"
 
-#include "conf/arena.h"
+#include "base/arena.h"
 #include "conf/schema.h"
 #include "conf/value.h"
 #include "policy/access.h"

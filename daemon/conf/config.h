@@ -10,9 +10,9 @@
 #ifndef CRIPROXY_CONFIG_H
 #define CRIPROXY_CONFIG_H
 
+#include "base/address.h"
 #include "conf/access_format.h"
 #include "conf/words.h"
-#include "net/address.h"
 
 #include <cri/scheme.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/loader.h"
 
-#include "ops/escape.h"
+#include "base/escape.h"
 
 #include <string.h>
 

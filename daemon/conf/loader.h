@@ -9,7 +9,7 @@
 #ifndef CRIPROXY_CONF_LOADER_H
 #define CRIPROXY_CONF_LOADER_H
 
-#include "conf/arena.h"
+#include "base/arena.h"
 #include "conf/config.h"
 #include "conf/schema.h"
 

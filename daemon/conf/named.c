@@ -7,7 +7,7 @@
  */
 #include "conf/loader.h"
 
-#include "coap/hash.h"
+#include "base/hash.h"
 #include "policy/pattern.h"
 
 #include <assert.h>

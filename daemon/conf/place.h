@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_CONF_PLACE_H
 #define CRIPROXY_CONF_PLACE_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 #include <stdbool.h>
 

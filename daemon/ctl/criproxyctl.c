@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * criproxyctl: one request to a running criproxyd, over its Unix socket, and the
- * answer. The protocol is in server_control.h.
+ * answer. The protocol is in server/control.h.
  */
 #include "ctl/show.h"
 #include "ctl/table.h"
 
-#include "ops/arguments.h"
+#include "base/arguments.h"
 
 #include <errno.h>
 #include <getopt.h>

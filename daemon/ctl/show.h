@@ -3,7 +3,7 @@
 #ifndef CRIPROXYCTL_SHOW_H
 #define CRIPROXYCTL_SHOW_H
 
-#include "ops/json.h"
+#include "base/json.h"
 
 #include <stdio.h>
 

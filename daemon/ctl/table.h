@@ -3,7 +3,7 @@
 #ifndef CRIPROXYCTL_TABLE_H
 #define CRIPROXYCTL_TABLE_H
 
-#include "ops/json.h"
+#include "base/json.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #ifndef CRIPROXY_BIND_H
 #define CRIPROXY_BIND_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 /**
  * A UDP socket bound to @p address, port 0 for one that the kernel chooses.

@@ -15,8 +15,8 @@
 #ifndef CRIPROXY_NET_CLIENT_H
 #define CRIPROXY_NET_CLIENT_H
 
+#include "base/address.h"
 #include "coap/message.h"
-#include "net/address.h"
 
 struct loop;
 struct upstream;

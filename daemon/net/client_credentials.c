@@ -7,9 +7,9 @@
  */
 #include "net/client_internal.h"
 
+#include "base/escape.h"
+#include "base/log.h"
 #include "net/credentials.h"
-#include "ops/escape.h"
-#include "ops/log.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -22,9 +22,9 @@
 #ifndef CRIPROXY_CLIENT_INTERNAL_H
 #define CRIPROXY_CLIENT_INTERNAL_H
 
-#include "coap/hash.h"
-#include "coap/timer.h"
-#include "net/account.h"
+#include "base/account.h"
+#include "base/hash.h"
+#include "base/timer.h"
 #include "net/client.h"
 #include "net/entropy.h"
 

@@ -114,7 +114,7 @@ static void place_clear(struct place *place)
 
 /*
  * All of them are busy: the source that holds most gives up the one that it used first, to
- * another that holds fewer (net/account.h).
+ * another that holds fewer (base/account.h).
  */
 static bool displace_place(struct upstream *upstream, const struct address *source)
 {

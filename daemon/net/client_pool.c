@@ -12,8 +12,8 @@
  */
 #include "net/client_internal.h"
 
-#include "ops/escape.h"
-#include "ops/log.h"
+#include "base/escape.h"
+#include "base/log.h"
 
 #include <string.h>
 

@@ -2,14 +2,14 @@
 /*
  * Connections on which CoAP messages come in order: TCP, TLS and WebSockets
  * (RFC 8323), accepted by a listener. This layer moves bytes and knows nothing
- * of CoAP; front/stream.c has the protocol.
+ * of CoAP; client/stream.c has the protocol.
  */
 #ifndef CRIPROXY_CONN_H
 #define CRIPROXY_CONN_H
 
-#include "net/address.h"
+#include "base/address.h"
+#include "base/identity.h"
 #include "net/handshake.h"
-#include "net/identity.h"
 
 #include <sys/types.h>
 

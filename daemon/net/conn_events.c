@@ -4,9 +4,9 @@
  * none of them runs inside a call of ours; a connection is destroyed from one of
  * them, or by a task of the loop, and so never inside a call of its owner.
  */
+#include "base/log.h"
 #include "net/conn_internal.h"
 #include "net/ws_upgrade.h"
-#include "ops/log.h"
 
 #include <stdlib.h>
 

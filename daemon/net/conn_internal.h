@@ -6,10 +6,10 @@
 #ifndef CRIPROXY_CONN_INTERNAL_H
 #define CRIPROXY_CONN_INTERNAL_H
 
-#include "net/account.h"
+#include "base/account.h"
+#include "base/rate.h"
 #include "net/conn.h"
 #include "net/loop_internal.h"
-#include "net/rate.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/credentials_internal.h"
 
-#include "ops/escape.h"
-#include "ops/log.h"
+#include "base/escape.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
  */
 #include "net/credentials_internal.h"
 
-#include "coap/hash.h"
-#include "ops/escape.h"
-#include "ops/log.h"
+#include "base/escape.h"
+#include "base/hash.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

@@ -11,8 +11,8 @@
 #ifndef CRIPROXY_DTLS_H
 #define CRIPROXY_DTLS_H
 
+#include "base/identity.h"
 #include "net/handshake.h"
-#include "net/identity.h"
 #include "net/udp.h"
 
 struct credentials;

@@ -21,11 +21,11 @@
 #ifndef CRIPROXY_DTLS_INTERNAL_H
 #define CRIPROXY_DTLS_INTERNAL_H
 
-#include "coap/hash.h"
-#include "coap/timer.h"
-#include "net/account.h"
+#include "base/account.h"
+#include "base/hash.h"
+#include "base/rate.h"
+#include "base/timer.h"
 #include "net/dtls.h"
-#include "net/rate.h"
 #include "net/tls.h"
 
 #include <openssl/bio.h>

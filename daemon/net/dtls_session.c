@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/dtls_internal.h"
 
+#include "base/log.h"
 #include "net/credentials.h"
-#include "ops/log.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/handshake.h"
 
-#include "net/address.h"
-#include "net/identity.h"
-#include "ops/log.h"
+#include "base/address.h"
+#include "base/identity.h"
+#include "base/log.h"
 
 void handshake_log(const char *event, const struct handshake_failure *failure)
 {

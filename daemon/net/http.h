@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_HTTP_H
 #define CRIPROXY_HTTP_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 struct http_server;
 struct loop;

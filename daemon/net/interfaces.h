@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_INTERFACES_H
 #define CRIPROXY_INTERFACES_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 /**
  * The addresses of all interfaces, ports 0.

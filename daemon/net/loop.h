@@ -3,7 +3,7 @@
  * One event loop: a thread's descriptors and its clock.
  *
  * The clock is read once a turn; everybody asks loop_now_ms(). Timers are not
- * the loop's: the owner keeps them in a timer wheel (coap/timer.h) and tells the
+ * the loop's: the owner keeps them in a timer wheel (base/timer.h) and tells the
  * loop, at the end of each turn, when it wants to be called again.
  */
 #ifndef CRIPROXY_LOOP_H

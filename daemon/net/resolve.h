@@ -9,7 +9,7 @@
 #ifndef CRIPROXY_RESOLVE_H
 #define CRIPROXY_RESOLVE_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 #include <stdbool.h>
 #include <stdint.h>

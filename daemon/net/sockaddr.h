@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_SOCKADDR_H
 #define CRIPROXY_SOCKADDR_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

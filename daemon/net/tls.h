@@ -11,8 +11,8 @@
 #ifndef CRIPROXY_TLS_H
 #define CRIPROXY_TLS_H
 
+#include "base/identity.h"
 #include "net/handshake.h"
-#include "net/identity.h"
 
 #include <openssl/ssl.h>
 #include <stdbool.h>

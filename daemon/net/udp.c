@@ -2,9 +2,9 @@
 /* Opening and closing UDP sockets, and what is asked of the kernel for them. */
 #include "net/udp_internal.h"
 
+#include "base/log.h"
 #include "net/bind.h"
 #include "net/loop_internal.h"
-#include "ops/log.h"
 
 #include <errno.h>
 #include <event2/event.h>

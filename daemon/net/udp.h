@@ -10,7 +10,7 @@
 #ifndef CRIPROXY_UDP_H
 #define CRIPROXY_UDP_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 #include <stdint.h>
 

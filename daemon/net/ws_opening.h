@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_WS_OPENING_H
 #define CRIPROXY_WS_OPENING_H
 
-#include "net/address.h"
+#include "base/address.h"
 #include "net/ws_head.h"
 
 #include <stdint.h>

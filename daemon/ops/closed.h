@@ -6,8 +6,8 @@
 #ifndef CRIPROXY_CLOSED_H
 #define CRIPROXY_CLOSED_H
 
-#include "net/address.h"
-#include "net/identity.h"
+#include "base/address.h"
+#include "base/identity.h"
 
 #include <stdint.h>
 

@@ -12,7 +12,7 @@
 #ifndef CRIPROXY_METRICS_H
 #define CRIPROXY_METRICS_H
 
-#include "exchange/reason.h"
+#include "coap/reason.h"
 #include "net/handshake.h"
 
 #include <stdatomic.h>

@@ -15,7 +15,7 @@
 #ifndef CRIPROXY_ORIGIN_LABELS_H
 #define CRIPROXY_ORIGIN_LABELS_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ops/refusals.h"
 
+#include "base/escape.h"
+#include "base/log.h"
+#include "engine/state.h"
 #include "net/handshake.h"
-#include "ops/escape.h"
-#include "ops/log.h"
-#include "state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

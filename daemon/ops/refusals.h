@@ -12,9 +12,9 @@
 #ifndef CRIPROXY_REFUSALS_H
 #define CRIPROXY_REFUSALS_H
 
-#include "net/address.h"
-#include "net/identity.h"
-#include "net/rate.h"
+#include "base/address.h"
+#include "base/identity.h"
+#include "base/rate.h"
 
 #include <stdint.h>
 

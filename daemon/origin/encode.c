@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/encode.h"
 
+#include "client/serve.h"
 #include "coap/observe.h"
 #include "coap/option.h"
-#include "front/serve.h"
 
 #include <string.h>
 

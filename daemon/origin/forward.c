@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/forward.h"
 
-#include "front/admit.h"
-#include "front/local.h"
-#include "origin/group.h"
+#include "client/admit.h"
+#include "client/local.h"
+#include "engine/state.h"
+#include "fetch/group.h"
+#include "fetch/transfer.h"
 #include "origin/probe.h"
-#include "origin/transfer.h"
-#include "state.h"
 
 bool forward_encode(const struct engine *engine, struct exchange *exchange,
                     const struct message *request, const struct naming *naming,

@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_FORWARD_H
 #define CRIPROXY_FORWARD_H
 
-#include "exchange/exchange.h"
+#include "fetch/exchange.h"
 #include "origin/encode.h"
 #include "origin/origin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/keyring.h"
 
-#include "exchange/exchange.h"
+#include "fetch/exchange.h"
 #include "net/client.h"
 #include "origin/via_session.h"
 #include "policy/pattern.h"

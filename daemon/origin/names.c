@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/names.h"
 
+#include "engine/state.h"
 #include "origin/forward.h"
-#include "state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_SIZE 8 /* as for clients: see front/client.c */
+#define SAMPLE_SIZE 8 /* as for clients: see client/client.c */
 
 /* How long a failure is remembered (ERR-21). */
 #define NEGATIVE_MS_MAX 5000u

@@ -12,11 +12,11 @@
 #ifndef CRIPROXY_NAMES_H
 #define CRIPROXY_NAMES_H
 
-#include "coap/hash.h"
-#include "coap/timer.h"
-#include "exchange/list.h"
-#include "front/target.h"
-#include "net/account.h"
+#include "base/account.h"
+#include "base/hash.h"
+#include "base/timer.h"
+#include "client/target.h"
+#include "fetch/list.h"
 #include "net/resolve.h"
 
 struct engine;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/origin.h"
 
+#include "engine/state.h"
 #include "origin/receive.h"
-#include "state.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define SAMPLE_SIZE 8 /* as for clients: see front/client.c */
+#define SAMPLE_SIZE 8 /* as for clients: see client/client.c */
 
 /* Origins that may have further source ports at a time: each takes some 10 KiB. */
 #define FURTHER_MAX 256

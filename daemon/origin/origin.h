@@ -10,11 +10,11 @@
 #ifndef CRIPROXY_ORIGIN_H
 #define CRIPROXY_ORIGIN_H
 
-#include "coap/hash.h"
+#include "base/hash.h"
+#include "base/timer.h"
 #include "coap/mid.h"
-#include "coap/timer.h"
 #include "conf/config.h"
-#include "exchange/list.h"
+#include "fetch/list.h"
 #include "net/udp.h"
 #include "origin/silence.h"
 #include "origin/window.h"

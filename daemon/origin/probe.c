@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/probe.h"
 
+#include "engine/state.h"
 #include "origin/forward.h"
-#include "state.h"
 
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u

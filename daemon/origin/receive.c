@@ -8,15 +8,15 @@
 #include "origin/receive.h"
 
 #include "cache/freshness.h"
+#include "client/hops.h"
+#include "client/reply.h"
 #include "coap/block.h"
 #include "coap/option.h"
-#include "front/hops.h"
-#include "front/reply.h"
+#include "engine/state.h"
+#include "fetch/group.h"
+#include "fetch/rename.h"
 #include "origin/forward.h"
-#include "origin/group.h"
 #include "origin/probe.h"
-#include "origin/rename.h"
-#include "state.h"
 
 #include <errno.h>
 

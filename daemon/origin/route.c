@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/route.h"
 
-#include "ops/escape.h"
+#include "base/escape.h"
 #include "policy/pattern.h"
 
 #include <stdio.h>

@@ -10,8 +10,8 @@
 #ifndef CRIPROXY_ROUTE_H
 #define CRIPROXY_ROUTE_H
 
-#include "exchange/reason.h"
-#include "front/target.h"
+#include "client/target.h"
+#include "coap/reason.h"
 
 /*
  * Where the request of an exchange is sent: the target's own host, or a parent. Whoever

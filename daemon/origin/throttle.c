@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/throttle.h"
 
-#include "state.h"
+#include "engine/state.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
  */
 #include "origin/via_session.h"
 
-#include "exchange/internal.h"
+#include "engine/state.h"
+#include "fetch/internal.h"
 #include "origin/forward.h"
 #include "origin/keyring.h"
 #include "origin/receive.h"
-#include "state.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "policy/access.h"
 
-#include "front/target.h"
+#include "client/target.h"
 #include "policy/aif.h"
 #include "policy/embedded.h"
 #include "policy/ranges.h"

@@ -26,7 +26,7 @@
 #ifndef CRIPROXY_ACCESS_H
 #define CRIPROXY_ACCESS_H
 
-#include "exchange/reason.h"
+#include "coap/reason.h"
 #include "policy/rules.h"
 
 /* Ports from first to last. */
@@ -99,7 +99,7 @@ bool access_is_secure_client(uint32_t scheme);
 enum access_standing access_standing(const struct access *access,
                                      const struct access_client *client);
 
-/** Whether the address of a client on UDP is believed without a challenge (front/echo.h). */
+/** Whether the address of a client on UDP is believed without a challenge (client/echo.h). */
 bool access_is_echo_exempt(const struct access *access, const struct address *address);
 
 /** What is said about @p client in particular: the first that is for it, or NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "policy/aif.h"
 
-#include "conf/arena.h"
-#include "front/target.h"
+#include "base/arena.h"
+#include "client/target.h"
 
 #include <cri/aif.h>
 #include <errno.h>

@@ -17,9 +17,9 @@
  */
 #include "policy/rules.h"
 
-#include "coap/hash.h"
-#include "conf/arena.h"
-#include "front/target.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "client/target.h"
 
 #include <string.h>
 

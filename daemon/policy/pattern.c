@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "policy/pattern.h"
 
-#include "conf/arena.h"
-#include "front/target.h"
+#include "base/arena.h"
+#include "client/target.h"
 #include "policy/hostname.h"
 
 #include <cri/scheme.h>

@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_PREFIX_H
 #define CRIPROXY_PREFIX_H
 
-#include "net/address.h"
+#include "base/address.h"
 
 struct address_prefix {
     struct address base; /* no port; the bits past the length are zero */

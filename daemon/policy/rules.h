@@ -9,7 +9,7 @@
 #ifndef CRIPROXY_RULES_H
 #define CRIPROXY_RULES_H
 
-#include "net/identity.h"
+#include "base/identity.h"
 #include "policy/aif.h"
 #include "policy/pattern.h"
 

@@ -11,8 +11,8 @@
 
 #include "support/fake_net.h"
 
-#include "engine.h"
-#include "state.h"
+#include "engine/engine.h"
+#include "engine/state.h"
 
 #define PROXY "192.0.2.9:5683"
 

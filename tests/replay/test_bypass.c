@@ -7,8 +7,8 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
-#include "front/explain.h"
-#include "state.h"
+#include "client/explain.h"
+#include "engine/state.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  */
 #include "replay/chaos.h"
 
-#include "ops/inspect.h"
+#include "engine/inspect.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
-#include "front/explain.h"
+#include "client/explain.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -142,15 +142,17 @@ def folder_of(name):
     return os.path.dirname(name)
 
 
-def edges(root):
-    found = set()
-    for name in c_files(root, ["daemon"], (".c", ".h")):
+def includes(root):
+    """Each include of one of daemon's files by another: both paths."""
+    for name in c_files(root, ["daemon"], (".c", ".h", ".def")):
         for target in re.findall(r'^\s*#\s*include\s*"([^"]+)"', read(root, name), re.M):
             if os.path.exists(os.path.join(root, "daemon", target)):
-                ends = folder_of(name), folder_of("daemon/" + target)
-                if ends[0] != ends[1]:
-                    found.add(ends)
-    return found
+                yield name, "daemon/" + target
+
+
+def edges(root):
+    ends = {(folder_of(name), folder_of(target)) for name, target in includes(root)}
+    return {pair for pair in ends if pair[0] != pair[1]}
 
 
 def largest_cycle(pairs):

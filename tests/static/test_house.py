@@ -79,10 +79,10 @@ HEADER_HOMES = {
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
-    "utf8proc.h": r"lib/src/nfc|daemon/front/target|tests/|bench/",
+    "utf8proc.h": r"lib/src/nfc|daemon/client/target|tests/|bench/",
     "idn2.h": r"daemon/policy/hostname",
     "curl/": r"daemon/net/",
-    "pthread.h": r"daemon/(net/|ops/log|main|server|worker)|tests/|tools/coapbench/",
+    "pthread.h": r"daemon/(net/|base/log|main|server/|worker/)|tests/|tools/coapbench/",
 }
 
 
@@ -95,11 +95,11 @@ def headers_at_home(name, text):
 def layers(name, text):
     """The library knows nothing of the daemon; nobody sees the library's inside."""
     if name.startswith("lib/"):
-        yield from places(r'^\s*#\s*include\s*"(daemon|net|coap|front|exchange|origin|conf|ops)/', text)
+        yield from places(r'^\s*#\s*include\s*"(daemon|base|net|coap|client|fetch|origin|cache|conf|policy|ops|engine)/', text)
     elif name.startswith("daemon/"):
         yield from places(r'^\s*#\s*include\s*["<](lib/src|src|\.\./)', text)
     # The engine is tested in virtual time: only net/ and what runs it ask the system.
-    if re.match(r"daemon/(coap|front|exchange|origin)/|daemon/engine", name):
+    if re.match(r"daemon/(coap|client|fetch|cache|origin|policy|engine)/", name):
         yield from places(
             r"\b(time|clock_gettime|gettimeofday|getrandom|socket|sendto|recvfrom)\s*\(",
             code_of(text))
@@ -109,7 +109,7 @@ def draft_numbers(name, text):
     """PXO-3: the draft's option numbers are not final, and stand in one place of each program;
     an IPv4 address has a byte of that value."""
     if name.startswith(("daemon/", "lib/", "tools/")) and name not in (
-            "daemon/coap/options.def", "daemon/net/address.c", "lib/include/cri/coap.h",
+            "daemon/coap/options.def", "daemon/base/address.c", "lib/include/cri/coap.h",
             "lib/src/scheme_names.def", "tools/coapbench/wire.h"):
         yield from places(r"(?<![\w.])(235|239|0[xX][eE][bBfF])[uUlL]*\b", code_of(text))
 
@@ -173,7 +173,7 @@ RULES = [
     (headers_at_home, C_FILES, "lib/src/uri.c", "#include <cbor.h>"),
     (headers_at_home, C_FILES, "daemon/origin/a.c", "# include <coap3/coap.h>"),
     (layers, C_FILES, "lib/src/a.c", '#include "net/udp.h"'),
-    (layers, C_FILES, "daemon/exchange/a.c", "x = time(NULL);"),
+    (layers, C_FILES, "daemon/fetch/a.c", "x = time(NULL);"),
     (draft_numbers, C_FILES, "daemon/front/a.c", "return number == 235;"),
     (draft_numbers, C_FILES, "daemon/coap/a.h", "#define PROXY_SCHEME_NUMBER 239u"),
     (draft_numbers, C_FILES, "lib/src/a.c", "put(out, 0xEF);"),
@@ -222,7 +222,7 @@ def rows(name, macro):
 
 def test_every_reason_has_a_text_for_people():
     """Reasons feed the manual: each has a help text that is a sentence, and a sane code."""
-    found = rows("daemon/exchange/reasons.def", "REASON")
+    found = rows("daemon/coap/reasons.def", "REASON")
     assert len(found) > 30
     assert len({row[0] for row in found}) == len(found)
     for row in found:
@@ -247,7 +247,7 @@ def test_every_key_and_reason_is_in_the_manual():
     for row in rows("daemon/conf/options.def", "OPTION"):
         assert "`%s`" % row[1].replace("_", "-") in keys, row[:2]
     reasons = read("docs/man/criproxyd.8")
-    for row in rows("daemon/exchange/reasons.def", "REASON"):
+    for row in rows("daemon/coap/reasons.def", "REASON"):
         assert re.search(r"\b%s\b" % row[0], reasons), row[0]
 
 

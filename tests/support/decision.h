@@ -6,8 +6,8 @@
 #ifndef CRIPROXY_DECISION_H
 #define CRIPROXY_DECISION_H
 
-#include "exchange/reason.h"
-#include "front/target.h"
+#include "client/target.h"
+#include "coap/reason.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 /* Cookies of the fake network: net/cookie.h without a secret, the same in each run. */
 #include "net/cookie.h"
 
-#include "coap/hash.h"
+#include "base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@
 #ifndef CRIPROXY_FAKE_NET_H
 #define CRIPROXY_FAKE_NET_H
 
-#include "net/address.h"
+#include "base/address.h"
 #include "net/resolve.h"
 
 #include <stdbool.h>

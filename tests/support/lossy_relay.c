@@ -13,7 +13,7 @@
  * tells them apart; beyond the limit the one that was silent longest loses its.
  * What is delayed waits in a timing wheel, the rest passes within the same turn.
  */
-#include "coap/timer.h"
+#include "base/timer.h"
 #include "net/sockaddr.h"
 #include "support/test_random.h"
 

@@ -51,7 +51,7 @@ def test_every_counter_and_reason_is_exported(place):
     assert all(re.match(r"(criproxyd|process)_", name) for name in metrics)
     for row in rows("ops/metrics.def", "METRIC"):
         assert any(name.startswith("criproxyd_" + row) for name in metrics), row
-    reasons = rows("exchange/reasons.def", "REASON")
+    reasons = rows("coap/reasons.def", "REASON")
     assert len(reasons) > 30
     samples = metrics["criproxyd_requests_ended_total"][1]
     assert {labels for _, labels in samples} >= {

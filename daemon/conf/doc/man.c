@@ -3,8 +3,8 @@
 #include "conf/doc/confdoc.h"
 
 #include "coap/message.h"
+#include "coap/reason.h"
 #include "conf/value.h"
-#include "exchange/reason.h"
 #include "net/handshake.h"
 
 #include <stdlib.h>

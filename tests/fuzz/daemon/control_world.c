@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "control_world.h"
 
+#include "base/log.h"
 #include "coap/message.h"
 #include "coap/option.h"
+#include "engine/state.h"
 #include "net/bind.h"
 #include "net/libraries.h"
-#include "ops/log.h"
 #include "origin/keyring.h"
-#include "server_internal.h"
-#include "state.h"
+#include "server/internal.h"
 #include "support/fake_net.h"
-#include "worker_internal.h"
+#include "worker/internal.h"
 
 #include <assert.h>
 #include <stdio.h>

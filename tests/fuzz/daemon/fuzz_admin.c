@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What comes to the control socket: a line of JSON. */
-#include "ops/json.h"
+#include "base/json.h"
 
 #include <assert.h>
 #include <stdlib.h>

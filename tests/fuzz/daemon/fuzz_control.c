@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the administration takes: lines to the control socket, and paths over HTTP, both at the
- * main thread's own code (server_control.c, server_commands.c, server_http.c) with an engine on
+ * main thread's own code (server/control.c, server/commands.c, server/http.c) with an engine on
  * the fake network that has something in each of its lists. The first line of an input says who
  * asks and how, in three letters:
  *
@@ -13,7 +13,7 @@
  */
 #include "control_world.h"
 
-#include "ops/json.h"
+#include "base/json.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -13,11 +13,11 @@
  */
 #include "support/fake_net.h"
 
-#include "coap/hash.h"
+#include "base/hash.h"
 #include "coap/message.h"
 #include "coap/option.h"
+#include "engine/state.h"
 #include "net/resolve.h"
-#include "state.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,11 +6,11 @@
  * identity), a digit (methods) and a pattern. What the index finds is what going
  * through the rules finds; decisions hold what policy/access.h promises of them.
  */
+#include "base/arena.h"
+#include "client/scan.h"
+#include "client/target.h"
 #include "coap/option.h"
-#include "conf/arena.h"
 #include "conf/config.h"
-#include "front/scan.h"
-#include "front/target.h"
 #include "policy/access.h"
 #include "policy/ranges.h"
 

@@ -14,8 +14,8 @@
 #include "support/fake_net.h"
 
 #include "coap/message.h"
+#include "engine/state.h"
 #include "net/resolve.h"
-#include "state.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,11 +7,11 @@
  * Input: a byte of flags (1: strict, 2: the other port, 4: the other port rule), the
  * code, then encoded options and payload.
  */
+#include "client/describe.h"
+#include "client/scan.h"
+#include "client/target.h"
 #include "coap/option.h"
 #include "conf/config.h"
-#include "front/describe.h"
-#include "front/scan.h"
-#include "front/target.h"
 #include "origin/encode.h"
 
 #include <assert.h>

@@ -11,11 +11,11 @@
  * On TLS and WSS the handshake is a real one, unless the input says that bytes are sent in its
  * place; on DTLS all is sent as datagrams. When the origin server has gone, every request ends.
  */
+#include "base/log.h"
 #include "coap/message.h"
 #include "net/client.h"
 #include "net/loop_internal.h"
 #include "net/ws_upgrade.h"
-#include "ops/log.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The log writes into a pipe here; nothing waits. */
-#include "ops/escape.h"
-#include "ops/log.h"
+#include "base/escape.h"
+#include "base/log.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

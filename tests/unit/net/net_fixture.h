@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_NET_FIXTURE_H
 #define CRIPROXY_NET_FIXTURE_H
 
-#include "net/address.h"
+#include "base/address.h"
 #include "net/loop_internal.h"
 #include "net/udp.h"
 #include "support/test.h"

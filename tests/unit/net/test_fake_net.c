@@ -3,7 +3,7 @@
  * The fake network itself, with the smallest program one can run on it: an echo
  * server that answers after a while, and asks a name at times.
  */
-#include "coap/timer.h"
+#include "base/timer.h"
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "ops/json.h"
+#include "base/json.h"
 
 #include "support/test.h"
 

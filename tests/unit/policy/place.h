@@ -3,8 +3,8 @@
 #ifndef CRIPROXY_TEST_PLACE_H
 #define CRIPROXY_TEST_PLACE_H
 
+#include "client/target.h"
 #include "conf/config.h"
-#include "front/target.h"
 
 /* A target and what it points to. */
 struct place {

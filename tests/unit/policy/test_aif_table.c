@@ -2,7 +2,7 @@
 /* AIF-CRI documents as tables: the same answers as the library gives entry by entry. */
 #include "support/test.h"
 
-#include "conf/arena.h"
+#include "base/arena.h"
 #include "policy/aif.h"
 #include "policy/place.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/test.h"
 
-#include "conf/arena.h"
+#include "base/arena.h"
 #include "policy/pattern.h"
 #include "policy/place.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tls_fixture.h"
 
-#include "ops/log.h"
+#include "base/log.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>

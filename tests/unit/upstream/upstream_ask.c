@@ -16,11 +16,11 @@
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES.
  */
+#include "base/log.h"
 #include "coap/option.h"
 #include "net/client.h"
 #include "net/loop.h"
 #include "net/watch.h"
-#include "ops/log.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/hash.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+__extension__ typedef unsigned __int128 wide;
+
+uint64_t hash_mix(uint64_t a, uint64_t b)
+{
+    /* A multiplication spreads every bit of one word over the other's; two odd
+     * constants keep a zero word from wiping the other out. */
+    wide product = (wide)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xd1b54a32d192ed03));
+    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64);
+    /* Words in even steps (slots, message ids) are still in even steps now, and under
+     * one seed in a hundred they would share a few buckets: break the steps up. */
+    mixed = (mixed ^ mixed >> 32) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ mixed >> 31;
+}
+
+uint64_t hash_bytes(const uint8_t *data, size_t len, uint64_t seed)
+{
+    uint64_t hash = hash_mix(seed, len), word = 0;
+    for (; len >= sizeof(word); data += sizeof(word), len -= sizeof(word)) {
+        memcpy(&word, data, sizeof(word));
+        hash = hash_mix(hash ^ word, seed);
+    }
+    if (len > 0) {
+        word = 0;
+        memcpy(&word, data, len);
+        hash = hash_mix(hash ^ word, seed);
+    }
+    return hash;
+}
+
+int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed)
+{
+    unsigned bits = 4;
+    while (bits < 30 && ((size_t)1 << bits) < capacity) {
+        bits++;
+    }
+    struct hash_node **buckets = calloc((size_t)1 << bits, sizeof(struct hash_node *));
+    if (buckets == NULL) {
+        return -ENOMEM;
+    }
+    *map = (struct hash_map){.buckets = buckets, .shift = 64 - bits, .seed = seed};
+    return 0;
+}
+
+void hash_map_clear(struct hash_map *map)
+{
+    free(map->buckets);
+    *map = (struct hash_map){0};
+}
+
+static struct hash_node **bucket_of(const struct hash_map *map, uint64_t key)
+{
+    return &map->buckets[hash_mix(key, map->seed) >> map->shift];
+}
+
+void hash_map_add(struct hash_map *map, struct hash_node *node, uint64_t key)
+{
+    struct hash_node **bucket = bucket_of(map, key);
+    *node = (struct hash_node){.next = *bucket, .link = bucket, .key = key};
+    if (node->next != NULL) {
+        node->next->link = &node->next;
+    }
+    *bucket = node;
+}
+
+void hash_map_remove(struct hash_node *node)
+{
+    if (node->link == NULL) {
+        return;
+    }
+    *node->link = node->next;
+    if (node->next != NULL) {
+        node->next->link = node->link;
+    }
+    node->next = NULL;
+    node->link = NULL;
+}
+
+struct hash_node *hash_map_find(const struct hash_map *map, uint64_t key)
+{
+    struct hash_node *node = *bucket_of(map, key);
+    while (node != NULL && node->key != key) {
+        node = node->next;
+    }
+    return node;
+}
+
+struct hash_node *hash_map_find_next(const struct hash_node *node)
+{
+    uint64_t key = node->key;
+    do {
+        node = node->next;
+    } while (node != NULL && node->key != key);
+    /* The map lends nodes out for change; only the walk itself is const. */
+    return (struct hash_node *)(uintptr_t)node;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/identity.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVER_NAME_MAX 255u /* as long as a host name can be in a CoAP option */
+
+static bool is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '\\' && c != '"';
+}
+
+/* @return how much was written, without the NUL; ret_whole: all that there is. */
+static size_t escape(const unsigned char *bytes, size_t len, char *text, size_t capacity,
+                     bool *ret_whole)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t used = 0, i = 0;
+    for (; i < len; i++) {
+        size_t need = is_plain(bytes[i]) ? 1 : 4;
+        if (need >= capacity - used) {
+            break;
+        }
+        if (need == 1) {
+            text[used] = (char)bytes[i];
+        } else {
+            text[used] = '\\';
+            text[used + 1] = 'x';
+            text[used + 2] = digits[bytes[i] >> 4];
+            text[used + 3] = digits[bytes[i] & 0x0f];
+        }
+        used += need;
+    }
+    text[used] = '\0';
+    *ret_whole = i == len;
+    return used;
+}
+
+struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name)
+{
+    size_t capacity =
+        names_bytes < IDENTITY_NAMES_BYTES_MAX / 4 ? 4 * names_bytes : IDENTITY_NAMES_BYTES_MAX;
+    size_t server_len = server_name == NULL ? 0 : strlen(server_name);
+    server_len = server_len > SERVER_NAME_MAX ? 0 : server_len;
+    struct identity *identity = calloc(1, sizeof(*identity) + capacity + server_len + 1);
+    if (identity == NULL) {
+        return NULL;
+    }
+    identity->kind = kind;
+    identity->holders = 1;
+    identity->names_capacity = capacity;
+    char *copy = identity->names + capacity;
+    identity->server_name = copy;
+    for (size_t i = 0; i < server_len; i++) {
+        char c = server_name[i];
+        copy[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    }
+    return identity;
+}
+
+void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len)
+{
+    size_t left = identity->names_capacity - identity->names_len;
+    bool is_whole;
+    if (identity->name[0] == '\0') {
+        (void)escape(bytes, len, identity->name, sizeof(identity->name), &is_whole);
+    }
+    if (len == 0) {
+        return;
+    }
+    if (left == 0) {
+        identity->lacks_names = true;
+        return;
+    }
+    size_t used = escape(bytes, len, identity->names + identity->names_len, left, &is_whole);
+    if (is_whole) {
+        identity->names_len += used + 1;
+    } else {
+        identity->lacks_names = true;
+    }
+}
+
+struct identity *identity_acquire(struct identity *identity)
+{
+    if (identity != NULL) {
+        identity->holders++;
+    }
+    return identity;
+}
+
+void identity_release(struct identity *identity)
+{
+    if (identity != NULL && --identity->holders == 0) {
+        free(identity);
+    }
+}
+
+bool identity_is_known(const struct identity *identity)
+{
+    return identity != NULL && identity->kind != IDENTITY_NONE;
+}
+
+bool identity_is_distinct(const struct identity *identity)
+{
+    return identity_is_known(identity) && identity->names_len > 0 && !identity->lacks_names;
+}
+
+bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name)
+{
+    if (!identity_is_known(identity) || identity->kind != kind) {
+        return false;
+    }
+    for (size_t at = 0; at < identity->names_len; at += strlen(identity->names + at) + 1) {
+        if (strcmp(identity->names + at, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *identity_format(const struct identity *identity, char text[IDENTITY_TEXT_MAX])
+{
+    static const char *const kinds[] = {
+        [IDENTITY_NONE] = "-", [IDENTITY_PSK] = "psk", [IDENTITY_CERTIFICATE] = "certificate"};
+    if (!identity_is_known(identity)) {
+        return kinds[IDENTITY_NONE];
+    }
+    /* The name is escaped already, quotes too; what would end a bare value is left to see to. */
+    const char *quote = strpbrk(identity->name, " =\\") != NULL ? "\"" : "";
+    (void)snprintf(text, IDENTITY_TEXT_MAX, "%s%s:%s%s", quote, kinds[identity->kind],
+                   identity->name, quote);
+    return text;
+}

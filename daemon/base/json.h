@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flat JSON objects, one a line: what criproxyctl and the daemon say to each other.
+ * Values are texts, whole numbers and booleans; nothing nests.
+ *
+ * Texts are ASCII: other bytes are taken for characters of Latin-1 (\u00HH) when they
+ * are written. What came from outside is escaped before (base/escape.h).
+ */
+#ifndef CRIPROXY_JSON_H
+#define CRIPROXY_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Lines in a buffer; what does not fit is left out whole and remembered. */
+struct json_writer {
+    char *buffer;
+    size_t capacity, len;
+    size_t line;      /* where the line under way begins */
+    bool has_member;  /* of the line under way */
+    bool is_overfull; /* the line under way did not fit: json_end() took it back */
+};
+
+/** Nothing written yet. @p buffer is borrowed. */
+void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity);
+
+/** A line that is an object; its members, in the order of the calls; and json_end(). */
+void json_begin(struct json_writer *writer);
+void json_text(struct json_writer *writer, const char *key, const char *text);
+void json_text_len(struct json_writer *writer, const char *key, const char *text, size_t len);
+void json_uint(struct json_writer *writer, const char *key, uint64_t value);
+void json_bool(struct json_writer *writer, const char *key, bool value);
+
+/** @return false where the line did not fit: the buffer is as it was before json_begin() */
+bool json_end(struct json_writer *writer);
+
+#define JSON_MEMBERS_MAX 32u
+
+struct json_member {
+    const char *key, *value; /* NUL-terminated; a number or boolean as it was written */
+    bool is_text;
+};
+
+struct json_object {
+    size_t count;
+    struct json_member members[JSON_MEMBERS_MAX];
+};
+
+/**
+ * Read one line, strictly: RFC 8259, flat, no key twice, no NUL in a text. Characters
+ * past ASCII become UTF-8.
+ *
+ * @param memory for keys and values; of @p capacity at least len + 2 * JSON_MEMBERS_MAX
+ * @return false where it is something else
+ */
+bool json_read(const char *line, size_t len, char *memory, size_t capacity,
+               struct json_object *ret_object);
+
+/** The value of @p key, or NULL. */
+const char *json_get(const struct json_object *object, const char *key);
+
+#endif

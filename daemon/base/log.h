@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log: lines of "event key=value ..." (or JSON objects of the same) on
+ * standard error, each after the time in UTC, which the journal adds by itself.
+ *
+ * A line leaves in one write(2) and takes no lock; where standard error cannot
+ * take it at once (a pipe nobody reads), the line is dropped and counted rather
+ * than a worker held up. Lines of one event are limited to LOG_LINES_PER_SECOND;
+ * what was left out is counted in a line of its own.
+ *
+ * What goes into a line: never a payload, a query or a key. A value that may come
+ * from outside goes through escape_value() (base/escape.h) first; as a second line
+ * of defence every control byte of a line is escaped here.
+ */
+#ifndef CRIPROXY_LOG_H
+#define CRIPROXY_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is longer is cut, and ends in "...". */
+#define LOG_LINE_MAX 2048
+#define LOG_LINES_PER_SECOND 20
+
+/* In the order of the words of log.level. */
+enum log_level {
+    LOG_ERROR,
+    LOG_WARNING,
+    LOG_INFO,
+    LOG_DEBUG,
+};
+
+/* For log_is_on() only. */
+extern atomic_int log_threshold;
+
+/**
+ * Where lines go: @p fd, with the journal's "<6>" before each line where @p fd is
+ * the journal ($JOURNAL_STREAM). Call once, before there are threads; without it
+ * lines go to standard error.
+ */
+void log_open(int fd);
+
+/**
+ * What comes before a line on standard error that is no event, so that the journal takes it
+ * for one of this level: "<3>", or nothing where log_open() has found no journal.
+ */
+const char *log_prefix(enum log_level level);
+
+/**
+ * Append lines to the file at @p path from now on. Called again, after the file was moved
+ * away: lines go to a new one there, and none is lost.
+ *
+ * @return 0, or -errno and lines go where they went before
+ */
+int log_open_file(const char *path);
+
+/** From any thread, at any time. */
+void log_set(enum log_level level, bool json);
+
+/** Whether lines of this level are written: ask before costly preparations. */
+static inline bool log_is_on(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&log_threshold, memory_order_relaxed);
+}
+
+/**
+ * log_event(LOG_INFO, "ready", "workers=%u", n): the event's name, a literal, then
+ * its fields, "key=value" with single spaces between them.
+ */
+#define log_event(level, ...) (log_is_on(level) ? log_write((level), __VA_ARGS__) : (void)0)
+
+/** What log_event() does when the level is on. */
+void log_write(enum log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** An event without fields. */
+void log_plain(enum log_level level, const char *event);
+
+/**
+ * Whether one more line of @p event may be written in this second; it is counted as written,
+ * and what was left out in the second before is told of.
+ */
+bool log_take(const char *event);
+
+/** A line of the access log: as log_write() at level info, but neither limited nor filtered. */
+void log_access(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Lines that could not be written or were over the limit, since the start. */
+uint64_t log_lost_count(void);
+
+/* A block of trace lines under way; keep it on the stack. */
+struct log_block {
+    size_t len;
+    bool cut;
+    char text[8192];
+};
+
+void log_block_init(struct log_block *block);
+
+/** One line, without its newline; indent it with spaces as you like. */
+void log_block_line(struct log_block *block, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Write the block whole, so that blocks of several workers do not mix. */
+void log_block_write(struct log_block *block);
+
+/** The time of day, "2026-11-22T14:03:05.123456Z": @p ago_us before now. Returns @p text. */
+#define LOG_TIME_MAX 40u
+const char *log_time_format(uint64_t ago_us, char text[LOG_TIME_MAX]);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/access.h"
+
+#include "base/escape.h"
+#include "base/log.h"
+#include "client/describe.h"
+#include "coap/method.h"
+#include "engine/state.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_wanted(struct engine *engine, enum reason reason)
+{
+    const struct config *config = engine->config;
+
+    switch (config->log_access) {
+    case LOG_ACCESS_OFF:
+        return false;
+    case LOG_ACCESS_ERRORS:
+        return !reason_is_success(reason);
+    case LOG_ACCESS_SAMPLED:
+        return engine->access_count++ % config->log_access_sample == 0;
+    case LOG_ACCESS_ON:
+        break;
+    }
+    return true;
+}
+
+/* The fields of a line, put together. */
+struct line {
+    size_t len;
+    char text[LOG_LINE_MAX];
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+{
+    size_t left = sizeof(line->text) - line->len;
+    va_list args;
+
+    if (line->len > 0 && left > 1) {
+        line->text[line->len++] = ' ';
+        left--;
+    }
+    va_start(args, format);
+    int len = vsnprintf(line->text + line->len, left, format, args);
+    va_end(args);
+    line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
+}
+
+/* Of a request whose target is known. */
+static void add_way(struct line *line, const struct access_record *record, enum access_field field)
+{
+    const struct exchange *exchange = record->exchange;
+    char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
+    bool was_sent = exchange != NULL && exchange->candidate_count > 0;
+    bool was_looked_up = exchange != NULL || record->cache != CACHE_ANSWER_OFF;
+
+    if (field == ACCESS_form) {
+        add(line, "form=%s", target_form_name(record->target->form));
+    } else if (field == ACCESS_target) {
+        add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
+    } else if (field == ACCESS_cache && was_looked_up) {
+        add(line, "cache=%s", cache_answer_name(record->cache));
+    } else if (field == ACCESS_route && exchange != NULL && exchange->hop.route.len > 0) {
+        add(line, "route=%.*s", (int)exchange->hop.route.len,
+            (const char *)exchange->hop.route.data);
+    } else if (field == ACCESS_origin && was_sent) {
+        add(line, "origin=%s", address_format(&exchange->candidates[exchange->candidate], address));
+    } else if (field == ACCESS_sent && was_sent) {
+        add(line, "sent=%u", exchange->retransmit_count + 1u);
+    }
+}
+
+static void add_client(struct line *line, const struct engine *engine, const struct leg *leg,
+                       enum access_field field)
+{
+    char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
+
+    if (field == ACCESS_client) {
+        add(line, "client=%s", address_format(&leg->path.remote, text));
+    } else if (field == ACCESS_identity && identity_is_known(leg->identity)) {
+        add(line, "identity=%s", identity_format(leg->identity, text));
+    } else if (field == ACCESS_over) {
+        const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->scheme);
+        add(line, "over=%s", scheme != NULL ? scheme->name : "-");
+    } else if (field == ACCESS_rule) {
+        add(line, "rule=%s", leg->rule != NULL ? leg->rule : "-");
+    }
+}
+
+static void add_outcome(struct line *line, const struct engine *engine,
+                        const struct access_record *record, enum access_field field)
+{
+    char why[2 * PROBLEM_TEXT_MAX];
+
+    if (field == ACCESS_exchange && record->exchange != NULL) {
+        add(line, "exchange=%" PRIu64, record->exchange->id);
+    } else if (field == ACCESS_method && record->method != 0) {
+        add(line, "method=%s", method_name(record->method));
+    } else if (field == ACCESS_code) {
+        add(line, "code=%u.%02u", CODE_CLASS(record->code), CODE_DETAIL(record->code));
+    } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
+        add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
+    } else if (field == ACCESS_ms && record->exchange != NULL) {
+        uint64_t us = loop_clock_us(engine->loop) - record->exchange->started_us;
+        add(line, "ms=%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
+    }
+}
+
+static void add_field(struct line *line, const struct engine *engine,
+                      const struct access_record *record, enum access_field field)
+{
+    switch (field) {
+    case ACCESS_form:
+    case ACCESS_target:
+    case ACCESS_route:
+    case ACCESS_origin:
+    case ACCESS_sent:
+    case ACCESS_cache:
+        if (record->target != NULL) {
+            add_way(line, record, field);
+        }
+        break;
+    case ACCESS_client:
+    case ACCESS_identity:
+    case ACCESS_over:
+    case ACCESS_rule:
+        add_client(line, engine, record->leg, field);
+        break;
+    case ACCESS_exchange:
+    case ACCESS_method:
+    case ACCESS_code:
+    case ACCESS_why:
+    case ACCESS_ms:
+        add_outcome(line, engine, record, field);
+        break;
+    case ACCESS_FIELD_COUNT:
+        break;
+    }
+}
+
+void access_log(struct engine *engine, const struct access_record *record)
+{
+    const struct access_format *format = &engine->config->access_format;
+    struct line line;
+
+    const char *event = reason_row(record->reason)->name;
+
+    if (!is_wanted(engine, record->reason)) {
+        return;
+    }
+    /* Whoever sends what fails chooses how many lines there are. */
+    if (engine->config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
+        return;
+    }
+    line.len = 0;
+    line.text[0] = '\0';
+    for (size_t i = 0; i < format->count; i++) {
+        add_field(&line, engine, record, format->fields[i]);
+    }
+    log_access(event, "%s", line.text);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The access log: one line for each request that ends, as log.access and
+ * log.access-format want it: the reason's name, then fields. What is not known of a
+ * request is left out.
+ */
+#ifndef CRIPROXY_ACCESS_H
+#define CRIPROXY_ACCESS_H
+
+#include "coap/message.h"
+#include "coap/reason.h"
+#include "fetch/ticket.h"
+
+struct engine;
+struct exchange;
+struct leg;
+
+/* A request at its end. */
+struct access_record {
+    const struct leg *leg;
+    const struct exchange *exchange; /* NULL: it became none */
+    const struct target *target;     /* NULL: not known, or not any more */
+    enum cache_answer cache;
+    enum reason reason;
+    uint8_t method; /* 0: not known */
+    uint8_t code;
+    const char *why; /* text of a refusal, or NULL */
+};
+
+/** Write the line, if one is wanted. */
+void access_log(struct engine *engine, const struct access_record *record);
+
+#endif

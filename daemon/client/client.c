@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* How many slots are looked at for one to evict: of 8 random ones the oldest is,
+ * on average, among the oldest ninth, without a list to maintain on each message. */
+#define SAMPLE_SIZE 8
+
+int client_table_init(struct client_table *table, uint32_t capacity, uint64_t seed)
+{
+    struct client_table made = {.capacity = capacity, .random = seed};
+    made.slots = calloc(capacity, sizeof(*made.slots));
+    if (made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0) {
+        free(made.slots);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void client_table_clear(struct client_table *table)
+{
+    hash_map_clear(&table->map);
+    free(table->slots);
+    *table = (struct client_table){0};
+}
+
+static uint64_t key_of(const struct client_table *table, const struct address *address,
+                       uint32_t listener)
+{
+    return address_hash(address, table->map.seed + listener);
+}
+
+static struct client *find(const struct client_table *table, const struct address *address,
+                           uint32_t listener, uint64_t key)
+{
+    struct hash_node *node = hash_map_find(&table->map, key);
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct client *client = HASH_ENTRY(node, struct client, node);
+        if (client->listener == listener && address_equal(&client->address, address)) {
+            return client;
+        }
+    }
+    return NULL;
+}
+
+static struct client *slot_to_use(struct client_table *table)
+{
+    if (table->used < table->capacity) {
+        return &table->slots[table->used++];
+    }
+    struct client *oldest = NULL;
+    for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
+        table->random = hash_mix(table->random, i + 1);
+        struct client *client = &table->slots[table->random % table->capacity];
+        if (client->peer.in_flight == 0 && client->peer.watcher == NULL &&
+            (oldest == NULL || client->seen_s < oldest->seen_s)) {
+            oldest = client;
+        }
+    }
+    if (oldest != NULL && oldest->address.family == ADDRESS_NONE) {
+        table->forgotten--;
+    } else if (oldest != NULL) {
+        hash_map_remove(&oldest->node);
+        table->evicted++;
+    }
+    return oldest;
+}
+
+void client_table_forget(struct client_table *table, struct client *client)
+{
+    hash_map_remove(&client->node);
+    *client = (struct client){.generation = client->generation}; /* the oldest there can be */
+    table->forgotten++;
+}
+
+struct client *client_table_get(struct client_table *table, const struct address *address,
+                                uint32_t listener, uint16_t start, uint64_t now_ms)
+{
+    uint64_t key = key_of(table, address, listener);
+    struct client *client = find(table, address, listener, key);
+    if (client == NULL) {
+        client = slot_to_use(table);
+        if (client == NULL) {
+            return NULL;
+        }
+        *client = (struct client){
+            .address = *address,
+            .listener = listener,
+            .generation = client->generation + 1,
+        };
+        mid_space_init(&client->mids, start);
+        hash_map_add(&table->map, &client->node, key);
+    }
+    client->seen_s = (uint32_t)(now_ms / 1000);
+    return client;
+}
+
+struct client *client_table_find(const struct client_table *table, const struct address *address,
+                                 uint32_t listener)
+{
+    return find(table, address, listener, key_of(table, address, listener));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UDP clients that have been heard of: what has to be remembered of an endpoint
+ * between its messages. A table of fixed size; the client not heard of for
+ * longest, of a few looked at, makes room for a new one.
+ */
+#ifndef CRIPROXY_CLIENT_H
+#define CRIPROXY_CLIENT_H
+
+#include "base/address.h"
+#include "base/hash.h"
+#include "client/leg.h"
+#include "coap/mid.h"
+
+struct dtls_session;
+
+struct client {
+    struct hash_node node;        /* by address and listener */
+    struct address address;       /* a zeroed one: the slot is free */
+    struct mid_space mids;        /* of messages that we begin */
+    uint32_t listener;            /* index: the same peer at another listener is another endpoint */
+    uint32_t generation;          /* of the slot, so that keys of its last owner do not match */
+    struct peer peer;             /* its exchanges */
+    struct dtls_session *session; /* which the exchanges belong to; NULL: in the clear */
+    uint32_t seen_s;
+    uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
+    uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */
+    bool is_exempt;            /* believed without that (client/echo.h) */
+    bool is_secure;            /* it has had a session: what it is listed by */
+};
+
+struct client_table {
+    struct client *slots;
+    uint32_t capacity, used;
+    uint32_t forgotten; /* slots of those used that are free */
+    struct hash_map map;
+    uint64_t random; /* state of the sampling */
+    uint64_t evicted;
+};
+
+/** @return 0 or -ENOMEM */
+int client_table_init(struct client_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
+void client_table_clear(struct client_table *table);
+
+/**
+ * The client at @p address, made if it is new.
+ *
+ * @param start where its message ids begin; random.
+ * @return NULL when the table is full of clients with requests in flight.
+ */
+struct client *client_table_get(struct client_table *table, const struct address *address,
+                                uint32_t listener, uint16_t start, uint64_t now_ms);
+
+/** Its slot is free; it has neither requests in flight nor observations. */
+void client_table_forget(struct client_table *table, struct client *client);
+
+/** The client at @p address, or NULL. */
+struct client *client_table_find(const struct client_table *table, const struct address *address,
+                                 uint32_t listener);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The message layer towards clients: RFC 7252 sections 4.2 to 4.5 say what is
+ * rejected and what is ignored. A message that is no request never gets an answer
+ * that an attacker could use.
+ */
+#include "client/datagram.h"
+
+#include "base/log.h"
+#include "client/admit.h"
+#include "client/echo.h"
+#include "client/limit.h"
+#include "client/reply.h"
+#include "client/request.h"
+#include "engine/state.h"
+#include "policy/access.h"
+
+#include <string.h>
+
+/* A repeated request: the same answer again, or word that it is being worked on. */
+static bool is_duplicate(struct engine *engine, const struct leg *leg)
+{
+    uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
+    /* Who has nothing in flight costs no look into a table that is larger than any cache. */
+    struct hash_node *node =
+        leg->peer->in_flight > 0 ? hash_map_find(&engine->exchanges.map, key) : NULL;
+    struct bytes answer;
+    if (node != NULL) {
+        struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
+        trace_event(engine, exchange, EVENT_repeated, 0);
+        if (leg->confirmable) {
+            reply_acknowledge(engine, exchange);
+        }
+    } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
+        if (leg->confirmable && answer.len > 0) {
+            leg_send(leg, answer.data, answer.len);
+        }
+    } else {
+        return false;
+    }
+    metric_add(&engine->metrics.requests_duplicate, 1);
+    return true;
+}
+
+/* A datagram, and what it came over: a listener's socket, or a session on it. */
+struct arrival {
+    struct listener *listener;
+    struct dtls_session *session; /* NULL: in the clear */
+    const struct datagram *datagram;
+};
+
+/*
+ * Message ids and tokens end with the session they were used in (RFC 7252 section
+ * 9.1.1): what is in flight is let go, and what is remembered matches nobody.
+ */
+static void change_session(struct engine *engine, struct client *client,
+                           struct dtls_session *session)
+{
+    exchange_leave_all(engine, &client->peer);
+    client->generation++;
+    client->session = session;
+    client->is_secure = client->is_secure || session != NULL;
+    client->peer.standing_epoch = 0; /* somebody else, perhaps */
+}
+
+void datagram_client_gone(struct engine *engine, struct client *client)
+{
+    change_session(engine, client, NULL);
+}
+
+static void on_request(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
+{
+    const struct datagram *datagram = arrival->datagram;
+    struct listener *listener = arrival->listener;
+    struct client *client =
+        client_table_get(&engine->clients, &datagram->path.remote, listener->index,
+                         (uint16_t)entropy_u64(&engine->entropy), engine_now_ms(engine));
+    if (client == NULL) {
+        metric_add(&engine->metrics.messages_ignored, 1);
+        return;
+    }
+    if (client->session != arrival->session) {
+        change_session(engine, client, arrival->session);
+    }
+    struct leg leg = {
+        .kind = LEG_DATAGRAM,
+        .peer = &client->peer,
+        .listener = listener,
+        .client = client,
+        .session = arrival->session,
+        .identity = arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL,
+        .path = datagram->path,
+        .scheme = arrival->session != NULL ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP,
+        .mid = message->mid,
+        .received_ms = engine_now_ms(engine),
+        .confirmable = message->type == MESSAGE_CON,
+    };
+    echo_note(engine, &leg, datagram);
+    /* Before repetitions are answered: those can be made up, too. */
+    if ((leg.is_unverified && !limit_may_answer(engine, &leg, message)) ||
+        is_duplicate(engine, &leg)) {
+        return;
+    }
+    if (datagram->truncated) {
+        request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
+        return;
+    }
+    struct address local = datagram->path.local;
+    if (local.family == ADDRESS_NONE) {
+        local = listener->bound;
+    }
+    local.port = listener->bound.port;
+    request_handle(engine, &leg, message, &local);
+}
+
+/* An ACK or RST for a message of ours: a separate answer. */
+static void on_verdict(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
+{
+    const struct client *client = client_table_find(
+        &engine->clients, &arrival->datagram->path.remote, arrival->listener->index);
+    if (client == NULL || message->code != CODE_EMPTY || client->session != arrival->session) {
+        metric_add(&engine->metrics.messages_ignored, 1);
+        return; /* MSG-11 */
+    }
+    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    bool is_reset = message->type == MESSAGE_RST;
+    if (node == NULL) {
+        bool is_known = observer_on_verdict(engine, key, is_reset);
+        metric_add(&engine->metrics.messages_ignored, is_known ? 0 : 1);
+        return;
+    }
+    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message), is_reset);
+}
+
+/* Where it is not known who it is from there is an end to what is sent (AMP-13). */
+static bool may_reject(const struct arrival *arrival)
+{
+    struct engine *engine = arrival->listener->engine;
+    return arrival->session != NULL ||
+           access_is_echo_exempt(engine->config->access, &arrival->datagram->path.remote) ||
+           limit_may_reject(engine, LIMIT_RESETS);
+}
+
+static void send_reset(const struct arrival *arrival, const struct message *message)
+{
+    const struct leg leg = {
+        .kind = LEG_DATAGRAM,
+        .listener = arrival->listener,
+        .session = arrival->session,
+        .path = arrival->datagram->path,
+    };
+    leg_send_empty(&leg, MESSAGE_RST, message->mid);
+}
+
+/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
+static void reject(const struct arrival *arrival, const struct message *message)
+{
+    if (message->type == MESSAGE_CON && may_reject(arrival)) {
+        send_reset(arrival, message);
+    }
+}
+
+static void on_message(struct engine *engine, const struct arrival *arrival,
+                       const struct message *message)
+{
+    if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
+        on_verdict(engine, arrival, message);
+    } else if (message_is_request(message)) {
+        on_request(engine, arrival, message);
+    } else {
+        /* A ping, a response nobody asked for, or a reserved class. */
+        if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
+            metric_add(&engine->metrics.pings, 1);
+            reject(arrival, message); /* who asks whether we are there is told */
+        } else {
+            metric_add(&engine->metrics.messages_ignored, 1);
+            reject(arrival, message);
+        }
+    }
+}
+
+static void note_malformed(const struct arrival *arrival, const char *what)
+{
+    const struct identity *identity =
+        arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL;
+    const struct refusal_note note = {.client = &arrival->datagram->path.remote,
+                                      .kind = REFUSAL_MESSAGE,
+                                      .word = what,
+                                      .identity = identity};
+    refusals_log(arrival->listener->engine, &note, "message_malformed");
+}
+
+static void receive(const struct arrival *arrival)
+{
+    const struct datagram *datagram = arrival->datagram;
+    struct engine *engine = arrival->listener->engine;
+    struct message message;
+    if (address_is_multicast(&datagram->path.local)) {
+        metric_add(&engine->metrics.messages_ignored, 1); /* not even a RST (MCAST-17, ERR-22) */
+        return;
+    }
+    switch (message_decode(datagram->data, datagram->len, &message)) {
+    case MESSAGE_OK:
+        on_message(engine, arrival, &message);
+        break;
+    case MESSAGE_FORMAT_ERROR:
+        metric_add(&engine->metrics.messages_malformed, 1);
+        note_malformed(arrival, "malformed");
+        reject(arrival, &message);
+        break;
+    case MESSAGE_TOO_SHORT:
+        metric_add(&engine->metrics.messages_ignored, 1);
+        note_malformed(arrival, "too_short");
+        break;
+    case MESSAGE_VERSION:
+        metric_add(&engine->metrics.messages_ignored, 1);
+        note_malformed(arrival, "not_version_1");
+        break;
+    }
+}
+
+static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+{
+    (void)socket;
+    struct listener *listener = context;
+    struct arrival arrival = {.listener = listener, .datagram = datagram};
+    if (admit_datagram(listener->engine, &datagram->path.remote)) {
+        receive(&arrival);
+    }
+}
+
+static void on_secure_datagram(void *context, struct dtls_session *session,
+                               const struct datagram *datagram)
+{
+    struct arrival arrival = {.listener = context, .session = session, .datagram = datagram};
+    receive(&arrival);
+}
+
+static void log_session_closed(const struct dtls_session *session, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    if (log_is_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, "dtls_session_closed", "client=%s identity=%s reason=\"%s\"",
+                  address_format(&dtls_session_path(session)->remote, client),
+                  identity_format(dtls_session_identity(session), identity), why);
+    }
+}
+
+/* A session that was replaced may be told as closed after the new one's first request. */
+static void on_session_closed(void *context, struct dtls_session *session, const char *why)
+{
+    struct listener *listener = context;
+    struct engine *engine = listener->engine;
+    const struct address *remote = &dtls_session_path(session)->remote;
+    struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    log_session_closed(session, why);
+    struct closed_client *closed =
+        closed_add(&engine->closed_clients, dtls_session_identity(session));
+    closed->client = *remote;
+    closed->scheme = CRI_SCHEME_COAPS;
+    closed->requests = client != NULL && client->session == session ? client->peer.requests : 0;
+    closed->at_ms = engine_now_ms(engine);
+    closed->why = why;
+    if (client != NULL && client->session == session) {
+        client->peer.requests = 0;
+        change_session(engine, client, NULL);
+    }
+}
+
+/* A client that cannot be reached: only a separate answer that is out cares. */
+static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                     int error, const uint8_t *quoted, size_t quoted_len)
+{
+    (void)socket;
+    (void)error;
+    struct listener *listener = context;
+    struct engine *engine = listener->engine;
+    const struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    if (client == NULL || quoted_len < 4) {
+        return;
+    }
+    uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
+    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid);
+    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    if (node == NULL) {
+        observer_on_error(engine, key, (struct bytes){quoted, quoted_len});
+        return;
+    }
+    struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_message);
+    /* Who makes this up has to know more than a message id: all that is quoted (MSG-34). */
+    size_t len = quoted_len < exchange->datagram_len ? quoted_len : exchange->datagram_len;
+    if (memcmp(quoted, exchange->datagram, len) == 0) {
+        exchange_drop(engine, exchange, REASON_client_unreachable);
+    }
+}
+
+static void on_failure(void *context, const struct handshake_failure *failure)
+{
+    const struct listener *listener = context;
+    refusals_add_handshake(listener->engine, failure);
+}
+
+const struct udp_handler datagram_handler = {on_datagram, on_error};
+const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed,
+                                                     on_failure};

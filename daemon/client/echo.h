@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Is a client where its datagrams say it is? Whoever sends from a made-up address must not
+ * have the proxy send much to it (RFC 7252 section 11.3). A client on UDP in the clear,
+ * outside policy.echo-exempt, has to show once that it receives what is sent to it: it is
+ * given a cookie in an Echo option with 4.01, and brings it back (RFC 9175 section 2.3).
+ *
+ *   unverified: a safe request is served; an answer longer than policy.echo-factor times
+ *               the request is a challenge instead. What changes something or asks for
+ *               many answers is challenged before it is forwarded. An answer that comes
+ *               late is sent once, as NON.
+ *   verified:   for policy.echo-time, as long as the client is remembered.
+ *
+ * Nothing is remembered of a challenge (net/cookie.h).
+ */
+#ifndef CRIPROXY_ECHO_H
+#define CRIPROXY_ECHO_H
+
+#include "client/reply.h"
+#include "client/target.h"
+
+struct datagram;
+
+/** Bytes of our Echo values. */
+#define ECHO_LEN 8u
+
+/** Room for the options of a challenge. */
+#define ECHO_OPTIONS_MAX (ECHO_LEN + 3u)
+
+/** Note in @p leg whether its client has to be taken with care. For each datagram. */
+void echo_note(const struct engine *engine, struct leg *leg, const struct datagram *datagram);
+
+/**
+ * Look at the Echo option of a request.
+ *
+ * @return whether it is ours, and is to be left out towards the next hop (AMP-6); its client
+ *         is verified then.
+ */
+bool echo_take(struct engine *engine, struct leg *leg, struct bytes echo);
+
+/** Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12). */
+bool echo_is_required(const struct leg *leg, const struct request_options *options);
+
+/** The challenge: 4.01 with Echo, its options in @p buffer (AMP-3). */
+struct reply echo_challenge(struct engine *engine, const struct leg *leg,
+                            uint8_t buffer[ECHO_OPTIONS_MAX]);
+
+/**
+ * What to send in place of @p reply, where that is too long for a client that has not been
+ * verified: without its words if it is a refusal of ours, or the challenge.
+ *
+ * @return whether it is another one.
+ */
+bool echo_shorten(struct engine *engine, const struct leg *leg, const struct reply *reply,
+                  uint8_t buffer[ECHO_OPTIONS_MAX], struct reply *ret_reply);
+
+#endif

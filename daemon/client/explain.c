@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The target is put into a request as a client would send it, and taken through
+ * the same code as any request: what is printed is what would happen.
+ */
+#include "client/explain.h"
+
+#include "base/escape.h"
+#include "client/describe.h"
+#include "client/explain_access.h"
+#include "client/hops.h"
+#include "client/local.h"
+#include "client/scan.h"
+#include "client/zones.h"
+#include "coap/option.h"
+#include "fetch/group.h"
+#include "origin/encode.h"
+#include "origin/names.h"
+
+#include <cri/diag.h>
+#include <string.h>
+
+#define CRI_MAX 1023u
+#define GROUP_TIMEOUT_S 1u /* a request to a group has to have one */
+
+/* Whole bytes of hex, or 0. */
+static size_t parse_hex(const char *text, uint8_t *bytes, size_t capacity)
+{
+    size_t len = 0;
+    for (; text[0] != '\0' && text[1] != '\0' && len < capacity; text += 2) {
+        int high = escape_hex_digit(text[0]), low = escape_hex_digit(text[1]);
+        if (high < 0 || low < 0) {
+            return 0;
+        }
+        bytes[len++] = (uint8_t)(high << 4 | low);
+    }
+    return text[0] == '\0' ? len : 0;
+}
+
+/* The option that carries the target: a CRI where it looks like one, else a URI. */
+static struct option option_for(const char *target, uint8_t *room, size_t capacity)
+{
+    struct cri_slice text = {(const uint8_t *)target, strlen(target)};
+    size_t len = parse_hex(target, room, capacity);
+    if (len == 0 && target[0] == '[' &&
+        cri_diag_parse(text, room, capacity, &len, NULL) != CRI_OK) {
+        len = 0;
+    }
+    if (len > 0) {
+        return (struct option){OPTION_proxy_cri, {room, len}};
+    }
+    return (struct option){OPTION_proxy_uri, {text.data, text.len}};
+}
+
+/* The request as a client would send it, and what it is for. */
+struct asked {
+    struct option option;
+    uint8_t datagram[2048], memory[8192];
+    struct message request;
+    struct request_options options;
+    struct target target;
+};
+
+static bool make_request(struct asked *asked, bool is_group)
+{
+    struct message_writer writer;
+    message_writer_init(&writer, asked->datagram, sizeof(asked->datagram), MESSAGE_CON, CODE_GET, 0,
+                        (struct bytes){0});
+    if (is_group) {
+        message_writer_option_uint(&writer, OPTION_multicast_timeout, GROUP_TIMEOUT_S);
+    }
+    message_writer_option(&writer, asked->option.number, asked->option.value);
+    return !writer.overflow &&
+           message_decode(asked->datagram, writer.len, &asked->request) == MESSAGE_OK;
+}
+
+/* --- the outcome -------------------------------------------------------- */
+
+static struct explain_result print_refusal(const struct problem *problem, FILE *out)
+{
+    char why[2 * PROBLEM_TEXT_MAX];
+    const struct reason_row *row = reason_row(problem->reason);
+    const char *text = problem->text[0] != '\0' ? problem->text : row->diagnostic;
+    uint8_t code = problem->reason == REASON_local ? CODE(2, 5) : row->code;
+    fprintf(out, "outcome    refused %u.%02u %s: %s\n", CODE_CLASS(code), CODE_DETAIL(code),
+            row->name,
+            problem->reason == REASON_local ? "not forwarded, the proxy itself is the target"
+                                            : escape_text(why, sizeof(why), text, strlen(text)));
+    fprintf(out, "           %s\n", row->help);
+    return (struct explain_result){EXPLAIN_REFUSED, problem->reason};
+}
+
+static struct explain_result print_reason(enum reason reason, FILE *out)
+{
+    const struct problem problem = {.reason = reason};
+    return print_refusal(&problem, out);
+}
+
+static struct explain_result print_verdict(const struct explain_verdict *verdict, FILE *out)
+{
+    const char *separator = "depends on ";
+    if (verdict->outcome == EXPLAIN_FORWARDED) {
+        fprintf(out, "outcome    forwarded\n");
+        return (struct explain_result){EXPLAIN_FORWARDED, REASON_none};
+    }
+    if (verdict->outcome == EXPLAIN_REFUSED) {
+        return print_reason(verdict->reason, out);
+    }
+    fprintf(out, "outcome    ");
+    if (verdict->is_by_client) {
+        fprintf(out, "%swho the client turns out to be", separator);
+        separator = ", and on ";
+    }
+    if (verdict->is_by_address) {
+        fprintf(out, "%sthe addresses that the name leads to", separator);
+        separator = ", and on ";
+    }
+    if (verdict->is_by_echo) {
+        fprintf(out, "%sthe client's answer to Echo, which it is sent with 4.01", separator);
+    }
+    fprintf(out, "\n           %s\n",
+            verdict->is_by_client    ? "Say identity=NAME or certificate=NAME of the client."
+            : verdict->is_by_address ? "Say one of them with --resolves-to."
+                                     : "Clients that policy.echo-exempt names are not asked.");
+    return (struct explain_result){EXPLAIN_DEPENDS, REASON_none};
+}
+
+/* --- the way ------------------------------------------------------------ */
+
+/* As engine_is_own_address(), of the listeners that the configuration names. */
+static bool leads_to_listener(const struct config *config, const struct explain_question *question,
+                              const struct config_scheme *scheme, const struct address *address)
+{
+    static const enum config_scheme_transport transports[] = {
+        [LISTENER_COAP] = TRANSPORT_UDP,     [LISTENER_COAPS] = TRANSPORT_DTLS,
+        [LISTENER_COAP_TCP] = TRANSPORT_TCP, [LISTENER_COAPS_TCP] = TRANSPORT_TLS,
+        [LISTENER_COAP_WS] = TRANSPORT_WS,   [LISTENER_COAPS_WS] = TRANSPORT_WSS,
+    };
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+        const struct address *bound = &listener->bind;
+        bool is_there = address_same_host(bound, address) ||
+                        (bound->family == address->family && address_is_unspecified(bound) &&
+                         (address_is_loopback(address) || address_is_unspecified(address) ||
+                          address_is_among(question->own, question->own_count, address)));
+        if (is_there && bound->port == address->port &&
+            transports[listener->kind] == scheme->transport) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_route(const struct config_route *route, const struct target *target, FILE *out)
+{
+    char name[80] = "";
+    if (route != NULL) {
+        snprintf(name, sizeof(name), " (route %s)", route->name);
+    }
+    if (target->zone[0] != '\0') {
+        fprintf(out, "zone       %s, interface %u\n", target->zone, target->address.scope);
+    }
+    if (route != NULL && route->kind != ROUTE_KIND_DIRECT) {
+        fprintf(out, "route      %s%s\n", route->via, name);
+    } else {
+        fprintf(out, "route      direct, %s, port %u%s\n",
+                target->is_name ? "to the addresses that the name resolves to" : "to the address",
+                target->port, name);
+    }
+}
+
+/* Why the request cannot take its way, whoever asks; prints what it becomes. */
+static enum reason print_request(const struct config *config, const struct target *target,
+                                 const struct message *request, const struct next_hop *hop,
+                                 const struct config_route *route, FILE *out)
+{
+    char text[4096];
+    uint8_t upstream[4096];
+    struct additions additions = {.hop_limit = 0};
+    struct naming_room room;
+    struct naming naming = naming_for_origin(target);
+    (void)hops_take(config, (struct bytes){0}, &additions.hop_limit);
+    print_route(route, target, out);
+    if (route != NULL && hop->is_parent) { /* only a route leads to one */
+        enum reason reason = naming_for_parent(target, route->form, hop, &room, &naming);
+        if (reason != REASON_none) {
+            return reason;
+        }
+    }
+    size_t len = encode_request(target, &naming, &additions, request, (struct bytes){0}, upstream,
+                                sizeof(upstream));
+    if (len == 0 || len > config->limits_datagram_bytes) {
+        return REASON_request_too_large;
+    }
+    fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));
+    return hop->is_name && !name_is_askable(hop->name.data, hop->name.len)
+               ? REASON_name_unresolvable
+               : REASON_none;
+}
+
+/* Why @p address, where the next hop is, cannot be used, whoever asks. */
+static enum reason check_address(const struct config *config,
+                                 const struct explain_question *question,
+                                 const struct explain_way *way, const struct next_hop *hop,
+                                 const struct address *host)
+{
+    struct address address = *host;
+    address.port = hop->port;
+    if (leads_to_listener(config, question, hop->scheme, &address)) {
+        return hop->is_parent
+                   ? REASON_route_loop
+                   : local_reason(question->request.method, &question->request.target->path);
+    }
+    return group_reason_against(config, hop, way->is_group, &address);
+}
+
+/* Everything that is decided about the target, in the order in which requests meet it. */
+static struct explain_result print_way(const struct config *config,
+                                       struct explain_question *question,
+                                       const struct zone_table *zones, const struct asked *asked,
+                                       FILE *out)
+{
+    char text[4096];
+    const struct target *target = &asked->target;
+    const struct config_route *route;
+    struct next_hop hop;
+    enum reason reason = route_find(config, target, &hop, &route);
+    const struct explain_way way = {
+        .is_to_parent = route != NULL && route->kind == ROUTE_KIND_PARENT,
+        .is_group = asked->options.multicast_timeout.data != NULL,
+    };
+    fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
+    fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
+    /* A link-local address has the scope that the proxy would give it. */
+    bool is_resolved = question->has_address && target->is_name && !way.is_to_parent;
+    bool has_zone = !is_resolved || zones_admit(zones, &question->address);
+    struct explain_verdict verdict = explain_access(config, question, &way, out);
+    if (question->request.standing != STANDING_NONE && !target->is_name &&
+        leads_to_listener(config, question, target->scheme, &target->address)) {
+        return print_reason(local_reason(question->request.method, &target->path), out);
+    }
+    enum reason of_group = group_check(config, target, &asked->options);
+    if (of_group != REASON_none) {
+        return print_reason(of_group, out);
+    }
+    if (verdict.outcome == EXPLAIN_REFUSED && !verdict.is_by_address) {
+        return print_verdict(&verdict, out);
+    }
+    if (reason == REASON_none) {
+        reason = print_request(config, target, &asked->request, &hop, route, out);
+    }
+    if (reason == REASON_none && is_resolved) {
+        reason = has_zone ? check_address(config, question, &way, &hop, &question->address)
+                          : REASON_zone_needed;
+    } else if (reason == REASON_none && !hop.is_name) {
+        reason = check_address(config, question, &way, &hop, &hop.address);
+    }
+    return reason != REASON_none ? print_reason(reason, out) : print_verdict(&verdict, out);
+}
+
+const char *explain_check(const struct config *config, const struct explain_options *options)
+{
+    struct explain_question question;
+    const char *problem = explain_question_init(config, options, &question);
+    if (problem == NULL) {
+        explain_question_clear(&question);
+    }
+    return problem;
+}
+
+static bool find_target(const struct config *config, const struct zone_table *zones,
+                        struct asked *asked, struct problem *ret_problem)
+{
+    const struct address local = {.family = ADDRESS_IPV4, .port = 0};
+    if (!make_request(asked, false) ||
+        !scan_options(&asked->request, &asked->options, ret_problem) ||
+        !target_find(config, &asked->request, &asked->options, &local,
+                     (struct target_memory){asked->memory, sizeof(asked->memory)}, &asked->target,
+                     ret_problem) ||
+        !zones_apply(zones, &local, &asked->target, ret_problem)) {
+        return false;
+    }
+    bool is_group = !asked->target.is_name && address_is_multicast(&asked->target.address);
+    return !is_group || (make_request(asked, true) &&
+                         scan_options(&asked->request, &asked->options, ret_problem));
+}
+
+struct explain_result explain_target(const struct config *config,
+                                     const struct explain_options *asking, const char *target,
+                                     FILE *out)
+{
+    static const struct explain_options none;
+    struct explain_question question;
+    uint8_t room[CRI_MAX + 1];
+    const struct option option = option_for(target, room, sizeof(room));
+    struct asked asked = {.option = option};
+    struct problem problem = {.reason = REASON_request_too_large};
+    struct zone_table zones;
+    zones_look_up(config, &zones);
+
+    fprintf(out, "named by   %s\n", option.number == OPTION_proxy_cri ? "Proxy-Cri" : "Proxy-Uri");
+    if (explain_question_init(config, asking != NULL ? asking : &none, &question) != NULL) {
+        return print_reason(REASON_internal, out); /* no memory: the options have been checked */
+    }
+    struct explain_result result;
+    if (find_target(config, &zones, &asked, &problem)) {
+        question.request.target = &asked.target;
+        result = print_way(config, &question, &zones, &asked, out);
+    } else {
+        /* Whether a client is served is decided before its target is looked at. */
+        if (question.request.standing == STANDING_NONE) {
+            problem = (struct problem){.reason = access_refusal(&question.request.client)};
+        }
+        result = print_refusal(&problem, out);
+    }
+    explain_question_clear(&question);
+    return result;
+}

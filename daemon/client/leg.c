@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/leg.h"
+
+#include "client/stream.h"
+#include "engine/state.h"
+#include "net/dtls.h"
+
+#include <string.h>
+
+struct bytes leg_default_host(const struct leg *leg)
+{
+    const char *host = leg->kind == LEG_STREAM ? stream_host(leg->stream) : "";
+    if (host[0] == '\0' && leg->identity != NULL) {
+        host = leg->identity->server_name;
+    }
+    return (struct bytes){(const uint8_t *)host, strlen(host)};
+}
+
+uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
+{
+    switch (leg->kind) {
+    case LEG_DATAGRAM:
+        return (uint64_t)(leg->client - engine->clients.slots) << 32 | leg->client->generation;
+    case LEG_STREAM:
+        return UINT64_C(1) << 63 | stream_serial(leg);
+    case LEG_GONE:
+    case LEG_INTERNAL:
+        break;
+    }
+    return UINT64_C(3) << 62;
+}
+
+size_t leg_message_max(const struct engine *engine, const struct leg *leg)
+{
+    size_t most = (size_t)engine->config->limits_datagram_bytes;
+    if (leg->session == NULL) {
+        return most;
+    }
+    most -= DTLS_RECORD_OVERHEAD;
+    return most < DTLS_DATAGRAM_MAX ? most : DTLS_DATAGRAM_MAX;
+}
+
+bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid)
+{
+    if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
+                       ret_mid)) {
+        return true;
+    }
+    metric_add(&engine->metrics.message_ids_exhausted, 1);
+    return false;
+}
+
+void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
+{
+    if (leg->session != NULL) {
+        dtls_send(leg->session, data, len);
+    } else {
+        udp_send(leg->listener->socket, &leg->path, data, len);
+    }
+}
+
+void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid)
+{
+    uint8_t empty[MESSAGE_HEADER_LEN];
+    message_write_empty(empty, type, mid);
+    leg_send(leg, empty, sizeof(empty));
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The client's side of a request: where its answer goes, and in which form.
+ */
+#ifndef CRIPROXY_LEG_H
+#define CRIPROXY_LEG_H
+
+#include "base/hash.h"
+#include "base/identity.h"
+#include "coap/block.h"
+#include "net/udp.h"
+
+struct client;
+struct client_limits;
+struct engine;
+struct dtls_session;
+struct exchange;
+struct internal_handler;
+struct listener;
+struct stream;
+struct watcher;
+
+/* What all kinds of clients have in common: a client of datagrams, or a connection. */
+struct peer {
+    struct exchange *exchanges;         /* list of those in flight */
+    uint32_t in_flight;                 /* how many */
+    uint32_t spent;                     /* of limits.client-burst, in thousandths of a request */
+    uint32_t spent_at_ms;               /* when that was so; wraps */
+    uint32_t standing_epoch;            /* of engine->policy_epoch, when standing was looked up */
+    const struct client_limits *limits; /* found with it; NULL: those of all (client/limit.h) */
+    uint32_t refused_s;                 /* the second in which refusals were counted, */
+    uint32_t refused;                   /* and how many */
+    uint32_t queue_origin;              /* where it queued last: slot and generation mixed, */
+    uint32_t queue_round;               /* and in which round (origin_queue_add()) */
+    uint8_t standing;                   /* enum access_standing (policy/access.h) */
+    uint32_t requests;                  /* so far, for people; wraps */
+    struct watcher *watcher;            /* what it observes; NULL: nothing */
+};
+
+enum leg_kind {
+    LEG_DATAGRAM, /* message layer: client, listener, message id */
+    LEG_STREAM,   /* reliable transport (RFC 8323): stream */
+    LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
+    LEG_INTERNAL, /* no client: a part of the proxy has asked (fetch/internal.h) */
+};
+
+struct leg {
+    enum leg_kind kind;
+    struct peer *peer; /* of the client or the stream; NULL when gone */
+    struct listener *listener;
+    struct client *client;
+    struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
+    struct stream *stream;
+    struct identity *identity; /* who it is besides; NULL: nobody. An exchange holds its own */
+    const struct internal_handler *handler; /* of a leg of kind LEG_INTERNAL, */
+    void *owner;                            /* and who has asked */
+    struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
+    const char *rule;     /* which let the request pass, or refused it; NULL: none asked yet */
+    struct bytes token;   /* in the message at first, in the exchange's memory later */
+    uint32_t scheme;      /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */
+    uint16_t mid;
+    uint64_t received_ms; /* its message id may be used again a lifetime after */
+    bool confirmable;
+    bool acknowledged;    /* an empty ACK has left: the answer must be separate (MSG-19) */
+    bool is_unverified;   /* its address may be somebody else's (client/echo.h) */
+    uint32_t request_len; /* bytes of the request's datagram */
+    bool is_safe;         /* the method is: GET or FETCH */
+    bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
+    struct block block2;  /* which */
+    uint8_t standing;     /* of the client: enum access_standing (policy/access.h) */
+    uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */
+    uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
+};
+
+/**
+ * What stands for an absent Uri-Host: the Host field of a WebSocket's handshake, or
+ * the name asked for with SNI (RFC 8323 section 8.5; on DTLS as on TLS, AMB-39). Empty
+ * where there is neither: then it is the address that the request came to. Borrowed.
+ */
+struct bytes leg_default_host(const struct leg *leg);
+
+/** Hash of client and token under @p seed. */
+static inline uint64_t leg_token_key(const struct leg *leg, uint64_t seed)
+{
+    return hash_bytes(leg->token.data, leg->token.len, (uint64_t)(uintptr_t)leg->peer ^ seed);
+}
+
+/** Whether they are the same client's under the same token. */
+static inline bool leg_has_same_token(const struct leg *leg, const struct leg *other)
+{
+    return leg->peer == other->peer && bytes_equal(leg->token, other->token);
+}
+
+/** A number that no other client has had or will have: for what is kept for this one. */
+uint64_t leg_serial(const struct engine *engine, const struct leg *leg);
+
+/**
+ * Bytes of the longest message that may be sent to the client, which is one of datagrams:
+ * limits.datagram-bytes, less what the record of a session takes of them.
+ */
+size_t leg_message_max(const struct engine *engine, const struct leg *leg);
+
+/**
+ * A message id for a message that we begin; @p leg is of kind LEG_DATAGRAM.
+ *
+ * @return false, and counted, where all towards the client are in use (MSG-14).
+ */
+bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid);
+
+/** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
+void leg_send(const struct leg *leg, const uint8_t *data, size_t len);
+
+/** An empty message of type ACK or RST for @p mid. */
+void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one client may take of the proxy: the section limits, or the first [limit NAME]
+ * that is for it. Found once for each set of rules (admit_client()), kept in its peer.
+ */
+#ifndef CRIPROXY_LIMIT_H
+#define CRIPROXY_LIMIT_H
+
+#include "client/leg.h"
+#include "coap/reason.h"
+#include "fetch/body.h"
+
+struct engine;
+
+/** Requests that @p peer may have in flight. */
+uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
+
+/** Observations that @p peer may have. */
+uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
+
+/** Bodies that are kept for the client of @p leg, and who it is. */
+struct body_owner limit_bodies(const struct engine *engine, const struct leg *leg);
+
+/**
+ * One more request over @p leg.
+ *
+ * @return REASON_none, and it is counted; or REASON_client_busy (RFC 8516).
+ */
+enum reason limit_take(struct engine *engine, const struct leg *leg);
+
+/**
+ * Whether a request may be taken whose answer may go to somebody who has not asked: where that
+ * address has been sent much already, only one that shows that it is not so (MSG-33).
+ */
+bool limit_may_answer(struct engine *engine, struct leg *leg, const struct message *message);
+
+/* What is sent to addresses that may be made up, all of them together. */
+enum limit_rejection {
+    LIMIT_RESETS,
+    LIMIT_REFUSALS, /* 4.xx */
+    LIMIT_CHALLENGES,
+    LIMIT_REJECTIONS,
+};
+
+/** Whether one more may be sent (AMP-13); it is counted then. */
+bool limit_may_reject(struct engine *engine, enum limit_rejection kind);
+
+/**
+ * Whether a request that limit_take() refused is met with silence: a client on datagrams
+ * that does not heed 4.29 is told so limits.refusals times a second (RATE-3).
+ */
+bool limit_is_silent(struct engine *engine, const struct leg *leg);
+
+#endif

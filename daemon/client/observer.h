@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Clients that observe (RFC 7641): one struct observer a client and token, with what
+ * sending notifications to it takes. What is sent is the observation's latest
+ * representation at the moment of (re)transmission, never a stored message, so an
+ * observer that is slow misses states but has no queue.
+ *
+ *                changed, or answered             its turn
+ *      idle -------------------------> waiting -------------> idle          NON, connection
+ *       ^                                ^    \
+ *       |    ACK, nothing newer          |     \  its turn
+ *       +--------------------------------|------ out           CON
+ *                                        |       /  ^ |
+ *                 ACK, and changed since +------+   +-+ time-out: the newest state again,
+ *                                                        or, after the last one, removed
+ *
+ * Turns are a client's, not an observer's: RFC 7641 section 4.5.1 and RFC 7252
+ * section 4.7 limit what may be under way to one client, whatever it observes.
+ */
+#ifndef CRIPROXY_OBSERVER_H
+#define CRIPROXY_OBSERVER_H
+
+#include "base/account.h"
+#include "base/hash.h"
+#include "base/timer.h"
+#include "client/leg.h"
+#include "coap/observe.h"
+#include "coap/reason.h"
+
+struct engine;
+struct observation;
+struct observer;
+
+/* Clients with longer tokens are answered without Observe. */
+#define OBSERVER_TOKEN_MAX 64u
+
+/* A client that observes something: its observers, and whose turn it is. */
+struct watcher {
+    struct holding holding; /* charged to the source of the client */
+    struct peer *peer;
+    struct observer *observers; /* list */
+    uint32_t count;
+    struct observer *waiting, *waiting_last;  /* list of those with something to send */
+    struct watcher *next_ready, **link_ready; /* in the list of those to be looked at this turn */
+    uint32_t out;                             /* confirmable notifications not acknowledged yet */
+    uint32_t srtt_ms;                         /* smoothed round-trip time; 0: not measured */
+    uint64_t next_non_ms;                     /* no NON notification before */
+};
+
+struct observer {
+    struct hash_node by_token;   /* client and token */
+    struct hash_node by_message; /* the last notification, for its ACK or RST */
+    struct hash_node by_former;  /* the one that it took the place of when that timed out */
+    struct holding holding;      /* charged to the source of the client */
+    struct observation *observation;
+    struct watcher *watcher;
+    struct observer *next, *previous;                 /* of the observation */
+    struct observer *next_of_peer, **link_of_peer;    /* of the watcher */
+    struct observer *next_waiting, *previous_waiting; /* of the watcher */
+    struct leg leg;                                   /* its token is below */
+    uint8_t token[OBSERVER_TOKEN_MAX];
+    struct observe_mark mark; /* the last notification: its number, and when it was made */
+    struct timer timer; /* out: retransmission; waiting: the client's turn; idle: the next CON */
+    uint64_t con_ms;    /* last time that it is known to have been there */
+    uint32_t retransmit_ms;
+    uint16_t mid; /* of the notification that is out */
+    uint8_t retransmit_count;
+    uint8_t non_count; /* NON notifications since the last CON */
+    bool is_used, is_waiting, is_out;
+    bool is_dirty;  /* there is a newer state than the one that was sent last */
+    bool is_first;  /* it has to be answered yet, in the way of its request */
+    bool wants_con; /* the next one is CON, whatever the configuration says */
+};
+
+struct observer_table {
+    struct observer *slots;
+    struct watcher *watchers;
+    uint32_t capacity; /* of each */
+    uint32_t used, watchers_used;
+    struct observer *free;         /* by next */
+    struct watcher *free_watchers; /* by next_ready */
+    uint32_t count, watcher_count;
+    struct watcher *ready;    /* list */
+    struct hash_map tokens;   /* by_token */
+    struct hash_map messages; /* by_message, exact keys */
+    struct hash_map formers;  /* by_former, exact keys */
+    struct account_book accounts, watcher_accounts;
+};
+
+/** @return 0 or -ENOMEM; a @p capacity of 0 is an empty table. */
+int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
+void observer_table_clear(struct observer_table *table);
+
+/** The observer of the client and token of @p leg, or NULL. */
+struct observer *observer_find(const struct engine *engine, const struct leg *leg);
+
+/** Whether observer_add() would have room for @p leg now, or make it. */
+bool observer_has_room(const struct engine *engine, const struct leg *leg);
+
+/**
+ * Have the client of @p leg observe @p observation; one that does already, under the same
+ * token, is told of from now on at @p leg.
+ *
+ * Where a table is full, the source that holds most of it loses its oldest observation, or its
+ * client that has observed for longest, with a last notification: 5.03 (displaced). May use the
+ * engine's memory for messages, and remove observers of other clients.
+ *
+ * @return NULL where a cap is reached, and no source holds more than that of @p leg would: the
+ *         client is answered without Observe.
+ */
+struct observer *observer_add(struct engine *engine, struct observation *observation,
+                              const struct leg *leg);
+
+/** It observes no more. */
+void observer_remove(struct engine *engine, struct observer *observer);
+
+/**
+ * The caller is about to answer its registration with the latest state: nothing else is
+ * under way to it any more.
+ *
+ * @return the number for Observe.
+ */
+uint32_t observer_answered(struct engine *engine, struct observer *observer);
+
+/** There is a newer state, or the last word, to be sent at the end of this turn or later. */
+void observer_changed(struct engine *engine, struct observer *observer);
+
+/** It observes no more and is told why, in a message that is sent once. */
+void observer_end(struct engine *engine, struct observer *observer, enum reason reason);
+
+/**
+ * Nothing is under way to it, and nothing waits to be: it is answered otherwise, or removed.
+ * No message from before counts any more.
+ */
+void observer_silence(struct engine *engine, struct observer *observer);
+
+/** The watcher is not looked at this turn. */
+void watcher_leave_ready(struct watcher *watcher);
+
+/** The answer to its registration is to be sent as a message of its own. */
+void observer_answer(struct engine *engine, struct observer *observer);
+
+/** Send what may be sent now; at the end of a turn. */
+void observers_turn(struct engine *engine);
+
+/** The client of @p peer is gone, or its session or connection. */
+void observers_leave(struct engine *engine, struct peer *peer);
+
+/** The connection of @p peer takes output again. */
+void observers_resume(struct engine *engine, struct peer *peer);
+
+/** An ACK or RST with @p key (KEY_CLIENT_RESPONSE). @return whether it was a notification's. */
+bool observer_on_verdict(struct engine *engine, uint64_t key, bool is_reset);
+
+/** An ICMP error that quotes a notification with @p key. */
+void observer_on_error(struct engine *engine, uint64_t key, struct bytes quoted);
+
+#endif

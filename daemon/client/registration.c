@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/registration.h"
+
+#include "coap/option.h"
+#include "engine/state.h"
+
+/*
+ * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
+ * are groups.
+ */
+static bool is_registration(const struct request_options *options)
+{
+    return options->observe.data != NULL && options->multicast_timeout.data == NULL &&
+           option_uint(options->observe) == OBSERVE_REGISTER && block_of(options->block2).num == 0;
+}
+
+bool registration_is_one(const struct engine *engine, const struct request_options *options)
+{
+    return engine->observers.capacity > 0 && is_registration(options);
+}
+
+void registration_on_request(struct engine *engine, const struct leg *leg,
+                             const struct request_options *options)
+{
+    struct observer *observer = observer_find(engine, leg);
+    if (observer != NULL && !is_registration(options)) {
+        observer_remove(engine, observer);
+    }
+}
+
+/* The same token for something else (OBS-4). */
+static void leave_other(struct engine *engine, const struct leg *leg, const struct cache_key *key)
+{
+    struct observer *observer = observer_find(engine, leg);
+    const struct observation *observation = observer != NULL ? observer->observation : NULL;
+    if (observation != NULL &&
+        (key == NULL || observation->is_private || observation->state == OBSERVATION_ENDED ||
+         !cache_key_equal(&observation->key, key))) {
+        observer_remove(engine, observer);
+    }
+}
+
+bool registration_take(struct engine *engine, struct exchange *exchange,
+                       const struct exchange_recipe *recipe, const struct request_options *options)
+{
+    const struct cache_key key = exchange->ticket.key;
+    if (!registration_is_one(engine, options)) {
+        return false;
+    }
+    bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
+    leave_other(engine, &exchange->leg, exchange->ticket.has_key ? &key : NULL);
+    if (!exchange->ticket.has_key && !is_alone) {
+        return false;
+    }
+    if (!observer_has_room(engine, &exchange->leg)) {
+        metric_add(&engine->metrics.observers_refused, 1); /* OBS-29 */
+        return false;
+    }
+    bool is_joined = is_alone ? observation_join_alone(engine, exchange, recipe)
+                              : observation_join(engine, exchange, recipe, &key);
+    if (!is_joined) {
+        leave_other(engine, &exchange->leg, NULL);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What Observe in a client's request asks for (RFC 7641 sections 2 and 4.1). */
+#ifndef CRIPROXY_REGISTRATION_H
+#define CRIPROXY_REGISTRATION_H
+
+#include "fetch/make.h"
+
+struct request_options;
+
+/**
+ * A request has come under the token of @p leg: what is observed under it ends, unless
+ * the request registers again (OBS-4, OBS-24).
+ */
+void registration_on_request(struct engine *engine, const struct leg *leg,
+                             const struct request_options *options);
+
+/** Whether the request is one, and registrations are taken. */
+bool registration_is_one(const struct engine *engine, const struct request_options *options);
+
+/**
+ * Deal with @p exchange if it is a registration.
+ *
+ * @param recipe what the exchange was made from.
+ * @return whether it has been answered, or waits for an answer; if not, it is to be forwarded.
+ */
+bool registration_take(struct engine *engine, struct exchange *exchange,
+                       const struct exchange_recipe *recipe, const struct request_options *options);
+
+#endif

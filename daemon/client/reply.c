@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/reply.h"
+
+#include "client/echo.h"
+#include "client/stream.h"
+#include "coap/option.h"
+#include "engine/state.h"
+
+#include <string.h>
+
+/* What of the origin server's options reaches the client (OPT-7, Appendix A). */
+static bool is_forwarded(uint16_t number)
+{
+    const struct option_row *row = option_row(number);
+    return row == NULL || row->in_response != OPTION_USE_OWN;
+}
+
+/* An option of the proxy's own that is still to be written. */
+struct own_option_due {
+    uint16_t number;
+    bool is_due;
+    uint32_t value;
+};
+
+#define OWN_OPTIONS 6u
+
+static void write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
+                      uint32_t limit)
+{
+    for (size_t i = 0; i < OWN_OPTIONS; i++) {
+        if (own[i].is_due && own[i].number <= limit) {
+            message_writer_option_uint(writer, own[i].number, own[i].value);
+            own[i].is_due = false;
+        }
+    }
+}
+
+/* Whether one of ours stands in for the origin server's. */
+static bool is_replaced(const struct reply *reply, uint16_t number)
+{
+    switch (number) {
+    case OPTION_max_age:
+        return reply->is_aged;
+    case OPTION_block2:
+    case OPTION_size2:
+        return reply->has_block2;
+    default:
+        return false;
+    }
+}
+
+void reply_write_options(struct message_writer *writer, const struct reply *reply)
+{
+    struct option_iter iter;
+    struct option option;
+    /* In ascending order of their numbers. */
+    struct own_option_due own[OWN_OPTIONS] = {
+        {OPTION_observe, reply->has_observe, reply->observe},
+        {OPTION_max_age, reply->is_aged || reply->max_age_s > 0, reply->max_age_s},
+        {OPTION_block2, reply->has_block2, reply->block2},
+        {OPTION_block1, reply->has_block1, reply->block1},
+        {OPTION_size2, reply->size2 > 0, reply->size2},
+        {OPTION_size1, reply->size1 > 0, reply->size1},
+    };
+    option_iter_init(&iter, reply->options);
+    while (option_iter_next(&iter, &option)) {
+        if (is_forwarded(option.number) && !is_replaced(reply, option.number)) {
+            write_own(writer, own, option.number);
+            message_writer_option(writer, option.number, option.value);
+        }
+    }
+    write_own(writer, own, UINT32_MAX);
+}
+
+struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
+                          const struct leg *leg, const struct reply *reply)
+{
+    struct message_writer writer;
+    message_writer_init(&writer, buffer, capacity, type, reply->code, mid, leg->token);
+    reply_write_options(&writer, reply);
+    message_writer_payload(&writer, reply->payload);
+    return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
+}
+
+struct reply reply_of(enum reason reason, const char *text)
+{
+    const struct reason_row *row = reason_row(reason);
+    const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;
+    return (struct reply){
+        .code = row->code,
+        .payload = {(const uint8_t *)words, strlen(words)},
+        .max_age_s = row->max_age_s,
+    };
+}
+
+struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text)
+{
+    struct reply reply = reply_of(reason, text);
+    if (reason == REASON_request_too_large) {
+        /* In blocks, that is: one message may have to be shorter. */
+        uint64_t most = engine->bodies.body_max;
+        reply.size1 = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+    } else if (reason == REASON_group_timeout) {
+        static const uint8_t empty[] = {OPTION_multicast_timeout << 4}; /* MCAST-5 */
+        reply.options = (struct bytes){empty, sizeof(empty)};
+    }
+    return reply;
+}
+
+bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
+                         const struct reply *reply, size_t bytes)
+{
+    size_t at_most = MESSAGE_HEADER_LEN + 2 + leg->token.len + reply->options.len +
+                     REPLY_OWN_OPTIONS_MAX + 1 + reply->payload.len;
+    return at_most <= bytes ||
+           reply_encode(engine->scratch, bytes, MESSAGE_CON, 0, leg, reply).len > 0;
+}
+
+bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
+{
+    if (leg->kind != LEG_DATAGRAM) {
+        return leg->kind != LEG_STREAM || stream_fits(leg, reply);
+    }
+    return reply_fits_datagram(engine, leg, reply, leg_message_max(engine, leg));
+}
+
+bool reply_is_unwanted(const struct leg *leg, uint8_t code)
+{
+    return (leg->unwanted & 1u << (CODE_CLASS(code) - 1)) != 0; /* RFC 7967 section 2.1 */
+}
+
+/*
+ * Send an answer that needs no acknowledgement of its own: piggybacked or NON.
+ * Gives what a repetition of the request is to be answered with.
+ */
+static struct bytes send_plain(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    enum message_type type = leg->confirmable ? MESSAGE_ACK : MESSAGE_NON;
+    uint8_t *buffer = engine->scratch;
+    size_t capacity = leg_message_max(engine, leg);
+    uint16_t mid = leg->mid;
+    struct bytes datagram;
+    if (reply_is_unwanted(leg, reply->code)) {
+        message_write_empty(buffer, MESSAGE_ACK, mid);
+        datagram = (struct bytes){buffer, leg->confirmable ? MESSAGE_HEADER_LEN : 0};
+    } else {
+        if (!leg->confirmable && !leg_take_mid(engine, leg, &mid)) {
+            return (struct bytes){0}; /* as if the network had lost it */
+        }
+        datagram = reply_encode(buffer, capacity, type, mid, leg, reply);
+        if (datagram.len == 0) {
+            struct reply too_large = reply_of(REASON_response_too_large, NULL);
+            datagram = reply_encode(buffer, capacity, type, mid, leg, &too_large);
+        }
+    }
+    if (datagram.len > 0) {
+        leg_send(leg, datagram.data, datagram.len);
+    }
+    return leg->confirmable ? datagram : (struct bytes){0};
+}
+
+void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer)
+{
+    uint64_t now_ms = engine_now_ms(engine), age_ms = now_ms - leg->received_ms;
+    uint32_t lifetime_ms =
+        leg->confirmable ? engine->coap->exchange_lifetime : engine->coap->non_lifetime;
+    if (age_ms >= lifetime_ms) {
+        return; /* the message id is free for another request */
+    }
+    dedup_add(&engine->dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
+              key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer, now_ms,
+              lifetime_ms - (uint32_t)age_ms);
+}
+
+/* Refusals cost nothing to draw, and may go to somebody who has asked for nothing (AMP-13). */
+static bool may_refuse(struct engine *engine, const struct reply *reply)
+{
+    bool is_challenge = options_have(reply->options, OPTION_echo);
+    return limit_may_reject(engine, is_challenge ? LIMIT_CHALLENGES : LIMIT_REFUSALS);
+}
+
+void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    uint8_t options[ECHO_OPTIONS_MAX];
+    struct reply shorter;
+    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+        reply = &shorter;
+    }
+    if (leg->kind == LEG_STREAM) {
+        stream_reply(engine, leg, reply);
+        return;
+    }
+    if (leg->is_unverified && CODE_CLASS(reply->code) == 4 && !may_refuse(engine, reply)) {
+        return; /* nor is it remembered: who is there asks again */
+    }
+    reply_remember(engine, leg, send_plain(engine, leg, reply));
+}
+
+void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
+                          const char *text)
+{
+    struct reply reply = reply_refusal(engine, reason, text);
+    reply_at_once(engine, leg, &reply);
+}
+
+void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
+                              const char *text)
+{
+    struct reply reply = reply_refusal(engine, reason, text);
+    reply_to_exchange(engine, exchange, &reply);
+}
+
+/* --- separate answers --------------------------------------------------- */
+
+/* The empty ACK that answers repetitions of a request whose answer was separate. */
+static void finish_acknowledged(struct engine *engine, struct exchange *exchange)
+{
+    uint8_t ack[MESSAGE_HEADER_LEN];
+    message_write_empty(ack, MESSAGE_ACK, exchange->leg.mid);
+    exchange_finish(engine, exchange, (struct bytes){ack, sizeof(ack)});
+}
+
+static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
+    if (exchange->retransmit_count >= engine->coap->max_retransmit) {
+        exchange_drop(engine, exchange, REASON_client_unreachable);
+        return;
+    }
+    exchange->retransmit_count++;
+    exchange->retransmit_ms *= 2;
+    metric_add(&engine->metrics.responses_retransmitted, 1);
+    trace_event(engine, exchange, EVENT_separate_again,
+                (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
+    leg_send(&exchange->leg, exchange->datagram, exchange->datagram_len);
+    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+}
+
+/* Bytes for the answer behind the token, which stays at the start of the memory. */
+static struct bytes encode_separate(struct engine *engine, struct exchange *exchange, uint16_t mid,
+                                    const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    uint8_t *scratch = engine->scratch;
+    struct bytes made =
+        reply_encode(scratch, leg_message_max(engine, leg), MESSAGE_CON, mid, leg, reply);
+    if (made.len == 0 || !exchange_renew_memory(&engine->exchanges, exchange, made.len)) {
+        return (struct bytes){0};
+    }
+    uint8_t *datagram = exchange_alloc(exchange, made.len);
+    memcpy(datagram, made.data, made.len);
+    /* The token is in the datagram as well: that copy is the one that lives on. */
+    struct message message;
+    (void)message_decode(datagram, made.len, &message);
+    leg->token = message.token;
+    return (struct bytes){datagram, made.len};
+}
+
+static void send_separate(struct engine *engine, struct exchange *exchange,
+                          const struct reply *reply)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    const struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (!leg_take_mid(engine, leg, &mid)) {
+        exchange->reason = REASON_proxy_busy;
+        finish_acknowledged(engine, exchange);
+        return;
+    }
+    struct bytes datagram = encode_separate(engine, exchange, mid, reply);
+    if (datagram.len == 0) { /* no memory to keep it in: see reply_fits() */
+        struct reply busy = reply_of(REASON_proxy_busy, NULL);
+        exchange->reason = REASON_proxy_busy;
+        datagram = encode_separate(engine, exchange, mid, &busy);
+    }
+    if (datagram.len == 0) { /* a token as long as the buffer: nothing can be said */
+        finish_acknowledged(engine, exchange);
+        return;
+    }
+    exchange->datagram = exchange->memory;
+    exchange->datagram_len = (uint32_t)datagram.len;
+    exchange_deliver(&engine->exchanges, exchange);
+    trace_event(engine, exchange, EVENT_separate, mid);
+    exchange->retransmit_count = 0;
+    exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
+    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    leg_send(leg, exchange->datagram, exchange->datagram_len);
+    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+}
+
+/* A separate answer that is never sent again: five times the answer is too much (AMP-1). */
+static void send_once(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    const struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (leg_take_mid(engine, leg, &mid)) {
+        struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
+                                             MESSAGE_NON, mid, leg, reply);
+        leg_send(leg, datagram.data, datagram.len);
+    }
+    finish_acknowledged(engine, exchange);
+}
+
+void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    uint8_t options[ECHO_OPTIONS_MAX];
+    struct reply shorter;
+    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+        reply = &shorter;
+    }
+    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    if (leg->kind != LEG_DATAGRAM) {
+        if (leg->kind == LEG_STREAM) {
+            stream_reply(engine, leg, reply);
+        }
+        exchange_finish(engine, exchange, (struct bytes){0});
+    } else if (leg->acknowledged && reply_is_unwanted(leg, reply->code)) {
+        finish_acknowledged(engine, exchange);
+    } else if (leg->acknowledged && leg->is_unverified) {
+        send_once(engine, exchange, reply);
+    } else if (leg->acknowledged) {
+        send_separate(engine, exchange, reply);
+    } else {
+        exchange_finish(engine, exchange, send_plain(engine, leg, reply));
+    }
+}
+
+void reply_one_of_many(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    struct leg *leg = &exchange->leg;
+    uint16_t mid;
+    if (reply_is_unwanted(leg, reply->code) || !reply_fits(engine, leg, reply)) {
+        return;
+    }
+    if (leg->kind != LEG_DATAGRAM) {
+        if (leg->kind == LEG_STREAM) {
+            stream_reply(engine, leg, reply);
+        }
+        return;
+    }
+    if (leg->confirmable && !leg->acknowledged) {
+        reply_acknowledge(engine, exchange);
+    }
+    if (!leg_take_mid(engine, leg, &mid)) {
+        return;
+    }
+    struct bytes datagram =
+        reply_encode(engine->scratch, leg_message_max(engine, leg), MESSAGE_NON, mid, leg, reply);
+    hash_map_remove(&exchange->by_message);
+    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    leg_send(leg, datagram.data, datagram.len);
+}
+
+void reply_acknowledge(struct engine *engine, struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    leg->acknowledged = true;
+    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    trace_event(engine, exchange, EVENT_empty_ack, 0);
+    leg_send_empty(leg, MESSAGE_ACK, leg->mid);
+}
+
+struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {
+        return (struct bytes){0};
+    }
+    if (!leg->acknowledged) {
+        reply_acknowledge(engine, exchange);
+    }
+    message_write_empty(engine->empty_ack, MESSAGE_ACK, leg->mid);
+    return (struct bytes){engine->empty_ack, sizeof(engine->empty_ack)};
+}
+
+void reply_nothing(struct engine *engine, struct exchange *exchange)
+{
+    exchange_finish(engine, exchange, reply_acknowledge_only(engine, exchange));
+}
+
+void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)
+{
+    trace_event(engine, exchange, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
+    if (is_reset) {
+        exchange_drop(engine, exchange, REASON_client_reset);
+    } else if (exchange->state == EXCHANGE_delivering) {
+        finish_acknowledged(engine, exchange);
+    }
+}

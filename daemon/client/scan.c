@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/scan.h"
+
+#include "coap/option.h"
+
+#include <stdio.h>
+
+struct scan {
+    const struct option_row *last_row; /* of the option before, to see repetitions */
+    uint16_t bad;                      /* first option that must not pass; 0: none */
+    bool bad_is_known;
+};
+
+static void collect(struct request_options *options, const struct option *option)
+{
+    switch (option->number) {
+    case OPTION_uri_host:
+        options->uri_host = option->value;
+        break;
+    case OPTION_uri_port:
+        options->uri_port = option->value;
+        break;
+    case OPTION_proxy_cri:
+        options->proxy_cri = option->value;
+        break;
+    case OPTION_proxy_uri:
+        options->proxy_uri = option->value;
+        break;
+    case OPTION_proxy_scheme:
+        options->proxy_scheme = option->value;
+        break;
+    case OPTION_proxy_scheme_number:
+        options->proxy_scheme_number = option->value;
+        break;
+    case OPTION_hop_limit:
+        options->hop_limit = option->value;
+        break;
+    case OPTION_observe:
+        options->observe = option->value;
+        break;
+    case OPTION_block2:
+        options->block2 = option->value;
+        break;
+    case OPTION_no_response:
+        options->no_response = option->value;
+        break;
+    case OPTION_echo:
+        options->echo = option->value;
+        break;
+    case OPTION_multicast_timeout:
+        options->multicast_timeout = option->value;
+        break;
+    case OPTION_block1:
+        options->block1 = option->value;
+        break;
+    case OPTION_size2:
+        options->size2 = option->value;
+        break;
+    case OPTION_uri_path:
+    case OPTION_uri_query:
+        options->has_uri_path_or_query = true;
+        break;
+    case OPTION_oscore:
+    case OPTION_edhoc:
+        /* Passed on to whom it is for; the proxy itself has no security context. */
+        options->not_local = options->not_local == 0 ? option->number : options->not_local;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_defined_for(const struct option_row *row, uint8_t code)
+{
+    if (row->number == OPTION_observe) {
+        return code == CODE_GET || code == CODE_FETCH; /* RFC 7641 section 2, RFC 8132 */
+    }
+    return row->in_request != OPTION_USE_NONE;
+}
+
+static void scan_option(struct scan *scan, const struct message *message,
+                        const struct option *option, struct request_options *options)
+{
+    const struct option_row *row = option_row(option->number);
+    bool is_extra = row != NULL && row == scan->last_row && !row->repeats_in_request;
+    bool is_recognised = row != NULL && is_defined_for(row, message->code) && !is_extra &&
+                         option_length_is_good(row, option->value);
+    scan->last_row = row;
+    if (is_recognised) {
+        collect(options, option);
+        return;
+    }
+    if (scan->bad == 0 && option_is_unsafe(option->number)) {
+        scan->bad = option->number;
+        scan->bad_is_known = row != NULL;
+    }
+    if (options->not_local == 0 && option_is_critical(option->number)) {
+        options->not_local = option->number;
+    }
+}
+
+void scan_name_option(struct problem *problem, enum reason reason, const char *what,
+                      uint16_t number)
+{
+    const struct option_row *row = option_row(number);
+    problem->reason = reason;
+    snprintf(problem->text, sizeof(problem->text), "%s %u%s%s%s", what, number,
+             row != NULL ? " (" : "", row != NULL ? row->name : "", row != NULL ? ")" : "");
+    for (char *at = problem->text; *at != '\0'; at++) {
+        *at = *at == '_' ? '-' : *at;
+    }
+}
+
+bool scan_options(const struct message *message, struct request_options *ret_options,
+                  struct problem *ret_problem)
+{
+    struct option_iter iter;
+    struct option option;
+    struct scan scan = {0};
+    *ret_options = (struct request_options){0};
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        scan_option(&scan, message, &option, ret_options);
+    }
+    if (scan.bad != 0) {
+        scan_name_option(
+            ret_problem, scan.bad_is_known ? REASON_option_malformed : REASON_option_unknown,
+            scan.bad_is_known ? "malformed or misplaced option" : "unrecognized option", scan.bad);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/serve.h"
+
+#include "cache/freshness.h"
+#include "cache/key.h"
+#include "client/limit.h"
+#include "client/stream.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "net/dtls.h"
+
+#include <string.h>
+
+#define ETAG_LEN 8u
+
+/* Room for the head of a frame or datagram and our own options, beside payload and token. */
+#define OVERHEAD 32u
+
+/* --- keys --------------------------------------------------------------- */
+
+struct key {
+    uint8_t *buffer;
+    size_t len;
+    bool overflow;
+};
+
+static void put(struct key *key, const void *data, size_t len)
+{
+    if (key->overflow || len > SERVE_KEY_MAX - key->len) {
+        key->overflow = true;
+    } else if (len > 0) {
+        memcpy(key->buffer + key->len, data, len);
+        key->len += len;
+    }
+}
+
+/* Options that make two requests ask for different bodies. */
+static bool is_in_key(uint16_t number, bool tags)
+{
+    const struct option_row *row = option_row(number);
+    switch (number) {
+    case OPTION_block1:
+    case OPTION_block2:
+    case OPTION_size1:
+    case OPTION_size2:
+    case OPTION_etag:
+    case OPTION_if_match:
+    case OPTION_if_none_match:
+    case OPTION_echo:
+        return false;
+    case OPTION_request_tag:
+        return tags;
+    default:
+        return row == NULL ? !option_is_no_cache_key(number)
+                           : row->in_request == OPTION_USE_FORWARD;
+    }
+}
+
+uint64_t serve_query(const struct engine *engine, const struct message *request)
+{
+    if (request->code != CODE_FETCH || message_has_option(request, OPTION_block1)) {
+        return 0; /* pieces: the Block2 requests that follow do not have them */
+    }
+    return hash_bytes(request->payload.data, request->payload.len, engine->bodies.seed);
+}
+
+struct bytes serve_key(const struct engine *engine, const struct leg *leg,
+                       const struct serve_subject *subject, bool tags,
+                       uint8_t buffer[SERVE_KEY_MAX])
+{
+    struct cache_key target;
+    struct option_iter iter;
+    struct option option;
+    struct key key = {.buffer = buffer};
+    uint64_t who = leg_serial(engine, leg);
+    if (!cache_key_of_target(subject->target, buffer, SERVE_KEY_MAX, 0, &target)) {
+        return (struct bytes){0};
+    }
+    key.len = target.len;
+    put(&key, &who, sizeof(who));
+    put(&key, &subject->code, 1);
+    put(&key, &subject->query, sizeof(subject->query));
+    option_iter_init(&iter, subject->options);
+    while (option_iter_next(&iter, &option)) {
+        if (is_in_key(option.number, tags)) {
+            uint16_t head[2] = {option.number, (uint16_t)option.value.len};
+            put(&key, head, sizeof(head));
+            put(&key, option.value.data, option.value.len);
+        }
+    }
+    return (struct bytes){buffer, key.overflow ? 0 : key.len};
+}
+
+/* --- entity-tags of our own --------------------------------------------- */
+
+/* Half of it says what the body is, half that it is ours. */
+static void make_etag(uint64_t seed, struct bytes body, uint8_t etag[ETAG_LEN])
+{
+    uint32_t content = (uint32_t)hash_bytes(body.data, body.len, seed);
+    uint32_t proof = (uint32_t)hash_mix(content, seed);
+    memcpy(etag, &content, sizeof(content));
+    memcpy(etag + sizeof(content), &proof, sizeof(proof));
+}
+
+bool serve_is_own_etag(uint64_t seed, struct bytes etag)
+{
+    uint32_t content, proof;
+    if (etag.len != ETAG_LEN) {
+        return false;
+    }
+    memcpy(&content, etag.data, sizeof(content));
+    memcpy(&proof, etag.data + sizeof(content), sizeof(proof));
+    return proof == (uint32_t)hash_mix(content, seed);
+}
+
+/* --- cutting ------------------------------------------------------------ */
+
+/* Bytes of a message to the client in which an answer is sent whole, or else a block of it. */
+static size_t message_max(const struct engine *engine, const struct leg *leg,
+                          const struct reply *reply)
+{
+    size_t most = (size_t)engine->config->block_whole_bytes;
+    size_t limit = leg_message_max(engine, leg);
+    if (leg->kind == LEG_STREAM) {
+        return stream_message_max(leg);
+    }
+    if (most < SERVE_OSCORE_WHOLE_BYTES && options_have(reply->options, OPTION_oscore)) {
+        most = SERVE_OSCORE_WHOLE_BYTES;
+    }
+    if (leg->session != NULL) {
+        most -= DTLS_RECORD_OVERHEAD;
+    }
+    return most < limit ? most : limit;
+}
+
+/* Bytes of payload that one message to the client may have. */
+static size_t piece_max(const struct engine *engine, const struct leg *leg,
+                        const struct reply *reply)
+{
+    size_t most = message_max(engine, leg, reply);
+    size_t taken = OVERHEAD + leg->token.len + reply->options.len;
+    return most > taken ? most - taken : 0;
+}
+
+static bool takes_bert(const struct leg *leg)
+{
+    return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+}
+
+static bool takes_blocks(const struct leg *leg)
+{
+    return leg->kind == LEG_DATAGRAM || stream_takes_blocks(leg);
+}
+
+/* The same place in the body, in blocks that the client takes and that have at most @p most bytes.
+ */
+static struct block shrink(const struct leg *leg, struct block block, size_t most)
+{
+    uint8_t szx = block_szx_for(most);
+    if (block.szx == BLOCK_SZX_BERT && (!takes_bert(leg) || most < 1024)) {
+        block.szx = BLOCK_SZX_MAX; /* the same unit of 1,024 bytes */
+    }
+    if (block.szx != BLOCK_SZX_BERT && block.szx > szx) {
+        block.num <<= block.szx - szx;
+        block.szx = szx;
+    }
+    return block;
+}
+
+/* The block to answer with: what is asked for, in the size that both sides take (BLK-8). */
+static struct block choose(const struct engine *engine, const struct leg *leg, size_t most)
+{
+    static const struct block first = {.szx = BLOCK_SZX_BERT};
+    size_t size = engine->config->block_size;
+    return shrink(leg, leg->has_block2 ? leg->block2 : first,
+                  leg->kind == LEG_STREAM || most < size ? most : size);
+}
+
+static bool fits_whole(const struct engine *engine, const struct leg *leg,
+                       const struct reply *reply)
+{
+    return leg->kind == LEG_STREAM
+               ? reply_fits(engine, leg, reply)
+               : reply_fits_datagram(engine, leg, reply, message_max(engine, leg, reply));
+}
+
+static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
+                         const struct reply *reply)
+{
+    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !takes_blocks(leg)) {
+        return false;
+    }
+    if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
+        return true;
+    }
+    /* Of no use where it is the options that are too long. */
+    struct block block = choose(engine, leg, piece_max(engine, leg, reply));
+    return reply->payload.len > block_size(&block) && !fits_whole(engine, leg, reply);
+}
+
+static bool is_of_whole(uint16_t number)
+{
+    return !option_is_of_piece(number);
+}
+
+/* The options of @p reply without those of blocks, and with @p etag, if it is not NULL. */
+static bool keep_options(struct engine *engine, struct kept_body *kept, const struct reply *reply,
+                         const struct option *etag)
+{
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    message_writer_options(&writer, reply->options, is_of_whole, etag);
+    return !writer.overflow && body_append(&engine->bodies, &kept->options,
+                                           (struct bytes){writer.buffer, writer.len}, kept);
+}
+
+static uint32_t max_age_of(const struct reply *reply)
+{
+    return reply->is_aged ? reply->max_age_s : freshness_max_age_s(reply->options);
+}
+
+/*
+ * Keep the payload of @p reply for the client, which asks for it piece by piece. It is the body,
+ * or the @p part of it that the origin server has sent; NULL: the whole. NULL where there is no
+ * room.
+ */
+static struct kept_body *keep(struct engine *engine, const struct leg *leg,
+                              const struct serve_subject *subject, const struct reply *reply,
+                              const struct block *part)
+{
+    uint8_t buffer[SERVE_KEY_MAX], etag[ETAG_LEN];
+    const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
+    struct bytes name = serve_key(engine, leg, subject, false, buffer);
+    uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
+    const struct body_owner owner = limit_bodies(engine, leg);
+    struct kept_body *kept =
+        name.len > 0 ? body_keep(&engine->bodies, &owner, name, false, until_ms) : NULL;
+    if (kept == NULL) {
+        return NULL;
+    }
+    kept->code = reply->code;
+    kept->made_ms = engine_now_ms(engine);
+    kept->max_age_s = max_age_of(reply);
+    kept->begin = part != NULL ? block_offset(part) : 0;
+    kept->more = part != NULL && part->more;
+    /* An entity-tag made of a part would not be that of the next part. */
+    bool needs_etag = part == NULL && !options_have(reply->options, OPTION_etag);
+    make_etag(engine->bodies.seed, reply->payload, etag);
+    if (!keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
+        !body_append(&engine->bodies, &kept->bytes, reply->payload, kept)) {
+        body_forget(&engine->bodies, kept);
+        return NULL;
+    }
+    return kept;
+}
+
+static struct kept_body *find_kept(struct engine *engine, const struct leg *leg,
+                                   const struct serve_subject *subject)
+{
+    uint8_t buffer[SERVE_KEY_MAX];
+    struct bytes name = serve_key(engine, leg, subject, false, buffer);
+    return name.len > 0 ? body_find(&engine->bodies, name, false, engine_now_ms(engine)) : NULL;
+}
+
+/* Options and code of what is kept, for any piece of it. */
+static struct reply reply_of_kept(const struct engine *engine, const struct kept_body *kept)
+{
+    struct reply reply = {
+        .code = kept->code,
+        .options = {kept->options.data, kept->options.len},
+        .has_block2 = true,
+    };
+    uint32_t age_s = (uint32_t)((engine_now_ms(engine) - kept->made_ms) / 1000);
+    /* An answer from the cache has its Max-Age beside its options (CACHE-8). */
+    if (age_s > 0 || kept->max_age_s != MAX_AGE_DEFAULT_S) {
+        reply.is_aged = true;
+        reply.max_age_s = kept->max_age_s > age_s ? kept->max_age_s - age_s : 0;
+    }
+    return reply;
+}
+
+/* Whether a block that begins as @p block does is in what is kept, if that is a part of a body. */
+static bool has_block(const struct kept_body *kept, const struct block *block)
+{
+    uint64_t offset = block_offset(block);
+    uint32_t size = block_size(block);
+    bool is_part = kept->begin > 0 || kept->more;
+    return !is_part || (offset >= kept->begin && offset - kept->begin < kept->bytes.len &&
+                        kept->begin % size == 0 && (!kept->more || kept->bytes.len % size == 0));
+}
+
+/* The piece of @p kept that the client wants, or 4.00 behind its end (BLK-14). */
+static enum reason piece_of(const struct engine *engine, const struct kept_body *kept,
+                            const struct block *block, size_t most, struct reply *ret_reply)
+{
+    struct reply reply = reply_of_kept(engine, kept);
+    const struct bytes bytes = {kept->bytes.data, kept->bytes.len};
+    const uint32_t first = (uint32_t)(kept->begin / block_size(block));
+    struct block asked = *block, given;
+    asked.num -= first;
+    if (!block_cut(&asked, bytes, most, &given, &reply.payload) ||
+        given.num + first > BLOCK_NUM_MAX) {
+        *ret_reply = reply_of(REASON_block_range, NULL);
+        return REASON_block_range;
+    }
+    given.num += first;
+    given.more = given.more || kept->more;
+    reply.block2 = block_value(&given);
+    if (given.num == 0 && !kept->more && bytes.len <= UINT32_MAX) {
+        reply.size2 = (uint32_t)bytes.len; /* BLK-15 */
+    }
+    *ret_reply = reply;
+    return REASON_none;
+}
+/* An answer that came whole: the piece of it that the client wants. False: it cannot be kept. */
+static bool cut_whole(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      struct reply *ret_cut, enum reason *ret_reason)
+{
+    const struct kept_body *kept = keep(engine, leg, subject, reply, NULL);
+    if (kept == NULL) {
+        return false;
+    }
+    struct reply all = reply_of_kept(engine, kept);
+    size_t most = piece_max(engine, leg, &all);
+    struct block asked = choose(engine, leg, most);
+    *ret_reason = piece_of(engine, kept, &asked, most, ret_cut);
+    if (*ret_reason == REASON_none) {
+        ret_cut->has_observe = reply->has_observe;
+        ret_cut->observe = reply->observe;
+        ret_cut->has_block1 = reply->has_block1;
+        ret_cut->block1 = reply->block1;
+    }
+    return true;
+}
+
+/*
+ * An answer that is a block of the origin server passes as it is, unless the client takes less
+ * in one message: then it gets the first part of it, as a block that it takes, and asks for the
+ * rest, which is kept (RFC 8323 section 5.3.1, RFC 7959 section 2.4).
+ */
+static void cut_block(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      const struct block *block, struct reply *ret_cut)
+{
+    bool is_bad_size = block->szx == BLOCK_SZX_BERT && !takes_bert(leg);
+    if (CODE_CLASS(reply->code) != 2 || !takes_blocks(leg) ||
+        (!is_bad_size && reply_fits(engine, leg, reply))) {
+        /* Its later blocks are the origin server's: a body kept before is not this one. */
+        struct kept_body *older = engine->bodies.count > 0 ? find_kept(engine, leg, subject) : NULL;
+        if (older != NULL) {
+            body_forget(&engine->bodies, older);
+        }
+        return;
+    }
+    struct bytes size2 = {0};
+    size_t most = piece_max(engine, leg, reply);
+    struct block first = shrink(leg, *block, most);
+    size_t size = block_size(&first);
+    size_t len = first.szx == BLOCK_SZX_BERT ? most - most % size : size;
+    if (first.num > BLOCK_NUM_MAX) {
+        return;
+    }
+    if (reply->payload.len > len) {
+        first.more = true;
+        ret_cut->payload.len = len;
+        (void)keep(engine, leg, subject, reply, block); /* else the origin server is asked again */
+    }
+    (void)option_find(reply->options, OPTION_size2, &size2);
+    ret_cut->has_block2 = true;
+    ret_cut->block2 = block_value(&first);
+    ret_cut->size2 = option_uint(size2);
+}
+
+/* Bytes of @p text, at most @p most of them, that end with a whole character of UTF-8. */
+static size_t whole_characters(struct bytes text, size_t most)
+{
+    size_t len = text.len < most ? text.len : most;
+    while (len > 0 && len < text.len && (text.data[len] & 0xc0u) == 0x80u) {
+        len--;
+    }
+    return len;
+}
+
+/*
+ * The answer fits in no way. An error is told without its payload, or with less of its diagnostic
+ * text (RFC 7252 section 5.5.2); of anything else the client has to know that it is not there.
+ */
+static enum reason make_fit(const struct engine *engine, const struct leg *leg,
+                            const struct reply *reply, struct reply *ret_cut)
+{
+    struct reply shorter = *reply;
+    bool is_text = !options_have(reply->options, OPTION_content_format);
+    shorter.payload.len =
+        is_text ? whole_characters(reply->payload, piece_max(engine, leg, reply)) : 0;
+    if (CODE_CLASS(reply->code) > 2 && reply_fits(engine, leg, &shorter)) {
+        *ret_cut = shorter;
+        return REASON_none;
+    }
+    /* ERR-17 */
+    *ret_cut =
+        reply_of(REASON_response_too_large, leg->is_safe || CODE_CLASS(reply->code) != 2
+                                                ? NULL
+                                                : "carried out, but the response is too large");
+    return REASON_response_too_large;
+}
+
+enum reason serve_cut(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      struct reply *ret_cut)
+{
+    bool is_client = leg->kind == LEG_DATAGRAM || leg->kind == LEG_STREAM;
+    struct bytes value;
+    enum reason reason;
+    *ret_cut = *reply;
+    if (!is_client) {
+        return REASON_none;
+    }
+    if (option_find(reply->options, OPTION_block2, &value)) {
+        const struct block block = block_of(value);
+        cut_block(engine, leg, subject, reply, &block, ret_cut);
+    } else if (is_to_be_cut(engine, leg, reply) &&
+               cut_whole(engine, leg, subject, reply, ret_cut, &reason)) {
+        return reason;
+    }
+    if (reply_fits(engine, leg, ret_cut)) {
+        return REASON_none;
+    }
+    return make_fit(engine, leg, reply, ret_cut);
+}
+
+enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exchange,
+                               const struct reply *reply, struct reply *ret_cut)
+{
+    struct message message = {0};
+    struct serve_subject subject = {.target = &exchange->target, .query = exchange->query};
+    /* Its own encoding: it cannot be malformed. */
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    subject.code = message.code;
+    subject.options = message.options;
+    return serve_cut(engine, &exchange->leg, &subject, reply, ret_cut);
+}
+
+bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
+                struct reply *ret_reply, enum reason *ret_reason)
+{
+    const struct kept_body *kept = find_kept(engine, leg, subject);
+    if (kept == NULL) {
+        return false;
+    }
+    struct reply all = reply_of_kept(engine, kept);
+    size_t most = piece_max(engine, leg, &all);
+    struct block asked = choose(engine, leg, most);
+    if (!has_block(kept, &asked)) {
+        return false;
+    }
+    *ret_reason = piece_of(engine, kept, &asked, most, ret_reply);
+    return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Answers that do not fit what their client takes, or that it wants in blocks: cut into
+ * Block2 pieces (RFC 7959 section 2.4), the body kept for the pieces that it asks for
+ * later. Answers that are a block of the origin server's own pass as they are, unless the client
+ * takes less in one message: then it gets a part of that block, and asks for the rest.
+ */
+#ifndef CRIPROXY_SERVE_H
+#define CRIPROXY_SERVE_H
+
+#include "client/reply.h"
+#include "fetch/body.h"
+
+/* What an answer is of: requests of one client that are the same here ask for one body. */
+struct serve_subject {
+    const struct target *target;
+    uint8_t code;         /* the method */
+    struct bytes options; /* of the client's request, or of the one to the next hop */
+    uint64_t query;       /* serve_query() of the client's request */
+};
+
+/*
+ * An OSCORE message that fits a datagram which every link of IPv6 carries without fragments
+ * (RFC 8200 section 5: 1,280 bytes) is not cut: endpoints need not know Block options outside
+ * of the protection, and clients of libcoap do not.
+ */
+#define SERVE_OSCORE_WHOLE_BYTES 1232u
+
+/** Longest key of a kept body. */
+#define SERVE_KEY_MAX 2048u
+
+/**
+ * What stands for the payload of a request where that says what is asked for: of a FETCH
+ * in one message (RFC 8132 section 2). 0 for others.
+ */
+uint64_t serve_query(const struct engine *engine, const struct message *request);
+
+/**
+ * The key under which a body of @p leg's client is kept: who, method, target, and the
+ * options that make a difference.
+ *
+ * @param tags whether Request-Tag is one of them: for uploads (RFC 9175 section 3.3).
+ * @return its bytes in @p buffer; empty where they do not fit.
+ */
+struct bytes serve_key(const struct engine *engine, const struct leg *leg,
+                       const struct serve_subject *subject, bool tags,
+                       uint8_t buffer[SERVE_KEY_MAX]);
+
+/**
+ * Cut @p reply for the client of @p leg, where that is needed.
+ *
+ * @param subject how the client will ask for the rest.
+ * @param ret_cut what to send; valid until the next call: @p reply itself, or a piece of
+ *                it, or words about what went wrong.
+ * @return REASON_none, or why the answer cannot be had (the words are in @p ret_cut).
+ */
+enum reason serve_cut(struct engine *engine, const struct leg *leg,
+                      const struct serve_subject *subject, const struct reply *reply,
+                      struct reply *ret_cut);
+
+/** The same for the answer to a client's exchange. */
+enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exchange,
+                               const struct reply *reply, struct reply *ret_cut);
+
+/**
+ * A client asks for a later block of a body that is kept for it.
+ *
+ * @return false where there is none: the request goes on to the origin server.
+ */
+bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
+                struct reply *ret_reply, enum reason *ret_reason);
+
+/** Whether @p etag is one that serve_cut() has made up: no origin server knows it (BLK-13). */
+bool serve_is_own_etag(uint64_t seed, struct bytes etag);
+
+#endif

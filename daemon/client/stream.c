@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One stream a connection. Each side begins with a CSM; after that messages come
+ * one after the other, and each request is answered when its answer is there.
+ *
+ *   opening --CSM--> open --Release, or ours--> released --all answered--> closed
+ *      \               \ \
+ *       \               \ +--idle: our Release--> leaving --time is up---> closed
+ *        +---------------+---- a fault: Abort ---------------------------> closed
+ *
+ * What a peer sends faster than we answer waits in its own send buffer: reading
+ * stops while it has limits.exchanges-per-client requests in flight or does not
+ * take its answers.
+ */
+#include "client/stream.h"
+
+#include "base/log.h"
+#include "client/admit.h"
+#include "client/limit.h"
+#include "client/reply.h"
+#include "client/request.h"
+#include "coap/frame.h"
+#include "coap/option.h"
+#include "coap/signal.h"
+#include "engine/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN_BASE 8u
+
+/* What an idle peer has, after our Release, for a request that has crossed it. */
+#define RELEASE_MS 2000u
+
+enum stream_state {
+    STREAM_OPENING,
+    STREAM_OPEN,
+    STREAM_LEAVING,  /* idle, told so: what has crossed our Release is answered, then the end */
+    STREAM_RELEASED, /* no new requests; those before are answered */
+    STREAM_CLOSED,   /* given up: what else arrives is ignored */
+};
+
+struct stream {
+    struct peer peer;
+    struct engine *engine;
+    struct stream_listener *listener;
+    struct conn *conn;
+    struct stream *next, **link; /* of all streams of the engine */
+    enum stream_state state;
+    uint64_t serial;
+    uint64_t peer_max; /* its Max-Message-Size */
+    const char *why;   /* we have closed it; static, NULL: we have not */
+    bool peer_takes_blocks;
+    bool is_paused, is_full;
+    bool has_crossed; /* a request has come while leaving */
+    bool is_pinged;   /* nothing has come since our Ping */
+};
+
+static bool is_ws(const struct stream *stream)
+{
+    enum conn_kind kind = conn_kind_of(stream->conn);
+    return kind == CONN_WS || kind == CONN_WSS;
+}
+
+static uint32_t scheme_of(const struct conn *conn)
+{
+    static const uint32_t numbers[] = {
+        [CONN_TCP] = CRI_SCHEME_COAP_TCP,
+        [CONN_TLS] = CRI_SCHEME_COAPS_TCP,
+        [CONN_WS] = CRI_SCHEME_COAP_WS,
+        [CONN_WSS] = CRI_SCHEME_COAPS_WS,
+    };
+    return numbers[conn_kind_of(conn)];
+}
+
+static const char *scheme_name(const struct stream *stream)
+{
+    static const char *const names[] = {
+        [CONN_TCP] = "coap+tcp",
+        [CONN_TLS] = "coaps+tcp",
+        [CONN_WS] = "coap+ws",
+        [CONN_WSS] = "coaps+ws",
+    };
+    return names[conn_kind_of(stream->conn)];
+}
+
+static size_t message_max(const struct stream *stream)
+{
+    return (size_t)stream->engine->config->limits_stream_message_bytes;
+}
+
+/* Read on, or not: whichever of the two reasons to stop holds. */
+static void regulate(struct stream *stream)
+{
+    bool pause =
+        stream->is_full || stream->peer.in_flight >= limit_exchanges(stream->engine, &stream->peer);
+    if (pause != stream->is_paused) {
+        stream->is_paused = pause;
+        conn_pause(stream->conn, pause);
+    }
+}
+
+static void send_bytes(struct stream *stream, struct bytes frame)
+{
+    if (!conn_send(stream->conn, frame.data, frame.len)) {
+        stream->is_full = true;
+        regulate(stream);
+    }
+}
+
+/* --- signalling --------------------------------------------------------- */
+
+static void send_signal(struct stream *stream, uint8_t code, struct bytes token, uint16_t option,
+                        const uint32_t *value, const char *words)
+{
+    struct engine *engine = stream->engine;
+    struct message_writer writer;
+    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, token);
+    if (value != NULL) {
+        message_writer_option_uint(&writer, option, *value);
+    } else if (option != 0) {
+        message_writer_option(&writer, option, (struct bytes){0});
+    }
+    message_writer_payload(&writer, (struct bytes){(const uint8_t *)words, strlen(words)});
+    send_bytes(stream, frame_finish(&writer, code, token, is_ws(stream)));
+}
+
+static void send_csm(struct stream *stream)
+{
+    uint8_t buffer[64];
+    struct message_writer writer;
+    struct bytes none = {0};
+    uint32_t token_max = stream->engine->config->proxy_max_token_bytes;
+    frame_writer_init(&writer, buffer, sizeof(buffer), none);
+    message_writer_option_uint(&writer, CSM_MAX_MESSAGE_SIZE, (uint32_t)message_max(stream));
+    message_writer_option(&writer, CSM_BLOCK_WISE_TRANSFER, none);
+    if (token_max > TOKEN_BASE) {
+        message_writer_option_uint(&writer, CSM_EXTENDED_TOKEN_LENGTH, token_max);
+    }
+    send_bytes(stream, frame_finish(&writer, CODE_CSM, none, is_ws(stream)));
+}
+
+static void close_stream(struct stream *stream, const char *why)
+{
+    stream->state = STREAM_CLOSED;
+    stream->why = why;
+    conn_close(stream->conn);
+}
+
+/* Tell the peer what it did wrong, and go (RFC 8323 section 5.6). */
+static void abort_stream(struct stream *stream, const uint32_t *bad_csm_option, const char *words)
+{
+    metric_add(&stream->engine->metrics.streams_aborted, 1);
+    uint16_t option = bad_csm_option != NULL ? ABORT_BAD_CSM_OPTION : 0;
+    send_signal(stream, CODE_ABORT, (struct bytes){0}, option, bad_csm_option, words);
+    close_stream(stream, words);
+}
+
+static void close_if_done(struct stream *stream)
+{
+    bool is_over = stream->state == STREAM_RELEASED ||
+                   (stream->state == STREAM_LEAVING && stream->has_crossed);
+    if (is_over && stream->peer.in_flight == 0) {
+        close_stream(stream, "released");
+    }
+}
+
+static void on_csm(struct stream *stream, const struct message *message)
+{
+    signal_read_csm(message, &stream->peer_max, &stream->peer_takes_blocks);
+    if (stream->state == STREAM_OPENING) {
+        stream->state = STREAM_OPEN;
+    }
+}
+
+static void on_signal(struct stream *stream, const struct message *message)
+{
+    uint32_t number;
+    if (signal_has_critical(message, &number)) {
+        bool is_csm = message->code == CODE_CSM;
+        abort_stream(stream, is_csm ? &number : NULL,
+                     is_csm ? "unknown critical option in CSM"
+                            : "unknown critical option in a signal");
+        return;
+    }
+    switch (message->code) {
+    case CODE_CSM:
+        on_csm(stream, message);
+        break;
+    case CODE_PING:
+        /* Custody may be confirmed at once: what came before has been taken over. */
+        send_signal(stream, CODE_PONG, message->token,
+                    message_has_option(message, PING_CUSTODY) ? PING_CUSTODY : 0, NULL, "");
+        break;
+    case CODE_RELEASE:
+        stream->state = STREAM_RELEASED;
+        close_if_done(stream);
+        break;
+    case CODE_ABORT:
+        metric_add(&stream->engine->metrics.streams_aborted_by_clients, 1);
+        close_stream(stream, "aborted by the peer");
+        break;
+    default:
+        break; /* Pong, and signals to come (TCP-10, TCP-15) */
+    }
+}
+
+const char *stream_host(const struct stream *stream)
+{
+    return conn_host(stream->conn);
+}
+
+/* --- messages ----------------------------------------------------------- */
+
+/* What came is against the protocol: told to the client, the log, and criproxyctl why. */
+static void abort_malformed(struct stream *stream, const char *what)
+{
+    const struct refusal_note note = {.client = conn_remote(stream->conn),
+                                      .kind = REFUSAL_MESSAGE,
+                                      .word = "malformed",
+                                      .identity = conn_identity(stream->conn),
+                                      .detail = what};
+    refusals_log(stream->engine, &note, "message_malformed");
+    abort_stream(stream, NULL, what);
+}
+
+static void on_request(struct stream *stream, const struct message *message)
+{
+    struct leg leg = {
+        .kind = LEG_STREAM,
+        .peer = &stream->peer,
+        .stream = stream,
+        .identity = conn_identity(stream->conn),
+        .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
+        .scheme = scheme_of(stream->conn),
+    };
+    if (stream->state == STREAM_RELEASED) {
+        return; /* it said that it would send no more */
+    }
+    stream->has_crossed = stream->state == STREAM_LEAVING;
+    request_handle(stream->engine, &leg, message, conn_local(stream->conn));
+    regulate(stream);
+    close_if_done(stream); /* one that was answered at once */
+}
+
+static void on_message(struct stream *stream, const struct message *message)
+{
+    stream->is_pinged = false;
+    if (CODE_CLASS(message->code) == 7) {
+        bool is_first = stream->state == STREAM_OPENING;
+        if (is_first && message->code != CODE_CSM && message->code != CODE_ABORT) {
+            abort_malformed(stream, "CSM expected first");
+            return;
+        }
+        on_signal(stream, message);
+    } else if (stream->state == STREAM_OPENING) {
+        abort_malformed(stream, "CSM expected first");
+    } else if (message_is_request(message)) {
+        on_request(stream, message);
+    } else {
+        /* Empty messages are for keeping alive (RFC 8323 section 3.4); responses are not ours. */
+        metric_add(&stream->engine->metrics.messages_ignored, 1);
+    }
+}
+
+static void log_stream(const struct stream *stream, const char *event, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    if (log_is_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, event, "client=%s identity=%s scheme=%s%s%s%s",
+                  address_format(conn_remote(stream->conn), client),
+                  identity_format(conn_identity(stream->conn), identity), scheme_name(stream),
+                  why[0] != '\0' ? " reason=\"" : "", why, why[0] != '\0' ? "\"" : "");
+    }
+}
+
+/* --- connections -------------------------------------------------------- */
+
+static void on_failure(void *listener_context, const struct handshake_failure *failure)
+{
+    const struct stream_listener *listener = listener_context;
+    refusals_add_handshake(listener->engine, failure);
+}
+
+static void *on_open(void *listener_context, struct conn *conn)
+{
+    struct stream_listener *listener = listener_context;
+    struct engine *engine = listener->engine;
+    if (!admit_connection(engine, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
+        const struct refusal_note note = {.client = conn_remote(conn),
+                                          .kind = REFUSAL_POLICY,
+                                          .word = "policy.clients",
+                                          .identity = conn_identity(conn)};
+        metric_add(&engine->metrics.connections_refused, 1);
+        refusals_log(engine, &note, "connection_refused");
+        return NULL;
+    }
+    /* One allocation a connection, bounded by the listener's own cap. */
+    struct stream *stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        return NULL;
+    }
+    *stream = (struct stream){
+        .engine = engine,
+        .listener = listener,
+        .serial = ++engine->stream_serial,
+        .conn = conn,
+        .next = engine->streams,
+        .link = &engine->streams,
+        .peer_max = FRAME_BASE_MESSAGE_SIZE,
+    };
+    if (engine->streams != NULL) {
+        engine->streams->link = &stream->next;
+    }
+    engine->streams = stream;
+    listener->open_count++;
+    metric_set(&engine->metrics.streams, ++engine->stream_count);
+    log_stream(stream, "stream_opened", "");
+    send_csm(stream);
+    if (engine->is_draining) {
+        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+        close_stream(stream, "shutting down");
+    }
+    return stream;
+}
+
+static size_t on_ws_input(struct stream *stream, const uint8_t *data, size_t len)
+{
+    struct message message;
+    if (frame_decode_ws(data, len, stream->engine->config->proxy_max_token_bytes, &message) !=
+        FRAME_OK) {
+        abort_malformed(stream, "malformed message");
+    } else {
+        on_message(stream, &message);
+    }
+    return len;
+}
+
+static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *data, size_t len)
+{
+    struct stream *stream = conn_context;
+    size_t used = 0, frame_len;
+    struct message message;
+    (void)conn;
+    if (is_ws(stream)) {
+        return stream->state == STREAM_CLOSED ? len : on_ws_input(stream, data, len);
+    }
+    while (stream->state != STREAM_CLOSED && !stream->is_paused) {
+        switch (frame_decode(data + used, len - used, message_max(stream),
+                             stream->engine->config->proxy_max_token_bytes, &frame_len, &message)) {
+        case FRAME_OK:
+            used += frame_len;
+            on_message(stream, &message);
+            break;
+        case FRAME_MORE:
+            return used;
+        case FRAME_TOO_LARGE:
+            abort_malformed(stream, "message larger than Max-Message-Size");
+            break;
+        case FRAME_MALFORMED:
+            abort_malformed(stream, "malformed message");
+            break;
+        }
+    }
+    return stream->state == STREAM_CLOSED ? len : used;
+}
+
+static void on_drained(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    stream->is_full = false;
+    regulate(stream);
+    observers_resume(stream->engine, &stream->peer);
+}
+
+static uint32_t on_idle(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->peer.in_flight > 0) {
+        return CONN_NOT_IDLE;
+    }
+    if (stream->state != STREAM_OPEN) {
+        return 0;
+    }
+    if (stream->peer.watcher != NULL && !stream->is_pinged) {
+        /* It waits for notifications, if it is still there (RFC 8323 section 5.4). */
+        send_signal(stream, CODE_PING, (struct bytes){0}, 0, NULL, "");
+        stream->is_pinged = true;
+        return CONN_NOT_IDLE;
+    }
+    send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+    stream->state = STREAM_LEAVING; /* TCP-12 */
+    return RELEASE_MS;
+}
+
+static void on_close(void *conn_context, struct conn *conn, const char *why)
+{
+    struct stream *stream = conn_context;
+    struct engine *engine = stream->engine;
+    log_stream(stream, "stream_closed", stream->why != NULL ? stream->why : why);
+    stream->state = STREAM_CLOSED;
+    struct closed_client *closed = closed_add(&engine->closed_clients, conn_identity(conn));
+    closed->client = *conn_remote(conn);
+    closed->scheme = scheme_of(conn);
+    closed->requests = stream->peer.requests;
+    closed->at_ms = engine_now_ms(engine);
+    closed->why = stream->why != NULL ? stream->why : why;
+    exchange_leave_all(engine, &stream->peer);
+    *stream->link = stream->next;
+    if (stream->next != NULL) {
+        stream->next->link = stream->link;
+    }
+    stream->listener->open_count--;
+    metric_set(&engine->metrics.streams, --engine->stream_count);
+    free(stream);
+}
+
+static enum conn_need need_of(void *conn_context, const struct conn *conn)
+{
+    const struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->peer.in_flight > 0) {
+        return CONN_ASKS;
+    }
+    return stream->peer.watcher != NULL ? CONN_OBSERVES : CONN_IDLE;
+}
+
+/* The client may connect again, and is told so in place of an Abort: nothing was wrong. */
+static void on_recycle(void *conn_context, struct conn *conn)
+{
+    struct stream *stream = conn_context;
+    (void)conn;
+    if (stream->state == STREAM_OPEN) {
+        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "made room for another");
+    }
+    stream->state = STREAM_CLOSED;
+    stream->why = "made room for another";
+}
+
+const struct conn_handler stream_handler = {
+    .on_open = on_open,
+    .on_input = on_input,
+    .on_drained = on_drained,
+    .on_idle = on_idle,
+    .need_of = need_of,
+    .on_recycle = on_recycle,
+    .on_close = on_close,
+    .on_failure = on_failure,
+};
+
+/* --- answers ------------------------------------------------------------ */
+
+static struct bytes encode(struct stream *stream, const struct leg *leg, const struct reply *reply)
+{
+    struct engine *engine = stream->engine;
+    struct message_writer writer;
+    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, leg->token);
+    reply_write_options(&writer, reply);
+    message_writer_payload(&writer, reply->payload);
+    return frame_finish(&writer, reply->code, leg->token, is_ws(stream));
+}
+
+uint64_t stream_serial(const struct leg *leg)
+{
+    return leg->stream->serial;
+}
+
+bool stream_takes_blocks(const struct leg *leg)
+{
+    return leg->stream->peer_takes_blocks;
+}
+
+bool stream_takes_bert(const struct leg *leg)
+{
+    return leg->stream->peer_takes_blocks && leg->stream->peer_max > FRAME_BASE_MESSAGE_SIZE;
+}
+
+size_t stream_message_max(const struct leg *leg)
+{
+    const struct stream *stream = leg->stream;
+    size_t ours = stream->engine->scratch_bytes;
+    return stream->peer_max < ours ? stream->peer_max : ours;
+}
+
+bool stream_fits(const struct leg *leg, const struct reply *reply)
+{
+    struct stream *stream = leg->stream;
+    size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
+                     1 + reply->payload.len;
+    if (at_most <= stream->peer_max && at_most <= stream->engine->scratch_bytes) {
+        return true;
+    }
+    struct bytes frame = encode(stream, leg, reply);
+    return frame.len > 0 && frame.len <= stream->peer_max;
+}
+
+void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply)
+{
+    struct stream *stream = leg->stream;
+    (void)engine;
+    if (stream->state == STREAM_CLOSED || reply_is_unwanted(leg, reply->code)) {
+        return;
+    }
+    struct bytes frame = encode(stream, leg, reply);
+    if (frame.len == 0 || frame.len > stream->peer_max) {
+        /* Words of our own that do not fit the peer's Max-Message-Size (TCP-4). */
+        struct reply too_large = reply_of(REASON_response_too_large, NULL);
+        frame = encode(stream, leg, &too_large);
+    }
+    if (frame.len > 0) {
+        send_bytes(stream, frame);
+    }
+}
+
+bool stream_is_full(const struct leg *leg)
+{
+    return leg->stream->is_full || conn_is_behind(leg->stream->conn);
+}
+
+void stream_settle(struct peer *peer)
+{
+    struct stream *stream = HASH_ENTRY(peer, struct stream, peer);
+    if (stream->state != STREAM_CLOSED) {
+        regulate(stream);
+        close_if_done(stream);
+    }
+}
+
+void stream_release_all(struct engine *engine, const struct stream_listener *listener)
+{
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        if (listener != NULL && stream->listener != listener) {
+            continue;
+        }
+        if (stream->state == STREAM_LEAVING) {
+            stream->state = STREAM_RELEASED;
+            close_if_done(stream);
+        } else if (stream->state == STREAM_OPEN) {
+            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+            stream->state = STREAM_RELEASED;
+            close_if_done(stream);
+        } else if (stream->state == STREAM_OPENING) {
+            close_stream(stream, "shutting down"); /* it has asked for nothing yet */
+        }
+    }
+}
+
+uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
+                               const char *why)
+{
+    uint32_t count = 0;
+    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+        bool is_match_now =
+            stream->state != STREAM_CLOSED &&
+            is_match(context, conn_remote(stream->conn), conn_identity(stream->conn));
+        if (!is_match_now) {
+            continue;
+        }
+        if (stream->state == STREAM_OPEN) {
+            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, why);
+        }
+        close_stream(stream, why);
+        /* Not only when the connection has closed: it may take long to send what is queued. */
+        exchange_leave_all(engine, &stream->peer);
+        count++;
+    }
+    return count;
+}
+
+size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+                   size_t max)
+{
+    static const char *const states[] = {
+        [STREAM_OPENING] = "opening",   [STREAM_OPEN] = "open",     [STREAM_LEAVING] = "leaving",
+        [STREAM_RELEASED] = "released", [STREAM_CLOSED] = "closed",
+    };
+    size_t count = 0;
+    for (const struct stream *stream = engine->streams; stream != NULL && count < max;
+         stream = stream->next) {
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        ret_views[count++] = (struct stream_view){
+            .remote = conn_remote(stream->conn),
+            .identity = conn_identity(stream->conn),
+            .state = states[stream->state],
+            .scheme = scheme_of(stream->conn),
+            .in_flight = stream->peer.in_flight,
+            .requests = stream->peer.requests,
+        };
+    }
+    return count;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Clients on reliable transports (RFC 8323): frames, signalling, answers in any
+ * order on the connection the request came on.
+ */
+#ifndef CRIPROXY_STREAM_H
+#define CRIPROXY_STREAM_H
+
+#include "base/timer.h"
+#include "client/leg.h"
+#include "net/conn.h"
+
+struct engine;
+struct reply;
+
+/** The handler of connections; its listener context is a struct stream_listener. */
+extern const struct conn_handler stream_handler;
+
+struct stream_listener {
+    struct engine *engine;
+    struct conn_listener *listener; /* NULL: the slot is free */
+    enum conn_kind kind;
+    uint32_t open_count; /* its connections */
+    bool is_retiring;    /* taken out by a reload */
+    uint64_t retire_ms;  /* when it is closed at the latest */
+    struct timer retire_timer;
+};
+
+/* A connection, for lists; borrowed until the next turn of the loop. */
+struct stream_view {
+    const struct address *remote;
+    const struct identity *identity; /* NULL: nobody */
+    const char *state;
+    uint32_t scheme; /* its number */
+    uint32_t in_flight, requests;
+};
+
+/** At most @p max connections after the first @p skip. @return how many */
+size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+                   size_t max);
+
+/** Send an answer on the connection of @p leg. */
+void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
+
+/** Whether @p reply fits the peer's Max-Message-Size. */
+bool stream_fits(const struct leg *leg, const struct reply *reply);
+
+/** Host field of a WebSocket's handshake, or "". Borrowed. */
+const char *stream_host(const struct stream *stream);
+
+/** Counts the connections of the engine. */
+uint64_t stream_serial(const struct leg *leg);
+
+/** Whether the peer has said that it does block-wise transfers (RFC 8323 section 5.3.2). */
+bool stream_takes_blocks(const struct leg *leg);
+
+/** Whether several blocks may come at once: BERT (RFC 8323 section 6). */
+bool stream_takes_bert(const struct leg *leg);
+
+/** The longest message that goes to the peer, in bytes. */
+size_t stream_message_max(const struct leg *leg);
+
+/** Whether its client has to take what waits for it before there is more. */
+bool stream_is_full(const struct leg *leg);
+
+/** One of the requests of @p peer, a stream, is over: it may go on, or close. */
+void stream_settle(struct peer *peer);
+
+/** Ask the peers of all connections of @p listener (NULL: of any) to go (Release). */
+void stream_release_all(struct engine *engine, const struct stream_listener *listener);
+
+/**
+ * Close the connections that match, after a Release: nothing was wrong. Their requests are
+ * dropped and their observations end at once. @p why is static.
+ *
+ * @return how many
+ */
+uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
+                               const char *why);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/totals.h"
+
+#include "engine/state.h"
+#include "net/dtls.h"
+
+void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters)
+{
+    totals->handshakes += metric_get(&counters->handshakes);
+    totals->resumed += metric_get(&counters->resumptions);
+    totals->evicted += metric_get(&counters->handshakes_evicted);
+    totals->put_off += metric_get(&counters->handshakes_put_off);
+    totals->hellos += metric_get(&counters->hellos_without_cookie);
+    totals->records_dropped += metric_get(&counters->records_dropped);
+    totals->records_unsent += metric_get(&counters->sends_dropped);
+    totals->sessions_evicted += metric_get(&counters->sessions_evicted);
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        totals->failed[i] += metric_get(&counters->failed[i]);
+    }
+}
+
+void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters)
+{
+    totals->datagrams_in += metric_get(&counters->datagrams_in);
+    totals->datagrams_out += metric_get(&counters->datagrams_out);
+    totals->overflowed += metric_get(&counters->receive_overflows);
+    totals->unsent += metric_get(&counters->send_failures);
+}
+
+void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
+{
+    totals->accepted += counters->accepted;
+    totals->refused += counters->refused;
+    totals->recycled += counters->recycled;
+    totals->timed_out += counters->timeouts;
+    totals->too_slow += counters->slow_readers;
+    totals->bytes_in += counters->bytes_in;
+    totals->bytes_out += counters->bytes_out;
+    totals->handshakes += counters->handshakes;
+    totals->resumed += counters->resumptions;
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        totals->failed[i] += counters->failed[i];
+    }
+}
+
+static void publish(const struct totals *sum, struct metrics *metrics)
+{
+    metric_set(&metrics->streams_accepted, sum->accepted);
+    metric_set(&metrics->streams_refused, sum->refused);
+    metric_set(&metrics->streams_recycled, sum->recycled);
+    metric_set(&metrics->streams_timed_out, sum->timed_out);
+    metric_set(&metrics->streams_too_slow, sum->too_slow);
+    metric_set(&metrics->stream_bytes_in, sum->bytes_in);
+    metric_set(&metrics->stream_bytes_out, sum->bytes_out);
+    metric_set(&metrics->handshakes, sum->handshakes);
+    metric_set(&metrics->handshakes_resumed, sum->resumed);
+    metric_set(&metrics->handshakes_evicted, sum->evicted);
+    metric_set(&metrics->handshakes_put_off, sum->put_off);
+    metric_set(&metrics->hellos_without_cookie, sum->hellos);
+    metric_set(&metrics->records_dropped, sum->records_dropped);
+    metric_set(&metrics->records_unsent, sum->records_unsent);
+    metric_set(&metrics->sessions_evicted, sum->sessions_evicted);
+    for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
+        metric_set(&metrics->handshakes_failed[i], sum->failed[i]);
+    }
+}
+
+/* Source ports stay open: what they have counted needs no keeping. */
+static uint64_t upstream_overflows(const struct engine *engine)
+{
+    uint64_t count = 0;
+    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
+        const struct port_pool *pool = &engine->origins.pools[family];
+        for (uint32_t i = 0; i < pool->count; i++) {
+            count += metric_get(&udp_counters(pool->ports[i].socket)->receive_overflows);
+        }
+    }
+    return count;
+}
+
+static void publish_datagrams(const struct engine *engine, const struct totals *sum,
+                              struct metrics *metrics)
+{
+    metric_set(&metrics->datagrams_in, sum->datagrams_in);
+    metric_set(&metrics->datagrams_out, sum->datagrams_out);
+    metric_set(&metrics->datagrams_overflowed, sum->overflowed);
+    metric_set(&metrics->datagrams_unsent, sum->unsent);
+    metric_set(&metrics->upstream_overflowed, upstream_overflows(engine));
+}
+
+void totals_update(struct engine *engine)
+{
+    struct totals sum = engine->closed;
+    uint64_t sessions = 0;
+    bool has_any = false;
+    for (uint32_t i = 0; i < engine->next_listener && i < LISTENERS_MAX; i++) {
+        if (engine->listeners[i].socket != NULL) {
+            totals_add_datagrams(&sum, udp_counters(engine->listeners[i].socket));
+        }
+        if (engine->listeners[i].dtls != NULL) {
+            const struct dtls_counters *counters = dtls_counters(engine->listeners[i].dtls);
+            totals_add_sessions(&sum, counters);
+            sessions += metric_get(&counters->sessions);
+            has_any = true;
+        }
+    }
+    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
+        if (engine->stream_listeners[i].listener != NULL) {
+            totals_add_connections(&sum, conn_counters(engine->stream_listeners[i].listener));
+            has_any = true;
+        }
+    }
+    publish_datagrams(engine, &sum, &engine->metrics);
+    if (has_any) { /* what has only UDP pays nothing */
+        publish(&sum, &engine->metrics);
+        metric_set(&engine->metrics.sessions, sessions);
+    }
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/trace.h"
+
+#include "base/escape.h"
+#include "base/log.h"
+#include "client/access.h"
+#include "client/describe.h"
+#include "coap/method.h"
+#include "coap/option.h"
+#include "engine/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *code_text(uint8_t code, char text[8])
+{
+    snprintf(text, 8, "%u.%02u", CODE_CLASS(code), CODE_DETAIL(code));
+    return text;
+}
+
+/*
+ * While a separate answer is delivered it has the memory that the target was in;
+ * the request has been logged before, with its target.
+ */
+static bool has_target(const struct exchange *exchange)
+{
+    return exchange->state != EXCHANGE_delivering;
+}
+
+/* 0 where its datagram is not there, or not any more. */
+static uint8_t method_of(const struct exchange *exchange)
+{
+    return has_target(exchange) && exchange->datagram_len >= 2 ? exchange->datagram[1] : 0;
+}
+
+/* Text for "client=": the address, and what else is known of who it is. */
+#define CLIENT_TEXT_MAX (ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX + 16)
+
+static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX])
+{
+    char address[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    bool is_known = identity_is_known(leg->identity);
+    snprintf(text, CLIENT_TEXT_MAX, "%s%s%s", address_format(&leg->path.remote, address),
+             is_known ? " identity=" : "",
+             is_known ? identity_format(leg->identity, identity) : "");
+    return text;
+}
+
+/* Which access rule decided. */
+static const char *rule_text(const struct leg *leg)
+{
+    return leg->rule != NULL ? leg->rule : "-";
+}
+
+static const char *type_name(bool is_confirmable)
+{
+    return is_confirmable ? "CON" : "NON";
+}
+
+/* --- who traces --------------------------------------------------------- */
+
+static int start_tracing(struct engine *engine)
+{
+    if (engine->tracer.ring == NULL) {
+        engine->tracer.ring = calloc(1, sizeof(struct event_ring));
+    }
+    engine->trace = engine->tracer.ring != NULL;
+    return engine->trace ? 0 : -ENOMEM;
+}
+
+int trace_to_log(struct engine *engine)
+{
+    engine->tracer.to_log = true;
+    return start_tracing(engine);
+}
+
+int trace_add_tap(struct engine *engine, const struct trace_tap *tap)
+{
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        struct trace_tap *slot = &engine->tracer.taps[i];
+        if (slot->id == 0) {
+            *slot = *tap;
+            return start_tracing(engine);
+        }
+    }
+    return -ENOSPC;
+}
+
+void trace_remove_tap(struct engine *engine, uint64_t id)
+{
+    struct tracer *tracer = &engine->tracer;
+    bool is_wanted = tracer->to_log;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        if (tracer->taps[i].id == id) {
+            tracer->taps[i].id = 0;
+        }
+        is_wanted = is_wanted || tracer->taps[i].id != 0;
+    }
+    engine->trace = is_wanted && tracer->ring != NULL;
+}
+
+void trace_clear(struct tracer *tracer)
+{
+    free(tracer->ring);
+    *tracer = (struct tracer){.to_log = false};
+}
+
+static bool matches(const struct trace_tap *tap, const struct trace_view *view)
+{
+    return strncmp(view->client, tap->client, strlen(tap->client)) == 0 &&
+           strstr(view->target, tap->target) != NULL &&
+           (tap->reason[0] == '\0' || strcmp(view->reason, tap->reason) == 0) &&
+           strstr(view->identity, tap->identity) != NULL;
+}
+
+/* To all who want it, with what is known of every request. */
+static void give(const struct engine *engine, struct log_block *block, const struct leg *leg,
+                 struct trace_view *view)
+{
+    if (identity_is_known(leg->identity)) {
+        (void)identity_format(leg->identity, view->identity);
+    }
+    view->rule = leg->rule != NULL ? leg->rule : "";
+    const struct tracer *tracer = &engine->tracer;
+    view->text = block->text;
+    view->text_len = block->len;
+    for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
+        const struct trace_tap *tap = &tracer->taps[i];
+        if (tap->id != 0 && matches(tap, view)) {
+            tap->emit(tap->context, tap->id, view);
+        }
+    }
+    if (tracer->to_log) {
+        log_block_write(block);
+    }
+}
+
+/* --- events ------------------------------------------------------------- */
+
+void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
+                 uint32_t number)
+{
+    if (!engine->trace) {
+        return;
+    }
+    const struct event event = {.exchange = exchange->id,
+                                .at_us = loop_clock_us(engine->loop),
+                                .number = number,
+                                .kind = kind};
+    event_ring_add(engine->tracer.ring, &event, &exchange->last_event);
+}
+
+static void add_events(const struct engine *engine, const struct exchange *exchange,
+                       struct log_block *block)
+{
+    const struct event *events[EVENTS_SHOWN_MAX];
+    char text[128];
+    size_t count =
+        event_ring_collect(engine->tracer.ring, exchange->id, exchange->last_event, events);
+    for (size_t i = 0; i < count; i++) {
+        event_format(events[i], text, sizeof(text));
+        uint64_t us = events[i]->at_us - exchange->started_us;
+        log_block_line(block, "  +%" PRIu64 ".%03u ms  %s", us / 1000, (unsigned)(us % 1000), text);
+    }
+}
+
+/* Since @p started_us: the clock is read, as what was done in this turn took time too. */
+static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
+{
+    return loop_clock_us(engine->loop) - started_us;
+}
+
+/* --- blocks ------------------------------------------------------------- */
+
+/* How the target was named, and what it is; @p uri: in text. */
+static void add_target(struct log_block *block, const struct target *target, const char *uri)
+{
+    char text[TARGET_TEXT_MAX];
+    log_block_line(block, "  named by   %s", target_form_name(target->form));
+    log_block_line(block, "  target     %s", uri);
+    log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
+}
+
+static void trace_block(struct engine *engine, const struct exchange *exchange, enum reason reason,
+                        uint8_t code)
+{
+    struct log_block block;
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX];
+    char target_text[TARGET_TEXT_MAX];
+    const struct target *target = &exchange->target;
+    struct trace_view view = {.client = client_text(&exchange->leg, client),
+                              .target = target_format(target, target_text, sizeof(target_text)),
+                              .reason = reason_row(reason)->name,
+                              .method = method_name(method_of(exchange)),
+                              .form = target_form_name(target->form),
+                              .cache = cache_answer_name(exchange->ticket.answer),
+                              .route = exchange->hop.route,
+                              .exchange = exchange->id,
+                              .us = elapsed_us(engine, exchange->started_us)};
+    const struct leg *leg = &exchange->leg;
+    log_block_init(&block);
+    (void)code_text(code, view.code);
+    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id, client,
+                   type_name(exchange->leg.confirmable), method_name(method_of(exchange)));
+    add_target(&block, target, target_text);
+    log_block_line(
+        &block, "  options    %s",
+        describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
+    log_block_line(&block, "  rule       %s", rule_text(&exchange->leg));
+    if (exchange->hop.route.len > 0) {
+        log_block_line(&block, "  route      %.*s: %s", (int)exchange->hop.route.len,
+                       (const char *)exchange->hop.route.data,
+                       exchange->hop.is_parent ? next_hop_format(&exchange->hop, text, sizeof(text))
+                                               : "direct");
+    }
+    if (exchange->ticket.answer == CACHE_ANSWER_FOLLOWS) {
+        log_block_line(&block, "  cache      follows request %" PRIu64, exchange->ticket.leader_id);
+    } else {
+        log_block_line(&block, "  cache      %s", cache_answer_name(exchange->ticket.answer));
+    }
+    if (exchange->candidate_count > 0) {
+        view.origin = &exchange->candidates[exchange->candidate];
+        log_block_line(&block, "  sent to    %s, %u time(s)",
+                       address_format(&exchange->candidates[exchange->candidate], address),
+                       exchange->retransmit_count + 1u);
+    }
+    add_events(engine, exchange, &block);
+    log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,
+                   view.us / 1000, (unsigned)(view.us % 1000));
+    give(engine, &block, leg, &view);
+}
+
+void trace_delivered(struct engine *engine, const struct exchange *exchange)
+{
+    struct log_block block;
+    char client[CLIENT_TEXT_MAX];
+    struct trace_view view = {.client = client_text(&exchange->leg, client),
+                              .target = "",
+                              .reason = reason_row(exchange->reason)->name,
+                              .exchange = exchange->id,
+                              .us = elapsed_us(engine, exchange->started_us)};
+    const struct leg *leg = &exchange->leg;
+    log_block_init(&block);
+    log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", exchange->id,
+                   client);
+    add_events(engine, exchange, &block);
+    give(engine, &block, leg, &view);
+}
+
+void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+                 uint8_t upstream)
+{
+    const struct metric_end end = {.reason = reason,
+                                   .code = code,
+                                   .scheme = leg->scheme,
+                                   .upstream = upstream,
+                                   .route = leg->route_label};
+    metrics_count_end(&engine->metrics, &end);
+}
+
+static void count_duration(struct engine *engine, const struct leg *leg, bool is_hit,
+                           uint64_t duration_us)
+{
+    struct metrics *metrics = &engine->metrics;
+    histogram_add(&metrics->durations[metrics_front(leg->scheme)][is_hit ? 1 : 0], duration_us);
+    if (!is_hit) {
+        histogram_add(&metrics->by_route[leg->route_label], duration_us);
+    }
+}
+
+/* For criproxyctl why: all that no good answer came of. */
+static void note_refusal(struct engine *engine, const struct leg *leg, enum reason reason,
+                         const char *why)
+{
+    const struct refusal_note note = {.client = &leg->path.remote,
+                                      .kind = REFUSAL_REQUEST,
+                                      .word = reason_row(reason)->name,
+                                      .identity = leg->identity,
+                                      .detail = why};
+    if (!reason_is_success(reason) && leg->kind != LEG_INTERNAL) {
+        refusals_add(engine, &note);
+    }
+}
+
+/* What the counters will be told when it is over for the client too. */
+static void note_end(struct exchange *exchange, uint8_t code)
+{
+    exchange->ended_code = code;
+    if (has_target(exchange)) {
+        exchange->ended_upstream =
+            exchange->candidate_count > 0 ? (uint8_t)(exchange->hop.scheme->transport + 1) : 0;
+    }
+}
+
+void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason, uint8_t code)
+{
+    const struct access_record record = {
+        .leg = &exchange->leg,
+        .exchange = exchange,
+        .target = has_target(exchange) ? &exchange->target : NULL,
+        .cache = exchange->ticket.answer,
+        .reason = reason,
+        .method = method_of(exchange),
+        .code = code,
+    };
+    note_end(exchange, code);
+    note_refusal(engine, &exchange->leg, reason, NULL);
+    if (record.target != NULL) {
+        count_duration(engine, &exchange->leg, false, elapsed_us(engine, exchange->started_us));
+    }
+    access_log(engine, &record);
+    if (engine->trace && record.target != NULL) {
+        trace_block(engine, exchange, reason, code);
+        exchange->last_event = 0; /* these have been told */
+    }
+}
+
+static void trace_short_block(struct engine *engine, const struct access_record *record,
+                              const struct message *request)
+{
+    const struct leg *leg = record->leg;
+    struct log_block block;
+    char client[CLIENT_TEXT_MAX], why[2 * PROBLEM_TEXT_MAX], uri[TARGET_TEXT_MAX] = "";
+    struct trace_view view = {
+        .client = client_text(leg, client),
+        .target = uri,
+        .reason = reason_row(record->reason)->name,
+        .method = method_name(request->code),
+        .form = record->target != NULL ? target_form_name(record->target->form) : ""};
+    log_block_init(&block);
+    (void)code_text(record->code, view.code);
+    log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
+                   method_name(request->code));
+    if (record->target != NULL) {
+        add_target(&block, record->target, target_format(record->target, uri, sizeof(uri)));
+    }
+    if (leg->rule != NULL) {
+        log_block_line(&block, "  rule       %s", leg->rule);
+    }
+    log_block_line(&block, "  outcome    %s %s%s%s", view.reason, view.code,
+                   record->why[0] != '\0' ? ": " : "",
+                   escape_text(why, sizeof(why), record->why, strlen(record->why)));
+    give(engine, &block, leg, &view);
+}
+
+static void trace_hit_block(struct engine *engine, const struct leg *leg,
+                            const struct target *target, const struct message *request,
+                            uint8_t code)
+{
+    struct log_block block;
+    char target_text[TARGET_TEXT_MAX], client[CLIENT_TEXT_MAX];
+    struct trace_view view = {.client = client_text(leg, client),
+                              .target = target_format(target, target_text, sizeof(target_text)),
+                              .reason = reason_row(REASON_cached)->name,
+                              .method = method_name(request->code),
+                              .form = target_form_name(target->form),
+                              .cache = cache_answer_name(CACHE_ANSWER_HIT)};
+    log_block_init(&block);
+    (void)code_text(code, view.code);
+    log_block_line(&block, "request from %s: %s %s", client, type_name(leg->confirmable),
+                   method_name(request->code));
+    add_target(&block, target, target_text);
+    log_block_line(&block, "  rule       %s", rule_text(leg));
+    log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
+    log_block_line(&block, "  outcome    %s %s", view.reason, view.code);
+    give(engine, &block, leg, &view);
+}
+
+void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+               const struct message *request, uint8_t code)
+{
+    trace_count(engine, leg, REASON_cached, code, 0);
+    count_duration(engine, leg, true, elapsed_us(engine, engine_now_us(engine)));
+    const struct access_record record = {.leg = leg,
+                                         .target = target,
+                                         .cache = CACHE_ANSWER_HIT,
+                                         .reason = REASON_cached,
+                                         .method = request->code,
+                                         .code = code};
+    access_log(engine, &record);
+    if (engine->trace) {
+        trace_hit_block(engine, leg, target, request, code);
+    }
+}
+
+void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+                    const struct message *request, const struct problem *problem, uint8_t code)
+{
+    const struct access_record record = {.leg = leg,
+                                         .target = target,
+                                         .reason = problem->reason,
+                                         .method = request->code,
+                                         .code = code,
+                                         .why = problem->text};
+    trace_count(engine, leg, problem->reason, code, 0);
+    note_refusal(engine, leg, problem->reason, problem->text);
+    access_log(engine, &record);
+    if (engine->trace) {
+        trace_short_block(engine, &record, request);
+    }
+}
+
+void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+                   const struct message *request, const struct problem *problem)
+{
+    trace_answered(engine, leg, target, request, problem, reason_row(problem->reason)->code);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of each request, told once: counted, one access line in the log, and, where
+ * somebody traces, a block of lines that says what it became and what happened on its
+ * way. Who traces: labs with --trace, in the log, and criproxyctl trace, live.
+ *
+ * Never payloads, key material, or bytes that a terminal could take for commands.
+ */
+#ifndef CRIPROXY_TRACE_H
+#define CRIPROXY_TRACE_H
+
+#include "fetch/exchange.h"
+#include "ops/events.h"
+
+struct engine;
+
+#define TRACE_TAPS_MAX 4u
+#define TRACE_FILTER_MAX 128u
+
+/* A request and what became of it; borrowed for the time of the call. */
+struct trace_view {
+    const char *client, *target, *reason;     /* target: "" where there is none */
+    char identity[IDENTITY_TEXT_MAX];         /* or "" */
+    char code[8];                             /* "2.05"; "": none was given here */
+    const char *method, *form, *rule, *cache; /* static, or of the configuration; "": not known */
+    struct bytes route;                       /* empty: none */
+    const struct address *origin;             /* NULL: it was sent nowhere */
+    uint64_t exchange;                        /* its number; 0: it became none */
+    uint64_t us;                              /* how long it took, from its beginning */
+    const char *text;                         /* the block, lines with their ends */
+    size_t text_len;
+};
+
+/* Somebody who traces live. The engine's thread calls emit, which must not block. */
+struct trace_tap {
+    uint64_t id;                     /* 0: this slot is free */
+    char client[TRACE_FILTER_MAX];   /* the client's address begins so; "": any */
+    char target[TRACE_FILTER_MAX];   /* the target's URI has this in it; "": any */
+    char reason[TRACE_FILTER_MAX];   /* name of the reason; "": any */
+    char identity[TRACE_FILTER_MAX]; /* the identity has this in it; "": any */
+    void (*emit)(void *context, uint64_t id, const struct trace_view *view);
+    void *context;
+};
+
+struct tracer {
+    bool to_log;
+    struct trace_tap taps[TRACE_TAPS_MAX];
+    struct event_ring *ring; /* NULL: nobody has traced yet */
+};
+
+/** Blocks into the log from now on. @return 0 or -ENOMEM */
+int trace_to_log(struct engine *engine);
+
+/** @return 0; -ENOSPC: TRACE_TAPS_MAX there are; -ENOMEM */
+int trace_add_tap(struct engine *engine, const struct trace_tap *tap);
+void trace_remove_tap(struct engine *engine, uint64_t id);
+
+/** Takes a tracer that nobody has used. */
+void trace_clear(struct tracer *tracer);
+
+/** Something has happened to @p exchange; nothing is done where nobody traces. */
+void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
+                 uint32_t number);
+
+/**
+ * An exchange ended for @p reason; the client is given @p code (0: nothing). It is
+ * counted by exchange_finish(): the delivery of its answer may still fail.
+ */
+void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason,
+                 uint8_t code);
+
+/**
+ * Count a request that has ended.
+ *
+ * @param code of the answer; 0: none.
+ * @param upstream what it was sent over, as in struct metric_end; 0: nothing.
+ */
+void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+                 uint8_t upstream);
+
+/** The separate answer of @p exchange is out of the way: what has happened since it was sent. */
+void trace_delivered(struct engine *engine, const struct exchange *exchange);
+
+/** A request that was answered from the cache, with @p code; no exchange was made. */
+void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+               const struct message *request, uint8_t code);
+
+/**
+ * A request that became no exchange: the proxy itself has given @p code.
+ *
+ * @param target NULL: none was found, or it is the proxy itself
+ */
+void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+                    const struct message *request, const struct problem *problem, uint8_t code);
+
+/** The same with the code of the problem's reason. */
+void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+                   const struct message *request, const struct problem *problem);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "coap/reason.h"
+
+#include "coap/message.h"
+
+/* The words of the columns. */
+enum { WORD_no = false, WORD_yes = true, WORD_maybe = true };
+
+static const struct reason_row rows[REASON_COUNT] = {
+#define REASON(name, class, detail, max_age, about, acted, stale, elsewhere, again, diagnostic,    \
+               help)                                                                               \
+    [REASON_##name] = {                                                                            \
+        #name,        CODE(class, detail), max_age,      REASON_ABOUT_##about, WORD_##acted,       \
+        WORD_##stale, WORD_##elsewhere,    WORD_##again, diagnostic,           help},
+#include "coap/reasons.def"
+#undef REASON
+};
+
+const struct reason_row *reason_row(enum reason reason)
+{
+    return &rows[reason];
+}

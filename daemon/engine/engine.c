@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
+
+#include "cache/changes.h"
+#include "client/listen.h"
+#include "engine/state.h"
+#include "fetch/coalesce.h"
+#include "fetch/transfer.h"
+#include "net/cookie.h"
+#include "policy/access.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool init_memory(struct engine *engine)
+{
+    const struct config *config = engine->config;
+    size_t datagram_bytes = (size_t)config->limits_datagram_bytes;
+    /* A datagram, or the same as a frame, with a token as long as is served. */
+    size_t message_bytes = datagram_bytes > config->limits_stream_message_bytes
+                               ? datagram_bytes
+                               : (size_t)config->limits_stream_message_bytes;
+    engine->scratch_bytes = message_bytes + config->proxy_max_token_bytes + 64;
+    engine->scratch = malloc(engine->scratch_bytes);
+    /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
+    engine->target_memory_bytes = 2 * datagram_bytes + 4096;
+    engine->target_memory = malloc(engine->target_memory_bytes);
+    return engine->scratch != NULL && engine->target_memory != NULL;
+}
+
+/* Of the other workers too, or of this one alone. */
+static bool init_changes(struct engine *engine, uint64_t seed)
+{
+    if (engine->changes == NULL && changes_new(seed, &engine->own_changes) == 0) {
+        engine->changes = engine->own_changes;
+    }
+    return engine->changes != NULL;
+}
+
+/* Requests are to be served beside them. */
+static uint32_t observation_count(const struct config *config)
+{
+    uint32_t most = config->limits_exchanges / 2;
+    uint32_t wanted = config->observe_max > 0 ? config->observe_targets : 0;
+    return wanted < most ? wanted : most;
+}
+
+/* Whose an IPv6 address is. */
+static void set_sources(struct engine *engine)
+{
+    uint32_t bits = engine->config->limits_ipv6_prefix;
+    engine->exchanges.accounts.ipv6_bits = bits;
+    engine->exchanges.large_accounts.ipv6_bits = bits;
+    engine->bodies.kept.ipv6_bits = bits;
+    engine->bodies.transfers.ipv6_bits = bits;
+    engine->observers.accounts.ipv6_bits = bits;
+    engine->observers.watcher_accounts.ipv6_bits = bits;
+    engine->observations.accounts.ipv6_bits = bits;
+}
+
+/* What of it was made engine_free() gives back. */
+static int init_tables(struct engine *engine)
+{
+    const struct config *config = engine->config;
+    uint64_t seed = entropy_u64(&engine->entropy);
+    /* A large block holds a token, the target and the datagram made from them. */
+    uint32_t large_bytes = 4 * (uint32_t)config->limits_datagram_bytes;
+    bool good =
+        init_memory(engine) && init_changes(engine, seed) &&
+        exchange_table_init(&engine->exchanges, config->limits_exchanges, large_bytes, seed) == 0 &&
+        client_table_init(&engine->clients, config->limits_clients, seed) == 0 &&
+        origin_table_init(&engine->origins, config->limits_origins, config->limits_origin_ports,
+                          seed) == 0 &&
+        name_table_init(&engine->names, config->resolve_names, seed) == 0 &&
+        observer_table_init(&engine->observers, config->observe_max, seed) == 0 &&
+        observation_table_init(&engine->observations, observation_count(config),
+                               config->observe_bytes, seed) == 0 &&
+        dedup_init(&engine->dedup, config->limits_dedup_bytes, seed) == 0 &&
+        body_store_init(&engine->bodies, config->block_bodies_bytes, config->block_body_bytes,
+                        config->block_bodies, config->limits_exchanges, seed) == 0 &&
+        cache_store_init(&engine->cache, config->cache_max_bytes, config->cache_max_entry_bytes,
+                         seed) == 0 &&
+        source_table_init(&engine->sources, config->limits_addresses, seed) == 0 &&
+        throttle_table_init(&engine->throttles, config->limits_throttled) == 0 &&
+        coalesce_init(&engine->leaders, config->limits_exchanges, seed) == 0;
+    set_sources(engine);
+    return good ? 0 : -ENOMEM;
+}
+
+int engine_new(const struct engine_options *options, struct engine **ret_engine)
+{
+    struct engine *engine = calloc(1, sizeof(*engine));
+    if (engine == NULL) {
+        return -ENOMEM;
+    }
+    engine->loop = options->loop;
+    engine->resolver = options->resolver;
+    engine->changes = options->changes;
+    engine->origin_labels = options->origin_labels;
+    engine->worker_index = options->worker_index;
+    engine->has_siblings = options->changes != NULL;
+    engine_set_config(engine, options->config);
+    entropy_init(&engine->entropy);
+    timer_wheel_init(&engine->wheel, loop_now_ms(engine->loop), engine);
+    int error = init_tables(engine);
+    if (error == 0 && options->trace) {
+        error = trace_to_log(engine);
+    }
+    if (error != 0) {
+        engine_free(engine);
+        return error;
+    }
+    if (options->worker_count > 1) {
+        engine->exchanges.last_id = options->worker_index;
+        engine->exchanges.id_step = options->worker_count;
+    }
+    *ret_engine = engine;
+    return 0;
+}
+
+void engine_free(struct engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    listen_close_all(engine);
+    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
+        transfer_cancel(engine, &engine->exchanges.slots[i]);
+    }
+    via_session_free(engine);
+    names_withdraw_all(engine);
+    origin_table_clear(&engine->origins);
+    client_table_clear(&engine->clients);
+    source_table_clear(&engine->sources);
+    throttle_table_clear(&engine->throttles);
+    name_table_clear(&engine->names);
+    observer_table_clear(&engine->observers);
+    observation_table_clear(&engine->observations);
+    exchange_table_clear(&engine->exchanges);
+    body_store_clear(&engine->bodies);
+    cookies_free(engine->cookies);
+    dedup_clear(&engine->dedup);
+    trace_clear(&engine->tracer);
+    cache_store_clear(&engine->cache);
+    hash_map_clear(&engine->leaders);
+    free(engine->own_changes);
+    free(engine->target_memory);
+    free(engine->scratch);
+    free(engine);
+}
+
+static void flush(struct engine *engine)
+{
+    listen_flush(engine);
+    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
+        const struct port_pool *pool = &engine->origins.pools[family];
+        for (uint32_t i = 0; i < pool->count; i++) {
+            udp_flush(pool->ports[i].socket);
+        }
+    }
+}
+
+uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
+{
+    timer_wheel_advance(&engine->wheel, now_ms);
+    uint64_t session_ms;
+    do {
+        do { /* what ends may be the last word to somebody */
+            observers_turn(engine);
+            observations_turn(engine);
+        } while (engine->observers.ready != NULL);
+        session_ms = via_session_turn(engine, now_ms); /* which may end something, too */
+    } while (engine->observers.ready != NULL || engine->observations.idle != NULL);
+    uint64_t next_ms = listen_turn(engine, now_ms);
+    flush(engine);
+    totals_update(engine);
+    metric_set(&engine->metrics.clients, engine->clients.used - engine->clients.forgotten);
+    metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
+    metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
+    metric_set(&engine->metrics.throttles_evicted, engine->throttles.evicted);
+    metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
+    metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
+    metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);
+    metric_set(&engine->metrics.cache_stored, engine->cache.counts.stored);
+    metric_set(&engine->metrics.cache_evicted, engine->cache.counts.evicted);
+    metric_set(&engine->metrics.cache_invalidated, engine->cache.counts.invalidated);
+    metric_set(&engine->metrics.cache_entries, cache_store_count(&engine->cache));
+    metric_set(&engine->metrics.cache_bytes, cache_store_bytes(&engine->cache));
+    uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
+    next_ms = session_ms < next_ms ? session_ms : next_ms;
+    return timer_ms < next_ms ? timer_ms : next_ms;
+}
+
+void engine_refuse_newcomers(struct engine *engine)
+{
+    engine->is_draining = true;
+    observations_drain(engine);
+    observers_turn(engine); /* the last word comes before the connection ends */
+    stream_release_all(engine, NULL);
+}
+
+void engine_drain(struct engine *engine)
+{
+    listen_stop_accepting(engine);
+    engine_refuse_newcomers(engine);
+}
+
+void engine_welcome_newcomers(struct engine *engine)
+{
+    engine->is_draining = false;
+}
+
+size_t engine_in_flight(const struct engine *engine)
+{
+    return engine->exchanges.in_use;
+}
+
+size_t engine_stream_count(const struct engine *engine)
+{
+    return engine->stream_count;
+}
+
+/* The same scheme in the configuration that has come. */
+static const struct config_scheme *renewed(const struct engine *engine,
+                                           const struct config_scheme *old)
+{
+    const struct config_scheme *scheme =
+        old == NULL ? NULL : config_scheme_by_number(engine->config, old->number);
+    return scheme != NULL ? scheme : engine->coap;
+}
+
+void engine_set_config(struct engine *engine, const struct config *config)
+{
+    engine->config = config;
+    engine->policy_epoch++;
+    via_session_set_config(engine);
+    engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    engine->zones_until_ms = 0;
+    /* What is in flight goes on under the new snapshot: the old one will be freed. */
+    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
+        struct exchange *exchange = &engine->exchanges.slots[i];
+        if (exchange->state != EXCHANGE_free) {
+            exchange->target.scheme = renewed(engine, exchange->target.scheme);
+            exchange->hop.scheme = renewed(engine, exchange->hop.scheme);
+            exchange->leg.rule = access_rule_name(config->access, exchange->leg.rule);
+            exchange->leg.standing = STANDING_UNKNOWN;
+        }
+    }
+    set_sources(engine);
+    observations_recheck(engine);
+}
+
+const struct metrics *engine_metrics(const struct engine *engine)
+{
+    return &engine->metrics;
+}

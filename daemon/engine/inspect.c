@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/inspect.h"
+
+#include "base/escape.h"
+#include "base/log.h"
+#include "client/describe.h"
+#include "engine/state.h"
+#include "net/client.h"
+#include "net/dtls.h"
+
+#include <string.h>
+
+/* Slots that are looked at in one piece; most may be free. */
+#define PIECE_SLOTS 4096u
+
+/* Cursors of sessions: connections come after all slots of the client table. */
+#define STREAMS_FROM (UINT64_C(1) << 40)
+#define CLOSED_FROM (UINT64_C(1) << 41)
+
+static const char *scheme_name(const struct engine *engine, uint32_t number)
+{
+    const struct config_scheme *scheme = config_scheme_by_number(engine->config, number);
+    return scheme != NULL ? scheme->name : "unknown";
+}
+
+static void add_identity(struct json_writer *out, const struct identity *identity)
+{
+    char text[IDENTITY_TEXT_MAX];
+    if (identity_is_known(identity)) {
+        json_text(out, "identity", identity_format(identity, text));
+    }
+}
+
+/* --- sessions ----------------------------------------------------------- */
+
+static bool add_client(const struct engine *engine, const struct client *client,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    uint64_t now_s = engine_now_ms(engine) / 1000;
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "scheme", client->session != NULL ? "coaps" : "coap");
+    json_text(out, "client", address_format(&client->address, text));
+    if (client->session != NULL) {
+        add_identity(out, dtls_session_identity(client->session));
+    }
+    json_text(out, "state", "open");
+    json_uint(out, "in_flight", client->peer.in_flight);
+    json_uint(out, "requests", client->peer.requests);
+    json_uint(out, "idle_s", now_s - client->seen_s);
+    return json_end(out);
+}
+
+static bool add_stream(const struct engine *engine, const struct stream_view *view,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "scheme", scheme_name(engine, view->scheme));
+    json_text(out, "client", address_format(view->remote, text));
+    add_identity(out, view->identity);
+    json_text(out, "state", view->state);
+    json_uint(out, "in_flight", view->in_flight);
+    json_uint(out, "requests", view->requests);
+    return json_end(out);
+}
+
+static bool list_clients(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    for (; *cursor < engine->clients.used; (*cursor)++) {
+        const struct client *client = &engine->clients.slots[*cursor];
+        /* Where its session has ended it is among the closed ones, with who it was. */
+        bool is_used = client->address.family != ADDRESS_NONE &&
+                       (client->session != NULL || !client->is_secure);
+        if (*cursor == end || (is_used && !add_client(engine, client, out))) {
+            return false;
+        }
+    }
+    *cursor = STREAMS_FROM;
+    return true;
+}
+
+static bool add_closed(const struct engine *engine, const struct closed_client *row,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "scheme", scheme_name(engine, row->scheme));
+    json_text(out, "client", address_format(&row->client, text));
+    if (row->identity[0] != '\0') {
+        json_text(out, "identity", row->identity);
+    }
+    json_text(out, "state", "closed");
+    json_uint(out, "in_flight", 0);
+    json_uint(out, "requests", row->requests);
+    json_uint(out, "idle_s", (engine_now_ms(engine) - row->at_ms) / 1000);
+    json_text(out, "why", row->why);
+    return json_end(out);
+}
+
+/* The newest last. */
+static bool list_closed(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
+{
+    const struct closed_clients *closed = &engine->closed_clients;
+    for (; *cursor < CLOSED_FROM + CLOSED_MAX; (*cursor)++) {
+        const struct closed_client *row =
+            &closed->rows[(closed->next + *cursor - CLOSED_FROM) % CLOSED_MAX];
+        if (row->client.family != ADDRESS_NONE && !add_closed(engine, row, out)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cursor,
+                      struct json_writer *out)
+{
+    struct stream_view views[64];
+    const size_t most = sizeof(views) / sizeof(views[0]);
+    (void)argument;
+    if (*cursor < STREAMS_FROM && !list_clients(engine, cursor, out)) {
+        return false;
+    }
+    if (*cursor >= CLOSED_FROM) {
+        return list_closed(engine, cursor, out);
+    }
+    size_t count = stream_list(engine, (size_t)(*cursor - STREAMS_FROM), views, most);
+    for (size_t i = 0; i < count; i++) {
+        if (!add_stream(engine, &views[i], out)) {
+            return false;
+        }
+        (*cursor)++;
+    }
+    if (count < most) {
+        *cursor = CLOSED_FROM;
+        return list_closed(engine, cursor, out);
+    }
+    return false;
+}
+
+/* --- origins ------------------------------------------------------------ */
+
+static bool add_origin(const struct engine *engine, const struct origin *origin,
+                       struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX];
+    uint64_t now_s = engine_now_ms(engine) / 1000;
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "origin", address_format(&origin->address, text));
+    json_text(out, "transport", config_transport_name(origin->transport));
+    json_uint(out, "in_flight", origin->exchanges);
+    json_uint(out, "outstanding", origin->window.outstanding);
+    json_uint(out, "window", origin->window.size_x256 / 256);
+    json_uint(out, "rtt_ms", window_rtt_ms(&origin->window));
+    json_uint(out, "queue", origin->queue_count);
+    json_uint(out, "requests", origin->requests);
+    json_uint(out, "answers", origin->answers);
+    json_uint(out, "resent", origin->retransmitted);
+    json_uint(out, "idle_s", now_s - origin->seen_s);
+    return json_end(out);
+}
+
+bool inspect_origins(struct engine *engine, const char *argument, uint64_t *cursor,
+                     struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    (void)argument;
+    for (; *cursor < engine->origins.used; (*cursor)++) {
+        const struct origin *origin = &engine->origins.slots[*cursor];
+        bool is_used = origin->address.family != ADDRESS_NONE;
+        if (*cursor == end || (is_used && !add_origin(engine, origin, out))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- sessions towards origin servers ------------------------------------ */
+
+static bool add_upstream(const struct engine *engine, const struct upstream_view *view,
+                         struct json_writer *out)
+{
+    static const char *const schemes[] = {
+        [UPSTREAM_DTLS] = "coaps", [UPSTREAM_TCP] = "coap+tcp", [UPSTREAM_TLS] = "coaps+tcp",
+        [UPSTREAM_WS] = "coap+ws", [UPSTREAM_WSS] = "coaps+ws",
+    };
+    char text[ADDRESS_TEXT_MAX], host[160];
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_text(out, "scheme", schemes[view->transport]);
+    json_text(out, "origin", address_format(view->address, text));
+    if (view->host != NULL) {
+        json_text(out, "host", escape_text(host, sizeof(host), view->host, strlen(view->host)));
+    }
+    json_text(out, "state", view->state);
+    json_uint(out, "in_flight", view->out);
+    json_uint(out, "waiting", view->waiting);
+    json_uint(out, "failures", view->failures);
+    return json_end(out);
+}
+
+bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out)
+{
+    struct upstream_view views[64];
+    const size_t most = sizeof(views) / sizeof(views[0]);
+    (void)argument;
+    if (engine->upstream == NULL) {
+        return true;
+    }
+    size_t count = upstream_list(engine->upstream, (size_t)*cursor, views, most);
+    for (size_t i = 0; i < count; i++) {
+        if (!add_upstream(engine, &views[i], out)) {
+            return false;
+        }
+        (*cursor)++;
+    }
+    return count < most;
+}
+
+/* --- exchanges ---------------------------------------------------------- */
+
+static const char *state_name(enum exchange_state state)
+{
+    static const char *const names[] = {
+#define STATE(name, help) #name,
+#include "fetch/states.def"
+#undef STATE
+    };
+    return names[state];
+}
+
+static bool add_exchange(const struct engine *engine, const struct exchange *exchange,
+                         struct json_writer *out)
+{
+    char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
+    bool is_internal = exchange->leg.kind == LEG_INTERNAL;
+    json_begin(out);
+    json_uint(out, "exchange", exchange->id);
+    json_text(out, "state", state_name(exchange->state));
+    json_text(out, "client",
+              is_internal ? "-" : address_format(&exchange->leg.path.remote, address));
+    if (exchange->state != EXCHANGE_delivering) { /* else its memory has the answer */
+        json_text(out, "target", describe_target(&exchange->target, text, sizeof(text)));
+    }
+    if (exchange->origin != NULL) {
+        json_text(out, "origin", address_format(&exchange->origin->address, address));
+    }
+    json_uint(out, "retransmissions", exchange->retransmit_count);
+    json_uint(out, "ms", (engine_now_us(engine) - exchange->started_us) / 1000);
+    return json_end(out);
+}
+
+bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
+                       struct json_writer *out)
+{
+    uint64_t end = *cursor + PIECE_SLOTS;
+    (void)argument;
+    for (; *cursor < engine->exchanges.used; (*cursor)++) {
+        const struct exchange *exchange = &engine->exchanges.slots[*cursor];
+        bool is_used = exchange->state != EXCHANGE_free;
+        if (*cursor == end || (is_used && !add_exchange(engine, exchange, out))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- refusals ----------------------------------------------------------- */
+
+static bool add_refusal(const struct engine *engine, const struct refusal_row *row,
+                        struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX], time[LOG_TIME_MAX];
+    json_begin(out);
+    json_text(out, "time", log_time_format(engine_now_us(engine) - row->at_us, time));
+    json_text(out, "client", address_format(&row->client, text));
+    json_text(out, "what", refusal_kind_name(row->kind));
+    json_text(out, "reason", row->word);
+    json_uint(out, "count", row->count);
+    if (row->identity[0] != '\0') {
+        json_text(out, "identity", row->identity);
+    }
+    if (row->detail[0] != '\0') {
+        json_text(out, "detail", row->detail);
+    }
+    return json_end(out);
+}
+
+/* The argument has been checked: an address, or "" for all. */
+bool inspect_why(struct engine *engine, const char *argument, uint64_t *cursor,
+                 struct json_writer *out)
+{
+    const struct refusals *refusals = &engine->refusals;
+    struct address wanted = {0};
+    bool is_wanted = address_parse(argument, strlen(argument), 0, &wanted);
+    for (; *cursor < REFUSALS_MAX; (*cursor)++) {
+        const struct refusal_row *row = &refusals->rows[(refusals->next + *cursor) % REFUSALS_MAX];
+        bool is_of_it = !is_wanted || (address_same_host(&row->client, &wanted) &&
+                                       (wanted.port == 0 || wanted.port == row->client.port));
+        if (row->word != NULL && is_of_it && !add_refusal(engine, row, out)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- observations ------------------------------------------------------- */
+
+static const char *observation_state_name(enum observation_state state)
+{
+    static const char *const names[] = {
+        [OBSERVATION_FREE] = "free",           [OBSERVATION_REGISTERING] = "registering",
+        [OBSERVATION_OBSERVING] = "observing", [OBSERVATION_CANCELLING] = "cancelling",
+        [OBSERVATION_ENDED] = "ended",
+    };
+    return names[state];
+}
+
+static bool add_observation(const struct engine *engine, const struct observation *observation,
+                            struct json_writer *out)
+{
+    const struct observed_state *latest = &observation->latest;
+    char text[TARGET_TEXT_MAX];
+    json_begin(out);
+    json_text(out, "target",
+              observation->exchange == NULL
+                  ? "-"
+                  : describe_target(&observation->exchange->target, text, sizeof(text)));
+    json_text(out, "state", observation_state_name(observation->state));
+    json_uint(out, "observers", observation->observer_count);
+    if (latest->code != CODE_EMPTY) {
+        json_uint(out, "bytes", latest->payload_len);
+        json_uint(out, "age_s", (engine_now_ms(engine) - latest->received_ms) / 1000);
+        json_uint(out, "max_age_s", latest->max_age_s);
+    }
+    return json_end(out);
+}
+
+bool inspect_observations(struct engine *engine, const char *argument, uint64_t *cursor,
+                          struct json_writer *out)
+{
+    uint32_t at = (uint32_t)*cursor;
+    (void)argument;
+    for (unsigned i = 0; i < PIECE_SLOTS; i++) {
+        const struct observation *observation = observation_next(engine, &at);
+        if (observation == NULL) {
+            return true;
+        }
+        if (!add_observation(engine, observation, out)) {
+            return false; /* again from here */
+        }
+        *cursor = at;
+    }
+    return false;
+}

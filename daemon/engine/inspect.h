@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one engine has, listed for criproxyctl: runs in the engine's thread, in pieces
+ * so small that clients do not feel them. Between two pieces the engine works on, so
+ * a list is no snapshot: what comes or goes meanwhile may be in it or not.
+ */
+#ifndef CRIPROXY_INSPECT_H
+#define CRIPROXY_INSPECT_H
+
+#include "base/json.h"
+
+struct engine;
+
+/*
+ * The next piece of a list, one JSON object an item.
+ *
+ * @param argument of the command; "" where it takes none
+ * @param cursor where to go on; 0 at first
+ * @return whether that was all
+ */
+typedef bool inspect_fn(struct engine *engine, const char *argument, uint64_t *cursor,
+                        struct json_writer *out);
+
+inspect_fn inspect_sessions, inspect_origins, inspect_upstreams;
+inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
+
+/* What is in the cache, and taking it out; the argument is a pattern of targets. */
+inspect_fn inspect_cache, inspect_cache_flush;
+
+/* How the identity of a client begins that is to be closed: as in identity=psk:alice. */
+#define CLOSE_IDENTITY "identity="
+#define CLOSE_PSK "psk:"
+#define CLOSE_CERTIFICATE "certificate:"
+
+/*
+ * End the sessions and connections of the client that the argument names, an address or an
+ * identity, and forget it where it is one of UDP. Its observations end; its requests in
+ * flight do as where a client goes (client_gone).
+ */
+inspect_fn inspect_close;
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ending what one client has with the proxy, at an operator's word. The sessions and
+ * connections are few enough to be looked at in one piece; the table of clients of UDP is
+ * not, so that the cursor has the next slot in its lower half, and in its upper half how
+ * many have been ended so far.
+ */
+#include "engine/inspect.h"
+
+#include "base/escape.h"
+#include "base/log.h"
+#include "client/datagram.h"
+#include "engine/state.h"
+#include "net/dtls.h"
+
+#include <string.h>
+
+/* Slots that are looked at in one piece. */
+#define PIECE_CLIENTS 4096u
+
+#define WHY "closed by the operator"
+
+/* Which clients are meant: those at an address, or those with an identity. */
+struct close_match {
+    struct address address; /* its port 0: any */
+    const char *identity;   /* "psk:NAME" or "certificate:NAME"; NULL: by the address */
+};
+
+static bool has_identity(const struct identity *identity, const char *text)
+{
+    char formatted[IDENTITY_TEXT_MAX];
+    if (!identity_is_known(identity)) {
+        return false;
+    }
+    if (strcmp(identity_format(identity, formatted), text) == 0) {
+        return true;
+    }
+    if (strncmp(text, CLOSE_PSK, strlen(CLOSE_PSK)) == 0) {
+        return identity_has_name(identity, IDENTITY_PSK, text + strlen(CLOSE_PSK));
+    }
+    return strncmp(text, CLOSE_CERTIFICATE, strlen(CLOSE_CERTIFICATE)) == 0 &&
+           identity_has_name(identity, IDENTITY_CERTIFICATE, text + strlen(CLOSE_CERTIFICATE));
+}
+
+static bool is_to_close(const void *context, const struct address *remote,
+                        const struct identity *identity)
+{
+    const struct close_match *match = context;
+    if (match->identity != NULL) {
+        return has_identity(identity, match->identity);
+    }
+    return address_same_host(remote, &match->address) &&
+           (match->address.port == 0 || match->address.port == remote->port);
+}
+
+static uint32_t close_sessions(struct engine *engine, const struct close_match *match)
+{
+    uint32_t count = stream_close_matching(engine, is_to_close, match, WHY);
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        if (engine->listeners[i].dtls != NULL) {
+            count += dtls_close_matching(engine->listeners[i].dtls, is_to_close, match, WHY);
+        }
+    }
+    return count;
+}
+
+/* One whose session has ended is listed with the closed ones only, and is not counted again. */
+static uint32_t forget_clients(struct engine *engine, const struct close_match *match,
+                               uint32_t from, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = from; i < end; i++) {
+        struct client *client = &engine->clients.slots[i];
+        if (client->address.family != ADDRESS_NONE && client->session == NULL &&
+            !client->is_secure && is_to_close(match, &client->address, NULL)) {
+            datagram_client_gone(engine, client);
+            client_table_forget(&engine->clients, client);
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool tell(const struct engine *engine, const char *argument, uint32_t count,
+                 struct json_writer *out)
+{
+    char text[512];
+    if (count > 0) {
+        log_event(LOG_INFO, "clients_closed", "client=%s ended=%u",
+                  escape_value(text, sizeof(text), argument, strlen(argument)), count);
+    }
+    json_begin(out);
+    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "ended", count);
+    return json_end(out);
+}
+
+/* The argument has been checked: an address, or an identity after CLOSE_IDENTITY. */
+bool inspect_close(struct engine *engine, const char *argument, uint64_t *cursor,
+                   struct json_writer *out)
+{
+    struct close_match match = {.identity = NULL};
+    uint32_t at = (uint32_t)*cursor, count = (uint32_t)(*cursor >> 32);
+    if (!address_parse(argument, strlen(argument), 0, &match.address)) {
+        match.identity = argument + strlen(CLOSE_IDENTITY);
+    }
+    if (at == 0) {
+        count += close_sessions(engine, &match);
+    }
+    uint32_t used = match.identity != NULL ? 0 : engine->clients.used; /* UDP proves none */
+    uint32_t end = used - at < PIECE_CLIENTS ? used : at + PIECE_CLIENTS;
+    count += forget_clients(engine, &match, at, end);
+    *cursor = (uint64_t)count << 32 | end;
+    return end == used && tell(engine, argument, count, out);
+}

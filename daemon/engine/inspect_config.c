@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The configuration in use, for criproxyctl config. */
+#include "engine/inspect.h"
+
+#include "base/escape.h"
+#include "conf/schema.h"
+#include "conf/value.h"
+#include "engine/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A row under way: rows before @a from have been listed already. */
+struct listing {
+    struct json_writer *out;
+    const char *wanted; /* section; "": all */
+    uint64_t at, from;
+    bool is_full;
+};
+
+/* Both are texts, and "1.5" is 1.50. */
+static bool is_preset(const struct config_row *row, const char *value)
+{
+    const char *preset = strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset;
+    bool is_text = row->type == CONFIG_TYPE_TEXT || row->type == CONFIG_TYPE_LIST;
+    uint64_t theirs = 0, ours = 0;
+
+    if (strcmp(value, preset) == 0) {
+        return true;
+    }
+    return !is_text && value_parse(row, preset, &theirs) && value_parse(row, value, &ours) &&
+           theirs == ours;
+}
+
+static void put_value(struct listing *listing, const char *section, const struct config_row *row,
+                      const char *value)
+{
+    char shown[1024];
+
+    if (listing->is_full || listing->at++ < listing->from) {
+        return;
+    }
+    bool is_secret = schema_is_secret(row) && value[0] != '\0';
+    json_begin(listing->out);
+    json_text(listing->out, "section", section);
+    json_text(listing->out, "key", schema_key(row).text);
+    json_text(listing->out, "value",
+              is_secret ? "(hidden)" : escape_text(shown, sizeof(shown), value, strlen(value)));
+    json_bool(listing->out, "default", is_preset(row, value));
+    if (!json_end(listing->out)) {
+        listing->is_full = true;
+        listing->at--;
+    }
+}
+
+static uint64_t number_of(const struct config_row *row, const char *field)
+{
+    uint64_t wide = 0;
+    uint32_t narrow = 0;
+    bool flag = false;
+
+    if (row->type == CONFIG_TYPE_SIZE) {
+        memcpy(&wide, field, sizeof(wide));
+    } else if (row->type == CONFIG_TYPE_BOOL) {
+        memcpy(&flag, field, sizeof(flag));
+        wide = flag ? 1 : 0;
+    } else {
+        memcpy(&narrow, field, sizeof(narrow)); /* an enumerator, too */
+        wide = narrow;
+    }
+    return wide;
+}
+
+static void put_list(struct listing *listing, const char *section, const struct config_row *row,
+                     const char *field)
+{
+    struct config_list list;
+
+    memcpy(&list, field, sizeof(list));
+    for (size_t i = 0; i < list.count; i++) {
+        put_value(listing, section, row, list.items[i]);
+    }
+    if (list.count == 0) {
+        put_value(listing, section, row, "");
+    }
+}
+
+/* @p owner: what the row's offset counts from. */
+static void put_row(struct listing *listing, const char *section, const struct config_row *row,
+                    const void *owner)
+{
+    const char *field = (const char *)owner + row->offset;
+    char text[VALUE_TEXT_MAX];
+
+    if (row->type == CONFIG_TYPE_LIST) {
+        put_list(listing, section, row, field);
+    } else if (row->type == CONFIG_TYPE_TEXT) {
+        const char *value = NULL;
+        memcpy(&value, field, sizeof(value));
+        put_value(listing, section, row, value != NULL ? value : "");
+    } else {
+        put_value(listing, section, row, value_format(row, number_of(row, field), text));
+    }
+}
+
+/* One [KIND NAME] section. */
+static void put_named(struct listing *listing, const struct config_named_kind *kind,
+                      const char *item)
+{
+    const char *name = NULL;
+    char section[128];
+
+    memcpy(&name, item, sizeof(name));
+    (void)snprintf(section, sizeof(section), "%s %s", kind->word, name);
+    for (size_t i = 0; i < kind->row_count; i++) {
+        put_row(listing, section, &kind->rows[i], item);
+    }
+}
+
+static bool is_wanted(const struct listing *listing, const char *section)
+{
+    return listing->wanted[0] == '\0' || strcmp(listing->wanted, section) == 0;
+}
+
+bool inspect_config(struct engine *engine, const char *argument, uint64_t *cursor,
+                    struct json_writer *out)
+{
+    const char *config = (const char *)engine->config;
+    struct listing listing = {.out = out, .wanted = argument, .from = *cursor};
+
+    for (size_t i = 0; i < CONFIG_ROW_COUNT && !listing.is_full; i++) {
+        if (is_wanted(&listing, config_rows[i].section)) {
+            put_row(&listing, config_rows[i].section, &config_rows[i], config);
+        }
+    }
+    for (size_t k = 0; k < CONFIG_NAMED_COUNT && !listing.is_full; k++) {
+        const struct config_named_kind *kind = &config_named_kinds[k];
+        const char *items = NULL;
+        size_t count = 0;
+        memcpy(&items, config + kind->all, sizeof(items));
+        memcpy(&count, config + kind->all_count, sizeof(count));
+        for (size_t i = 0; i < count && !listing.is_full && is_wanted(&listing, kind->word); i++) {
+            put_named(&listing, kind, items + i * kind->size);
+        }
+    }
+    *cursor = listing.at;
+    return !listing.is_full;
+}

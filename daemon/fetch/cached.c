@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests: what the cache has for them, and the tickets of those that go on. */
+#include "fetch/cached_internal.h"
+
+#include "client/admit.h"
+#include "client/serve.h"
+#include "client/stream.h"
+#include "client/trace.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/coalesce.h"
+#include "policy/access.h"
+
+#include <string.h>
+
+/* Who has proved no name is the address or connection that it is: no enum identity_kind. */
+#define AUDIENCE_ONE_CLIENT 0xffu
+
+const char *cache_answer_name(enum cache_answer answer)
+{
+    switch (answer) {
+    case CACHE_ANSWER_OFF:
+        break;
+    case CACHE_ANSWER_HIT:
+        return "hit";
+    case CACHE_ANSWER_MISS:
+        return "miss";
+    case CACHE_ANSWER_STALE:
+        return "stale";
+    case CACHE_ANSWER_VALIDATED:
+        return "validated";
+    case CACHE_ANSWER_FOLLOWS:
+        return "follows";
+    }
+    return "none";
+}
+
+/* --- looking up --------------------------------------------------------- */
+
+static bool is_secure(const struct config_scheme *scheme)
+{
+    return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
+           scheme->transport == TRANSPORT_WSS || scheme->number == CRI_SCHEME_HTTPS;
+}
+
+/*
+ * For whom an answer may be kept: what came over a secure transport is not for everybody
+ * (RFC 7252 section 11.2; CACHE-20). False: for nobody.
+ */
+static bool set_audience(const struct engine *engine, const struct leg *leg, uint64_t *serial,
+                         struct cache_key_source *source)
+{
+    enum config_cache_secure_targets rule = engine->config->cache_secure_targets;
+    if (!is_secure(source->target->scheme) || rule == CACHE_SECURE_SHARED) {
+        return true;
+    }
+    if (rule == CACHE_SECURE_OFF) {
+        return false;
+    }
+    if (identity_is_distinct(leg->identity)) {
+        source->audience_kind = (uint8_t)leg->identity->kind;
+        source->audience =
+            (struct bytes){(const uint8_t *)leg->identity->names, leg->identity->names_len};
+    } else {
+        *serial = leg_serial(engine, leg);
+        source->audience_kind = AUDIENCE_ONE_CLIENT;
+        source->audience = (struct bytes){(const uint8_t *)serial, sizeof(*serial)};
+    }
+    return true;
+}
+
+static bool make_key(struct engine *engine, const struct cached_request *request,
+                     struct cache_key *ret_key)
+{
+    struct cache_key_source source = {
+        .target = request->target,
+        .code = request->message->code,
+        .options = request->message->options,
+        .payload = request->message->payload,
+        .drops_echo = request->drops_echo,
+    };
+    uint64_t serial;
+    return set_audience(engine, request->leg, &serial, &source) &&
+           cache_key_make(&source, engine->key_memory, sizeof(engine->key_memory),
+                          engine->changes->seed, ret_key);
+}
+
+static uint32_t max_age_cap_s(const struct engine *engine)
+{
+    return engine->config->cache_max_age / 1000;
+}
+
+bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry)
+{
+    return entry->is_invalid ||
+           (engine->has_siblings &&
+            changes_happened(engine->changes, entry->by_target.key, entry->changes));
+}
+
+/* Whether the entry's answer would be the one to this request, were it fresh. */
+static bool is_for(const struct engine *engine, const struct cache_entry *entry, uint8_t hop_limit)
+{
+    /* A loop that was that long is one for who may go no further (RFC 8768 section 3). */
+    bool is_far_enough = entry->code != CODE(5, 8) ||
+                         (hop_limit > 0 ? hop_limit <= entry->hop_limit : entry->hop_limit == 0);
+    return !entry->is_superseded && !cached_is_changed(engine, entry) && is_far_enough;
+}
+
+struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms)
+{
+    uint32_t left_s = freshness_left_s(representation, now_ms);
+    bool is_implied = left_s == MAX_AGE_DEFAULT_S;
+    return (struct reply){
+        .code = representation->code,
+        .options = representation->options,
+        .payload = representation->payload,
+        .max_age_s = is_implied ? 0 : left_s,
+        .is_aged = !is_implied,
+    };
+}
+
+static struct reply reply_for(struct bytes etags, const struct reply *reply,
+                              uint8_t etag_option[ETAG_OPTION_MAX])
+{
+    struct reply made = *reply;
+    struct bytes etag = freshness_etag(reply->options);
+    if (reply->code != CODE(2, 5) || reply->has_observe || etag.len == 0 ||
+        !etag_is_among(etags, etag)) {
+        return made;
+    }
+    made.code = CODE(2, 3);
+    made.payload = (struct bytes){0};
+    if (!reply->is_aged) {
+        uint32_t max_age_s = freshness_max_age_s(reply->options);
+        made.is_aged = max_age_s != MAX_AGE_DEFAULT_S;
+        made.max_age_s = made.is_aged ? max_age_s : 0;
+    }
+    made.options = (struct bytes){etag_option, freshness_etag_option(etag, etag_option)};
+    return made;
+}
+
+struct reply cached_reply_for(const struct exchange *exchange, const struct reply *reply,
+                              uint8_t etag_option[ETAG_OPTION_MAX])
+{
+    return exchange->ticket.has_key ? reply_for(exchange->ticket.etags, reply, etag_option)
+                                    : *reply;
+}
+
+bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct target *target,
+                        uint8_t method, const struct address *address)
+{
+    if (!target->is_name) {
+        return true; /* its address was asked about as the target */
+    }
+    if (address->family == ADDRESS_NONE) {
+        /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
+        return !engine->config->access->has_address_allow ||
+               admit_target(engine, leg, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
+    }
+    return admit_address(engine, leg, target, method, address) == REASON_none;
+}
+
+static bool does_blocks(const struct leg *leg)
+{
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+}
+
+/* @return false where it is not for this client: its request has to go the long way. */
+static bool serve(struct engine *engine, struct cache_entry *entry,
+                  const struct cached_request *request)
+{
+    uint8_t etag_option[ETAG_OPTION_MAX];
+    struct leg *leg = request->leg;
+    const struct message *message = request->message;
+    const struct serve_subject subject = {request->target, message->code, message->options,
+                                          serve_query(engine, message)};
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct reply whole = cached_reply_of(&kept, engine_now_ms(engine)), cut;
+    struct reply reply = reply_for(message->options, &whole, etag_option);
+    if (!cached_is_admitted(engine, leg, request->target, message->code, &entry->origin) ||
+        (freshness_is_partial(kept.options) && !does_blocks(leg))) {
+        return false;
+    }
+    enum reason trouble = serve_cut(engine, leg, &subject, &reply, &cut);
+    if (trouble == REASON_response_too_large) {
+        return false;
+    }
+    cache_entry_touch(entry);
+    metric_add(&engine->metrics.cache_hits, 1);
+    trace_hit(engine, leg, request->target, message, cut.code);
+    reply_at_once(engine, leg, &cut);
+    return true;
+}
+
+/* Stale: to be validated, where it can be, else of no use any more. */
+static void consider(struct engine *engine, struct cache_entry *entry,
+                     const struct cached_request *request, struct cached_lookup *lookup)
+{
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct bytes etag = freshness_etag(kept.options);
+    bool is_kept = freshness_is_usable_stale(&kept, engine->config->cache_stale_if_error,
+                                             engine_now_ms(engine));
+    if (kept.code != CODE(2, 5) || etag.len == 0) {
+        if (!is_kept) {
+            cache_store_remove(&engine->cache, entry); /* CACHE-16 */
+        }
+        return;
+    }
+    cache_entry_touch(entry);
+    if (lookup->candidates.count == CACHE_REPRESENTATIONS_MAX) {
+        return;
+    }
+    lookup->candidates.entries[lookup->candidates.count++] = entry;
+    if (!etag_is_among(request->message->options, etag)) {
+        lookup->etags[lookup->etag_count++] = etag;
+    }
+}
+
+enum look { LOOK_ANSWERED, LOOK_NOTHING, LOOK_UNFIT };
+
+/* Among the entries of @p key, the newest first; only in whole bodies where a block is cut. */
+static enum look look_at(struct engine *engine, const struct cache_key *key,
+                         const struct cached_request *request, struct cached_lookup *lookup)
+{
+    bool needs_whole = lookup->key.len > key->len;
+    struct cache_entry *next, *entry = cache_store_find(&engine->cache, key);
+    for (; entry != NULL; entry = next) {
+        next = cache_store_find_next(&engine->cache, entry);
+        struct representation kept = cache_entry_get(&engine->cache, entry);
+        if (needs_whole && (kept.code != CODE(2, 5) || freshness_is_partial(kept.options))) {
+            continue;
+        }
+        if (is_for(engine, entry, request->hop_limit) &&
+            freshness_is_fresh(&kept, max_age_cap_s(engine), engine_now_ms(engine))) {
+            return serve(engine, entry, request) ? LOOK_ANSWERED : LOOK_UNFIT;
+        }
+        consider(engine, entry, request, lookup);
+    }
+    return LOOK_NOTHING;
+}
+
+/* What asks for a block may have it of a body that is here as a whole. */
+static enum look look_twice(struct engine *engine, const struct cached_request *request,
+                            struct cached_lookup *lookup)
+{
+    struct cache_key base = cache_key_base(&lookup->key);
+    enum look look = LOOK_NOTHING;
+    if (lookup->key.len > base.len) {
+        look = look_at(engine, &base, request, lookup);
+    }
+    return look == LOOK_NOTHING ? look_at(engine, &lookup->key, request, lookup) : look;
+}
+
+bool cached_look(struct engine *engine, const struct cached_request *request,
+                 struct cached_lookup *ret_lookup)
+{
+    struct cache_key *key = &ret_lookup->key;
+    *ret_lookup = (struct cached_lookup){.hop_limit = request->hop_limit};
+    bool is_on = cache_store_is_on(&engine->cache);
+    bool needs_key = is_on || engine->config->cache_coalesce || request->is_registration;
+    if (!needs_key || !make_key(engine, request, key)) {
+        return false;
+    }
+    ret_lookup->has_key = true;
+    if (!is_on || request->is_registration) {
+        return false;
+    }
+    switch (look_twice(engine, request, ret_lookup)) {
+    case LOOK_ANSWERED:
+        return true;
+    case LOOK_UNFIT:
+        /* What comes for this client is as good for the others, but not the reverse. */
+        ret_lookup->is_unfit = true;
+        ret_lookup->candidates.count = 0;
+        ret_lookup->etag_count = 0;
+        break;
+    case LOOK_NOTHING:
+        break;
+    }
+    bool is_stale = ret_lookup->candidates.count > 0;
+    ret_lookup->answer = is_stale ? CACHE_ANSWER_STALE : CACHE_ANSWER_MISS;
+    metric_add(is_stale ? &engine->metrics.cache_stale : &engine->metrics.cache_misses, 1);
+    return false;
+}
+
+/* --- tickets ------------------------------------------------------------ */
+
+size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message)
+{
+    bool has_etag = message_has_option(message, OPTION_etag);
+    return lookup == NULL || !lookup->has_key
+               ? 0
+               : lookup->key.len + (has_etag ? message->options.len : 0);
+}
+
+static bool keep_etags(struct exchange *exchange, const struct message *message)
+{
+    if (!message_has_option(message, OPTION_etag)) {
+        return true;
+    }
+    size_t left = exchange->memory_capacity - exchange->memory_used;
+    uint8_t *at = exchange->memory + exchange->memory_used;
+    size_t len = etags_copy(message->options, at, left);
+    exchange->ticket.etags = (struct bytes){at, len};
+    return exchange_alloc(exchange, len) != NULL;
+}
+
+/* Whether the client has named an ETag that no candidate has. */
+static bool has_foreign_etags(const struct engine *engine, const struct exchange *exchange)
+{
+    const struct cache_ticket *ticket = &exchange->ticket;
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, ticket->etags);
+    while (option_iter_next(&iter, &option)) {
+        bool is_here = false;
+        for (uint32_t i = 0; i < ticket->candidates.count; i++) {
+            struct representation kept =
+                cache_entry_get(&engine->cache, ticket->candidates.entries[i]);
+            is_here = is_here || bytes_equal(freshness_etag(kept.options), option.value);
+        }
+        if (!is_here) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cached_begin(struct engine *engine, struct exchange *exchange,
+                  const struct cached_lookup *lookup, const struct message *message)
+{
+    struct cache_ticket *ticket = &exchange->ticket;
+    if (lookup == NULL || !lookup->has_key) {
+        return true;
+    }
+    uint8_t *bytes = exchange_alloc(exchange, lookup->key.len);
+    if (bytes == NULL || !keep_etags(exchange, message)) {
+        return false;
+    }
+    ticket->has_key = true;
+    ticket->key = cache_key_copy(&lookup->key, bytes);
+    ticket->answer = lookup->answer;
+    ticket->hop_limit = lookup->hop_limit;
+    ticket->is_alone = lookup->is_unfit;
+    ticket->changes = changes_count(engine->changes);
+    for (uint32_t i = 0; i < lookup->candidates.count; i++) {
+        if (cache_entry_pin(lookup->candidates.entries[i])) {
+            ticket->candidates.entries[ticket->candidates.count++] = lookup->candidates.entries[i];
+        }
+    }
+    ticket->has_foreign_etags = has_foreign_etags(engine, exchange);
+    return true;
+}
+
+void cached_release(struct engine *engine, struct exchange *exchange)
+{
+    struct cache_ticket *ticket = &exchange->ticket;
+    coalesce_leave(exchange);
+    coalesce_close(exchange);
+    for (uint32_t i = 0; i < ticket->candidates.count; i++) {
+        cache_store_unpin(&engine->cache, ticket->candidates.entries[i]);
+    }
+    ticket->candidates.count = 0;
+    ticket->has_key = false;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Between exchanges and the cache: requests are answered from it, answers are kept in it.
+ * What may be kept, and for how long, is cache/freshness.h's; where, cache/store.h's.
+ */
+#ifndef CRIPROXY_CACHED_H
+#define CRIPROXY_CACHED_H
+
+#include "client/leg.h"
+#include "fetch/ticket.h"
+
+struct engine;
+struct reply;
+
+/* Longest key; a FETCH with a longer body is neither cached nor shared. */
+#define CACHED_KEY_MAX 4096u
+
+/* What is looked up. */
+struct cached_request {
+    struct leg *leg;
+    const struct target *target;
+    const struct message *message;
+    uint8_t hop_limit;    /* towards the next hop; 0: none */
+    bool drops_echo;      /* its Echo was ours, and is not passed on */
+    bool is_registration; /* to be answered by an observation, so not from here */
+};
+
+/* What the cache has to say about a request that it does not answer. */
+struct cached_lookup {
+    bool has_key;
+    bool is_unfit; /* an answer is there, but this client cannot have it */
+    enum cache_answer answer;
+    uint8_t hop_limit;
+    struct cache_key key; /* its bytes are the engine's, until the next lookup */
+    struct cache_candidates candidates;
+    struct bytes etags[CACHE_REPRESENTATIONS_MAX]; /* of the candidates the client has not named */
+    uint32_t etag_count;
+};
+
+/**
+ * Answer the request from the cache, or tell what has to be known to forward it. A hit
+ * allocates nothing.
+ *
+ * @return true: it has been answered.
+ */
+bool cached_look(struct engine *engine, const struct cached_request *request,
+                 struct cached_lookup *ret_lookup);
+
+/** Bytes that cached_begin() takes of an exchange's memory. */
+size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
+
+/** Give a new exchange its ticket; @p lookup may be NULL. @return false: no room. */
+bool cached_begin(struct engine *engine, struct exchange *exchange,
+                  const struct cached_lookup *lookup, const struct message *message);
+
+/** The exchange is over: let go of what its ticket holds. */
+void cached_release(struct engine *engine, struct exchange *exchange);
+
+/** Whether an unsafe request has changed its target since it began. */
+bool cached_has_changed(const struct engine *engine, const struct exchange *exchange);
+
+/** Where what it is answered with came from; NULL: not known, or a parent proxy's affair. */
+const struct address *cached_source(const struct exchange *exchange);
+
+/**
+ * Whether its client may have what another one was given from @p source (NULL: not known):
+ * rules about addresses hold for hits and followers as well (CACHE-22).
+ */
+bool cached_may_have(struct engine *engine, struct exchange *exchange,
+                     const struct address *source);
+
+/**
+ * The origin server has answered: keep the answer, or what it says about answers that are
+ * kept, and give it to those who wait.
+ *
+ * @param reply options and payload as they came.
+ */
+void cached_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
+/**
+ * What the origin server says in an answer or a notification to a request of the proxy's own
+ * that has a key: kept for others. For the request's owner, who has noted in the ticket which
+ * changes of the target it is newer than.
+ */
+void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply);
+
+/**
+ * It ends for @p reason: an unsafe request that may have been carried out although no answer
+ * says so counts as a change of its target. For an exchange that still holds what it has
+ * towards the origin server.
+ */
+void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason);
+
+/** Whether an answer of @p code is one that a stale answer may stand in for (RFC 5861 section 4).
+ */
+bool cached_is_failure(uint8_t code);
+
+/**
+ * It is to fail in a way that a stale answer helps: answer it with what was kept, where that
+ * may be done (cache.stale-if-error).
+ *
+ * @return true: it has been answered.
+ */
+bool cached_help(struct engine *engine, struct exchange *exchange);
+
+/**
+ * The answer as it is for this exchange's client: 2.03 where it named the ETag.
+ *
+ * @param etag_option room for an option; borrowed by what is returned.
+ */
+struct reply cached_reply_for(const struct exchange *exchange, const struct reply *reply,
+                              uint8_t etag_option[ETAG_OPTION_MAX]);
+
+/** What is kept, as an answer of the age that it has at @p now_ms. */
+struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms);
+
+#endif

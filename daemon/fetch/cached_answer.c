@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers and failures: what they change of what is kept, and what is made of it. */
+#include "fetch/cached_internal.h"
+
+#include "client/reply.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/coalesce.h"
+
+#include <string.h>
+
+/* --- changes ------------------------------------------------------------ */
+
+bool cached_has_changed(const struct engine *engine, const struct exchange *exchange)
+{
+    const struct cache_ticket *ticket = &exchange->ticket;
+    return changes_happened(engine->changes, ticket->key.target_hash, ticket->changes);
+}
+
+static void change(struct engine *engine, const struct target *target)
+{
+    struct cache_key key;
+    if (!cache_key_of_target(target, engine->key_memory, sizeof(engine->key_memory),
+                             engine->changes->seed, &key)) {
+        return; /* nor has any entry a key that long */
+    }
+    changes_note(engine->changes, key.target_hash);
+    cache_store_invalidate(&engine->cache, &key);
+}
+
+/* The options of one number, packed as the segments of a target. */
+static struct segments pack(struct bytes options, uint16_t number, uint8_t *memory, size_t capacity)
+{
+    struct segments segments = {.packed = memory};
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option) && option.number <= number) {
+        if (option.number == number && option.value.len < capacity - segments.len) {
+            memory[segments.len] = (uint8_t)option.value.len;
+            memcpy(memory + segments.len + 1, option.value.data, option.value.len);
+            segments.len += 1 + (uint32_t)option.value.len;
+            segments.count++;
+        }
+    }
+    return segments;
+}
+
+/* What a 2.01 says was created, on the same server (RFC 7252 section 5.10.7). */
+static void change_location(struct engine *engine, const struct target *target,
+                            struct bytes options)
+{
+    uint8_t *memory = engine->target_memory;
+    size_t half = engine->target_memory_bytes / 2;
+    struct target location = *target;
+    location.path = pack(options, OPTION_location_path, memory, half);
+    location.query = pack(options, OPTION_location_query, memory + half, half);
+    if (location.path.count + location.query.count > 0) {
+        change(engine, &location);
+    }
+}
+
+/*
+ * RFC 7252 section 5.9.1: 2.01, 2.02 and 2.04 change the target whatever the method was,
+ * and so may any other success of an unsafe one, as 2.31 has begun to (RFC 7959 section 2.10),
+ * and some failures.
+ */
+static void note_change(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    bool is_change =
+        reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
+    bool may_be_one = exchange_answer_may_follow_action(exchange, reply->code);
+    exchange->is_sent = false; /* the answer tells what became of it */
+    if (is_change || (may_be_one && !exchange->leg.is_safe)) {
+        change(engine, &exchange->target);
+    }
+    if (reply->code == CODE(2, 1)) {
+        change_location(engine, &exchange->target, reply->options);
+    }
+}
+
+/* --- answers ------------------------------------------------------------ */
+
+const struct address *cached_source(const struct exchange *exchange)
+{
+    if (exchange->ticket.source.family != ADDRESS_NONE) {
+        return &exchange->ticket.source;
+    }
+    /* What a parent proxy has reached is that one's affair. */
+    bool is_known = exchange->candidate_count > 0 && !exchange->hop.is_parent;
+    return is_known ? &exchange->candidates[exchange->candidate] : NULL;
+}
+
+bool cached_may_have(struct engine *engine, struct exchange *exchange, const struct address *source)
+{
+    static const struct address unknown;
+    return cached_is_admitted(engine, &exchange->leg, &exchange->target, exchange->datagram[1],
+                              source != NULL ? source : &unknown);
+}
+
+static void keep(struct engine *engine, const struct exchange *exchange, const struct reply *reply)
+{
+    const struct cache_ticket *ticket = &exchange->ticket;
+    const struct address *from = cached_source(exchange);
+    /* What is not one of several blocks is the whole, for who asks without blocks as well. */
+    struct cache_key whole = cache_key_base(&ticket->key);
+    bool is_whole = reply->code == CODE(2, 5) && !freshness_is_partial(reply->options);
+    uint32_t max_age_s = freshness_max_age_s(reply->options);
+    bool can_be_validated = reply->code == CODE(2, 5) && freshness_etag(reply->options).len > 0;
+    if (cached_has_changed(engine, exchange) ||
+        (max_age_s == 0 && !can_be_validated && engine->config->cache_stale_if_error == 0)) {
+        return;
+    }
+    const struct cache_item item = {
+        .key = is_whole ? &whole : &ticket->key,
+        .representation = {.code = reply->code,
+                           .options = reply->options,
+                           .payload = reply->payload,
+                           .max_age_s = max_age_s,
+                           .received_ms = engine_now_ms(engine)},
+        .origin = from,
+        .hop_limit = ticket->hop_limit,
+        .changes = ticket->changes,
+    };
+    (void)cache_store_put(&engine->cache, &item);
+}
+
+static bool has_etag(const struct engine *engine, const struct cache_entry *entry,
+                     struct bytes etag)
+{
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct bytes own = freshness_etag(kept.options);
+    return own.len > 0 && bytes_equal(own, etag);
+}
+
+static struct cache_entry *candidate_with(const struct engine *engine,
+                                          const struct exchange *exchange, struct bytes etag)
+{
+    const struct cache_candidates *candidates = &exchange->ticket.candidates;
+    for (uint32_t i = 0; i < candidates->count; i++) {
+        struct cache_entry *entry = candidates->entries[i];
+        /* Without a record it is lost: there was no room for it. */
+        if (entry->record_len > 0 && has_etag(engine, entry, etag)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* The origin server stands by a representation that is here (RFC 7252 section 5.6.2). */
+static void answer_validated(struct engine *engine, struct exchange *exchange,
+                             struct cache_entry *entry, const struct reply *valid)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    if (!cache_store_refresh(&engine->cache, entry, valid->options, now_ms, engine->scratch,
+                             engine->scratch_bytes)) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        return;
+    }
+    entry->changes = exchange->ticket.changes;
+    if (cached_has_changed(engine, exchange)) {
+        entry->is_invalid = true; /* what it was asked about may be gone by now */
+    }
+    metric_add(&engine->metrics.cache_validated, 1);
+    exchange->ticket.answer = CACHE_ANSWER_VALIDATED;
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct reply reply = cached_reply_of(&kept, now_ms);
+    exchange_answer(engine, exchange, REASON_answered, &reply);
+}
+
+/* A 2.03: an ETag that was asked about, and no payload (CACHE-15). */
+static void answer_valid(struct engine *engine, struct exchange *exchange,
+                         const struct reply *reply)
+{
+    struct bytes etag = freshness_etag(reply->options);
+    struct cache_entry *entry = etag.len > 0 ? candidate_with(engine, exchange, etag) : NULL;
+    if (etag.len == 0 || reply->payload.len > 0) {
+        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+    } else if (entry != NULL) {
+        answer_validated(engine, exchange, entry, reply);
+    } else if (!exchange->ticket.has_key || etag_is_among(exchange->ticket.etags, etag)) {
+        exchange_answer(engine, exchange, REASON_answered, reply); /* CACHE-14 */
+    } else {
+        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+    }
+}
+
+void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply)
+{
+    const struct cache_ticket *ticket = &exchange->ticket;
+    if (!ticket->has_key) {
+        return;
+    }
+    /* A failure would push out what may stand in for it. */
+    if (cached_is_failure(reply->code) && engine->config->cache_stale_if_error > 0) {
+        return;
+    }
+    if (reply->code != CODE(2, 3)) {
+        if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
+            keep(engine, exchange, reply);
+        }
+        return;
+    }
+    struct bytes etag = freshness_etag(reply->options);
+    struct cache_entry *entry = cache_store_find(&engine->cache, &ticket->key);
+    while (entry != NULL && !has_etag(engine, entry, etag)) {
+        entry = cache_store_find_next(&engine->cache, entry);
+    }
+    if (entry != NULL &&
+        cache_store_refresh(&engine->cache, entry, reply->options, engine_now_ms(engine),
+                            engine->scratch, engine->scratch_bytes)) {
+        entry->changes = ticket->changes;
+        entry->is_invalid = cached_has_changed(engine, exchange);
+    }
+}
+
+void cached_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    note_change(engine, exchange, reply);
+    if (exchange->leg.kind == LEG_INTERNAL && !exchange->ticket.is_abandoned) {
+        exchange_answer(engine, exchange, REASON_answered, reply); /* its owner knows better */
+        return;
+    }
+    if (reply->code == CODE(2, 3)) {
+        answer_valid(engine, exchange, reply);
+        return;
+    }
+    enum answer_use use =
+        exchange->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
+    if (cached_is_failure(reply->code) && cached_help(engine, exchange)) {
+        return;
+    }
+    if (use == ANSWER_FOR_ONE) {
+        coalesce_scatter(engine, exchange);
+    } else if (use == ANSWER_STORABLE) {
+        keep(engine, exchange, reply);
+    }
+    exchange_answer(engine, exchange, REASON_answered, reply);
+}
+
+/* --- failures ----------------------------------------------------------- */
+
+static bool is_usable_stale(const struct engine *engine, const struct cache_entry *entry)
+{
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    return entry->code == CODE(2, 5) && !entry->is_superseded &&
+           !cached_is_changed(engine, entry) &&
+           freshness_is_usable_stale(&kept, engine->config->cache_stale_if_error,
+                                     engine_now_ms(engine));
+}
+
+void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason)
+{
+    if (!exchange->leg.is_safe && exchange_may_have_acted(exchange, reason)) {
+        change(engine, &exchange->target);
+    }
+}
+
+bool cached_is_failure(uint8_t code)
+{
+    return code == CODE(5, 0) || code == CODE(5, 2) || code == CODE(5, 3) || code == CODE(5, 4);
+}
+
+bool cached_help(struct engine *engine, struct exchange *exchange)
+{
+    struct cache_ticket *ticket = &exchange->ticket;
+    /* Who has asked for the proxy itself is told why, and helps those that wait for it. */
+    bool has_owner = exchange->leg.kind == LEG_INTERNAL && !ticket->is_abandoned;
+    if (!ticket->has_key || has_owner || engine->config->cache_stale_if_error == 0) {
+        return false;
+    }
+    struct cache_entry *entry = cache_store_find(&engine->cache, &ticket->key);
+    while (entry != NULL && !is_usable_stale(engine, entry)) {
+        entry = cache_store_find_next(&engine->cache, entry);
+    }
+    if (entry == NULL || !cached_may_have(engine, exchange, &entry->origin)) {
+        return false;
+    }
+    cache_entry_touch(entry);
+    ticket->source = entry->origin;
+    metric_add(&engine->metrics.cache_stale_served, 1);
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct reply reply = cached_reply_of(&kept, engine_now_ms(engine));
+    exchange_answer(engine, exchange, REASON_stale, &reply);
+    return true;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between cached.c, which looks for answers, and cached_answer.c, which keeps them. */
+#ifndef CRIPROXY_CACHED_INTERNAL_H
+#define CRIPROXY_CACHED_INTERNAL_H
+
+#include "fetch/cached.h"
+
+/**
+ * Whether an unsafe request has changed the target of @p entry. Those through this worker
+ * have marked the entry itself, and never hit another target's.
+ */
+bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry);
+
+/**
+ * Whether the client of @p leg may have what came from the origin server at @p address: it
+ * was another client that asked then (CACHE-22).
+ */
+bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct target *target,
+                        uint8_t method, const struct address *address);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fetch/group.h"
+
+#include "client/reply.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "origin/naming.h"
+#include "origin/receive.h"
+
+static bool is_global(const struct address *address)
+{
+    return address->family == ADDRESS_IPV6 && (address->ip[1] & 0x0fu) == 0x0eu;
+}
+
+enum reason group_check(const struct config *config, const struct target *target,
+                        const struct request_options *options)
+{
+    bool has_timeout = options->multicast_timeout.data != NULL;
+    if (has_timeout && !config->multicast_enabled) {
+        return REASON_option_unknown;
+    }
+    if (target->is_name) {
+        return REASON_none; /* its addresses will show */
+    }
+    if (!address_is_multicast(&target->address)) {
+        return has_timeout ? REASON_option_unknown : REASON_none;
+    }
+    if (target->scheme->transport != TRANSPORT_UDP || is_global(&target->address)) {
+        return REASON_target_refused; /* SCH-6, MCAST-4, MCAST-16 */
+    }
+    if (options->block1.data != NULL) {
+        return REASON_multicast; /* MCAST-15 */
+    }
+    return has_timeout ? REASON_none : REASON_group_timeout;
+}
+
+enum reason group_reason_against(const struct config *config, const struct next_hop *hop,
+                                 bool is_group, const struct address *address)
+{
+    if (!address_is_multicast(address)) {
+        return is_group ? REASON_option_unknown : REASON_none;
+    }
+    if (hop->scheme->transport != TRANSPORT_UDP) {
+        return REASON_target_refused; /* SCH-6, MCAST-4: whatever is enabled or asked for */
+    }
+    if (!config->multicast_enabled || hop->is_parent) {
+        return REASON_multicast;
+    }
+    if (!is_group) {
+        return REASON_group_timeout;
+    }
+    return is_global(address) ? REASON_target_refused : REASON_none;
+}
+
+bool group_is_target(const struct exchange *exchange)
+{
+    return exchange->is_group && exchange->candidate_count > 0 &&
+           address_is_multicast(&exchange->candidates[exchange->candidate]);
+}
+
+static void on_time(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    exchange_drop(context, HASH_ENTRY(timer, struct exchange, timer), REASON_group_done);
+}
+
+void group_collect(struct engine *engine, struct exchange *exchange)
+{
+    uint64_t most_ms = engine->config->multicast_timeout_max;
+    uint64_t asked_ms = (uint64_t)exchange->group_timeout_s * 1000;
+    metric_add(&engine->metrics.group_requests, 1);
+    exchange->state = EXCHANGE_collecting;
+    timer_set(&engine->wheel, &exchange->timer,
+              engine_now_ms(engine) + (asked_ms < most_ms ? asked_ms : most_ms), on_time);
+}
+
+/* The member as a CRI of scheme and authority (draft-ietf-core-groupcomm-proxy section 3). */
+static struct bytes reply_from(const struct exchange *exchange, const struct address *remote,
+                               uint8_t room[NAMING_CRI_ROOM])
+{
+    size_t len = 0;
+    const struct target member = {
+        .scheme = exchange->hop.scheme,
+        .address = *remote,
+        .port = remote->port,
+    };
+    return (struct bytes){room, naming_cri(&member, room, &len) ? len : 0};
+}
+
+void group_on_response(struct engine *engine, struct exchange *exchange,
+                       const struct message *message, const struct address *remote)
+{
+    uint8_t room[NAMING_CRI_ROOM];
+    if (exchange->group_timeout_s == 0 || !receive_is_usable(message, exchange->hop.scheme)) {
+        return;
+    }
+    /* Free at this time: it is for requests while they are looked at. */
+    struct message_writer writer = {.buffer = engine->target_memory,
+                                    .capacity = engine->target_memory_bytes};
+    const struct option member = {OPTION_reply_from, reply_from(exchange, remote, room)};
+    message_writer_options(&writer, message->options, NULL, member.value.len > 0 ? &member : NULL);
+    const struct reply reply = {
+        .code = message->code,
+        .options = {writer.buffer, writer.len},
+        .payload = message->payload,
+    };
+    if (!writer.overflow) {
+        metric_add(&engine->metrics.group_responses, 1);
+        reply_one_of_many(engine, exchange, &reply);
+    }
+}

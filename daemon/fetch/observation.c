@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What comes from the origin server, and what becomes of it. Nothing here is freed
+ * under those who call: what nobody observes any more is ended at the end of the turn.
+ */
+#include "fetch/observation.h"
+
+#include "cache/freshness.h"
+#include "client/admit.h"
+#include "client/observer.h"
+#include "client/reply.h"
+#include "client/serve.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/cached.h"
+#include "fetch/internal.h"
+#include "fetch/observation_internal.h"
+#include "origin/forward.h"
+#include "policy/access.h"
+
+#include <string.h>
+
+/* RFC 7641 section 3.3.1: register again 5 to 15 s after Max-Age has passed. */
+#define AGAIN_MIN_MS 5000u
+#define AGAIN_SPREAD_MS 10000u
+
+#define NO_CONTENT_FORMAT UINT32_MAX
+
+/* Who restarts is away for a while: registrations in vain before clients are told. */
+#define FAILURES_MAX 4u
+
+/* --- representations ---------------------------------------------------- */
+
+/* Value of an option of at most 4 bytes, or @p absent. */
+static uint32_t uint_option(struct bytes options, uint16_t number, uint32_t absent)
+{
+    struct bytes value;
+    return option_find(options, number, &value) ? option_uint(value) : absent;
+}
+
+/* Keep @p reply as the latest state. @return false where the budget does not allow it. */
+static bool keep_latest(struct engine *engine, struct observation *observation,
+                        const struct reply *reply)
+{
+    struct observed_state *latest = &observation->latest;
+    uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
+    latest->received_ms = engine_now_ms(engine);
+    latest->changes = observation->changes;
+    latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
+    if (reply->code == CODE(2, 3) && latest->code != CODE_EMPTY) {
+        return true; /* the one that is here goes on being good */
+    }
+    size_t len = reply->options.len + reply->payload.len;
+    if (!observation_reserve(engine, observation, len)) {
+        return false;
+    }
+    if (reply->options.len > 0) {
+        memcpy(latest->bytes, reply->options.data, reply->options.len);
+    }
+    if (reply->payload.len > 0) {
+        memcpy(latest->bytes + reply->options.len, reply->payload.data, reply->payload.len);
+    }
+    latest->code = reply->code;
+    latest->options_len = (uint32_t)reply->options.len;
+    latest->payload_len = (uint32_t)reply->payload.len;
+    return true;
+}
+
+static uint64_t age_s(const struct observed_state *latest, uint64_t at_ms)
+{
+    return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
+}
+
+bool observation_is_fresh(const struct engine *engine, const struct observation *observation)
+{
+    const struct observed_state *latest = &observation->latest;
+    return latest->code != CODE_EMPTY && age_s(latest, engine_now_ms(engine)) < latest->max_age_s &&
+           !changes_happened(engine->changes, observation->key.target_hash, latest->changes);
+}
+
+struct reply observation_reply(const struct observation *observation, uint64_t at_ms)
+{
+    const struct observed_state *latest = &observation->latest;
+    uint64_t age = age_s(latest, at_ms);
+    uint32_t left_s = age < latest->max_age_s ? latest->max_age_s - (uint32_t)age : 0;
+    struct bytes options = {latest->bytes, latest->options_len};
+    /* As it came while it is new; what it has aged here is taken off (OBS-8). A 2.03 since then
+     * has made its Max-Age another one. */
+    bool is_aged = age > 0 || latest->max_age_s != freshness_max_age_s(options);
+    return (struct reply){
+        .code = latest->code,
+        .options = options,
+        .payload = {latest->bytes + latest->options_len, latest->payload_len},
+        .is_aged = is_aged,
+        .max_age_s = is_aged ? left_s : 0,
+    };
+}
+
+/* --- telling the clients ------------------------------------------------ */
+
+static enum admit_resolver resolver_of(const struct exchange *exchange)
+{
+    return exchange->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
+}
+
+static void tell_observers(struct engine *engine, struct observation *observation)
+{
+    struct observer *observer = observation->observers;
+    for (; observer != NULL; observer = observer->next) {
+        observer_changed(engine, observer);
+    }
+}
+
+/*
+ * What was fetched for one client is for another only where that one may have it from
+ * there (SEC-20). Other targets than names were asked about when the request came; a
+ * reload asks about all of them again.
+ */
+enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
+                                       struct leg *leg)
+{
+    const struct exchange *from = observation->exchange;
+    if (from == NULL || from->origin == NULL || !from->target.is_name || from->hop.is_parent) {
+        return REASON_none;
+    }
+    return admit_address(engine, leg, &from->target, from->datagram[1], &from->origin->address);
+}
+
+/*
+ * Whether the state fits the client, whole or in blocks. If it does not, the client is told of
+ * trouble, which is the end of a registration (RFC 7641 section 4.1): nothing may follow.
+ */
+static bool can_be_told(struct engine *engine, const struct exchange *exchange,
+                        const struct reply *reply)
+{
+    struct reply observed = *reply, cut;
+    observed.has_observe = true;
+    observed.observe = OBSERVE_NUMBER_MAX;
+    return reply_fits(engine, &exchange->leg, &observed) ||
+           serve_cut_exchange(engine, exchange, &observed, &cut) == REASON_none;
+}
+
+/* Give the latest state to a client that has asked, and have it observe if it can. */
+void observation_admit(struct engine *engine, struct observation *observation,
+                       struct exchange *exchange, enum reason reason)
+{
+    struct leg leg = exchange->leg;
+    struct reply reply = observation_reply(observation, engine_now_ms(engine));
+    bool may_observe = !engine->is_draining && can_be_told(engine, exchange, &reply);
+    struct observer *observer = may_observe ? observer_add(engine, observation, &leg) : NULL;
+    if (observer == NULL) {
+        exchange_answer(engine, exchange, reason, &reply);
+    } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {
+        /* A message of its own: as a notification, so that newer ones take its place and a
+         * Reset is understood. */
+        exchange_drop(engine, exchange, reason);
+        observer_answer(engine, observer);
+    } else {
+        reply.has_observe = true;
+        reply.observe = observer_answered(engine, observer);
+        exchange_answer(engine, exchange, reason, &reply);
+    }
+}
+
+/* The proxy's own answer is as good as an origin server's. */
+static bool is_answer(enum reason reason)
+{
+    return reason == REASON_answered || reason == REASON_local;
+}
+
+/*
+ * The same for one that has waited for the registration: rules that have come meanwhile count
+ * for it from now on, as they do for those who observe already (observations_recheck()).
+ */
+static enum reason reason_against_follower(struct engine *engine,
+                                           const struct observation *observation,
+                                           struct exchange *exchange)
+{
+    struct leg *leg = &exchange->leg;
+    enum reason against = REASON_none;
+    if (leg->standing == STANDING_UNKNOWN) {
+        against = admit_client(engine, leg);
+        if (against == REASON_none) {
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
+                                   resolver_of(exchange));
+        }
+    }
+    return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
+}
+
+/* All who wait are answered: they observe, or it has ended and they are told how. */
+static void answer_followers(struct engine *engine, struct observation *observation,
+                             enum reason reason, const struct reply *reply)
+{
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
+        enum reason against = reason_against_follower(engine, observation, exchange);
+        observation_unfollow(engine, exchange);
+        if (reason_is_about_client(reason)) {
+            /* Others may have what the client that it was made for may not. */
+            forward_start(engine, exchange);
+        } else if (!is_answer(reason)) {
+            exchange_end(engine, exchange, reason, NULL);
+        } else if (against != REASON_none) {
+            exchange_end(engine, exchange, against, NULL);
+        } else if (observation->state != OBSERVATION_ENDED) {
+            observation_admit(engine, observation, exchange, reason);
+        } else if (!cached_is_failure(reply->code) || !cached_help(engine, exchange)) {
+            exchange_answer(engine, exchange, reason, reply);
+        }
+    }
+}
+
+/* Those who wait for it are told that a registration has failed. */
+static void answer_followers_for(struct engine *engine, struct observation *observation,
+                                 enum reason reason)
+{
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
+        observation_unfollow(engine, exchange);
+        exchange_end(engine, exchange, reason, NULL);
+    }
+}
+
+/* It is over: @p reply is the last word. */
+static void end(struct engine *engine, struct observation *observation, enum reason reason,
+                const struct reply *reply)
+{
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    observation->state = OBSERVATION_ENDED;
+    answer_followers(engine, observation, reason, reply);
+    if (observation->observers != NULL && !keep_latest(engine, observation, reply)) {
+        struct reply busy = reply_of(REASON_proxy_busy, NULL);
+        busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
+        (void)keep_latest(engine, observation, &busy);
+    }
+    tell_observers(engine, observation);
+    observation_check(engine, observation);
+}
+
+static void end_for_reason(struct engine *engine, struct observation *observation,
+                           enum reason reason)
+{
+    struct reply reply = reply_of(reason, NULL);
+    end(engine, observation, reason, &reply);
+}
+
+/* --- what the origin server says ---------------------------------------- */
+
+/*
+ * On behalf of somebody who is still there: whoever it was first may have left, or may not
+ * have the target any more, and addresses are asked about for who registers (SEC-20).
+ */
+static void register_for_present(struct observation *observation)
+{
+    const struct leg *present = observation->observers != NULL ? &observation->observers->leg
+                                : observation->followers.first != NULL
+                                    ? &observation->followers.first->leg
+                                    : NULL;
+    struct leg *leg = &observation->exchange->leg;
+    if (present == NULL) {
+        return;
+    }
+    struct identity *before = leg->identity;
+    leg->path = present->path;
+    leg->scheme = present->scheme;
+    leg->identity = present->identity;
+    leg->standing = present->standing;
+    leg->rule = NULL;
+    (void)identity_acquire(leg->identity);
+    identity_release(before);
+}
+
+void observation_register_again(struct engine *engine, struct observation *observation)
+{
+    metric_add(&engine->metrics.reregistrations, 1);
+    timer_cancel(&engine->wheel, &observation->timer);
+    observation->state = OBSERVATION_REGISTERING;
+    observation->changes = changes_count(engine->changes);
+    register_for_present(observation);
+    forward_again(engine, observation->exchange);
+}
+
+static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
+{
+    struct engine *engine = context;
+    struct observation *observation = HASH_ENTRY(timer, struct observation, timer);
+    const struct exchange *exchange = observation->exchange;
+    uint64_t wait_s = throttle_left_s(engine, &exchange->target, exchange->datagram[1]);
+    if (wait_s > 0) {
+        timer_set(&engine->wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
+    } else {
+        observation_register_again(engine, observation);
+    }
+}
+
+/* The next notification is due within @p max_age_s. */
+static void await_next(struct engine *engine, struct observation *observation, uint32_t max_age_s)
+{
+    uint64_t spread_ms = entropy_u64(&engine->entropy) % (AGAIN_SPREAD_MS + 1);
+    observation->state = OBSERVATION_OBSERVING;
+    if (observation->is_private) {
+        return; /* its client registers again */
+    }
+    timer_set(&engine->wheel, &observation->timer,
+              engine_now_ms(engine) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms,
+              on_silence);
+}
+
+/* End it for those who may not have it, under rules or from an address that are new. */
+static void recheck(struct engine *engine, struct observation *observation)
+{
+    const struct exchange *exchange = observation->exchange;
+    struct observer *next, *observer = observation->observers;
+    for (; observer != NULL; observer = next) {
+        struct leg *leg = &observer->leg;
+        next = observer->next;
+        enum reason against = admit_client(engine, leg);
+        if (against == REASON_none && exchange != NULL) {
+            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
+                                   resolver_of(exchange));
+        }
+        if (against == REASON_none) {
+            against = observation_reason_against(engine, observation, leg);
+        }
+        leg->rule = NULL; /* the snapshot's, which goes some day */
+        if (against != REASON_none) {
+            observer_end(engine, observer, against);
+        }
+    }
+}
+
+/* A name may lead elsewhere by the time it is registered with again. */
+static void note_source(struct engine *engine, struct observation *observation)
+{
+    const struct address *source = &observation->exchange->origin->address;
+    if (!address_equal(source, &observation->source)) {
+        observation->source = *source;
+        recheck(engine, observation);
+    }
+}
+
+/*
+ * Whether those who observe take the state in a Content-Format other than the one before. RFC
+ * 7641 section 4.2 forbids the change to the server, and asks it for a 4.06 instead; some
+ * servers do it nevertheless, and their direct clients live with it. A client that named no
+ * format has it told in each notification. One that did (all observers of an observation have
+ * the same Accept, which is part of its key) gets what it asked for, or the 4.06.
+ */
+static bool is_format_taken(const struct observation *observation, uint32_t format)
+{
+    struct message request = {0};
+    const struct exchange *exchange = observation->exchange;
+    if (format == observation->content_format || observation->is_private) {
+        return true;
+    }
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &request);
+    uint32_t accept = uint_option(request.options, OPTION_accept, NO_CONTENT_FORMAT);
+    return accept == NO_CONTENT_FORMAT || accept == format;
+}
+
+/* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
+static void take_state(struct engine *engine, struct observation *observation,
+                       const struct reply *reply, bool is_registered)
+{
+    uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
+    bool is_first = observation->latest.code == CODE_EMPTY;
+    bool has_format = reply->code != CODE(2, 3); /* the one that is here goes on */
+    if (!is_first && has_format && !is_format_taken(observation, format)) {
+        end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
+        return;
+    }
+    if (!keep_latest(engine, observation, reply)) {
+        end(engine, observation, REASON_answered, reply); /* plain, to those who wait */
+        return;
+    }
+    if (is_first || has_format) {
+        observation->content_format = format;
+    }
+    observation->failures = 0;
+    note_source(engine, observation);
+    await_next(engine, observation, is_registered ? observation->latest.max_age_s : 0);
+    tell_observers(engine, observation);
+    answer_followers(engine, observation, REASON_answered, reply);
+    enum reason against = engine->is_draining ? REASON_shutting_down
+                                              : observation_reason_against_way(engine, observation);
+    if (against != REASON_none) {
+        end_for_reason(engine, observation, against);
+    }
+    observation_check(engine, observation);
+}
+
+/*
+ * Whether a 2.03 says that the state which is here goes on being good. The registration that is
+ * made for several clients names no ETag, so there is nothing else that it could be about; one
+ * that means something else has to be found out (CACHE-15).
+ */
+static bool stands_by_latest(const struct observation *observation, const struct reply *reply)
+{
+    const struct observed_state *latest = &observation->latest;
+    const struct bytes options = {latest->bytes, latest->options_len};
+    struct bytes etag = freshness_etag(reply->options);
+    return observation->is_private ||
+           (latest->code != CODE_EMPTY && reply->payload.len == 0 &&
+            (etag.len == 0 || bytes_equal(etag, freshness_etag(options))));
+}
+
+/* The origin server speaks of a state that is not here: it is asked for at once. */
+static bool ask_for_state(struct engine *engine, struct observation *observation)
+{
+    if (observation->state == OBSERVATION_REGISTERING) {
+        end_for_reason(engine, observation, REASON_origin_invalid);
+        return false;
+    }
+    timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
+    return true;
+}
+
+/* @return whether the registration stays. */
+static bool on_notification(struct engine *engine, struct observation *observation,
+                            const struct reply *reply)
+{
+    uint64_t now_ms = engine_now_ms(engine);
+    bool has_observe = options_have(reply->options, OPTION_observe);
+    uint32_t number = uint_option(reply->options, OPTION_observe, 0);
+    bool is_asked = observation->state == OBSERVATION_REGISTERING;
+    if (!is_asked) {
+        observation->changes = changes_count(engine->changes); /* it tells what there is now */
+    }
+    observation->exchange->ticket.changes = observation->changes;
+    if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
+        return ask_for_state(engine, observation);
+    }
+    if (CODE_CLASS(reply->code) != 2) {
+        cached_note(engine, observation->exchange, reply);
+        end(engine, observation, REASON_answered, reply); /* OBS-16 */
+        return false;
+    }
+    if (!has_observe && is_asked) {
+        if (!observation->is_private) {
+            observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+        }
+        cached_note(engine, observation->exchange, reply);
+        end(engine, observation, REASON_answered, reply);
+        return false;
+    }
+    if (!is_asked) {
+        metric_add(&engine->metrics.notifications_received, 1);
+    }
+    /*
+     * What answers a registration counts whatever its number: an origin server that has
+     * started anew begins anew, and it is silent for longer than Max-Age before we ask.
+     */
+    if (!is_asked && has_observe && config_is_datagram(observation->exchange->hop.scheme) &&
+        !observe_is_newer(&observation->mark, number, now_ms)) {
+        metric_add(&engine->metrics.notifications_late, 1); /* OBS-13, OBS-14 */
+        return true;
+    }
+    if (has_observe) {
+        observation->mark = (struct observe_mark){number, now_ms};
+    }
+    cached_note(engine, observation->exchange, reply); /* OBS-28, CACHE-28 */
+    take_state(engine, observation, reply, has_observe);
+    return true; /* where it has ended, to be cancelled at the end of the turn */
+}
+
+/*
+ * Whether the origin server may only be away for a moment, as when it starts anew: what was
+ * found out at once is tried again, silence has been tried for long enough already.
+ */
+static bool may_come_back(const struct observation *observation, enum reason reason)
+{
+    return reason_row(reason)->may_pass && observation->observers != NULL &&
+           !observation->is_private && observation->failures + 1u < FAILURES_MAX;
+}
+
+/*
+ * The client on whose behalf it was registered again may not have the address that the name has
+ * now, or not have the target any more: that one observes no more. The others may have it: the
+ * registration is made on behalf of the next one, in another turn, as each may be refused.
+ *
+ * @return whether another one is left to register for.
+ */
+static bool end_registrant(struct engine *engine, struct observation *observation,
+                           enum reason reason)
+{
+    const struct leg *registrant = &observation->exchange->leg;
+    struct observer *next, *observer = observation->observers;
+    if (observation->is_private || !reason_is_about_client(reason)) {
+        return false;
+    }
+    for (; observer != NULL; observer = next) {
+        next = observer->next;
+        if (observer->leg.identity == registrant->identity &&
+            address_equal(&observer->leg.path.remote, &registrant->path.remote)) {
+            observer_end(engine, observer, reason);
+        }
+    }
+    return observation->observers != NULL;
+}
+
+static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
+                      enum reason reason, const struct reply *reply)
+{
+    struct observation *observation = owner;
+    bool stays = false;
+    (void)exchange;
+    if (observation->state == OBSERVATION_CANCELLING || observation->state == OBSERVATION_ENDED) {
+        /* Whatever it is: what comes under the token after this is rejected. */
+    } else if (reason == REASON_answered) {
+        stays = on_notification(engine, observation, reply);
+    } else if (may_come_back(observation, reason)) {
+        stays = true;
+        observation->failures++;
+        answer_followers_for(engine, observation, reason);
+        await_next(engine, observation, 0);
+    } else if (end_registrant(engine, observation, reason)) {
+        stays = true;
+        answer_followers(engine, observation, reason, reply);
+        observation->state = OBSERVATION_OBSERVING;
+        timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
+    } else {
+        end(engine, observation, reason, reply); /* OBS-19 */
+    }
+    if (!stays) {
+        observation->exchange = NULL;
+        observation_check(engine, observation);
+    }
+    return stays;
+}
+
+/* The connection to the origin server has ended, and the registration with it (RFC 8323
+ * section 7.4): it is made anew after a while, as after silence. */
+static bool on_lost(struct engine *engine, void *owner, struct exchange *exchange)
+{
+    struct observation *observation = owner;
+    (void)exchange;
+    if (observation->state != OBSERVATION_OBSERVING || observation->is_private) {
+        return false;
+    }
+    await_next(engine, observation, 0);
+    return true;
+}
+
+const struct internal_handler observation_handler = {on_answer, on_lost};
+
+/* --- ending ------------------------------------------------------------- */
+
+/* Explicitly, at once: a sensor should not go on for nobody (RFC 7641 section 3.6). */
+static void cancel(struct engine *engine, struct observation *observation)
+{
+    struct exchange *exchange = observation->exchange;
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    if (observation->state != OBSERVATION_ENDED) {
+        observation->state = OBSERVATION_CANCELLING;
+    }
+    bool is_known_there = !observation->is_private && exchange->origin != NULL;
+    if (!is_known_there || !forward_deregister(engine, exchange)) {
+        observation->exchange = NULL;
+        internal_cancel(engine, exchange,
+                        REASON_client_gone); /* its notifications will be rejected */
+    }
+}
+
+/*
+ * The origin server is told without the observation, whose place is needed now. That takes an
+ * exchange, which makes no room for others: only while a quarter of them is free. Else what comes
+ * under its token is rejected, as where the registration is not answered yet.
+ */
+static void displace_exchange(struct engine *engine, struct observation *observation)
+{
+    const struct exchange_table *table = &engine->exchanges;
+    struct exchange *exchange = observation->exchange;
+    bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
+    bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
+                    !observation->is_private && exchange->origin != NULL &&
+                    (is_cancelling || exchange->state == EXCHANGE_observing);
+    observation->exchange = NULL;
+    exchange->leg.handler = &internal_unowned;
+    exchange->leg.owner = NULL;
+    if (!may_last || (!is_cancelling && !forward_deregister(engine, exchange))) {
+        internal_cancel(engine, exchange, REASON_displaced);
+    }
+}
+
+void observation_displace(struct engine *engine, struct observation *observation)
+{
+    hash_map_remove(&observation->node);
+    while (observation->followers.first != NULL) {
+        struct exchange *exchange = observation->followers.first;
+        observation_unfollow(engine, exchange);
+        exchange_end(engine, exchange, REASON_displaced, NULL);
+    }
+    while (observation->observers != NULL) {
+        metric_add(&engine->metrics.observers_displaced, 1);
+        observer_end(engine, observation->observers, REASON_displaced);
+    }
+    if (observation->exchange != NULL) {
+        displace_exchange(engine, observation);
+    }
+    observation_free(engine, observation);
+}
+
+void observation_settle(struct engine *engine, struct observation *observation)
+{
+    struct exchange *exchange = observation->exchange;
+    bool is_wanted = observation->observers != NULL || observation->followers.first != NULL;
+    if (exchange != NULL && exchange->state == EXCHANGE_observing &&
+        (!is_wanted || observation->state == OBSERVATION_ENDED)) {
+        cancel(engine, observation);
+    }
+    if (observation->exchange == NULL && !is_wanted) {
+        observation_free(engine, observation);
+    }
+}
+
+void observations_drain(struct engine *engine)
+{
+    struct observation_table *table = &engine->observations;
+    for (uint32_t i = 0; i < table->used; i++) {
+        struct observation *observation = &table->slots[i];
+        bool is_over = observation->state == OBSERVATION_FREE ||
+                       observation->state == OBSERVATION_CANCELLING ||
+                       observation->state == OBSERVATION_ENDED;
+        /* Those whose registration is under way are answered first, and end then. */
+        if (!is_over && observation->followers.first == NULL) {
+            end_for_reason(engine, observation, REASON_shutting_down);
+        }
+    }
+}
+
+void observations_recheck(struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->observations.used; i++) {
+        struct observation *observation = &engine->observations.slots[i];
+        enum reason against = observation_reason_against_way(engine, observation);
+        recheck(engine, observation);
+        /* Those whose registration is under way are answered first. */
+        if (against != REASON_none && observation->state == OBSERVATION_OBSERVING) {
+            end_for_reason(engine, observation, against);
+        }
+    }
+}

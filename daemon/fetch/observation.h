@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Observations (RFC 7641 section 5): one registration with an origin server a target and
+ * cache key, for all clients that observe it. The registration is an exchange of the
+ * proxy's own that stays (state observing); the latest representation is kept once.
+ *
+ *                     Observe in the answer
+ *   registering ----------------------------> observing <-- notifications
+ *    |     ^                                   |   |
+ *    |     +-------- Max-Age has passed -------+   | the last client has left
+ *    |               (same token)                  v
+ *    |  no Observe, an error, no answer        cancelling --- answered, or not ---> free
+ *    v
+ *   ended: the last word goes to all who observe ---------------------------------> free
+ */
+#ifndef CRIPROXY_OBSERVATION_H
+#define CRIPROXY_OBSERVATION_H
+
+#include "base/account.h"
+#include "base/hash.h"
+#include "base/timer.h"
+#include "cache/key.h"
+#include "coap/observe.h"
+#include "coap/reason.h"
+#include "fetch/list.h"
+
+struct config;
+struct engine;
+struct exchange;
+struct exchange_recipe;
+struct leg;
+struct observer;
+struct reply;
+
+enum observation_state {
+    OBSERVATION_FREE,
+    OBSERVATION_REGISTERING, /* an answer to a registration is waited for */
+    OBSERVATION_OBSERVING,   /* notifications are */
+    OBSERVATION_CANCELLING,  /* the answer to a deregistration is */
+    OBSERVATION_ENDED,       /* that the last notification has reached everybody */
+};
+
+/* What all observers are told. */
+struct observed_state {
+    uint8_t code;   /* CODE_EMPTY: there is none yet */
+    uint8_t *bytes; /* options, then payload; allocated */
+    uint32_t capacity, options_len, payload_len;
+    uint64_t received_ms;
+    uint64_t changes; /* of targets, that it is newer than (cache/changes.h) */
+    uint32_t max_age_s;
+};
+
+struct observation {
+    struct hash_node node; /* by key; in no map when it takes no more observers */
+    struct cache_key key;
+    uint8_t *key_bytes; /* allocated */
+    bool is_private;    /* for one client only, without a key: OSCORE */
+    enum observation_state state;
+    struct exchange *exchange;      /* the registration; NULL: none any more */
+    struct exchange_list followers; /* exchanges of clients that wait for the answer */
+    struct observer *observers;     /* list */
+    struct holding holding;         /* charged to the source that asked first and is still there, */
+    struct holding bytes;           /* as are these, of key and latest; to none without any */
+    const struct observer *payer;   /* its observer; NULL: it waits for the answer, or has left */
+    uint32_t observer_count;
+    struct timer timer;       /* when to register again */
+    struct observe_mark mark; /* the origin server's last notification */
+    uint64_t changes;         /* as there were when what comes next was asked for */
+    struct address source;    /* where it came from */
+    uint8_t failures;         /* registrations in a row that have failed */
+    uint32_t content_format;  /* of the latest one; UINT32_MAX: it had none (OBS-15) */
+    struct observed_state latest;
+    struct observation *next_idle, **link_idle; /* of those that nobody observes, or free ones */
+};
+
+/* Remembered of a resource that cannot be observed: a hash of its key, no more. */
+struct unobservable {
+    uint64_t hash, until_ms;
+};
+
+struct observation_table {
+    struct observation *slots;
+    uint32_t capacity, used, count;
+    struct observation *free; /* by next_idle */
+    struct observation *idle;
+    struct hash_map map;
+    struct unobservable *unobservable;
+    struct account_book accounts;      /* of slots */
+    struct account_book byte_accounts; /* of bytes */
+    uint64_t bytes;                    /* allocated for keys and representations */
+};
+
+/**
+ * @param bytes_max observe.bytes, which may change later
+ * @return 0 or -ENOMEM; a @p capacity of 0 is an empty table.
+ */
+int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t bytes_max,
+                           uint64_t seed);
+
+/** Takes a zeroed table. */
+void observation_table_clear(struct observation_table *table);
+
+/**
+ * The client's @p exchange is a registration: answer it from what is known, or have it
+ * wait for the origin server's answer to the one registration of its @p key.
+ *
+ * @param recipe what @p exchange was made from.
+ * @return false where the resource is not observed: it is a request like others.
+ */
+bool observation_join(struct engine *engine, struct exchange *exchange,
+                      const struct exchange_recipe *recipe, const struct cache_key *key);
+
+/**
+ * The same for a request whose answers are for its sender only (OSC-6): a registration of
+ * its own, which is not renewed, as the server would take that for a replay (OSC-7), and
+ * cancelled by rejecting the next notification.
+ */
+bool observation_join_alone(struct engine *engine, struct exchange *exchange,
+                            const struct exchange_recipe *recipe);
+
+/** @p exchange, of a client, waits no more. Takes one that does not. */
+void observation_unfollow(struct engine *engine, struct exchange *exchange);
+
+/** @p observer observes it from now on. */
+void observation_on_joined(struct engine *engine, struct observation *observation,
+                           const struct observer *observer);
+
+/** @p observer, which is in its list no more, has left. */
+void observation_on_left(struct engine *engine, struct observation *observation,
+                         const struct observer *observer);
+
+/**
+ * The latest representation as a reply, with the age it has at @p at_ms taken off Max-Age;
+ * borrowed until the observation changes. Without Observe.
+ */
+struct reply observation_reply(const struct observation *observation, uint64_t at_ms);
+
+/** End what nobody observes any more; at the end of a turn. */
+void observations_turn(struct engine *engine);
+
+/** REASON_none, or why the client of @p leg may not have what @p observation brings. */
+enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
+                                       struct leg *leg);
+
+/**
+ * Rules and routes have changed: who may not observe any more is told so, and removed; so are
+ * all who observe what is reached another way now, or not at all.
+ */
+void observations_recheck(struct engine *engine);
+
+/** All end, with 5.03 to those who observe. */
+void observations_drain(struct engine *engine);
+
+/**
+ * The observations there are, to list them: first one from *@p at = 0 on.
+ *
+ * @return NULL at the end.
+ */
+const struct observation *observation_next(const struct engine *engine, uint32_t *at);
+
+#endif

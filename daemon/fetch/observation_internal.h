@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between observation.c, which has the protocol, and observation_table.c, which has the memory. */
+#ifndef CRIPROXY_OBSERVATION_INTERNAL_H
+#define CRIPROXY_OBSERVATION_INTERNAL_H
+
+#include "fetch/internal.h"
+#include "fetch/observation.h"
+
+/**
+ * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
+ * by nobody). Where observe.targets or observe.bytes are in use the source that holds most loses
+ * its oldest: that may use the engine's memory for messages.
+ *
+ * @return NULL past the caps, where no source holds more than that of @p remote would.
+ */
+struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+                                    const struct address *remote);
+
+/**
+ * It makes room: it is over at once for all who observe it or wait for it, who are told so once,
+ * and freed. Not under a caller that has it.
+ */
+void observation_displace(struct engine *engine, struct observation *observation);
+
+/** It has no exchange, follower or observer any more. */
+void observation_free(struct engine *engine, struct observation *observation);
+
+/** The one that takes observers for @p key, or NULL. */
+struct observation *observation_find(const struct engine *engine, const struct cache_key *key);
+
+/**
+ * Have room for a latest state of @p len bytes. Where observe.bytes are in use, others may be
+ * displaced: of the source that holds most of them, never of the one that @p observation is
+ * charged to.
+ *
+ * @return false past observe.bytes where no source holds more than this one's would, and without
+ *         memory; the latest state is as before then.
+ */
+bool observation_reserve(struct engine *engine, struct observation *observation, size_t len);
+
+/** For observe.retry nobody asks to observe what has this key. */
+void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);
+bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key);
+
+/** Something has changed: look at the end of the turn whether anybody wants it still. */
+void observation_check(struct engine *engine, struct observation *observation);
+
+/** That look: cancel, free, or leave it. */
+void observation_settle(struct engine *engine, struct observation *observation);
+
+/** The origin server's side of the registration: its owner is the observation. */
+extern const struct internal_handler observation_handler;
+
+/**
+ * Whether the latest state may be given to who asks now: within its Max-Age, and no request
+ * through this proxy has changed the target since (RFC 7252 section 5.9.1).
+ */
+bool observation_is_fresh(const struct engine *engine, const struct observation *observation);
+
+/** REASON_none, or why a reload has closed the way that its registration went. */
+enum reason observation_reason_against_way(const struct engine *engine,
+                                           const struct observation *observation);
+
+/** Register again, with the same token. May end it at once. */
+void observation_register_again(struct engine *engine, struct observation *observation);
+
+/** Give the latest state to a client that has asked, and have it observe if it can. */
+void observation_admit(struct engine *engine, struct observation *observation,
+                       struct exchange *exchange, enum reason reason);
+
+#endif

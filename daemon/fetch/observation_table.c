@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slots, bytes and caps of observations; what happens in them is observation.c's. */
+#include "client/observer.h"
+#include "fetch/observation_internal.h"
+
+#include "engine/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Kept by the low bits of a hash: a resource that collides is asked for without Observe for
+ * a while, or asked once more than needed. */
+#define UNOBSERVABLE_COUNT 1024u
+
+/* Representations of one resource have similar lengths: a little more than is needed now. */
+#define ROUND_BYTES 64u
+
+int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t bytes_max,
+                           uint64_t seed)
+{
+    struct observation_table made = {.capacity = capacity};
+    if (capacity == 0) {
+        *table = made;
+        return 0;
+    }
+    made.slots = calloc(capacity, sizeof(*made.slots));
+    made.unobservable = calloc(UNOBSERVABLE_COUNT, sizeof(*made.unobservable));
+    if (made.slots == NULL || made.unobservable == NULL ||
+        hash_map_init(&made.map, capacity, seed) != 0 ||
+        account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0 ||
+        account_book_init(&made.byte_accounts, capacity, bytes_max, ACCOUNT_IPV6_BITS, seed) != 0) {
+        observation_table_clear(&made);
+        return -ENOMEM;
+    }
+    *table = made;
+    return 0;
+}
+
+void observation_table_clear(struct observation_table *table)
+{
+    for (uint32_t i = 0; i < table->used; i++) {
+        free(table->slots[i].key_bytes);
+        free(table->slots[i].latest.bytes);
+    }
+    hash_map_clear(&table->map);
+    account_book_clear(&table->accounts);
+    account_book_clear(&table->byte_accounts);
+    free(table->slots);
+    free(table->unobservable);
+    *table = (struct observation_table){0};
+}
+
+/* --- accounts ----------------------------------------------------------- */
+
+/* What has no bytes would make room in vain: it is in no account of those. */
+static void charge_bytes(struct observation_table *table, struct observation *observation,
+                         const struct address *source)
+{
+    uint64_t bytes = observation->key.len + observation->latest.capacity;
+    if (observation->bytes.account != NULL) {
+        account_resize(&table->byte_accounts, &observation->bytes, bytes);
+    } else if (bytes > 0) {
+        account_charge(&table->byte_accounts, &observation->bytes, source, bytes);
+    }
+}
+
+static void charge(struct engine *engine, struct observation *observation,
+                   const struct observer *payer)
+{
+    struct observation_table *table = &engine->observations;
+    const struct address *source = &payer->leg.path.remote;
+    account_discharge(&table->accounts, &observation->holding);
+    account_discharge(&table->byte_accounts, &observation->bytes);
+    account_charge(&table->accounts, &observation->holding, source, 1);
+    charge_bytes(table, observation, source);
+    observation->payer = payer;
+}
+
+/*
+ * Take @p more of observe.bytes for @p source. Where they are not left, the source whose
+ * observations take most loses the oldest of them, and perhaps the next ones: never one of @p
+ * source.
+ */
+static bool take_bytes(struct engine *engine, const struct address *source, uint64_t more)
+{
+    struct observation_table *table = &engine->observations;
+    uint64_t most = engine->config->observe_bytes;
+    while (more > most || table->bytes > most - more) {
+        bool is_owed;
+        struct holding *holding = account_yield(&table->byte_accounts, source, more, &is_owed);
+        if (more > most || holding == NULL || !is_owed) {
+            metric_add(&engine->metrics.observations_refused, 1);
+            return false;
+        }
+        observation_displace(engine, HASH_ENTRY(holding, struct observation, bytes));
+    }
+    table->bytes += more;
+    return true;
+}
+
+bool observation_reserve(struct engine *engine, struct observation *observation, size_t len)
+{
+    struct observation_table *table = &engine->observations;
+    struct observed_state *latest = &observation->latest;
+    if (len <= latest->capacity) {
+        return true;
+    }
+    uint32_t capacity = (uint32_t)(len + ROUND_BYTES - len % ROUND_BYTES);
+    uint32_t more = capacity - latest->capacity;
+    const struct address source = observation->holding.account->source;
+    if (!take_bytes(engine, &source, more)) {
+        return false;
+    }
+    uint8_t *bytes = realloc(latest->bytes, capacity);
+    if (bytes == NULL) {
+        table->bytes -= more;
+        return false;
+    }
+    latest->bytes = bytes;
+    latest->capacity = capacity;
+    charge_bytes(table, observation, &source);
+    return true;
+}
+
+/* --- coming and going --------------------------------------------------- */
+
+/* @return whether there is a free slot now. */
+static bool make_room(struct engine *engine, const struct address *remote)
+{
+    struct observation_table *table = &engine->observations;
+    if (table->free != NULL || table->used < table->capacity) {
+        return true;
+    }
+    bool is_owed;
+    struct holding *holding = account_yield(&table->accounts, remote, 1, &is_owed);
+    if (holding == NULL || !is_owed) {
+        return false;
+    }
+    observation_displace(engine, HASH_ENTRY(holding, struct observation, holding));
+    return true;
+}
+
+struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+                                    const struct address *remote)
+{
+    struct observation_table *table = &engine->observations;
+    if (!make_room(engine, remote)) {
+        metric_add(&engine->metrics.observations_refused, 1);
+        return NULL;
+    }
+    uint8_t *key_bytes = NULL;
+    if (key != NULL) {
+        if (!take_bytes(engine, remote, key->len)) {
+            return NULL;
+        }
+        key_bytes = malloc(key->len);
+        if (key_bytes == NULL) {
+            table->bytes -= key->len;
+            return NULL;
+        }
+    }
+    struct observation *observation = table->free;
+    if (observation != NULL) {
+        table->free = observation->next_idle;
+    } else {
+        observation = &table->slots[table->used++];
+    }
+    *observation = (struct observation){
+        .state = OBSERVATION_REGISTERING,
+        .is_private = key == NULL,
+        .key_bytes = key_bytes,
+        .changes = changes_count(engine->changes),
+    };
+    if (key != NULL) {
+        observation->key = cache_key_copy(key, key_bytes);
+        hash_map_add(&table->map, &observation->node, key->hash);
+    }
+    account_charge(&table->accounts, &observation->holding, remote, 1);
+    charge_bytes(table, observation, remote);
+    metric_set(&engine->metrics.observations, ++table->count);
+    return observation;
+}
+
+static void leave_idle(struct observation *observation)
+{
+    if (observation->link_idle == NULL) {
+        return;
+    }
+    *observation->link_idle = observation->next_idle;
+    if (observation->next_idle != NULL) {
+        observation->next_idle->link_idle = observation->link_idle;
+    }
+    observation->link_idle = NULL;
+}
+
+void observation_free(struct engine *engine, struct observation *observation)
+{
+    struct observation_table *table = &engine->observations;
+    leave_idle(observation);
+    account_discharge(&table->accounts, &observation->holding);
+    account_discharge(&table->byte_accounts, &observation->bytes);
+    hash_map_remove(&observation->node);
+    timer_cancel(&engine->wheel, &observation->timer);
+    table->bytes -= observation->key.len + observation->latest.capacity;
+    free(observation->key_bytes);
+    free(observation->latest.bytes);
+    *observation = (struct observation){.next_idle = table->free};
+    table->free = observation;
+    metric_set(&engine->metrics.observations, --table->count);
+}
+
+struct observation *observation_find(const struct engine *engine, const struct cache_key *key)
+{
+    struct hash_node *node = hash_map_find(&engine->observations.map, key->hash);
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct observation *observation = HASH_ENTRY(node, struct observation, node);
+        if (cache_key_equal(&observation->key, key)) {
+            return observation;
+        }
+    }
+    return NULL;
+}
+
+void observation_remember_unobservable(struct engine *engine, const struct cache_key *key)
+{
+    engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT] = (struct unobservable){
+        .hash = key->hash,
+        .until_ms = engine_now_ms(engine) + engine->config->observe_retry,
+    };
+}
+
+bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key)
+{
+    const struct unobservable *known =
+        &engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT];
+    return known->hash == key->hash && engine_now_ms(engine) < known->until_ms;
+}
+
+void observation_check(struct engine *engine, struct observation *observation)
+{
+    struct observation_table *table = &engine->observations;
+    if (observation->link_idle != NULL) {
+        return;
+    }
+    observation->next_idle = table->idle;
+    observation->link_idle = &table->idle;
+    if (table->idle != NULL) {
+        table->idle->link_idle = &observation->next_idle;
+    }
+    table->idle = observation;
+}
+
+void observation_on_joined(struct engine *engine, struct observation *observation,
+                           const struct observer *observer)
+{
+    if (observation->payer == NULL) {
+        charge(engine, observation, observer);
+    }
+}
+
+void observation_on_left(struct engine *engine, struct observation *observation,
+                         const struct observer *observer)
+{
+    if (observation->payer == observer) {
+        observation->payer = NULL;
+    }
+    if (observation->payer == NULL && observation->observers != NULL) {
+        charge(engine, observation, observation->observers);
+    }
+    if (observation->observers == NULL) {
+        observation_check(engine, observation);
+    }
+}
+
+void observations_turn(struct engine *engine)
+{
+    while (engine->observations.idle != NULL) {
+        struct observation *observation = engine->observations.idle;
+        leave_idle(observation);
+        observation_settle(engine, observation);
+    }
+}
+
+const struct observation *observation_next(const struct engine *engine, uint32_t *at)
+{
+    const struct observation_table *table = &engine->observations;
+    while (*at < table->used) {
+        const struct observation *observation = &table->slots[(*at)++];
+        if (observation->state != OBSERVATION_FREE) {
+            return observation;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A request that is under way when a reload comes goes on as it began; but an observation may
+ * go on for months, on a way that the operator has closed or that leads elsewhere now.
+ */
+#include "fetch/observation_internal.h"
+
+#include "engine/state.h"
+#include "origin/route.h"
+
+static bool same_hop(const struct next_hop *a, const struct next_hop *b)
+{
+    if (a->is_parent != b->is_parent || a->is_name != b->is_name || a->port != b->port ||
+        a->scheme->number != b->scheme->number) {
+        return false;
+    }
+    return a->is_name ? bytes_equal(a->name, b->name) : address_equal(&a->address, &b->address);
+}
+
+enum reason observation_reason_against_way(const struct engine *engine,
+                                           const struct observation *observation)
+{
+    const struct exchange *exchange = observation->exchange;
+    struct next_hop hop;
+    const struct config_route *route;
+    if (exchange == NULL || exchange->route_epoch == engine->policy_epoch) {
+        return REASON_none;
+    }
+    enum reason reason = route_find(engine->config, &exchange->target, &hop, &route);
+    if (reason == REASON_none && !same_hop(&hop, &exchange->hop)) {
+        reason = REASON_way_changed;
+    }
+    return reason;
+}

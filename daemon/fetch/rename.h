@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A parent proxy that does not know, or does not serve, the option that names the target says
+ * so with 4.02 (RFC 7252 section 5.4.1), and parents that are in use with 4.00, 5.01 or 5.05.
+ * It is told the target again, in each form of RFC 7252 that was not tried yet: Proxy-Scheme,
+ * then Proxy-Uri; and an IPv6 address in Uri-Host without its brackets, as aiocoap and libcoap
+ * take it (PXO-26). The last refusal is the answer where none helps. What a parent has
+ * taken is remembered for all routes to it, for some minutes or until the next reload.
+ */
+#ifndef CRIPROXY_RENAME_H
+#define CRIPROXY_RENAME_H
+
+#include "conf/schema.h"
+#include "fetch/exchange.h"
+
+/* What has been learned about one parent; whatever else it may take in several ways goes here. */
+struct parent_habits {
+    uint8_t taken;   /* forms that have brought an answer, a bit of enum config_route_form each, */
+    uint8_t refused; /* and those that were refused where another has */
+    uint64_t taken_until_ms, refused_until_ms;
+    uint32_t in_vain; /* requests that no form has helped, counted for a while */
+    uint64_t in_vain_until_ms;
+    uint64_t bare_until_ms; /* has taken an IPv6 address in Uri-Host without brackets */
+};
+
+struct parent_memory {
+    struct parent_habits parents[CONFIG_ROUTE_MAX]; /* by struct config_route's parent_index */
+    uint32_t epoch; /* of the configuration that the routes are in: see engine->policy_epoch */
+};
+
+/** The form to begin with towards the parent at @p hop, where @p form is configured. */
+enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
+                                   enum config_route_form form);
+
+/** Whether the parent at @p hop takes IPv6 addresses in Uri-Host without brackets. */
+bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop);
+
+/**
+ * Ask the parent again in other words, where that may help: for every method after a 4.02,
+ * which says that nothing was done, for safe ones after the other refusals.
+ *
+ * @param code of the response that has come.
+ * @return whether the request is on its way again: the response is then nobody's.
+ */
+bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fetch/transfer.h"
+
+#include "cache/freshness.h"
+#include "client/reply.h"
+#include "client/stream.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/cached.h"
+#include "fetch/internal.h"
+#include "origin/forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum phase {
+    UPLOADING,
+    GATHERING,
+};
+
+struct transfer {
+    struct exchange *client; /* for whom; it owns this */
+    struct exchange *step;   /* the request that is out; NULL between two */
+    enum phase phase;
+    bool has_restarted;
+    bool has_block1; /* the client's own last block, to be told in the answer: */
+    uint32_t block1;
+    uint8_t szx;
+    uint8_t hop_limit;
+    uint8_t code;            /* uploads: 2.01 of an earlier block; gathering: of the answer */
+    size_t offset;           /* uploads: of the block that is out */
+    struct body body;        /* what is sent, later what has come */
+    struct body options;     /* gathering: of the first block; all have its ETag */
+    struct body_share share; /* of both */
+    uint64_t tag;
+};
+
+static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
+                      enum reason reason, const struct reply *reply);
+
+static const struct internal_handler handler = {.on_answer = on_answer};
+
+/* --- steps -------------------------------------------------------------- */
+
+static void fail(struct engine *engine, struct transfer *transfer, enum reason reason)
+{
+    exchange_end(engine, transfer->client, reason, NULL); /* frees the transfer */
+}
+
+static struct bytes piece(const struct transfer *transfer)
+{
+    size_t size = (size_t)16 << transfer->szx, left = transfer->body.len - transfer->offset;
+    return (struct bytes){transfer->body.data + transfer->offset, left < size ? left : size};
+}
+
+static void add_block1(const struct transfer *transfer, struct message *message,
+                       struct additions *additions)
+{
+    struct block block = {.num = (uint32_t)(transfer->offset >> (4 + transfer->szx)),
+                          .szx = transfer->szx};
+    message->payload = piece(transfer);
+    block.more = transfer->offset + message->payload.len < transfer->body.len;
+    additions->block1 = (struct own_option){true, true, block_value(&block)};
+    /* Only the first block says how long the body is (RFC 7959 section 4). */
+    additions->size1 = (struct own_option){true, block.num == 0, (uint32_t)transfer->body.len};
+    additions->is_later_block = block.num > 0;
+}
+
+static void add_block2(const struct transfer *transfer, struct additions *additions)
+{
+    struct block block = {.szx = transfer->szx};
+    block.num = (uint32_t)(transfer->body.len / block_size(&block));
+    additions->block1 = (struct own_option){true, false, 0};
+    additions->block2 = (struct own_option){true, true, block_value(&block)};
+    additions->is_later_block = true;
+}
+
+/* Whether NUM of the next block is one that the option holds: blocks can be small. */
+static bool is_countable(const struct transfer *transfer)
+{
+    const struct block unit = {.szx = transfer->szx};
+    size_t at = transfer->phase == UPLOADING ? transfer->offset : transfer->body.len;
+    return at / block_size(&unit) <= BLOCK_NUM_MAX;
+}
+
+/* The next request; the transfer may be gone when this returns. */
+static void send_step(struct engine *engine, struct transfer *transfer)
+{
+    struct exchange *client = transfer->client;
+    struct message message = {0};
+    struct exchange_recipe recipe = {
+        .leg = &client->leg,
+        .target = &client->target,
+        .message = &message,
+        .additions = {.hop_limit = transfer->hop_limit, .request_tag = transfer->tag},
+    };
+    if (!is_countable(transfer)) {
+        fail(engine, transfer,
+             transfer->phase == UPLOADING ? REASON_request_too_large : REASON_response_too_large);
+        return;
+    }
+    /* Its own encoding, which is the client's request as it would be sent whole. */
+    (void)message_decode(client->datagram, client->datagram_len, &message);
+    if (transfer->phase == UPLOADING) {
+        add_block1(transfer, &message, &recipe.additions);
+    } else {
+        if (message.code != CODE_FETCH || transfer->tag != 0) {
+            message.payload = (struct bytes){0}; /* the origin server has it already */
+        }
+        add_block2(transfer, &recipe.additions);
+    }
+    enum reason reason = internal_start(engine, &recipe, &handler, transfer, &transfer->step);
+    if (reason != REASON_none) {
+        fail(engine, transfer, reason);
+    }
+}
+
+/* --- the answer --------------------------------------------------------- */
+
+static bool find_block(const struct reply *reply, uint16_t number, struct block *ret_block)
+{
+    struct bytes value;
+    bool has_one = option_find(reply->options, number, &value);
+    if (has_one) {
+        *ret_block = block_of(value);
+    }
+    return has_one;
+}
+
+static bool is_of_answer(uint16_t number)
+{
+    return number != OPTION_block1;
+}
+
+static bool is_of_whole_answer(uint16_t number)
+{
+    return number != OPTION_block1 && !option_is_of_piece(number);
+}
+
+/* Keep the encoded @p options of an answer, those that @p is_kept says. */
+static bool keep_options(struct engine *engine, struct transfer *transfer, struct bytes options,
+                         bool (*is_kept)(uint16_t number))
+{
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    message_writer_options(&writer, options, is_kept, NULL);
+    transfer->options.len = 0;
+    return !writer.overflow && body_append(&engine->bodies, &transfer->options,
+                                           (struct bytes){writer.buffer, writer.len}, NULL);
+}
+
+/* Absent and 0, text/plain, are two (RFC 7252 section 5.5.1). */
+static uint64_t content_format_of(struct bytes options)
+{
+    struct bytes value;
+    return option_find(options, OPTION_content_format, &value) ? option_uint(value) : UINT64_MAX;
+}
+
+/*
+ * Whether the block belongs to what was fetched before, of which the first one's options are
+ * kept: its ETag (BLK-10) and its Content-Format (BLK-11).
+ */
+static bool is_same_body(const struct transfer *transfer, const struct reply *reply)
+{
+    const struct bytes first = {transfer->options.data, transfer->options.len};
+    return reply->code == transfer->code &&
+           bytes_equal(freshness_etag(reply->options), freshness_etag(first)) &&
+           content_format_of(reply->options) == content_format_of(first);
+}
+
+/* What has been put together, or the last word of the origin server, to the client. */
+static void answer(struct engine *engine, struct transfer *transfer, uint8_t code,
+                   struct bytes payload)
+{
+    struct exchange *client = transfer->client;
+    /* They outlive the transfer, which goes with the exchange. */
+    body_leave_share(&engine->bodies, &transfer->body);
+    body_leave_share(&engine->bodies, &transfer->options);
+    struct body body = transfer->body, options = transfer->options;
+    const struct reply reply = {
+        .code = code,
+        .options = {options.data, options.len},
+        .payload = payload,
+        .has_block1 = transfer->has_block1,
+        .block1 = transfer->block1,
+    };
+    transfer->body = (struct body){0};
+    transfer->options = (struct body){0};
+    cached_answer(engine, client, &reply);
+    body_free(&engine->bodies, &body);
+    body_free(&engine->bodies, &options);
+}
+
+/* Whether the client can go on from @p block by itself. */
+static bool client_takes(const struct exchange *client, const struct block *block)
+{
+    const struct leg *leg = &client->leg;
+    if (block->szx == BLOCK_SZX_BERT) {
+        return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+    }
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+}
+
+/* The first block of a longer answer. */
+static void begin_gathering(struct engine *engine, struct transfer *transfer,
+                            const struct reply *reply, const struct block *block)
+{
+    transfer->phase = GATHERING;
+    transfer->code = reply->code;
+    transfer->szx = block->szx;
+    transfer->body.len = 0;
+    if (!block_fits_payload(block, reply->payload.len)) {
+        fail(engine, transfer, REASON_origin_invalid);
+        return;
+    }
+    if (!keep_options(engine, transfer, reply->options, is_of_whole_answer) ||
+        !body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
+        fail(engine, transfer, REASON_response_too_large);
+        return;
+    }
+    send_step(engine, transfer);
+}
+
+/* The last answer of an upload, or the first one of what is to be fetched. */
+static void take_answer(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+{
+    struct block block;
+    uint8_t code = reply->code;
+    if (transfer->code == CODE(2, 1) && code == CODE(2, 4)) {
+        code = transfer->code; /* the first block has made it (RFC 7959 section 2.10) */
+    }
+    if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
+        !client_takes(transfer->client, &block)) {
+        begin_gathering(engine, transfer, reply, &block);
+    } else if (keep_options(engine, transfer, reply->options, is_of_answer)) {
+        answer(engine, transfer, code, reply->payload);
+    } else {
+        fail(engine, transfer, REASON_response_too_large);
+    }
+}
+
+/* The origin server wants to hear the whole once more, perhaps in smaller blocks. */
+static void restart_upload(struct engine *engine, struct transfer *transfer, uint8_t szx)
+{
+    transfer->offset = 0;
+    transfer->szx = szx;
+    send_step(engine, transfer);
+}
+
+static void on_uploaded(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+{
+    struct block block = {0};
+    bool has_block = find_block(reply, OPTION_block1, &block);
+    bool is_last = transfer->offset + piece(transfer).len == transfer->body.len;
+    if (reply->code == CODE(4, 13) && has_block && transfer->offset == 0 &&
+        block.szx < transfer->szx) {
+        restart_upload(engine, transfer, block.szx); /* BLK-23 */
+    } else if (reply->code == CODE(4, 8) && !transfer->has_restarted) {
+        transfer->has_restarted = true;
+        restart_upload(engine, transfer, transfer->szx);
+    } else if (reply->code == CODE(4, 8) && !transfer->has_block1) {
+        fail(engine, transfer, REASON_origin_invalid); /* its client has sent no blocks */
+    } else if (is_last || CODE_CLASS(reply->code) != 2) {
+        take_answer(engine, transfer, reply);
+    } else if (!has_block || block.num != transfer->offset >> (4 + transfer->szx)) {
+        fail(engine, transfer, REASON_origin_invalid); /* it took one block for the whole */
+    } else {
+        if (reply->code != CODE(2, 31) && transfer->code == 0) {
+            transfer->code = reply->code;
+        }
+        transfer->offset += piece(transfer).len;
+        if (block.szx < transfer->szx) {
+            transfer->szx = block.szx; /* NUM counts in the new size from here (BLK-9) */
+        }
+        send_step(engine, transfer);
+    }
+}
+
+/*
+ * The representation has changed under way, or the answer makes no sense. Only what changes
+ * nothing may be asked again from the start, and once (BLK-10).
+ */
+static void restart_gathering(struct engine *engine, struct transfer *transfer)
+{
+    if (transfer->has_restarted || !transfer->client->leg.is_safe) {
+        fail(engine, transfer, REASON_origin_invalid);
+        return;
+    }
+    transfer->has_restarted = true;
+    transfer->body.len = 0;
+    send_step(engine, transfer);
+}
+
+static void on_gathered(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+{
+    struct block block = {0};
+    if (transfer->body.len == 0) {
+        transfer->code = 0;
+        take_answer(engine, transfer, reply); /* from the start again */
+        return;
+    }
+    if (!find_block(reply, OPTION_block2, &block) || block_offset(&block) != transfer->body.len ||
+        !block_fits_payload(&block, reply->payload.len) || !is_same_body(transfer, reply)) {
+        restart_gathering(engine, transfer);
+    } else if (!body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
+        fail(engine, transfer, REASON_response_too_large);
+    } else if (block.more) {
+        transfer->szx = block.szx < transfer->szx ? block.szx : transfer->szx;
+        send_step(engine, transfer);
+    } else {
+        answer(engine, transfer, transfer->code,
+               (struct bytes){transfer->body.data, transfer->body.len});
+    }
+}
+
+static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
+                      enum reason reason, const struct reply *reply)
+{
+    struct transfer *transfer = owner;
+    const struct address *source = cached_source(exchange);
+    transfer->step = NULL;
+    if (source != NULL) {
+        transfer->client->ticket.source = *source; /* who else may have it (CACHE-22) */
+    }
+    if (reason == REASON_local) {
+        /* The way led to the proxy itself (TGT-4). Frees the transfer. */
+        exchange_answer(engine, transfer->client, reason, reply);
+    } else if (reason != REASON_answered) {
+        fail(engine, transfer, reason);
+    } else if (transfer->phase == UPLOADING) {
+        on_uploaded(engine, transfer, reply);
+    } else {
+        on_gathered(engine, transfer, reply);
+    }
+    return false;
+}
+
+/* --- beginning and end -------------------------------------------------- */
+
+static uint8_t hop_limit_of(const struct exchange *exchange)
+{
+    struct message message = {0};
+    struct bytes value;
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
+}
+
+static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct engine *engine = context;
+    exchange_end(engine, HASH_ENTRY(timer, struct exchange, timer), REASON_transfer_timeout, NULL);
+}
+
+static struct transfer *begin(struct engine *engine, struct exchange *exchange, enum phase phase)
+{
+    struct transfer *transfer = calloc(1, sizeof(*transfer));
+    if (transfer == NULL) {
+        return NULL;
+    }
+    transfer->client = exchange;
+    transfer->phase = phase;
+    transfer->hop_limit = hop_limit_of(exchange);
+    body_share_open(&engine->bodies, &transfer->share, &exchange->leg.path.remote, exchange);
+    transfer->body.share = transfer->options.share = &transfer->share;
+    exchange->transfer = transfer;
+    exchange->state = EXCHANGE_transferring;
+    timer_set(&engine->wheel, &exchange->timer,
+              engine_now_ms(engine) + engine->config->block_transfer_timeout, on_deadline);
+    return transfer;
+}
+
+uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct bytes options)
+{
+    uint64_t tag = hash_mix(leg_serial(engine, leg), engine->bodies.seed);
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    while (option_iter_next(&iter, &option)) {
+        if (option.number == OPTION_request_tag) {
+            tag = hash_bytes(option.value.data, option.value.len, tag);
+        }
+    }
+    return tag != 0 ? tag : 1;
+}
+
+/* Send the payload of @p message, which is else the exchange's own, in blocks of a size. */
+static void upload(struct engine *engine, struct exchange *exchange, const struct message *message,
+                   uint8_t szx, struct bytes block1)
+{
+    struct bytes payload = message->payload;
+    struct transfer *transfer = begin(engine, exchange, UPLOADING);
+    if (transfer == NULL) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        return;
+    }
+    transfer->tag = transfer_tag(engine, &exchange->leg, message->options);
+    transfer->szx = szx;
+    transfer->has_block1 = block1.data != NULL;
+    transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
+    if (!body_append(&engine->bodies, &transfer->body, payload, NULL)) {
+        /* Too much for now, or for good (BLK-20). */
+        fail(engine, transfer,
+             payload.len > engine->bodies.body_max ? REASON_request_too_large : REASON_proxy_busy);
+        return;
+    }
+    metric_add(&engine->metrics.transfers, 1);
+    send_step(engine, transfer);
+}
+
+void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
+                   struct bytes block1)
+{
+    struct message message = {0};
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    message.payload = payload;
+    upload(engine, exchange, &message, block_szx_for(engine->config->block_size), block1);
+}
+
+bool transfer_in_blocks(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    static const struct bytes none;
+    const struct leg *leg = &exchange->leg;
+    struct message message = {0};
+    struct block block;
+    if (exchange->transfer != NULL || reply->code != CODE(4, 13) || leg->kind != LEG_STREAM ||
+        stream_takes_blocks(leg) || !find_block(reply, OPTION_block1, &block) ||
+        block.szx == BLOCK_SZX_BERT) {
+        return false;
+    }
+    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    if (message.payload.len <= block_size(&block)) {
+        return false;
+    }
+    forward_release(engine, exchange);
+    upload(engine, exchange, &message, block.szx, none);
+    return true;
+}
+
+bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+{
+    struct block block;
+    if (exchange->transfer != NULL || exchange->leg.has_block2 || CODE_CLASS(reply->code) != 2 ||
+        !find_block(reply, OPTION_block2, &block) || block.num > 0 || !block.more ||
+        client_takes(exchange, &block)) {
+        return false;
+    }
+    forward_release(engine, exchange);
+    struct transfer *transfer = begin(engine, exchange, GATHERING);
+    if (transfer == NULL) {
+        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        return true;
+    }
+    metric_add(&engine->metrics.transfers, 1);
+    begin_gathering(engine, transfer, reply, &block);
+    return true;
+}
+
+void transfer_cancel(struct engine *engine, struct exchange *exchange)
+{
+    struct transfer *transfer = exchange->transfer;
+    if (transfer == NULL) {
+        return;
+    }
+    exchange->transfer = NULL;
+    if (transfer->step != NULL) {
+        internal_cancel(engine, transfer->step, exchange->reason);
+    }
+    body_free(&engine->bodies, &transfer->body);
+    body_free(&engine->bodies, &transfer->options);
+    body_share_close(&engine->bodies, &transfer->share);
+    free(transfer);
+}

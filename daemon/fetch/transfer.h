@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A request whose body goes to the origin server in blocks (Block1), or whose answer is
+ * fetched in blocks (Block2) because the client's side cannot do that: a client on a
+ * reliable transport sent in one message what no datagram holds (RFC 7959, RFC 8323
+ * section 6). The client's exchange waits in state `transferring`; each step is a request
+ * of our own.
+ *
+ *                  2.31, more to send              Block2, more to come
+ *                     +------+                         +------+
+ *                     v      |    last block           v      |
+ *   transfer_send --> uploading ------------------> gathering ------> answered
+ *                                \________________________________/^
+ *                                   an answer in one message, or a failure
+ */
+#ifndef CRIPROXY_TRANSFER_H
+#define CRIPROXY_TRANSFER_H
+
+#include "fetch/body.h"
+#include "fetch/exchange.h"
+
+struct reply;
+struct transfer;
+
+/**
+ * Send @p payload in blocks on behalf of @p exchange, whose own datagram has no payload
+ * and no block options. May end the exchange at once.
+ *
+ * @param block1 the client's Block1 option where the body came in blocks; data NULL: it did not.
+ */
+void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
+                   struct bytes block1);
+
+/**
+ * @p reply says that the origin server wants the request in blocks, which its client does not
+ * do: send it so (RFC 7959 section 2.9.3).
+ *
+ * @return false where this is no such answer or client; nothing has been done then.
+ */
+bool transfer_in_blocks(struct engine *engine, struct exchange *exchange,
+                        const struct reply *reply);
+
+/**
+ * @p reply is the first of several blocks, and the client does not do blocks: fetch the rest.
+ *
+ * @return false where this is no such answer or client; nothing has been done then.
+ */
+bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+
+/** The exchange ends: let go of its transfer. Takes one that has none. */
+void transfer_cancel(struct engine *engine, struct exchange *exchange);
+
+/** The Request-Tag that keeps the uploads of different clients apart (RFC 9175 section 3.4). */
+uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct bytes options);
+
+#endif

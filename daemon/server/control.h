@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by server/control.c (the socket, lines in and out) and server/commands.c
+ * (what each command does).
+ *
+ * A request is one JSON object on a line: {"command":"explain","argument1":"..."}.
+ * The answer is any number of lines with an object each, then {"end":"ok"}, or
+ * {"end":"error","error":"..."}. Requests of one connection are answered in turn.
+ */
+#ifndef CRIPROXY_SERVER_CONTROL_H
+#define CRIPROXY_SERVER_CONTROL_H
+
+#include "base/json.h"
+#include "server/internal.h"
+
+#define CONTROL_ARGUMENTS_MAX 4u
+
+struct conn;
+struct control_client;
+
+struct control_request {
+    const char *command;
+    const char *arguments[CONTROL_ARGUMENTS_MAX]; /* "" where absent */
+    size_t argument_count;
+};
+
+/* What a process may ask for; each level has those before it. */
+enum control_level {
+    CONTROL_NOTHING,
+    CONTROL_LOOK,
+    CONTROL_OPERATE,
+};
+
+#define CONTROL_NOT_ALLOWED "not allowed: that takes root, or the group of admin.operate-group"
+
+/* ---- server/control.c ---- */
+
+enum control_level control_level(const struct control_client *client);
+
+struct server *control_server(struct control_client *client);
+
+/** Lines for the client. */
+void control_send(struct control_client *client, const struct json_writer *lines);
+
+/** The last line of an answer: ok, or the error where @p error is not NULL. */
+void control_end(struct control_client *client, const char *error);
+
+/* A list that workers make. */
+struct control_listing {
+    inspect_fn *run;
+    const char *argument;  /* for it; copied */
+    const char *limit;     /* how many rows there can be, for people; static, or NULL */
+    bool is_of_one_worker; /* all would say the same */
+};
+
+/** List what is found in each worker, one after the other; ends the answer itself. */
+void control_list(struct control_client *client, const struct control_listing *listing);
+
+/* Which requests are traced, as in struct trace_tap; "": any. */
+struct control_filter {
+    const char *client, *target, *reason, *identity;
+};
+
+/** Send what the workers trace until the client says something else, or goes. */
+void control_trace(struct control_client *client, const struct control_filter *filter);
+
+/* ---- server/commands.c ---- */
+
+/** Do it: control_end() is called, now or later. */
+void control_run(struct control_client *client, const struct control_request *request);
+
+#endif

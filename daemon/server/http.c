@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Metrics and health over HTTP, on the main thread's loop. Reads the workers'
+ * counters, which any thread may; never waits for a worker.
+ */
+#include "server/internal.h"
+
+#include "base/log.h"
+#include "conf/place.h"
+#include "net/http.h"
+#include "ops/prometheus.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX 64u
+#define IDLE_S 10u
+#define SOCKET_MODE 0660u
+
+struct admin_http {
+    struct http_server *http;
+    char *path; /* of a Unix socket, to be removed; or NULL */
+};
+
+/* ---- what is told ---- */
+
+static bool write_metrics(const struct server *server, struct http_answer *answer)
+{
+    struct metrics *sum = calloc(1, sizeof(struct metrics));
+    FILE *out = sum == NULL ? NULL : open_memstream(&answer->body, &answer->body_len);
+
+    if (out == NULL) {
+        free(sum);
+        return false;
+    }
+    struct process_status status = server_status(server);
+    server_sum_metrics(server, sum);
+    process_status_measure(&status);
+    prometheus_write(out, sum, &status);
+    server_write_certificates(server, out);
+    free(sum);
+    bool is_whole = ferror(out) == 0;
+    return fclose(out) == 0 && is_whole;
+}
+
+static void say(struct http_answer *answer, unsigned status, const char *text)
+{
+    answer->status = status;
+    answer->body = strdup(text); /* without memory it is a 500 */
+    answer->body_len = strlen(text);
+}
+
+static void on_request(void *context, const struct http_request *request,
+                       struct http_answer *ret_answer)
+{
+    const struct server *server = context;
+    bool is_metrics = strcmp(request->path, "/metrics") == 0;
+    bool is_health = strcmp(request->path, "/healthz") == 0;
+    bool is_readiness = strcmp(request->path, "/readyz") == 0;
+
+    if (!is_metrics && !is_health && !is_readiness) {
+        say(ret_answer, 404, "not found: /metrics, /healthz, /readyz\n");
+    } else if (request->method == HTTP_OTHER) {
+        say(ret_answer, 405, "GET or HEAD\n");
+    } else if (is_metrics) {
+        ret_answer->type = PROMETHEUS_TYPE;
+        ret_answer->status = write_metrics(server, ret_answer) ? 200 : 500;
+    } else if (is_readiness && server->is_draining) {
+        say(ret_answer, 503, "draining\n");
+    } else {
+        /* The loop that answers runs when everything has been started. */
+        say(ret_answer, 200, is_readiness ? "ready\n" : "ok\n");
+    }
+}
+
+/* ---- the listener ---- */
+
+static int open_socket(struct admin_http *admin, const struct config_place *place)
+{
+    if (place->path == NULL) {
+        return bind_stream(&place->address, false);
+    }
+    admin->path = strdup(place->path);
+    if (admin->path == NULL) {
+        return -ENOMEM;
+    }
+    int fd = bind_unix(place->path, SOCKET_MODE);
+    if (fd < 0) {
+        free(admin->path);
+        admin->path = NULL; /* what is there is not ours */
+    }
+    return fd;
+}
+
+static void log_place(const struct admin_http *admin, const struct address *address)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    if (admin->path != NULL) {
+        log_event(LOG_INFO, "admin_listening", "path=%s", admin->path);
+        return;
+    }
+    (void)address_format(address, text);
+    log_event(LOG_INFO, "admin_listening", "uri=http://%s", text);
+    if (!address_is_loopback(address)) {
+        log_event(LOG_WARNING, "admin_exposed", "uri=http://%s", text);
+    }
+}
+
+int server_http_open(struct server *server)
+{
+    const char *where = server_config(server)->admin_listen;
+    struct config_place place = {.path = NULL};
+
+    if (where[0] == '\0' || !config_place_parse(where, &place)) {
+        return 0;
+    }
+    struct admin_http *admin = calloc(1, sizeof(struct admin_http));
+    if (admin == NULL) {
+        return -ENOMEM;
+    }
+    server->http = admin;
+    struct address address = place.address;
+    struct http_options options = {.connections_max = CONNECTIONS_MAX, .idle_s = IDLE_S};
+    options.fd = open_socket(admin, &place);
+    int error = options.fd < 0 ? options.fd : 0;
+    if (error == 0 && admin->path == NULL) {
+        (void)bind_address_of(options.fd, &address);
+    }
+    if (error == 0) {
+        error = http_serve(server->loop, &options, on_request, server, &admin->http);
+    }
+    if (error != 0) {
+        log_event(LOG_ERROR, "admin_failed", "key=admin.listen value=%s error=\"%s\"", where,
+                  strerror(-error));
+        return error;
+    }
+    log_place(admin, &address);
+    return 0;
+}
+
+void server_http_close(struct server *server)
+{
+    struct admin_http *admin = server->http;
+
+    if (admin == NULL) {
+        return;
+    }
+    http_close(admin->http);
+    if (admin->path != NULL) {
+        (void)unlink(admin->path);
+    }
+    free(admin->path);
+    free(admin);
+    server->http = NULL;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by the files of the main thread: server.c (what is started in which order,
+ * signals, the stop), server/reload.c (snapshots), server/listen.c (listeners).
+ */
+#ifndef CRIPROXY_SERVER_INTERNAL_H
+#define CRIPROXY_SERVER_INTERNAL_H
+
+#include "conf/config.h"
+#include "net/bind.h"
+#include "ops/prometheus.h"
+#include "worker/worker.h"
+
+#define WORKERS_MAX 256 /* as in options.def */
+
+/* As many as an engine has slots for: configured and inherited ones. */
+#define SERVER_LISTENERS_MAX 64
+
+struct certificate_times;
+struct loop;
+struct system_names;
+struct watch;
+
+/* Of our own; in the configuration's arena. */
+struct server_certificates {
+    struct certificate_times *items;
+    size_t count;
+};
+
+struct snapshot {
+    struct snapshot *older;
+    struct config *config;
+    struct credentials *credentials; /* NULL: none are configured */
+    struct keyring *keyring;         /* for origin servers; the config leads to it too */
+    struct server_certificates certificates;
+};
+
+/* One place that is listened on, by all workers. */
+struct server_listener {
+    enum config_listener_kind kind;
+    struct address wanted; /* as configured, perhaps with port 0 */
+    struct address bound;
+    bool is_inherited; /* the service manager's: stays until the end */
+};
+
+/* A listener that has been bound and is not in any loop yet: a descriptor a worker. */
+struct opened_listener {
+    struct server_listener listener;
+    int fds[WORKERS_MAX]; /* -1: that worker has none */
+};
+
+/* Of a text for people, which as JSON fits a line of the control socket. */
+#define RELOAD_ERROR_MAX 512
+
+struct server {
+    const struct config_source *source;
+    bool trace;
+    struct snapshot *newest; /* and behind it those that may still be in use */
+    struct system_names *system_names;
+    struct changes *changes; /* for the workers' caches; NULL: there is one worker */
+    struct origin_labels *origin_labels;
+    char *route_names[METRICS_ROUTES]; /* by their labels; a name keeps its label to the end */
+    struct loop *loop;                 /* of the main thread */
+    struct worker *workers[WORKERS_MAX];
+    unsigned worker_count;
+    struct server_listener listeners[SERVER_LISTENERS_MAX];
+    size_t listener_count;
+    int signal_fd;
+    int event_fd; /* a worker has drained or failed */
+    struct watch *signal_watch, *event_watch;
+    struct admin_http *http;                 /* NULL: not configured */
+    struct control *control;                 /* likewise */
+    char reload_error[RELOAD_ERROR_MAX];     /* of the last reload: what was not done, and why */
+    char restart_keys[RELOAD_ERROR_MAX / 2]; /* changed, but only a restart takes them over */
+    bool is_ready;
+    bool is_draining;                     /* newcomers are refused */
+    bool is_ending;                       /* and the process ends when nothing is in flight */
+    bool was_reload_good;                 /* everything was taken over */
+    double started_s, reloaded_s;         /* Unix time */
+    int status;                           /* of the process, when the loop has ended */
+    uint64_t deadline_ms;                 /* of the drain */
+    uint64_t watchdog_ms, watchdog_at_ms; /* 0: the service manager wants no sign of life */
+};
+
+static inline const struct config *server_config(const struct server *server)
+{
+    return server->newest->config;
+}
+
+/** Counters of all workers, added to @p sum. */
+void server_sum_metrics(const struct server *server, struct metrics *sum);
+
+/** What is known without asking the system. */
+struct process_status server_status(const struct server *server);
+
+/** Tell the service manager that clients are served. */
+void server_notify_ready(const struct server *server);
+
+/** Seconds of Unix time. */
+double server_wall_clock_s(void);
+
+/** Log @p event with the words of @p error, which is -errno. */
+void server_log_failure(const char *event, int error);
+
+/* ---- server/certificates.c ---- */
+
+/** Those that @p config names; the result lives as long as it. @return 0 or -ENOMEM. */
+int server_read_certificates(const struct config *config, struct server_certificates *ret);
+
+/** A line in the log for each that is not valid now. */
+void server_warn_of_certificates(const struct server_certificates *certificates);
+
+/** Days until the first one expires, below zero afterwards. @return false: there is none. */
+bool server_certificate_days(const struct server *server, int64_t *ret_days);
+
+/** As metrics, after those of prometheus_write(). */
+void server_write_certificates(const struct server *server, FILE *out);
+
+/* ---- server/reload.c ---- */
+
+/** The first snapshot; @p config is taken over in any case. @return 0, -errno, or -EINVAL. */
+int server_first_snapshot(struct server *server, struct config *config);
+
+/**
+ * SIGHUP: all of the new configuration, or none of it, but for keys that need a restart.
+ *
+ * @return whether everything was taken over; if not, server->reload_error says what was not
+ */
+bool server_reload(struct server *server);
+
+/** Free what no worker uses any more. */
+void server_sweep_snapshots(struct server *server);
+
+/** All of them: the workers have been joined. */
+void server_free_snapshots(struct server *server);
+
+/* ---- server/http.c ---- */
+
+/** Listen where admin.listen says, if it does. What is wrong is logged. @return 0 or -errno */
+int server_http_open(struct server *server);
+void server_http_close(struct server *server);
+
+/* ---- server/control.c ---- */
+
+/** Listen for criproxyctl where admin.socket says, if it does. @return 0 or -errno */
+int server_control_open(struct server *server);
+void server_control_close(struct server *server);
+
+/* ---- server.c ---- */
+
+/** Refuse newcomers, and stop when nothing is in flight; @p why for the log. */
+void server_drain(struct server *server, const char *why);
+
+/** Refuse newcomers until server_resume(), or until the proxy ends. @return 0 or -errno */
+int server_pause(struct server *server);
+
+/** Serve newcomers again; not while the proxy is ending. @return 0 or -errno */
+int server_resume(struct server *server);
+
+/* ---- server/listen.c ---- */
+
+/** Bind what is configured, and take what was inherited; before the workers start. */
+int server_listen(struct server *server);
+
+/* What a reload changes of the listeners. */
+struct listen_change {
+    struct opened_listener *opened; /* heap */
+    size_t opened_count;
+    bool is_kept[SERVER_LISTENERS_MAX]; /* of server->listeners */
+};
+
+static inline bool server_is_stream(enum config_listener_kind kind)
+{
+    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
+}
+
+static inline bool server_is_secure(enum config_listener_kind kind)
+{
+    return kind == LISTENER_COAPS || kind == LISTENER_COAPS_TCP || kind == LISTENER_COAPS_WS;
+}
+
+/** Without any descriptor yet. */
+void server_opened_init(struct opened_listener *opened, const struct server_listener *listener);
+
+/**
+ * The sockets that the service manager has bound for us. What is wrong is logged.
+ *
+ * @return 0, also where there are none, or -errno
+ */
+int server_inherit(struct server *server, struct listen_change *ret_change);
+
+/**
+ * Bind what @p config has and the server does not have yet. Nothing has changed when
+ * this fails, and it has been logged. @return 0 or -errno; give to server_listen_commit().
+ */
+int server_listen_prepare(struct server *server, const struct config *config,
+                          struct listen_change *ret_change);
+
+/** Hand the new listeners to the workers, and have those that are gone taken out. */
+void server_listen_commit(struct server *server, struct listen_change *change);
+
+/** Close what was prepared. */
+void server_listen_cancel(struct listen_change *change);
+
+#endif

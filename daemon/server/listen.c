@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which places are listened on. The main thread binds a socket for each worker and
+ * hands the descriptors over: directly before the workers start, through their loops
+ * later. So a reload knows before it changes anything whether every address can be had.
+ *
+ * Sockets that the service manager has bound come by name (sd_listen_fds(3)). The
+ * kernel spreads datagrams over the sockets of one address, so a client stays with a
+ * worker only where each worker has a socket of its own: datagram sockets of one
+ * address are dealt to the workers in turn, and a worker that gets none serves none
+ * there. Listening streams can be shared: each worker accepts from the same one.
+ */
+#include "server/internal.h"
+
+#include "base/escape.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void log_listener(const char *event, const struct server_listener *listener)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    log_event(LOG_INFO, event, "uri=%s://%s%s", config_listener_scheme(listener->kind),
+              address_format(&listener->bound, text), listener->is_inherited ? " inherited=1" : "");
+}
+
+static void close_fds(struct opened_listener *opened)
+{
+    for (unsigned i = 0; i < WORKERS_MAX; i++) {
+        if (opened->fds[i] >= 0) {
+            (void)close(opened->fds[i]);
+            opened->fds[i] = -1;
+        }
+    }
+}
+
+/* ---- binding ---- */
+
+static int bind_one(enum config_listener_kind kind, const struct address *address, bool shared)
+{
+    return server_is_stream(kind) ? bind_stream(address, shared) : bind_datagram(address, shared);
+}
+
+/*
+ * Whether the address is free: with shared sockets two processes of one user could
+ * bind it without an error, and each get some of the clients.
+ */
+static int probe(const struct server_listener *listener)
+{
+    int fd = bind_one(listener->kind, &listener->wanted, false);
+
+    if (fd < 0) {
+        return fd;
+    }
+    (void)close(fd);
+    return 0;
+}
+
+/* A socket for each worker; the first one decides on the port where the kernel chooses. */
+static int open_all(const struct server *server, struct opened_listener *opened)
+{
+    struct server_listener *listener = &opened->listener;
+    const bool shared = server->worker_count > 1;
+    int error = shared && listener->wanted.port != 0 ? probe(listener) : 0;
+
+    listener->bound = listener->wanted;
+    for (unsigned i = 0; error == 0 && i < server->worker_count; i++) {
+        int fd = bind_one(listener->kind, &listener->bound, shared);
+        error = fd < 0 ? fd : 0;
+        if (error == 0) {
+            opened->fds[i] = fd;
+            error = bind_address_of(fd, &listener->bound);
+        }
+    }
+    if (error != 0) {
+        close_fds(opened);
+    }
+    return error;
+}
+
+void server_opened_init(struct opened_listener *opened, const struct server_listener *listener)
+{
+    opened->listener = *listener;
+    for (unsigned i = 0; i < WORKERS_MAX; i++) {
+        opened->fds[i] = -1;
+    }
+}
+
+/* Where it is part of a reload, the user is told of it, too. */
+static void log_failure(struct server *server, const struct config_listener *listener, int error,
+                        bool is_tolerable)
+{
+    char uri[160];
+
+    escape_value(uri, sizeof(uri), listener->uri, strlen(listener->uri));
+    if (!is_tolerable) {
+        (void)snprintf(server->reload_error, sizeof(server->reload_error), "listen.uri %s: %s", uri,
+                       strerror(-error));
+    }
+    log_event(is_tolerable ? LOG_WARNING : LOG_ERROR,
+              is_tolerable ? "listener_skipped" : "listen_failed", "uri=%s error=\"%s\"", uri,
+              strerror(-error));
+}
+
+/* Such is [::1] on a host where IPv6 is off; only who asked for it has to know. */
+static bool is_missing_address(int error)
+{
+    return error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT;
+}
+
+/* ---- what changes ---- */
+
+/* The server's listener for that place which is not spoken for yet, or -1. */
+static int find_listener(const struct server *server, const struct config_listener *wanted,
+                         const bool *is_kept)
+{
+    for (size_t i = 0; i < server->listener_count; i++) {
+        const struct server_listener *listener = &server->listeners[i];
+        const struct address *address =
+            listener->is_inherited ? &listener->bound : &listener->wanted;
+        if (!is_kept[i] && listener->kind == wanted->kind &&
+            address_equal(address, &wanted->bind)) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* Nobody asked for the default listeners where the service manager gives others. */
+static bool is_unasked(const struct server *server, const struct config_listener *listener)
+{
+    return listener->is_default && server->listener_count > 0 && server->listeners[0].is_inherited;
+}
+
+static int open_new(struct server *server, const struct config_listener *wanted,
+                    struct listen_change *change)
+{
+    const struct server_listener listener = {.kind = wanted->kind, .wanted = wanted->bind};
+    struct opened_listener *opened = &change->opened[change->opened_count];
+
+    server_opened_init(opened, &listener);
+    int error = server->listener_count + change->opened_count == SERVER_LISTENERS_MAX
+                    ? -ENOSPC
+                    : open_all(server, opened);
+    if (error == 0) {
+        change->opened_count++;
+        return 0;
+    }
+    bool is_tolerable = wanted->is_default && is_missing_address(error);
+    log_failure(server, wanted, error, is_tolerable);
+    return is_tolerable ? 0 : error;
+}
+
+int server_listen_prepare(struct server *server, const struct config *config,
+                          struct listen_change *ret_change)
+{
+    struct listen_change change = {0};
+    int error = 0;
+
+    change.opened = calloc(config->listener_count + 1, sizeof(struct opened_listener));
+    if (change.opened == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < server->listener_count; i++) {
+        change.is_kept[i] = server->listeners[i].is_inherited;
+    }
+    for (size_t i = 0; error == 0 && i < config->listener_count; i++) {
+        const bool none_kept[SERVER_LISTENERS_MAX] = {false};
+        const struct config_listener *wanted = &config->listeners[i];
+        int inherited = find_listener(server, wanted, none_kept);
+        int found = find_listener(server, wanted, change.is_kept);
+        if (found >= 0) {
+            change.is_kept[found] = true;
+        } else if (!is_unasked(server, wanted) &&
+                   (inherited < 0 || !server->listeners[inherited].is_inherited)) {
+            error = open_new(server, wanted, &change);
+        }
+    }
+    if (error != 0) {
+        server_listen_cancel(&change);
+        return error;
+    }
+    *ret_change = change;
+    return 0;
+}
+
+void server_listen_cancel(struct listen_change *change)
+{
+    for (size_t i = 0; i < change->opened_count; i++) {
+        close_fds(&change->opened[i]);
+    }
+    free(change->opened);
+    *change = (struct listen_change){0};
+}
+
+/* ---- handing over ---- */
+
+/* To every worker that has a descriptor; they are not ours any more. */
+static int hand_over(struct server *server, struct opened_listener *opened)
+{
+    int error = 0;
+
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        int fd = opened->fds[i];
+        if (fd < 0) {
+            continue;
+        }
+        opened->fds[i] = -1;
+        int failed =
+            worker_listen(server->workers[i], opened->listener.kind, &opened->listener.bound, fd);
+        error = error != 0 ? error : failed;
+    }
+    return error;
+}
+
+static int add_listener(struct server *server, struct opened_listener *opened)
+{
+    int error = hand_over(server, opened);
+
+    if (error == 0) {
+        server->listeners[server->listener_count++] = opened->listener;
+        log_listener("listening", &opened->listener);
+    }
+    return error;
+}
+
+static void take_out(struct server *server, const struct listen_change *change)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < server->listener_count; i++) {
+        const struct server_listener listener = server->listeners[i];
+        if (change->is_kept[i]) {
+            server->listeners[left++] = listener;
+            continue;
+        }
+        for (unsigned k = 0; k < server->worker_count; k++) {
+            (void)worker_unlisten(server->workers[k], listener.kind, &listener.bound);
+        }
+        log_listener("listener_removed", &listener);
+    }
+    server->listener_count = left;
+}
+
+void server_listen_commit(struct server *server, struct listen_change *change)
+{
+    take_out(server, change);
+    for (size_t i = 0; i < change->opened_count; i++) {
+        int error = add_listener(server, &change->opened[i]);
+        if (error != 0) {
+            server_log_failure("listen_failed", error);
+        }
+    }
+    server_listen_cancel(change);
+}
+
+/* ---- the start ---- */
+
+static int add_all(struct server *server, struct listen_change *change)
+{
+    int error = 0;
+
+    for (size_t i = 0; error == 0 && i < change->opened_count; i++) {
+        error = add_listener(server, &change->opened[i]);
+    }
+    server_listen_cancel(change);
+    return error;
+}
+
+int server_listen(struct server *server)
+{
+    struct listen_change change = {0};
+    int error = server_inherit(server, &change);
+
+    if (error == 0) {
+        error = add_all(server, &change);
+    }
+    if (error == 0) {
+        error = server_listen_prepare(server, server_config(server), &change);
+    }
+    if (error == 0) {
+        error = add_all(server, &change);
+    }
+    if (error != 0) {
+        return error;
+    }
+    return server->listener_count > 0 ? 0 : -EADDRNOTAVAIL;
+}

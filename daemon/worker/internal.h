@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a worker has; shared by worker.c and worker/trace.c. */
+#ifndef CRIPROXY_WORKER_INTERNAL_H
+#define CRIPROXY_WORKER_INTERNAL_H
+
+#include "engine/engine.h"
+#include "net/loop.h"
+#include "worker/worker.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+struct worker {
+    unsigned index;
+    int event_fd;
+    struct loop *loop;
+    struct resolver *resolver;
+    struct engine *engine;
+    pthread_t thread;
+    bool is_started;      /* main thread's: there is a thread to join */
+    bool is_draining;     /* the worker's thread's */
+    uint64_t beats_asked; /* main thread's */
+    atomic_uint_fast64_t beats;
+    uint64_t fences_asked; /* main thread's */
+    atomic_uint_fast64_t fences;
+    sem_t fence;                            /* posted after each of them */
+    struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
+    uint64_t blocks_lost;
+    atomic_uint blocks_under_way;
+    atomic_bool has_drained;
+    atomic_bool has_failed;
+    _Atomic(const struct config *) wanted;     /* by the main thread */
+    _Atomic(const struct config *) in_use;     /* by the engine */
+    _Atomic(struct credentials *) credentials; /* that belong to `wanted` */
+};
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "worker/internal.h"
+
+#include "base/log.h"
+#include "net/conn.h"
+#include "net/dtls.h"
+#include "net/loop.h"
+#include "net/reserve.h"
+#include "net/resolve.h"
+#include "net/udp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void tell_main(struct worker *worker)
+{
+    static const uint64_t one = 1;
+
+    /* The counter cannot overflow: each worker writes once a reload, and twice at the end. */
+    ssize_t written = write(worker->event_fd, &one, sizeof(one));
+    (void)written;
+}
+
+/* The loop is there before the engine, so it cannot have the engine's own function. */
+static uint64_t on_turn(void *context, uint64_t now_ms)
+{
+    struct worker *worker = context;
+    uint64_t next_ms = engine_turn(worker->engine, now_ms);
+
+    /* It goes on answering newcomers with 5.03 until the main thread stops it. */
+    if (worker->is_draining && engine_in_flight(worker->engine) == 0 &&
+        engine_stream_count(worker->engine) == 0) {
+        worker->is_draining = false;
+        atomic_store(&worker->has_drained, true);
+        tell_main(worker);
+    }
+    return next_ms;
+}
+
+int worker_new(const struct worker_options *options, struct worker **ret_worker)
+{
+    struct worker *worker = calloc(1, sizeof(struct worker));
+
+    if (worker == NULL) {
+        return -ENOMEM;
+    }
+    worker->index = options->index;
+    worker->event_fd = options->event_fd;
+    atomic_init(&worker->wanted, options->config);
+    atomic_init(&worker->in_use, options->config);
+    atomic_init(&worker->credentials, options->credentials);
+    (void)sem_init(&worker->fence, 0, 0); /* fails for values that are too large only */
+    int error = loop_new(on_turn, worker, &worker->loop);
+    if (error != 0) {
+        goto fail;
+    }
+    error = resolver_new(worker->loop, options->system_names, &worker->resolver);
+    if (error != 0) {
+        goto fail;
+    }
+    const struct engine_options engine_options = {.config = options->config,
+                                                  .worker_index = options->index,
+                                                  .worker_count = options->count,
+                                                  .loop = worker->loop,
+                                                  .resolver = worker->resolver,
+                                                  .changes = options->changes,
+                                                  .origin_labels = options->origin_labels,
+                                                  .trace = options->trace};
+    error = engine_new(&engine_options, &worker->engine);
+    if (error != 0) {
+        goto fail;
+    }
+    *ret_worker = worker;
+    return 0;
+
+fail:
+    worker_free(worker);
+    return error;
+}
+
+void worker_free(struct worker *worker)
+{
+    if (worker == NULL) {
+        return;
+    }
+    engine_free(worker->engine);
+    resolver_free(worker->resolver);
+    loop_free(worker->loop);
+    (void)sem_destroy(&worker->fence);
+    free(worker);
+}
+
+static bool is_stream(enum config_listener_kind kind)
+{
+    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
+}
+
+static enum conn_kind conn_kind_for(enum config_listener_kind kind)
+{
+    switch (kind) {
+    case LISTENER_COAPS_TCP:
+        return CONN_TLS;
+    case LISTENER_COAP_WS:
+        return CONN_WS;
+    case LISTENER_COAPS_WS:
+        return CONN_WSS;
+    case LISTENER_COAP_TCP:
+    case LISTENER_COAP:
+    case LISTENER_COAPS:
+        break;
+    }
+    return CONN_TCP;
+}
+
+static int listen_stream(struct worker *worker, enum config_listener_kind kind,
+                         const struct address *bound, int fd)
+{
+    const struct config *config = worker_config(worker);
+    const struct conn_options options = {
+        .kind = conn_kind_for(kind),
+        .bind = *bound,
+        .fd = fd,
+        .credentials = atomic_load(&worker->credentials),
+        .connections_max = config->stream_connections,
+        .connections_per_address = config->stream_connections_per_address,
+        .ipv6_bits = config->limits_ipv6_prefix,
+        .handshakes_per_s = config->tls_handshakes_per_second,
+        .handshake_ms = config->stream_handshake_timeout,
+        .idle_ms = config->stream_idle_timeout,
+        .output_max = (uint32_t)config->stream_output_bytes,
+        .write_ms = config->stream_write_timeout,
+        .message_ms = config->stream_message_timeout,
+        .needs_alpn = config->stream_require_alpn,
+        .allow_origins = config->stream_web_pages,
+    };
+
+    return engine_listen_stream(worker->engine, &options, NULL);
+}
+
+static int listen_dtls(struct worker *worker, const struct udp_options *udp)
+{
+    const struct config *config = worker_config(worker);
+    const struct dtls_options options = {
+        .udp = *udp,
+        .credentials = atomic_load(&worker->credentials),
+        .sessions_max = config->tls_sessions,
+        .ipv6_bits = config->limits_ipv6_prefix,
+        .handshakes_max = config->tls_handshakes,
+        .handshakes_per_s = config->tls_handshakes_per_second,
+        .handshake_ms = config->tls_handshake_timeout,
+        .idle_ms = config->tls_idle_timeout,
+    };
+
+    return engine_listen_dtls(worker->engine, &options, NULL);
+}
+
+/* In the worker's thread, or before there is one. @p fd is taken over in any case. */
+static int listen_on(struct worker *worker, enum config_listener_kind kind,
+                     const struct address *bound, int fd)
+{
+    const struct udp_options options = {
+        .bind = *bound,
+        .want_local = address_is_unspecified(bound),
+        .buffer_bytes = (uint32_t)worker_config(worker)->listen_buffer_bytes,
+        .tells_buffers = worker->index == 0, /* once for all workers */
+        .fd = fd,
+    };
+
+    if (is_stream(kind)) {
+        return listen_stream(worker, kind, bound, fd);
+    }
+    int error = kind == LISTENER_COAPS ? listen_dtls(worker, &options)
+                                       : engine_listen(worker->engine, &options, NULL);
+    if (error != 0) {
+        (void)close(fd);
+    }
+    return error;
+}
+
+struct listen_task {
+    struct worker *worker;
+    enum config_listener_kind kind;
+    struct address bound;
+    int fd; /* -1: it is taken out */
+};
+
+static void listen_task(void *context)
+{
+    struct listen_task task = *(struct listen_task *)context;
+    char text[ADDRESS_TEXT_MAX];
+
+    free(context);
+    if (task.fd < 0) {
+        engine_unlisten(task.worker->engine, is_stream(task.kind), &task.bound);
+        return;
+    }
+    int error = listen_on(task.worker, task.kind, &task.bound, task.fd);
+    if (error != 0) {
+        log_event(LOG_ERROR, "listen_failed", "worker=%u address=%s error=\"%s\"",
+                  task.worker->index, address_format(&task.bound, text), strerror(-error));
+    }
+}
+
+static int post_listen(struct worker *worker, enum config_listener_kind kind,
+                       const struct address *bound, int fd)
+{
+    struct listen_task *task = malloc(sizeof(struct listen_task));
+    int error = -ENOMEM;
+
+    if (task != NULL) {
+        *task = (struct listen_task){.worker = worker, .kind = kind, .bound = *bound, .fd = fd};
+        error = loop_post(worker->loop, listen_task, task);
+    }
+    if (error != 0) {
+        free(task);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    return error;
+}
+
+int worker_listen(struct worker *worker, enum config_listener_kind kind,
+                  const struct address *bound, int fd)
+{
+    return worker->is_started ? post_listen(worker, kind, bound, fd)
+                              : listen_on(worker, kind, bound, fd);
+}
+
+int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
+                    const struct address *bound)
+{
+    return post_listen(worker, kind, bound, -1);
+}
+
+static void *run(void *context)
+{
+    struct worker *worker = context;
+    char name[16];
+
+    (void)snprintf(name, sizeof(name), "worker-%u", worker->index % 1000);
+    (void)pthread_setname_np(pthread_self(), name);
+    reserve_begin_thread();
+    if (loop_run(worker->loop) != 0) {
+        atomic_store(&worker->has_failed, true);
+        tell_main(worker);
+    }
+    return NULL;
+}
+
+int worker_start(struct worker *worker)
+{
+    int error = pthread_create(&worker->thread, NULL, run, worker);
+
+    worker->is_started = error == 0;
+    return -error;
+}
+
+static void beat_task(void *context)
+{
+    struct worker *worker = context;
+
+    atomic_fetch_add_explicit(&worker->beats, 1, memory_order_relaxed);
+}
+
+bool worker_beat(struct worker *worker)
+{
+    bool has_answered =
+        worker->beats_asked == atomic_load_explicit(&worker->beats, memory_order_relaxed);
+
+    /* One question at a time: a loop that stands still does not gather a queue of them. */
+    if (has_answered && loop_post(worker->loop, beat_task, worker) == 0) {
+        worker->beats_asked++;
+    }
+    return has_answered;
+}
+
+static void fence_task(void *context)
+{
+    struct worker *worker = context;
+
+    atomic_fetch_add(&worker->fences, 1);
+    (void)sem_post(&worker->fence);
+}
+
+void worker_fence(struct worker *worker)
+{
+    if (loop_post(worker->loop, fence_task, worker) == 0) {
+        worker->fences_asked++;
+    }
+}
+
+bool worker_wait(struct worker *worker, const struct timespec *deadline)
+{
+    /* Posts that an earlier wait did not stay for only make this one look again. */
+    while (atomic_load(&worker->fences) != worker->fences_asked) {
+        if (sem_clockwait(&worker->fence, CLOCK_MONOTONIC, deadline) != 0 && errno == ETIMEDOUT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void answered_task(void *context)
+{
+    struct worker_ask *ask = context;
+
+    ask->on_answer(ask);
+}
+
+static void ask_task(void *context)
+{
+    struct worker_ask *ask = context;
+
+    json_writer_init(&ask->out, ask->buffer, sizeof(ask->buffer));
+    ask->is_done = ask->run(ask->worker->engine, ask->argument, &ask->cursor, &ask->out);
+    ask->task = (struct loop_task){.run = answered_task, .drop = free, .context = ask};
+    if (loop_post_task(ask->answer_to, &ask->task) != 0) {
+        free(ask); /* the process is ending */
+    }
+}
+
+int worker_ask(struct worker *worker, struct worker_ask *ask)
+{
+    ask->worker = worker;
+    ask->task = (struct loop_task){.run = ask_task, .drop = free, .context = ask};
+    return loop_post_task(worker->loop, &ask->task);
+}
+
+static void drain_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_drain(worker->engine);
+    worker->is_draining = true;
+}
+
+void worker_drain(struct worker *worker)
+{
+    if (loop_post(worker->loop, drain_task, worker) != 0) {
+        /* No memory, or the loop has ended: the deadline of the drain covers it. */
+        return;
+    }
+}
+
+static void pause_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_refuse_newcomers(worker->engine);
+}
+
+int worker_pause(struct worker *worker)
+{
+    return loop_post(worker->loop, pause_task, worker);
+}
+
+static void resume_task(void *context)
+{
+    struct worker *worker = context;
+
+    engine_welcome_newcomers(worker->engine);
+}
+
+int worker_resume(struct worker *worker)
+{
+    return loop_post(worker->loop, resume_task, worker);
+}
+
+bool worker_has_drained(const struct worker *worker)
+{
+    return atomic_load(&worker->has_drained);
+}
+
+bool worker_has_failed(const struct worker *worker)
+{
+    return atomic_load(&worker->has_failed);
+}
+
+static void stop_task(void *context)
+{
+    struct worker *worker = context;
+
+    loop_stop(worker->loop);
+}
+
+void worker_stop(struct worker *worker)
+{
+    /* Without memory for the task there is nothing left to try but again. */
+    while (worker->is_started && loop_post(worker->loop, stop_task, worker) == -ENOMEM) {
+        (void)usleep(1000);
+    }
+}
+
+void worker_join(struct worker *worker)
+{
+    if (worker->is_started) {
+        (void)pthread_join(worker->thread, NULL);
+        worker->is_started = false;
+    }
+}
+
+static void config_task(void *context)
+{
+    struct worker *worker = context;
+    const struct config *config = atomic_load(&worker->wanted);
+
+    struct credentials *credentials = atomic_load(&worker->credentials);
+    engine_set_config(worker->engine, config);
+    if (credentials != NULL) {
+        engine_set_credentials(worker->engine, credentials);
+    }
+    atomic_store(&worker->in_use, config);
+    tell_main(worker); /* which may free the snapshot before */
+}
+
+int worker_set_config(struct worker *worker, const struct config *config,
+                      struct credentials *credentials)
+{
+    atomic_store(&worker->credentials, credentials);
+    atomic_store(&worker->wanted, config);
+    return loop_post(worker->loop, config_task, worker);
+}
+
+const struct config *worker_config(const struct worker *worker)
+{
+    return atomic_load(&worker->in_use);
+}
+
+const struct metrics *worker_metrics(const struct worker *worker)
+{
+    return engine_metrics(worker->engine);
+}

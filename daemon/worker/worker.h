@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One worker: a thread with a loop and an engine on it.
+ *
+ * The main thread makes it, gives it sockets and starts it; from then on
+ * everything in it belongs to its thread, and the main thread reaches it through
+ * the loop's queue. In order: worker_new(), worker_listen(), worker_start(), then
+ * worker_drain() if there is time, worker_stop(), worker_join(), worker_free().
+ */
+#ifndef CRIPROXY_WORKER_H
+#define CRIPROXY_WORKER_H
+
+#include "client/trace.h"
+#include "conf/config.h"
+#include "engine/inspect.h"
+#include "net/loop.h"
+#include "ops/metrics.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+struct loop;
+struct system_names;
+struct credentials;
+struct worker;
+
+struct worker_options {
+    unsigned index; /* of so many: */
+    unsigned count;
+    const struct config *config;         /* borrowed until worker_config() is another one */
+    struct system_names *system_names;   /* borrowed; freed after the worker */
+    struct changes *changes;             /* borrowed; freed after the worker; NULL: the only one */
+    struct origin_labels *origin_labels; /* borrowed; freed after the worker */
+    struct credentials *credentials;     /* borrowed as the config is; NULL: none */
+    bool trace;
+    int event_fd; /* an eventfd, written to when the worker has drained or has failed */
+};
+
+/** @return 0 or -errno. Free with worker_free(). */
+int worker_new(const struct worker_options *options, struct worker **ret_worker);
+
+/** Takes NULL. The thread must have been joined. */
+void worker_free(struct worker *worker);
+
+/**
+ * Listen on a socket that the main thread has bound. Before worker_start() at once;
+ * afterwards soon, and what goes wrong then is in the log.
+ *
+ * @param kind the transport.
+ * @param bound where the socket is.
+ * @param fd taken over in any case.
+ * @return 0 or -errno
+ */
+int worker_listen(struct worker *worker, enum config_listener_kind kind,
+                  const struct address *bound, int fd);
+
+/** Stop listening there, soon, as engine_unlisten(). @return 0 or -errno */
+int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
+                    const struct address *bound);
+
+/** Start the thread. @return 0 or -errno */
+int worker_start(struct worker *worker);
+
+/**
+ * Ask its loop for a sign of life.
+ *
+ * @return whether the one asked for before has come.
+ */
+bool worker_beat(struct worker *worker);
+
+/* Lines that a piece of a list may take. */
+#define WORKER_ASK_BYTES 32768u
+
+/*
+ * A question to a worker: made by the main thread on the heap, the worker's until
+ * on_answer gives it back in the main thread's loop, to be asked again or freed. It is
+ * freed unanswered where that loop has ended.
+ */
+struct worker_ask {
+    struct loop_task task; /* on its way to the worker, and back */
+    inspect_fn *run;
+    void (*on_answer)(struct worker_ask *ask);
+    void *context;
+    uint64_t id; /* the asker's */
+    struct loop *answer_to;
+    struct worker *worker;
+    uint64_t cursor;
+    bool is_done; /* with the worker that was asked */
+    bool is_of_one_worker;
+    char limit[128]; /* told at the end of the list; "": nothing is */
+    char argument[512];
+    struct json_writer out;
+    char buffer[WORKER_ASK_BYTES];
+};
+
+/** @return 0, or -ESHUTDOWN and it is still the caller's */
+int worker_ask(struct worker *worker, struct worker_ask *ask);
+
+/* A block of the trace on its way to the main thread, on the heap: freed by whoever takes it. */
+struct worker_block {
+    void (*on_block)(struct worker_block *block);
+    void *context;
+    uint64_t id;   /* the tracer's */
+    uint64_t lost; /* blocks before it that there was no room for */
+    struct worker *worker;
+    char client[128], target[512], reason[64], identity[IDENTITY_TEXT_MAX], code[8];
+    char method[16], form[32], rule[128], route[128], cache[16]; /* "": not known */
+    char origin[ADDRESS_TEXT_MAX];                               /* or "" */
+    uint64_t exchange, us;
+    size_t text_len;
+    char text[]; /* lines, NUL-terminated */
+};
+
+/* Who traces live. At most WORKER_BLOCKS_MAX blocks are on their way; others are left out. */
+struct worker_tap {
+    uint64_t id;
+    char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX];   /* as in struct trace_tap, */
+    char reason[TRACE_FILTER_MAX], identity[TRACE_FILTER_MAX]; /* all four */
+    struct loop *answer_to;
+    void (*on_block)(struct worker_block *block); /* in that loop */
+    void *context;
+};
+
+#define WORKER_BLOCKS_MAX 64u
+
+/** From soon on. @return 0 or -errno */
+int worker_tap(struct worker *worker, const struct worker_tap *tap);
+
+/** No more, soon. */
+void worker_untap(struct worker *worker, uint64_t id);
+
+/** The block has been dealt with: frees it. */
+void worker_block_free(struct worker_block *block);
+
+/** Refuse newcomers from now on, for good. */
+void worker_drain(struct worker *worker);
+
+/** Refuse newcomers, soon, until worker_resume(). @return 0 or -errno */
+int worker_pause(struct worker *worker);
+
+/** Serve newcomers again, soon. Not after worker_drain(). @return 0 or -errno */
+int worker_resume(struct worker *worker);
+
+/** Whether everything that was in flight when it was told to drain has ended. */
+bool worker_has_drained(const struct worker *worker);
+
+/** Whether its loop ended by itself, which it should not. */
+bool worker_has_failed(const struct worker *worker);
+
+/** Leave the loop soon. */
+void worker_stop(struct worker *worker);
+
+/** Wait for the thread; nothing where it was never started. */
+void worker_join(struct worker *worker);
+
+/**
+ * Go over to another snapshot, soon, and to the credentials that belong to it
+ * (NULL: keep those there are). @return 0 or -errno
+ */
+int worker_set_config(struct worker *worker, const struct config *config,
+                      struct credentials *credentials);
+
+/** Have it say when all that it was told before is done: worker_wait() waits for that. */
+void worker_fence(struct worker *worker);
+
+/**
+ * Wait for what worker_fence() asked of it, until @p deadline by CLOCK_MONOTONIC.
+ *
+ * @return whether it is done; true where the worker was not asked, or is not running.
+ */
+bool worker_wait(struct worker *worker, const struct timespec *deadline);
+
+/** The snapshot it uses. When it is the newest, no older one is in use. */
+const struct config *worker_config(const struct worker *worker);
+
+/** Its counters; to be read with relaxed loads. */
+const struct metrics *worker_metrics(const struct worker *worker);
+
+#endif

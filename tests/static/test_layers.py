@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which folder of daemon/ may include which: a folder's row names the folders below it.
+
+REMAINING has the edges that are to go. A new edge fails, and so does one of REMAINING that is
+not needed any more: the list only gets shorter.
+"""
+import collections
+import os
+
+import figures
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+LAYERS = [
+    ("base", ""),
+    ("coap", "base"),
+    ("policy", "base coap"),
+    ("net", "base coap"),
+    ("conf", "base coap net policy"),
+    ("ops", "base coap conf net policy"),
+    ("cache", "base coap conf"),
+    ("origin", "base cache coap conf net ops policy"),
+    ("fetch", "base cache coap conf net ops origin policy"),
+    ("client", "base cache coap conf fetch net ops origin policy"),
+    ("engine", "base cache client coap conf fetch net ops origin policy"),
+    ("worker", "base conf coap engine net ops client"),
+    ("server", "base cache conf coap engine net ops client policy origin worker"),
+    ("conf/doc", "base coap conf net"),
+    ("ctl", "base ops"),
+]
+
+REMAINING = """
+cache client
+client engine
+conf ops
+fetch client
+fetch engine
+net ops
+ops engine
+origin client
+origin engine
+origin fetch
+policy client
+"""
+
+
+def allowed():
+    return {(one, other) for one, others in LAYERS for other in others.split()}
+
+
+def remaining():
+    return {tuple(line.split()) for line in REMAINING.split("\n") if line}
+
+
+def present():
+    """(folder, other) -> the files with such an include; main.c, which has no folder, is free."""
+    found = collections.defaultdict(set)
+    for name, target in figures.includes(ROOT):
+        one, other = (figures.folder_of(part).removeprefix("daemon").lstrip("/")
+                      for part in (name, target))
+        if one and one != other:
+            found[one, other].add("%s includes %s" % (name, target))
+    return found
+
+
+def test_the_rows_are_in_order():
+    seen = set()
+    for one, others in LAYERS:
+        assert set(others.split()) <= seen, one
+        seen.add(one)
+
+
+def test_folders_include_what_is_below_them():
+    found = present()
+    bad = sorted(set(found) - allowed() - remaining())
+    assert not bad, "\n".join(line for edge in bad for line in sorted(found[edge]))
+
+
+def test_what_remains_is_needed():
+    gone = sorted(remaining() - set(present()))
+    assert not gone, "no longer needed in REMAINING: %s" % gone

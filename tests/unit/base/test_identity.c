@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/identity.h"
+#include "support/test.h"
+
+#include <string.h>
+
+static struct identity *identity_of(enum identity_kind kind, const char *bytes, size_t len)
+{
+    struct identity *identity = identity_new(kind, len + 1, NULL);
+    assert_non_null(identity);
+    identity_add_name(identity, (const unsigned char *)bytes, len);
+    return identity;
+}
+
+/* Anybody writes names: what they are shown as ends no value of a log line and begins none. */
+static void test_format(void **state)
+{
+    static const struct {
+        enum identity_kind kind;
+        const char *name, *formatted;
+    } rows[] = {
+        {IDENTITY_PSK, "alice", "psk:alice"},
+        {IDENTITY_CERTIFICATE, "sensor.example", "certificate:sensor.example"},
+        {IDENTITY_PSK, "two words", "\"psk:two words\""},
+        {IDENTITY_PSK, "a\" code=2.05", "\"psk:a\\x22 code=2.05\""},
+        {IDENTITY_PSK, "a\\x22", "\"psk:a\\x5cx22\""},
+        {IDENTITY_PSK, "a\nb\x7f\xff", "\"psk:a\\x0ab\\x7f\\xff\""},
+        {IDENTITY_NONE, "", "-"},
+    };
+    char text[IDENTITY_TEXT_MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct identity *identity = identity_of(rows[i].kind, rows[i].name, strlen(rows[i].name));
+        assert_string_equal(identity_format(identity, text), rows[i].formatted);
+        assert_int_equal(identity_is_known(identity), rows[i].kind != IDENTITY_NONE);
+        identity_release(identity);
+    }
+    assert_string_equal(identity_format(NULL, text), "-");
+    assert_false(identity_is_known(NULL));
+}
+
+/* What is shown may be cut, what is compared is not: nobody has the name of another. */
+static void test_long_names_are_compared_whole(void **state)
+{
+    char name[129], text[IDENTITY_TEXT_MAX];
+    (void)state;
+    memset(name, 'a', sizeof(name));
+    name[128] = '\0';
+    struct identity *identity = identity_of(IDENTITY_PSK, name, 128);
+    assert_true(identity_has_name(identity, IDENTITY_PSK, name));
+    assert_int_equal(strlen(identity_format(identity, text)), strlen("psk:") + 127);
+    name[127] = '\0';
+    assert_false(identity_has_name(identity, IDENTITY_PSK, name));
+    identity_release(identity);
+    memset(name, '\n', 128);
+    identity = identity_of(IDENTITY_PSK, name, 128);
+    assert_int_equal(identity->names_len, 4 * 128 + 1);
+    assert_true(strlen(identity_format(identity, text)) < IDENTITY_TEXT_MAX);
+    identity_release(identity);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, 4, "a.example");
+    assert_non_null(identity);
+    identity_add_name(identity, (const unsigned char *)"one.example", 11);
+    identity_add_name(identity, (const unsigned char *)"2", 1);
+    identity_add_name(identity, (const unsigned char *)"three", 5); /* no room: left out whole */
+    assert_string_equal(identity->name, "one.example");
+    assert_string_equal(identity->server_name, "a.example");
+    assert_true(identity_has_name(identity, IDENTITY_CERTIFICATE, "one.example"));
+    assert_true(identity_has_name(identity, IDENTITY_CERTIFICATE, "2"));
+    assert_false(identity_has_name(identity, IDENTITY_CERTIFICATE, "three"));
+    assert_false(identity_has_name(identity, IDENTITY_CERTIFICATE, "th"));
+    assert_false(identity_has_name(identity, IDENTITY_CERTIFICATE, ""));
+    assert_false(identity_has_name(identity, IDENTITY_PSK, "2"));
+    assert_false(identity_has_name(NULL, IDENTITY_PSK, "2"));
+    identity_release(identity);
+}
+
+/* A NUL inside a name does not end it (a certificate for "good\0.evil"). */
+static void test_nul_in_a_name(void **state)
+{
+    (void)state;
+    struct identity *identity = identity_of(IDENTITY_CERTIFICATE, "good\0.evil", 10);
+    assert_false(identity_has_name(identity, IDENTITY_CERTIFICATE, "good"));
+    assert_true(identity_has_name(identity, IDENTITY_CERTIFICATE, "good\\x00.evil"));
+    identity_release(identity);
+}
+
+static void test_server_name(void **state)
+{
+    (void)state;
+    char name[257];
+    struct identity *identity = identity_new(IDENTITY_NONE, 0, "Proxy.Example");
+    assert_non_null(identity);
+    assert_string_equal(identity->server_name, "proxy.example");
+    assert_false(identity_is_known(identity));
+    assert_ptr_equal(identity_acquire(identity), identity);
+    identity_release(identity);
+    assert_string_equal(identity->name, "");
+    identity_release(identity);
+    memset(name, 'a', sizeof(name) - 1);
+    name[256] = '\0';
+    identity = identity_new(IDENTITY_NONE, 0, name); /* a part of a name is another name */
+    assert_non_null(identity);
+    assert_string_equal(identity->server_name, "");
+    identity_release(identity);
+    identity_release(NULL);
+    assert_null(identity_acquire(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_format),      cmocka_unit_test(test_long_names_are_compared_whole),
+        cmocka_unit_test(test_names),       cmocka_unit_test(test_nul_in_a_name),
+        cmocka_unit_test(test_server_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
