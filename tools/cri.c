@@ -68,7 +68,8 @@ static const struct command commands[] = {
     {.name = "compare",
      .arguments = "HEX HEX",
      .help = "\"equal\" or \"different\"; in a batch, two fields a line",
-     .takes = TAKES_FRAGMENT | TAKES_JSON | TAKES_URI,
+     .takes = TAKES_FRAGMENT | TAKES_JSON | TAKES_URI | TAKES_BINARY,
+     .is_binary_input = true,
      .fields = 2,
      .run = run_compare},
     {.name = "get",
@@ -116,7 +117,7 @@ static const struct command commands[] = {
     {.name = "aif",
      .arguments = "FILE...",
      .help = "what an AIF-CRI document (CBOR) grants",
-     .takes = TAKES_STRICT,
+     .takes = TAKES_STRICT | TAKES_JSON,
      .files = print_aif},
 };
 
@@ -154,7 +155,7 @@ static const struct {
     {TAKES_FRAGMENT, "[--fragment]", "let the fragment count"},
     {TAKES_JSON, "[--json]", "each line is {\"result\":...} or {\"error\":...}"},
     {TAKES_BINARY, "[--binary]",
-     "CRIs are bytes: all of standard input is one, and so is a result"},
+     "CRIs are bytes: all of standard input is one (or two), and so is a result"},
     {TAKES_TO, "[--to IP:PORT]", "destination of the request; an IPv6 address in brackets"},
 };
 

@@ -94,14 +94,10 @@ static bool print_document(struct tool *tool, const char *name, struct cri_slice
     bool is_ok = true;
     enum cri_error error = cri_aif_init(&aif, document, tool->is_strict, &fault);
     if (error != CRI_OK) {
-        (void)printf("error: byte %zu: %s\n", fault.offset, fault.rule);
-        return false;
+        return print_result(tool, refuse_error(tool, error, &fault));
     }
     while (cri_aif_next(&aif, &entry)) {
-        const bool is_valid = put_entry(tool, &entry);
-        (void)printf("%s%.*s\n", is_valid ? "" : "error: ", (int)tool->result.len,
-                     (const char *)tool->result.data);
-        is_ok = is_valid && is_ok;
+        is_ok = print_result(tool, put_entry(tool, &entry)) && is_ok;
     }
     if (!is_ok) {
         (void)fprintf(stderr, "cri aif: %s: entries with an error grant nothing\n", name);

@@ -6,7 +6,6 @@
  * just before each read(): a partner that writes one line and waits gets its
  * answer, and a bulk run still writes in large pieces.
  */
-#include "cri_json.h"
 #include "cri_tool.h"
 
 #include <errno.h>
@@ -82,49 +81,13 @@ static bool lines_next(struct lines *lines, struct cri_slice *ret_line, bool *re
     }
 }
 
-/* {"result":...} or {"error":"..."}; what is JSON already stands in it as it is. */
-static void print_json(const struct tool *tool, bool is_ok)
-{
-    struct buffer line = {0};
-    buffer_append_text(&line, is_ok ? "{\"result\":" : "{\"error\":");
-    if (is_ok && tool->is_json_result) {
-        buffer_append(&line, tool->result.data, tool->result.len);
-    } else {
-        json_put_string(&line, buffer_slice(&tool->result));
-    }
-    buffer_append_text(&line, "}\n");
-    (void)fwrite(line.data, 1, line.len, stdout);
-    buffer_free(&line);
-}
-
 /* Runs one input and writes its line. */
 static bool run_one(struct tool *tool, const struct command *command, struct cri_slice input)
 {
     tool->result.len = 0;
     tool->is_raw_result = false;
     tool->is_json_result = false;
-    const bool is_ok = command->run(tool, input);
-    if (tool->with_json) {
-        print_json(tool, is_ok);
-        return is_ok;
-    }
-    if (tool->is_binary && !is_ok) { /* Standard output has bytes, and nothing else. */
-        (void)fprintf(stderr, "error: %.*s\n", (int)tool->result.len,
-                      (const char *)tool->result.data);
-        return false;
-    }
-    if (tool->is_raw_result) {
-        (void)fwrite(tool->result.data, 1, tool->result.len, stdout);
-        return true;
-    }
-    if (!is_ok) {
-        (void)fputs("error: ", stdout);
-    }
-    if (tool->result.len > 0) {
-        (void)fwrite(tool->result.data, 1, tool->result.len, stdout);
-    }
-    (void)putchar('\n');
-    return is_ok;
+    return print_result(tool, command->run(tool, input));
 }
 
 static bool run_stdin(struct tool *tool, const struct command *command)

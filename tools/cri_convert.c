@@ -314,14 +314,36 @@ static struct cri_slice take_field(struct cri_slice *line)
     return field;
 }
 
+/* The CRIs of two fields, or with --binary of standard input, where one follows the other. */
+static bool take_two(struct tool *tool, struct cri_slice input, struct cri_slice *ret_first,
+                     struct cri_slice *ret_second)
+{
+    if (!tool->is_raw_input || tool->with_uri) {
+        *ret_first = take_field(&input);
+        *ret_second = take_field(&input);
+        return (ret_second->len > 0 && take_field(&input).len == 0) ||
+               refuse(tool, "two fields were expected");
+    }
+    struct cri_fault fault = {0};
+    size_t extent = 0;
+    const enum cri_error error = cri_skip(input, &extent, &fault);
+    if (error != CRI_OK) {
+        return refuse_error(tool, error, &fault);
+    }
+    *ret_first = (struct cri_slice){input.data, extent};
+    *ret_second = (struct cri_slice){input.data + extent, input.len - extent};
+    return ret_second->len > 0 || refuse(tool, "two CRIs were expected");
+}
+
 bool run_compare(struct tool *tool, struct cri_slice input)
 {
     struct cri a;
     struct cri b;
-    const struct cri_slice first = take_field(&input);
-    const struct cri_slice second = take_field(&input);
-    if (second.len == 0 || take_field(&input).len != 0) {
-        return refuse(tool, "two fields were expected");
+    struct cri_slice first;
+    struct cri_slice second;
+
+    if (!take_two(tool, input, &first, &second)) {
+        return false;
     }
     if (!read_identifier(tool, first, &tool->input, &a)) {
         return false;

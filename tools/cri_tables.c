@@ -49,10 +49,9 @@ void list_schemes(struct tool *tool)
 {
     size_t count = 0;
     const struct cri_scheme *rows = cri_scheme_builtin(&count);
-    tool->result.len = 0;
     for (size_t i = 0; i < count; i++) {
+        tool->result.len = 0;
         put_scheme(&tool->result, &rows[i]);
-        buffer_append_text(&tool->result, "\n");
+        (void)print_result(tool, true);
     }
-    (void)fwrite(tool->result.data, 1, tool->result.len, stdout);
 }

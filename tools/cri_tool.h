@@ -69,7 +69,7 @@ struct command {
     const char *help;      /* one line */
     unsigned takes;        /* TAKES_* */
     unsigned fields;       /* inputs to one result: 1 or 2 */
-    bool is_binary_input;  /* with --binary, standard input is one CRI in CBOR */
+    bool is_binary_input;  /* with --binary, standard input is CBOR: one CRI, or fields of them */
     bool has_field;        /* the first argument says what of the input is asked for */
     /* NULL, or what the command does without an argument instead of reading standard input. */
     void (*list)(struct tool *tool);
@@ -116,6 +116,9 @@ bool convert_uri(struct tool *tool, struct cri_slice uri, struct buffer *bytes);
 
 /* "192.0.2.1:5683", "[fe80::1%eth0]:5683": false when it is neither. */
 bool parse_destination(const char *text, struct cri_destination *ret_destination);
+
+/* Writes the result, or the reason of a refusal, in the form asked for; returns @p is_ok. */
+bool print_result(const struct tool *tool, bool is_ok);
 
 /* cri_batch.c: run a command over its arguments or over standard input. */
 int run_inputs(struct tool *tool, const struct command *command, char **arguments, int count);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "cri_json.h"
 #include "cri_tool.h"
 
 #include <arpa/inet.h>
@@ -236,4 +237,44 @@ bool parse_destination(const char *text, struct cri_destination *ret_destination
     }
     *ret_destination = destination;
     return true;
+}
+
+/* {"result":...} or {"error":"..."}; what is JSON already stands in it as it is. */
+static void print_json(const struct tool *tool, bool is_ok)
+{
+    struct buffer line = {0};
+    buffer_append_text(&line, is_ok ? "{\"result\":" : "{\"error\":");
+    if (is_ok && tool->is_json_result) {
+        buffer_append(&line, tool->result.data, tool->result.len);
+    } else {
+        json_put_string(&line, buffer_slice(&tool->result));
+    }
+    buffer_append_text(&line, "}\n");
+    (void)fwrite(line.data, 1, line.len, stdout);
+    buffer_free(&line);
+}
+
+bool print_result(const struct tool *tool, bool is_ok)
+{
+    if (tool->with_json) {
+        print_json(tool, is_ok);
+        return is_ok;
+    }
+    if (tool->is_binary && !is_ok) { /* Standard output has bytes, and nothing else. */
+        (void)fprintf(stderr, "error: %.*s\n", (int)tool->result.len,
+                      (const char *)tool->result.data);
+        return false;
+    }
+    if (tool->is_raw_result) {
+        (void)fwrite(tool->result.data, 1, tool->result.len, stdout);
+        return true;
+    }
+    if (!is_ok) {
+        (void)fputs("error: ", stdout);
+    }
+    if (tool->result.len > 0) {
+        (void)fwrite(tool->result.data, 1, tool->result.len, stdout);
+    }
+    (void)putchar('\n');
+    return is_ok;
 }

@@ -93,6 +93,7 @@ class Outputs(unittest.TestCase):
             (["options", "--json", "8320816168816178"],
              '{"result":{"scheme":"coap","options":[[3,"h"],[11,"x"]]}}'),
             (["schemes", "--json", "coap"], '{"result":"0 coap 5683"}'),
+            (["compare", "--json", "80", "80"], '{"result":"equal"}'),
             (["normalize", "82208163482e49"], "82208261686169"),
             (["options", "84208268686f73746e616d6519f0b0816161816171"],
              '{"scheme":"coap","options":[[3,"hostname"],[7,61616],[11,"a"],[15,"q"]]}'),
@@ -171,6 +172,19 @@ class Outputs(unittest.TestCase):
         self.assertEqual(rows[0], ["0", "coap", "5683"])
         self.assertEqual([int(row[0]) for row in rows], sorted({int(row[0]) for row in rows}))
 
+    def test_scheme_table_as_json(self):
+        _, text, _ = run("schemes")
+        status, output, _ = run("schemes", "--json")
+        self.assertEqual(status, 0)
+        self.assertEqual([json.loads(line) for line in output.splitlines()],
+                         [{"result": line} for line in text.splitlines()])
+
+    def test_every_command_takes_json(self):
+        for line in run("--help")[1].splitlines():
+            if line.startswith("  cri ") and not line.startswith("  cri COMMAND") and \
+                    line.split()[1] != "--version":
+                self.assertIn(" [--json] ", line)
+
 
 class Usage(unittest.TestCase):
     """A wrong command line: status 2, the reason on standard error, no output."""
@@ -192,7 +206,8 @@ class Usage(unittest.TestCase):
             ["options", "--to", "[192.0.2.1]:1", "80"], ["options", "--to", "[::1]5683", "80"],
             ["options", "--to", "[::1%]:5683", "80"], ["options", "--to", "h:5683", "80"],
             ["options", "--to", "192.0.2.1:", "80"], ["options", "--to", "192.0.2.1:+1", "80"],
-            ["compare", "80"], ["aif"],
+            ["compare", "80"], ["aif"], ["aif", "--binary", "/dev/null"],
+            ["schemes", "--binary"], ["schemes", "--binary", "coap"],
         ]
         for arguments in rows:
             with self.subTest(arguments=arguments):
@@ -307,6 +322,23 @@ class Bytes(unittest.TestCase):
                          (0, b"coap://h\n", b""))
         self.assertEqual(self.run_bytes("from-uri", "--binary", data=b"coap://h\n//e\n"),
                          (0, bytes.fromhex("8220816168" "82f6816165"), b""))
+
+    def test_two_binary_inputs_follow_each_other(self):
+        cri = bytes.fromhex("8320816168816a0a0d20000a0a0a0a0a0a")
+        fragment = bytes.fromhex("8520816168808061") + b"x"
+        rows = [
+            (cri + cri, [], (0, b"equal\n")),
+            (cri + fragment, [], (0, b"different\n")),
+            (bytes.fromhex("8220816168") + fragment, [], (0, b"equal\n")),
+            (bytes.fromhex("8220816168") + fragment, ["--fragment"], (0, b"different\n")),
+            (cri, [], (1, b"")), (b"", [], (1, b"")), (cri + cri + b"\x80", [], (1, b"")),
+            (cri + b"\xff", [], (1, b"")), (b"\x9f" + cri, [], (1, b"")),
+        ]
+        for data, options, wanted in rows:
+            with self.subTest(data=data.hex(), options=options):
+                self.assertEqual(self.run_bytes("compare", "--binary", *options, data=data)[:2],
+                                 wanted)
+        self.assertEqual(self.run_bytes("compare", "--binary", "80", "80")[:2], (0, b"equal\n"))
 
     def test_errors_stay_out_of_binary(self):
         self.assertEqual(self.run_bytes("normalize", "--binary", data=b"")[:2], (1, b""))
@@ -439,6 +471,12 @@ class Aif(unittest.TestCase):
         document = "8182828161618001"
         self.check_document(document, "GET /a\n")
         self.check_document(document, "error: byte 6: trailing empty array\n", 1, ["--strict"])
+
+    def test_json(self):
+        self.check_document("83828181616101828181622e2e01828181616202",
+                            '{"result":"GET /a"}\n{"error":"byte 10: dot-segment in the path"}\n'
+                            '{"result":"POST /b"}\n', 1, ["--json"])
+        self.check_document("00", '{"error":"byte 0: not an array"}\n', 1, ["--json"])
 
     def test_not_a_document(self):
         for document in ("", "00", "a0", "81", "8000", "9f", "81" * 40 + "00"):
