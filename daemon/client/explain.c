@@ -16,6 +16,8 @@
 #include "fetch/group.h"
 #include "origin/encode.h"
 #include "origin/names.h"
+#include "policy/hostname.h"
+#include "policy/ranges.h"
 
 #include <cri/diag.h>
 #include <string.h>
@@ -214,6 +216,32 @@ static enum reason check_address(const struct config *config,
     return group_reason_against(config, hop, way->is_group, &address);
 }
 
+/*
+ * What "localhost" leads to is known: the address that decides is one of the proxy itself, the
+ * first that the client may have, or else the last.
+ */
+static void take_localhost(const struct config *config, struct explain_question *question)
+{
+    const struct target *target = question->request.target;
+    struct address addresses[RANGES_LOCALHOST_COUNT];
+    ranges_localhost(config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
+    question->has_address = true;
+    for (size_t i = 0; i < RANGES_LOCALHOST_COUNT; i++) {
+        struct address there = addresses[i];
+        there.port = target->port;
+        question->address = addresses[i];
+        if (leads_to_listener(config, question, target->scheme, &there)) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < RANGES_LOCALHOST_COUNT; i++) {
+        question->address = addresses[i];
+        if (explain_address(config, question).reason == REASON_none) {
+            return;
+        }
+    }
+}
+
 /* Everything that is decided about the target, in the order in which requests meet it. */
 static struct explain_result print_way(const struct config *config,
                                        struct explain_question *question,
@@ -231,6 +259,10 @@ static struct explain_result print_way(const struct config *config,
     };
     fprintf(out, "target     %s\n", target_format(target, text, sizeof(text)));
     fprintf(out, "CRI        %s\n", describe_cri(target, text, sizeof(text)));
+    if (!way.is_to_parent && target->is_name &&
+        hostname_is_localhost(target->name, target->name_len)) {
+        take_localhost(config, question);
+    }
     /* A link-local address has the scope that the proxy would give it. */
     bool is_resolved = question->has_address && target->is_name && !way.is_to_parent;
     bool has_zone = !is_resolved || zones_admit(zones, &question->address);

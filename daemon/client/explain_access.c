@@ -194,6 +194,19 @@ static struct explain_verdict refused_for(enum reason reason)
     return (struct explain_verdict){.outcome = EXPLAIN_REFUSED, .reason = reason};
 }
 
+struct access_verdict explain_address(const struct config *config,
+                                      const struct explain_question *question)
+{
+    const struct access_request *request = &question->request;
+    struct access_verdict verdict =
+        access_check_address(config->access, request, &question->address);
+    if (!config->policy_own_host) {
+        access_check_own_host(config->access, &request->client, question->own, question->own_count,
+                              &question->address, &verdict);
+    }
+    return verdict;
+}
+
 /* As client/admit.c does it; the rule is that of the last question that was asked. */
 static struct explain_verdict judge_client(const struct config *config,
                                            const struct explain_question *question,
@@ -222,11 +235,7 @@ static struct explain_verdict judge_client(const struct config *config,
     if (!question->has_address) {
         return (struct explain_verdict){.outcome = EXPLAIN_DEPENDS, .is_by_address = true};
     }
-    *ret_address = access_check_address(config->access, request, &question->address);
-    if (!config->policy_own_host) {
-        access_check_own_host(config->access, &request->client, question->own, question->own_count,
-                              &question->address, ret_address);
-    }
+    *ret_address = explain_address(config, question);
     struct explain_verdict verdict = refused_for(ret_address->reason);
     verdict.is_by_address = true;
     return ret_address->reason != REASON_none

@@ -42,6 +42,10 @@ const char *explain_question_init(const struct config *config,
 /** Let go of who asks. */
 void explain_question_clear(struct explain_question *question);
 
+/** May the client have the target at the question's address, as a name that has led there? */
+struct access_verdict explain_address(const struct config *config,
+                                      const struct explain_question *question);
+
 /**
  * Print who asks and what decides, a line each, and say whether the client gets the target
  * of question->request.

@@ -3,6 +3,8 @@
 
 #include "engine/state.h"
 #include "origin/forward.h"
+#include "policy/hostname.h"
+#include "policy/ranges.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -470,12 +472,25 @@ static void ask_and_wait(struct engine *engine, struct exchange *exchange)
     }
 }
 
+/* RFC 6761 section 6.3: no server is asked, as some would answer. */
+static void give_localhost(struct engine *engine, struct exchange *exchange)
+{
+    struct address addresses[RANGES_LOCALHOST_COUNT];
+    ranges_localhost(engine->config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
+    trace_event(engine, exchange, EVENT_resolved, RANGES_LOCALHOST_COUNT);
+    forward_with_addresses(engine, exchange, addresses, RANGES_LOCALHOST_COUNT);
+}
+
 void names_resolve(struct engine *engine, struct exchange *exchange)
 {
     const struct name_table *table = &engine->names;
     struct bytes text = exchange->hop.name;
     if (!name_is_askable(text.data, text.len)) {
         exchange_end(engine, exchange, REASON_name_unresolvable, NULL);
+        return;
+    }
+    if (hostname_is_localhost(text.data, text.len)) {
+        give_localhost(engine, exchange);
         return;
     }
     struct name *name = find_name(table, text, hash_bytes(text.data, text.len, table->map.seed));

@@ -4,6 +4,7 @@
 #include "client/target.h"
 #include "policy/aif.h"
 #include "policy/embedded.h"
+#include "policy/hostname.h"
 #include "policy/ranges.h"
 
 #include <string.h>
@@ -286,6 +287,27 @@ const struct client_limits *access_limits(const struct access *access,
     return NULL;
 }
 
+/*
+ * The target is a name that everybody takes for loopback. Which of the two addresses a parent
+ * proxy would take nobody knows: it has to be allowed both. Where the proxy itself takes one,
+ * the verdict about that one counts.
+ */
+static struct access_verdict check_localhost(const struct access *access,
+                                             const struct access_request *request,
+                                             struct access_verdict of_name)
+{
+    struct address addresses[RANGES_LOCALHOST_COUNT];
+    ranges_localhost(false, addresses);
+    for (size_t i = 0; i < RANGES_LOCALHOST_COUNT; i++) {
+        struct access_verdict verdict = access_check_address(access, request, &addresses[i]);
+        if (verdict.reason != REASON_none) {
+            verdict.may_be_opened = true;
+            return verdict;
+        }
+    }
+    return of_name;
+}
+
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request)
 {
@@ -298,7 +320,9 @@ struct access_verdict access_check_target(const struct access *access,
     struct access_verdict verdict = judge(&judgement);
     verdict.may_be_opened =
         target->is_name && verdict.reason != REASON_none && access->has_address_allow;
-    return verdict;
+    bool is_localhost = target->is_name && verdict.reason == REASON_none &&
+                        hostname_is_localhost(target->name, target->name_len);
+    return is_localhost ? check_localhost(access, request, verdict) : verdict;
 }
 
 struct access_verdict access_check_address(const struct access *access,

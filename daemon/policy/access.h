@@ -113,7 +113,8 @@ enum reason access_refusal(const struct access_client *client);
  * May the client have the target? For an address this is the whole answer. For a name that
  * the proxy itself resolves each address is still to be checked, and a refusal that
  * may_be_opened is for them to decide. Where another proxy resolves the name, its addresses
- * are never seen here: then this is the whole answer as well.
+ * are never seen here: then this is the whole answer as well. "localhost" and names below it are
+ * allowed where 127.0.0.1 and ::1 are.
  */
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request);

@@ -152,3 +152,14 @@ enum hostname_kind hostname_read(const uint8_t *text, size_t len, struct hostnam
     }
     return is_dotted_decimal(name) ? HOSTNAME_IPV4 : HOSTNAME_NUMBER;
 }
+
+bool hostname_is_localhost(const uint8_t *text, size_t len)
+{
+    static const char localhost[] = "localhost";
+    const size_t label_len = sizeof(localhost) - 1;
+    if (len > 0 && text[len - 1] == '.') {
+        len--;
+    }
+    return len >= label_len && memcmp(text + len - label_len, localhost, label_len) == 0 &&
+           (len == label_len || text[len - label_len - 1] == '.');
+}

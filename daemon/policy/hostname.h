@@ -43,4 +43,10 @@ struct hostname {
  */
 enum hostname_kind hostname_read(const uint8_t *text, size_t len, struct hostname *name);
 
+/**
+ * Whether a name in its one form is "localhost" or below it, with or without a dot at the end:
+ * the loopback addresses of whoever resolves it (RFC 6761 section 6.3).
+ */
+bool hostname_is_localhost(const uint8_t *text, size_t len);
+
 #endif

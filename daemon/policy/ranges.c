@@ -52,6 +52,17 @@ size_t ranges_of_word(const char *word, size_t len, const struct address_prefix 
     return 0;
 }
 
+static const struct address localhost[RANGES_LOCALHOST_COUNT] = {
+    {.family = ADDRESS_IPV4, .ip = {127, 0, 0, 1}},
+    {.family = ADDRESS_IPV6, .ip = {[15] = 1}},
+};
+
+void ranges_localhost(bool is_ipv6_first, struct address ret_addresses[RANGES_LOCALHOST_COUNT])
+{
+    ret_addresses[0] = localhost[is_ipv6_first ? 1 : 0];
+    ret_addresses[1] = localhost[is_ipv6_first ? 0 : 1];
+}
+
 /*
  * Where clouds serve credentials to whoever asks from the host. 169.254.169.254 is in
  * link-local already; these are not, or not in a range that is reserved otherwise.
@@ -80,6 +91,23 @@ static const struct address_prefix multicast[] = {IPV4(224, 0, 0, 0, 4), IPV6_HE
 static const struct address_prefix mapped[] = {
     {{.family = ADDRESS_IPV6, .ip = {[10] = 0xff, [11] = 0xff}}, 96}};
 
+/*
+ * The rest of the IANA's registries of special-purpose addresses (RFC 6890) that no host far away
+ * has: what is reached there is the network itself, or nothing. Those for documentation are left
+ * out: nobody has them, but laboratories.
+ */
+static const struct address_prefix site_local[] = {IPV6_HEAD(0xfe, 0xc0, 10)}; /* RFC 3879 */
+static const struct address_prefix protocol[] = {
+    /* of the IETF: a DS-Lite tunnel's ends, the PCP and TURN servers of the network */
+    IPV4(192, 0, 0, 0, 24),
+};
+static const struct address_prefix future[] = {IPV4(240, 0, 0, 0, 4)}; /* RFC 1112 section 4 */
+static const struct address_prefix discard[] = {
+    {{.family = ADDRESS_IPV6, .ip = {0x01}}, 64},             /* RFC 6666 */
+    {{.family = ADDRESS_IPV6, .ip = {0x01, [7] = 0x01}}, 64}, /* RFC 9780 */
+};
+static const struct address_prefix segments[] = {IPV6_HEAD(0x5f, 0x00, 16)}; /* RFC 9602 */
+
 /* The first that covers an address names it. */
 static const struct {
     const char *word;
@@ -99,6 +127,11 @@ static const struct {
     RESERVED("builtin:metadata", link_local_metadata, false),
     RESERVED("builtin:link-local", link_local, false),
     RESERVED("builtin:metadata", metadata, false),
+    RESERVED("builtin:site-local", site_local, false),
+    RESERVED("builtin:protocol", protocol, false),
+    RESERVED("builtin:future-use", future, false),
+    RESERVED("builtin:discard", discard, false),
+    RESERVED("builtin:srv6", segments, false),
 #undef RESERVED
 };
 
@@ -107,17 +140,12 @@ static const struct {
 /* Most addresses are told apart by their first byte. */
 static bool may_be_reserved(const struct address *address)
 {
-    switch (address->ip[0]) {
-    case 0:
-    case 100:
-    case 127:
-    case 168:
-    case 169:
-    case 192:
-        return true;
-    default:
-        return address->ip[0] >= (address->family == ADDRESS_IPV4 ? 224 : 0xfc);
+    uint8_t first = address->ip[0];
+    if (address->family == ADDRESS_IPV6) {
+        return first <= 1 || first == 0x5f || first >= 0xfc;
     }
+    return first == 0 || first == 100 || first == 127 || first == 168 || first == 169 ||
+           first == 192 || first >= 224;
 }
 
 static size_t find_reserved(const struct address *address)

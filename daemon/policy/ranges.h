@@ -2,7 +2,8 @@
 /*
  * Ranges of addresses that have a name of their own: groups of clients as the
  * configuration names them ("private"), and addresses that nobody is let to without a
- * rule that names them (loopback, link-local, groups, metadata services of clouds).
+ * rule that names them (loopback, link-local, groups, metadata services of clouds, and others
+ * of the IANA's special-purpose registries, RFC 6890).
  */
 #ifndef CRIPROXY_RANGES_H
 #define CRIPROXY_RANGES_H
@@ -15,6 +16,12 @@
  * @return how many there are at @p ret_ranges (constant); 0 for another word.
  */
 size_t ranges_of_word(const char *word, size_t len, const struct address_prefix **ret_ranges);
+
+/* Addresses that "localhost" and names below it have, without a question (RFC 6761). */
+#define RANGES_LOCALHOST_COUNT 2u
+
+/** 127.0.0.1 and ::1, without ports. */
+void ranges_localhost(bool is_ipv6_first, struct address ret_addresses[RANGES_LOCALHOST_COUNT]);
 
 /**
  * What kind of a reserved address it is, as "builtin:loopback"; NULL for an ordinary one.

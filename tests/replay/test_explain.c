@@ -58,6 +58,9 @@ static const struct settings rules[] = {
     {"ports, loopback, own host",
      {"policy.clients=any", "policy.own-host=yes", "access svc.target=coap://*:5600-5700",
       "access svc.action=allow", "access lo.target=coap://127.0.0.1", "access lo.action=allow"}},
+    {"localhost by name, and by IPv6",
+     {"policy.clients=any", "resolve.prefer=ipv6", "access lo.target=coap://localhost",
+      "access lo.action=allow", "access six.target=coap://[::1]", "access six.action=allow"}},
     {"groups",
      {"policy.clients=any", "multicast.enabled=yes", "access all.target=*://*",
       "access all.action=allow", "access group.target=coap://224.0.1.187",
@@ -99,6 +102,8 @@ static const struct {
     {"coap://[fe80::1]/x", "192.0.2.5"},
     {"coap://224.0.1.187/x", "192.0.2.5"},
     {"coap://0x7f.1/x", "127.0.0.1"},
+    {"coap://LocalHost./x", "192.0.2.5"},
+    {"coap://h.localhost:61616/.well-known/core", "192.0.2.5"},
     {"http://a.example/x", "192.0.2.5"},
 };
 

@@ -301,6 +301,107 @@ static void test_parent_that_takes_proxy_scheme(void **state)
     replay_stop(&replay);
 }
 
+/* --- RFC 6761 ------------------------------------------------------------ */
+
+#define ALLOW_IPV4 "access lo.target=*://127.0.0.0/8", "access lo.action=allow"
+#define ALLOW_BOTH ALLOW_IPV4, "access lo.target=*://[::1]"
+
+/* Refused without a question, and without a word to the parent. */
+static void refuse_localhost(const char *const *settings)
+{
+    static const char *const names[] = {
+        "35=coap://localhost/x",         "35=coap://LocalHost./x",
+        "35=coap://a.b.localhost/x",     "35=coap://%6Cocal%C2%ADhost/x",
+        "35=coap://%EF%BD%8Cocalhost/x", "3=localhost 11=x 39=coap",
+        "3=h.localhost. 11=x 239:",      "235:832081696c6f63616c686f7374816178",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct replay replay;
+        struct fake_datagram stray;
+        print_message("    %s\n", names[i]);
+        struct fake_peer *parent = start(&replay, settings);
+        fake_net_name("localhost", 0, RESOLVE_OK, "192.0.2.5");
+        replay_ask(&replay, words("41 01 0001 aa", names[i]));
+        fake_peer_expect(replay.client, "61 a5 0001 aa ...", NULL);
+        assert_int_equal(replay_ended(&replay, REASON_target_refused), 1);
+        assert_int_equal(fake_net_questions(), 0);
+        fake_peer_expect_nothing(parent);
+        assert_false(fake_net_take(&stray));
+        replay_stop(&replay);
+    }
+}
+
+static void test_localhost_is_loopback_whoever_resolves_it(void **state)
+{
+    static const char *const straight[] = {AS_SERVED, NULL};
+    static const char *const to_parent[] = {AS_SERVED, ALL_TO_PARENT, NULL};
+    static const char *const by_name[] = {AS_SERVED,
+                                          ALL_TO_PARENT,
+                                          "access lo.target=*://*.localhost",
+                                          "access lo.target=*://localhost",
+                                          "access lo.action=allow",
+                                          NULL};
+    static const char *const one[] = {AS_SERVED, ALL_TO_PARENT, ALLOW_IPV4, NULL};
+    static const char *const denied[] = {AS_SERVED, ALL_TO_PARENT, "access no.target=*://[::1]",
+                                         ALLOW_BOTH, NULL};
+    static const char *const *const settings[] = {straight, to_parent, by_name, one, denied};
+    (void)state;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        refuse_localhost(settings[i]);
+    }
+}
+
+static void pass_to_parent(const char *name, const char *const *settings)
+{
+    struct replay replay;
+    struct fake_datagram request;
+    print_message("    %s\n", name);
+    struct fake_peer *parent = start(&replay, settings);
+    replay_ask(&replay, words("41 01 0001 aa", name));
+    fake_peer_expect(parent, "48 01 ...", &request);
+    fake_peer_reply(parent, &request, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+    replay_stop(&replay);
+}
+
+/* A parent is asked where policy allows both addresses, and for names that only look like it. */
+static void test_localhost_that_is_allowed_reaches_a_parent(void **state)
+{
+    static const char *const allowed[] = {AS_SERVED, ALL_TO_PARENT, ALLOW_BOTH, NULL};
+    static const char *const plain[] = {AS_SERVED, ALL_TO_PARENT, NULL};
+    (void)state;
+    pass_to_parent("35=coap://a.localhost/x", allowed);
+    pass_to_parent("35=coap://localhost.example/x", plain);
+    pass_to_parent("35=coap://notlocalhost/x", plain);
+}
+
+/* The proxy knows the addresses: the first that policy allows, then the other. */
+static void test_localhost_is_not_asked_for(void **state)
+{
+    static const struct {
+        const char *settings[8];
+        const char *address;
+    } rows[] = {
+        {{AS_SERVED, ALLOW_BOTH}, "127.0.0.1:5683"},
+        {{AS_SERVED, ALLOW_IPV4, "resolve.prefer=ipv6"}, "127.0.0.1:5683"},
+        {{AS_SERVED, ALLOW_BOTH, "resolve.prefer=ipv6"}, "[::1]:5683"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct replay replay;
+        struct fake_datagram request;
+        print_message("    %s\n", rows[i].address);
+        (void)start(&replay, rows[i].settings);
+        struct fake_peer *origin = fake_peer_new(rows[i].address);
+        replay_ask(&replay, words("41 01 0001 aa", "35=coap://a.localhost./x"));
+        fake_peer_expect(origin, words("48 01 MID TOKEN", "3=a.localhost. 11=x"), &request);
+        fake_peer_reply(origin, &request, "6T 45 MID TOKEN");
+        fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
+        assert_int_equal(fake_net_questions(), 0);
+        replay_stop(&replay);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +413,9 @@ int main(void)
         cmocka_unit_test(test_ipv6_address_without_brackets),
         cmocka_unit_test(test_parent_that_takes_ipv6_without_brackets),
         cmocka_unit_test(test_parent_that_takes_proxy_scheme),
+        cmocka_unit_test(test_localhost_is_loopback_whoever_resolves_it),
+        cmocka_unit_test(test_localhost_that_is_allowed_reaches_a_parent),
+        cmocka_unit_test(test_localhost_is_not_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

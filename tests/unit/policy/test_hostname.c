@@ -168,6 +168,26 @@ static void test_hostname_length(void **state)
     assert_int_equal(hostname_read(text, HOSTNAME_MAX, &name), HOSTNAME_IDNA);
 }
 
+static void test_localhost(void **state)
+{
+    static const char *const is[] = {"localhost", "LocalHost.", "a.localhost", "b.a.localhost.",
+                                     "ｌｏｃａｌｈｏｓｔ"};
+    static const char *const is_not[] = {
+        "localhost.example", "notlocalhost", "localhosts", "localhost.localdomain",
+        "localhost6",        "host",         "h."};
+    (void)state;
+    for (size_t i = 0; i < sizeof(is) / sizeof(is[0]) + sizeof(is_not) / sizeof(is_not[0]); i++) {
+        uint8_t room[HOSTNAME_MAX];
+        struct hostname name = {.text = room};
+        bool is_one = i < sizeof(is) / sizeof(is[0]);
+        const char *text = is_one ? is[i] : is_not[i - sizeof(is) / sizeof(is[0])];
+        print_message("    %s\n", text);
+        assert_int_equal(hostname_read((const uint8_t *)text, strlen(text), &name), HOSTNAME_NAME);
+        assert_int_equal(hostname_is_localhost(name.text, name.len), is_one);
+    }
+    assert_false(hostname_is_localhost((const uint8_t *)"", 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +196,7 @@ int main(void)
         cmocka_unit_test(test_hostname_that_is_none),
         cmocka_unit_test(test_a_label_that_is_none),
         cmocka_unit_test(test_hostname_length),
+        cmocka_unit_test(test_localhost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
