@@ -20,3 +20,13 @@ const struct reason_row *reason_row(enum reason reason)
 {
     return &rows[reason];
 }
+
+const char *reason_about_name(enum reason_about about)
+{
+    static const char *const names[] = {
+        [REASON_ABOUT_none] = "none",     [REASON_ABOUT_success] = "success",
+        [REASON_ABOUT_client] = "client", [REASON_ABOUT_target] = "target",
+        [REASON_ABOUT_origin] = "origin", [REASON_ABOUT_proxy] = "proxy",
+    };
+    return names[about];
+}

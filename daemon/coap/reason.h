@@ -42,6 +42,9 @@ struct reason_row {
 /** The row of @p reason; static. */
 const struct reason_row *reason_row(enum reason reason);
 
+/** What a reason is about in one word, as in reasons.def; static. */
+const char *reason_about_name(enum reason_about about);
+
 /** Whether the client got what it asked for. */
 static inline bool reason_is_success(enum reason reason)
 {

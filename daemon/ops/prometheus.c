@@ -77,30 +77,37 @@ static const char *class_name(uint8_t code)
     return names[code >> 5];
 }
 
+static const char *about_name(enum reason reason)
+{
+    return reason_about_name(reason_row(reason)->about);
+}
+
 static void write_reasons(FILE *out, const struct metrics *sum, const struct process_status *status)
 {
     struct metric_end end = {.reason = REASON_none};
     enum metric_front front = FRONT_OTHER;
     uint64_t count = 0;
 
-    write_help(
-        out, "requests_ended", "_total", "counter",
-        "Requests that ended, by reason (see criproxyd(8)), class of the code, transport of the "
-        "client, transport to the next hop, and route.");
+    write_help(out, "requests_ended", "_total", "counter",
+               "Requests that ended, by reason and what it is about (see criproxyd(8)), class of "
+               "the code, "
+               "transport of the client, transport to the next hop, and route.");
     for (unsigned i = 0; i < METRICS_SERIES; i++) {
         if (metrics_series_get(sum, i, &end, &front, &count)) {
             (void)fprintf(out,
-                          "criproxyd_requests_ended_total{code=\"%s\",front=\"%s\",reason=\"%s\","
-                          "route=\"%s\",upstream=\"%s\"} %" PRIu64 "\n",
-                          class_name(end.code), metrics_front_name(front),
+                          "criproxyd_requests_ended_total{about=\"%s\",code=\"%s\",front=\"%s\","
+                          "reason=\"%s\",route=\"%s\",upstream=\"%s\"} %" PRIu64 "\n",
+                          about_name(end.reason), class_name(end.code), metrics_front_name(front),
                           reason_row(end.reason)->name, route_name(status, end.route),
                           upstream_name(end.upstream), count);
         }
     }
     /* What had no room in the table, and is 0 as a rule: so each reason is there from the start. */
     for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
-        (void)fprintf(out, "criproxyd_requests_ended_total{reason=\"%s\"} %" PRIu64 "\n",
-                      reason_row((enum reason)i)->name, metric_get(&sum->unlabelled[i]));
+        (void)fprintf(out,
+                      "criproxyd_requests_ended_total{about=\"%s\",reason=\"%s\"} %" PRIu64 "\n",
+                      about_name((enum reason)i), reason_row((enum reason)i)->name,
+                      metric_get(&sum->unlabelled[i]));
     }
 }
 

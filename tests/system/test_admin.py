@@ -54,8 +54,10 @@ def test_every_counter_and_reason_is_exported(place):
     reasons = rows("coap/reasons.def", "REASON")
     assert len(reasons) > 30
     samples = metrics["criproxyd_requests_ended_total"][1]
-    assert {labels for _, labels in samples} >= {
-        ('reason="%s"' % name,) for name in reasons if name != "none"}
+    alone = {labels[1]: labels[0] for _, labels in samples if len(labels) == 2}
+    assert set(alone) == {'reason="%s"' % name for name in reasons if name != "none"}
+    assert set(alone.values()) == {
+        'about="%s"' % about for about in ("client", "target", "origin", "proxy", "success")}
     samples = metrics["criproxyd_handshakes_failed_total"][1]
     assert {labels for _, labels in samples} == {
         ('reason="%s"' % name,) for name in rows("net/handshakes.def", "HANDSHAKE")}

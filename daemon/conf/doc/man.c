@@ -136,6 +136,43 @@ static void write_reasons(FILE *out)
     (void)fputs(".El\n", out);
 }
 
+/* What follows from each reason, as reasons.def has it. */
+static void write_consequences(FILE *out)
+{
+    (void)fputs(".Pp\n"
+                "What follows from a reason, in columns:\n"
+                ".Bl -tag -width Ds\n"
+                ".It Li about\n"
+                "what failed: the client or its request, the target or the way to it, the origin\n"
+                "server or the network before it, the proxy itself; or that nothing did\n"
+                ".Pq Li success .\n"
+                "It is the label\n.Li about\nof the counter\n"
+                ".Li criproxyd_requests_ended_total .\n"
+                ".It Li acted\n"
+                "the origin server may have carried out a request that had been sent to it, so a\n"
+                "cached answer of its target is stale where the method is not safe.\n"
+                ".It Li stale\n"
+                "an answer that is no longer fresh is given in its place, see\n"
+                ".Ic cache.stale-if-error .\n"
+                ".It Li elsewhere\n"
+                "another address of the target's name is tried.\n"
+                ".It Li again\n"
+                "an observation is registered again.\n"
+                ".El\n"
+                ".Bl -column \"certificate_refused\" \"success\" \"acted\" \"stale\" \"elsewhere\" "
+                "\"again\"\n"
+                ".It Sy reason Ta Sy about Ta Sy acted Ta Sy stale Ta Sy elsewhere Ta Sy again\n",
+                out);
+    for (unsigned i = REASON_none + 1; i < REASON_COUNT; i++) {
+        const struct reason_row *row = reason_row((enum reason)i);
+        (void)fprintf(out, ".It Li %s Ta %s Ta %s Ta %s Ta %s Ta %s\n", row->name,
+                      reason_about_name(row->about), row->may_have_acted ? "maybe" : "no",
+                      row->may_be_helped_stale ? "yes" : "no",
+                      row->may_do_better_elsewhere ? "yes" : "no", row->may_pass ? "yes" : "no");
+    }
+    (void)fputs(".El\n", out);
+}
+
 static void write_handshakes(FILE *out)
 {
     (void)fputs(".Pp\n"
@@ -155,5 +192,6 @@ static void write_handshakes(FILE *out)
 void doc_write_man_reasons(FILE *out)
 {
     write_reasons(out);
+    write_consequences(out);
     write_handshakes(out);
 }
