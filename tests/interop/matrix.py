@@ -213,10 +213,11 @@ def rows_of(peer, folder):
 
 def parent_row(peer, scheme, folder):
     """A chain: our client, the proxy, the peer as its parent, and as origin server. That is its
-    own, too: aiocoap's proxy refuses answers with a Max-Age, which coap-server sends."""
+    own, too: aiocoap's proxy refuses answers with a Max-Age, which coap-server sends. One worker,
+    as each learns by its own safe requests which forms the parent takes, and a PUT comes last."""
     parent, via = peer.start_parent(scheme)
-    proxy = start_proxy(folder, "--set", "route parent.target=*://*", "--set",
-                        "route parent.via=%s://127.0.0.1:%d" % (scheme, via))
+    proxy = start_proxy(folder, "--set", "proxy.workers=1", "--set", "route parent.target=*://*",
+                        "--set", "route parent.via=%s://127.0.0.1:%d" % (scheme, via))
     server, port = peer.start_origin("coap")
     try:
         row = Row(peer, "parent", scheme, Ours(), proxy.port("coap+tcp"), peer, port, "coap")
