@@ -13,15 +13,16 @@
 /* What OpenSSL holds just now. The blocks are malloc()'s own, so that both agree on them. */
 static uint64_t blocks_held;
 static unsigned fail_after; /* allocations from now; 0: none fails */
+static size_t spared_bytes; /* allocations of up to so many do not fail, and are not counted */
 
-static bool is_to_fail(void)
+static bool is_to_fail(size_t len)
 {
-    return fail_after > 0 && --fail_after == 0;
+    return fail_after > 0 && len > spared_bytes && --fail_after == 0;
 }
 
 static void *count_malloc(size_t len, const char *file, int line)
 {
-    void *block = len == 0 || is_to_fail() ? NULL : malloc(len);
+    void *block = len == 0 || is_to_fail(len) ? NULL : malloc(len);
     (void)file;
     (void)line;
 
@@ -39,7 +40,7 @@ static void *count_realloc(void *block, size_t len, const char *file, int line)
         blocks_held--;
         return NULL;
     }
-    return is_to_fail() ? NULL : realloc(block, len);
+    return is_to_fail(len) ? NULL : realloc(block, len);
 }
 
 static void count_free(void *block, const char *file, int line)
@@ -315,9 +316,9 @@ static void test_any_allocation_may_fail(void **state)
     (void)state;
 
     if (OpenSSL_version_num() >= 0x30200000L) {
-        print_message("left out: SSL_free() of OpenSSL 3.5 crashes after an allocation that failed "
-                      "in SSL_new()\n");
-        skip();
+        /* 3.5 frees a record layer twice where it cannot make the next, and the program has
+         * net/reserve for these; here only what is larger fails. */
+        spared_bytes = 8192;
     }
     while (left == 0) {
         struct client unlucky;
@@ -333,7 +334,8 @@ static void test_any_allocation_may_fail(void **state)
         server_stop();
     }
     print_message("allocations: %u\n", nth - 1);
-    assert_true(nth > 50);
+    assert_true(nth > (spared_bytes == 0 ? 50 : 2));
+    spared_bytes = 0;
 }
 
 /* ---- seeded noise ---- */
