@@ -89,6 +89,8 @@ struct upstream_options {
     uint32_t back_off_ms;     /* after a failure; doubled with each one more */
     uint32_t back_off_max_ms; /* up to this */
     uint32_t ipv6_bits;       /* of an IPv6 address say whose it is: a share of the sessions */
+    uint32_t silence_ms;      /* of a session: then a Ping goes before a request that cannot be
+                                 repeated; 0: 2 s over DTLS, 60 s on connections */
     uint32_t message_bytes;   /* longest message taken: the Max-Message-Size announced */
     uint64_t seed;            /* of the tables */
 };

@@ -209,9 +209,6 @@ void place_free(struct place *place);
 
 void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
 
-/** The place that was used longest ago, has a session and nothing to do, is freed. */
-bool place_evict_idle_session(struct upstream *upstream);
-
 /** A session to it could not be made: each failure in a row doubles the wait. */
 void place_back_off(struct place *place);
 

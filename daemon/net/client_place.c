@@ -138,17 +138,6 @@ static void place_charge(struct place *place, const struct address *source)
     account_charge(&place->upstream->accounts, &place->holding, source, 1);
 }
 
-bool place_evict_idle_session(struct upstream *upstream)
-{
-    for (struct place *place = upstream->oldest; place != NULL; place = place->newer) {
-        if (place->session != NULL && place_is_idle(place)) {
-            place_free(place);
-            return true;
-        }
-    }
-    return false;
-}
-
 static struct place *place_find(const struct upstream *upstream,
                                 const struct upstream_target *target, uint64_t key)
 {

@@ -148,12 +148,12 @@ static void session_retire(struct session *session)
     place_set_due(place);
 }
 
-/* Whether there may be one session more: what only waits for answers goes first, then what is
- * idle. */
+/* Whether there may be one session more. There are no more places than sessions (place_get()),
+ * and a place has one session at most besides those that only wait for answers: these go. */
 static bool make_room_for_session(struct upstream *upstream)
 {
     while (upstream->session_count >= upstream->options.sessions_max) {
-        if (!cut_retired(upstream, NULL) && !place_evict_idle_session(upstream)) {
+        if (!cut_retired(upstream, NULL)) {
             return false;
         }
     }
@@ -439,8 +439,11 @@ void session_work(struct session *session)
 
 static bool needs_probe(const struct session *session, const struct upstream_request *request)
 {
-    uint32_t silence_ms =
-        session->place->target.transport == UPSTREAM_DTLS ? SILENCE_DTLS_MS : SILENCE_STREAM_MS;
+    uint32_t silence_ms = session->upstream->options.silence_ms;
+    if (silence_ms == 0) {
+        silence_ms =
+            session->place->target.transport == UPSTREAM_DTLS ? SILENCE_DTLS_MS : SILENCE_STREAM_MS;
+    }
     return !request_is_repeatable(request) && !session->has_pong &&
            session->upstream->now_ms - session->heard_ms > silence_ms;
 }

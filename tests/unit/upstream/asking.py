@@ -161,17 +161,21 @@ class Authority:
 
 
 @contextlib.contextmanager
-def s_server(place, *arguments):
-    """OpenSSL's server, which may not be up yet; what it is told it sends, and says nothing."""
+def s_server(place, *arguments, says=False):
+    """OpenSSL's server, which may not be up yet; what it is told it sends, and says nothing, or
+    what it is sent."""
     process = subprocess.Popen(
         [OPENSSL, "s_server", "-accept", place, "-quiet", *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if says else subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
         process.kill()
         process.wait()
         process.stdin.close()
+        if says:
+            process.stdout.close()
 
 
 def ask_until_up(asker, *question, **more):

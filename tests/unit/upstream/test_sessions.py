@@ -6,14 +6,16 @@ ERR-7, ERR-10, SEC-4, SEC-15, TCP-21, TCP-27.
 """
 
 import contextlib
+import os
 import resource
 import select
 import socket
+import time
 
 import pytest
 
-from asking import ALL, KEY, ask_until_up, place_of
-from coap_server import CoapServer, Nobody
+from asking import ALL, KEY, ask_until_up, place_of, s_server
+from coap_server import PATIENCE_S, CoapServer, Nobody, at, free_ports
 
 
 @contextlib.contextmanager
@@ -163,3 +165,54 @@ def test_credentials_make_the_session(asker, keyed):
     asker.use_key(identity="somebody")
     assert asker.ask("dtls", keyed.secure).startswith("response 2.05")
     assert asker.counters()["opened"] == 2
+
+
+def test_a_ping_before_what_cannot_be_repeated(start_asker, keyed):
+    """TCP-21: over DTLS, too, the session goes on where the Ping after a silence is answered."""
+    asker = start_asker("--silence", "1")
+    asker.use_key()
+    for _ in range(2):
+        assert asker.ask("dtls", keyed.secure, 2, "example_data").startswith("response")
+        select.select([], [], [], 0.02)
+    counters = asker.counters()
+    assert (counters["sessions"], counters["opened"], counters["lost"]) == (1, 1, 0)
+
+
+def await_bound(place):
+    """Until a process has the UDP port of @p place."""
+    wanted = ":%04X" % int(place.rsplit(":", 1)[1])
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with open("/proc/net/udp", encoding="ascii") as table:
+            if any(row.split()[1].endswith(wanted) for row in table):
+                return
+        assert time.monotonic() < deadline, place
+        select.select([], [], [], 0.02)
+
+
+def read_request(server):
+    """Message id of the next POST to x that an s_server is sent."""
+    head, end = b"\x48\x02", b"\xb1x"
+    said = b""
+    while len(said) < 14 or said[-14:-12] != head or not said.endswith(end):
+        assert select.select([server.stdout], [], [], PATIENCE_S)[0], said
+        said += os.read(server.stdout.fileno(), 1)
+    return said[-12:-10]
+
+
+def test_reset_and_silence_over_dtls(start_asker):
+    """MSG-9, MSG-22: what is reset fails and the session goes on; what is not answered fails."""
+    asker = start_asker("--retransmit", "1", "--silence", "60000")
+    asker.use_key()
+    place = at(free_ports())
+    with s_server(place, "-dtls1_2", "-nocert", "-psk", KEY.hex(), "-psk_identity", "me", "-cipher",
+                  "PSK-AES128-CCM8:@SECLEVEL=0", says=True) as server:
+        await_bound(place)
+        for _ in range(2):
+            asker.tell("ask dtls %s - 2 x" % place)
+            server.stdin.write(b"\x70\x00" + read_request(server))
+            server.stdin.flush()
+            assert asker.hear() == "failure reset sent -"
+        counters = asker.counters()
+        assert (counters["opened"], counters["failures"], counters["lost"]) == (1, 0, 0)
+        assert asker.ask("dtls", place, 2, "x") == "failure timeout sent -"

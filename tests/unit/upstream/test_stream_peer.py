@@ -73,6 +73,50 @@ def test_ping_is_answered(asker):
         assert asker.hear().startswith("response 2.05")
 
 
+def test_a_ping_before_what_cannot_be_repeated(start_asker):
+    """TCP-21: after a silence, and the request only once that is answered."""
+    asker = start_asker("--silence", "1")
+    with Peer() as peer:
+        token = begin(asker, peer, 2)
+        peer.send("0844" + token)
+        assert asker.hear().startswith("response 2.04")
+        select.select([], [], [], 0.02)
+        asker.tell("ask tcp 127.0.0.1:%d - 2 x" % peer.port)
+        assert peer.read(2) == "00e2"
+        assert not select.select([peer.connection], [], [], 0.1)[0]
+        peer.send("00e3")
+        method, token = peer.request()
+        assert method == 2
+        peer.send("0844" + token)
+        assert asker.hear().startswith("response 2.04")
+        select.select([], [], [], 0.02)
+        asker.tell("ask tcp 127.0.0.1:%d - 1 x" % peer.port)
+        method, token = peer.request()  # a GET can be repeated
+        assert method == 1
+        peer.send("0845" + token)
+        assert asker.hear().startswith("response 2.05")
+        assert asker.counters()["opened"] == 1
+
+
+def test_a_ping_without_an_answer(start_asker):
+    """TCP-21: the request, which has not left, goes out on a connection of its own."""
+    asker = start_asker("--silence", "1")
+    with Peer() as peer:
+        token = begin(asker, peer, 2)
+        peer.send("0844" + token)
+        assert asker.hear().startswith("response 2.04")
+        select.select([], [], [], 0.02)
+        asker.tell("ask tcp 127.0.0.1:%d - 2 x" % peer.port)
+        assert peer.read(2) == "00e2"
+        first, peer.connection = peer.connection, None
+        peer.accept()
+        method, token = peer.request()
+        assert method == 2
+        peer.send("0844" + token)
+        assert asker.hear().startswith("response 2.04")
+        first.close()
+
+
 @pytest.mark.parametrize("signal", ["e2", "e3", "e4", "ff"])
 def test_a_critical_option_in_a_signal(asker, signal):
     """TCP-14, RFC 8323 section 5.2: Abort, whatever the signal; elective ones are passed over."""

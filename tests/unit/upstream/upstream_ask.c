@@ -14,7 +14,8 @@
  *     short NUMBER                         the SSL_new() of that number from now on fails -> "set"
  *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
- * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES.
+ * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES,
+ * --silence MS, --retransmit N.
  */
 #include "base/log.h"
 #include "coap/option.h"
@@ -49,6 +50,7 @@ static struct upstream_options options = {
     .message_bytes = 65536,
     .seed = 1,
 };
+static uint32_t max_retransmit = 4;
 static unsigned many_left, many_count, many_good;
 static unsigned long fails_after;
 
@@ -198,7 +200,7 @@ static struct upstream_request *ask(char **words, size_t payload_len, bool is_on
     struct upstream_target target = {.credentials = credentials,
                                      .ack_timeout_ms = 300,
                                      .ack_random_factor = 150,
-                                     .max_retransmit = 4};
+                                     .max_retransmit = max_retransmit};
     struct message_writer writer = {.buffer = asked->bytes, .capacity = sizeof asked->bytes};
 
     if (!transport_of(words[0], &target.transport) ||
@@ -346,6 +348,7 @@ int main(int argc, char **argv)
         {"--idle", &options.idle_ms},          {"--handshake", &options.handshake_ms},
         {"--back-off", &options.back_off_ms},  {"--back-off-max", &options.back_off_max_ms},
         {"--sessions", &options.sessions_max}, {"--message", &options.message_bytes},
+        {"--silence", &options.silence_ms},    {"--retransmit", &max_retransmit},
     };
     for (int i = 1; i + 1 < argc; i += 2) {
         for (size_t j = 0; j < sizeof settings / sizeof settings[0]; j++) {
