@@ -2,15 +2,21 @@
 """criproxyctl and the control socket: what is asked, what is changed, and who may."""
 
 import contextlib
+import fcntl
 import grp
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
+import termios
+import tty
 
 import pytest
 
@@ -444,6 +450,65 @@ def wait_for_trace(sock, client):
             return
         except BlockingIOError:
             pass
+
+
+def test_a_trace_for_people(start, path):
+    """Issue 8, criproxyctl: each request a block of lines, the first without a blank."""
+    running = start("--set", "proxy.workers=1")
+    with Origin() as origin, running.client() as client:
+        options = Target("127.0.0.1", origin.port, ("wanted",)).options("cri")
+        shown = subprocess.Popen([program("criproxyctl"), "-s", path, "trace"],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            wait_until(lambda: client.ask(options).code_text == "2.05" and
+                       select.select([shown.stdout], [], [], 0.05)[0], "nothing is shown")
+            block = os.read(shown.stdout.fileno(), 65536).decode("ascii")
+        finally:
+            shown.kill()
+            shown.wait()
+            shown.stdout.close()
+    lines = block.splitlines()
+    assert re.fullmatch(r"request \d+ from 127\.0\.0\.1:\d+: CON GET", lines[0])
+    assert block.endswith("\n") and "\\n" not in block and len(lines) > 3
+    assert any("/wanted" in line for line in lines)
+
+
+def on_terminal(columns, path, *arguments):
+    """What criproxyctl shows on a terminal that wide."""
+    ours, its = pty.openpty()
+    try:
+        tty.setraw(its)
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        shown = subprocess.Popen([program("criproxyctl"), "-s", path, *arguments],
+                                 stdin=subprocess.DEVNULL, stdout=its)
+        os.close(its)
+        text = b""
+        with contextlib.suppress(OSError):  # EIO once the other end is closed
+            while more := os.read(ours, 65536):
+                text += more
+        assert shown.wait(PATIENCE_S) == 0
+    finally:
+        os.close(ours)
+    return text.decode("ascii").splitlines()
+
+
+def test_lists_fit_the_terminal(start, path):
+    """Issue 8, criproxyctl: texts give way to the width, down to 12 characters; pipes get all."""
+    start()
+    whole = ctl(path, "config").splitlines()
+    width = max(map(len, whole))
+    assert width > 90, "nothing to cut"
+    assert on_terminal(width, path, "config") == whole
+    cut = on_terminal(width - 1, path, "config")
+    assert max(map(len, cut)) == width - 1 and len(cut) == len(whole)
+    for row in on_terminal(70, path, "config")[:-1]:
+        assert len(row) <= 70
+    narrow = on_terminal(70, path, "config")
+    assert any("..." in row for row in narrow)
+    assert len(narrow) == len(whole)
+    least = on_terminal(1, path, "config")
+    assert least == on_terminal(20, path, "config")
+    assert len(least[0].split()) == len(whole[0].split())
 
 
 def test_four_may_trace(start, path):
