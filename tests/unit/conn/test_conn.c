@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -566,6 +567,33 @@ static void test_unfinished_handshake_makes_room(void **state)
     owner_run_for(&owner, 20);
 }
 
+/* Without a descriptor for it a client waits in the kernel, and the loop does not spin. */
+static void test_no_descriptor_for_a_client(void **state)
+{
+    struct rlimit limit, none;
+    unsigned turns = 0;
+    (void)state;
+
+    start();
+    close(one_client());
+    owner_wait_closed(&owner, 1);
+    int client = client_connect(&owner);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    uint64_t end_ms = loop_now_ms(owner.loop) + 250;
+    while (loop_now_ms(owner.loop) < end_ms) {
+        assert_int_equal(loop_run_turn(owner.loop), 0);
+        turns++;
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(owner.opened, 1);
+    assert_true(turns <= 250);
+    owner_wait_opened(&owner, 2);
+    close(client);
+}
+
 static void test_stop_accepting_keeps_connections(void **state)
 {
     (void)state;
@@ -661,6 +689,7 @@ int main(void)
         TEST(test_least_needed_connection_makes_room),
         TEST(test_idle_connection_makes_room_among_equals),
         TEST(test_unfinished_handshake_makes_room),
+        TEST(test_no_descriptor_for_a_client),
         TEST(test_stop_accepting_keeps_connections),
         TEST(test_listener_closed_with_connections_open),
         TEST(test_loop_that_ends_before_the_task_runs),
