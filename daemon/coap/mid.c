@@ -12,20 +12,17 @@ bool mid_space_take(struct mid_space *space, uint64_t now_ms, uint32_t lifetime_
     unsigned block = space->next >> MID_BLOCK_BITS;
     if (space->is_first_lap && space->has_left && space->next == space->start) {
         space->is_first_lap = false; /* once round: from here on ids come back */
-        space->entered = false;
     }
     /* The part of the first block before the start is still unused. */
     bool is_unused =
         space->is_first_lap && space->has_left && block == (unsigned)space->start >> MID_BLOCK_BITS;
     /* Rounded so that a second's fraction never shortens a lifetime. */
-    if (!space->entered && !is_unused && space->free_at_s[block] > now_ms / 1000) {
+    if (!is_unused && space->free_at_s[block] > now_ms / 1000) {
         return false;
     }
-    space->entered = true;
     *ret_mid = space->next++;
     if (space->next >> MID_BLOCK_BITS != block) {
         space->free_at_s[block] = (uint32_t)((now_ms + lifetime_ms) / 1000 + 1);
-        space->entered = false;
         space->has_left = true;
     }
     return true;

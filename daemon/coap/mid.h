@@ -19,7 +19,6 @@ struct mid_space {
     uint16_t start, next;
     bool is_first_lap;              /* ids up to `start` have never been used */
     bool has_left;                  /* the block of `start`, so that it is entered again */
-    bool entered;                   /* the block of `next` has been checked */
     uint32_t free_at_s[MID_BLOCKS]; /* when a block may be entered again; 0: never used */
 };
 

@@ -3,6 +3,7 @@
 #include "support/test.h"
 
 #include "cache/store.h"
+#include "cache/store_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,6 +235,36 @@ static void test_a_scan_passes_by(void **state)
     for (uint32_t number = 0; number < 50; number++) {
         assert_non_null(find(&store, number));
     }
+    /* What was pushed out lately is known, and forgotten after as many others as there are places.
+     */
+    uint8_t bytes[128];
+    uint32_t number = 101000, known = 0;
+    while (find(&store, --number) != NULL) {
+        assert_true(number > 1000);
+    }
+    for (uint32_t i = 0; i < 50; i++) {
+        known += cache_was_pushed_out(&store, key_of(number - i, 0, bytes).hash) ? 1u : 0u;
+        assert_false(cache_was_pushed_out(&store, key_of(1000 + i, 0, bytes).hash));
+    }
+    assert_true(known >= 40); /* some share a place of the table */
+    cache_store_clear(&store);
+}
+
+/* One that has no ETag cannot be validated: the next representation ends it. */
+static void test_no_variants_without_etag(void **state)
+{
+    struct cache_store store;
+    (void)state;
+    assert_int_equal(cache_store_init(&store, 1 << 20, 65536, 1), 0);
+    assert_non_null(put(&store, 1, 0, 0, 50));
+    assert_non_null(put(&store, 1, 0, 1, 50));
+    assert_int_equal(cache_store_count(&store), 1);
+    assert_non_null(put(&store, 1, 0, 2, 50));
+    assert_int_equal(cache_store_count(&store), 2);
+    assert_non_null(put(&store, 1, 0, 0, 50));
+    assert_int_equal(cache_store_count(&store), 3);
+    assert_non_null(put(&store, 1, 0, 3, 50));
+    assert_int_equal(cache_store_count(&store), 3);
     cache_store_clear(&store);
 }
 
@@ -274,6 +305,7 @@ static void test_everything_is_pinned(void **state)
 {
     struct cache_store store;
     struct cache_entry *pinned[4096];
+    uint8_t scratch[64];
     uint32_t count = 0, refused = 0;
     (void)state;
     assert_int_equal(cache_store_init(&store, 64 * 1024, 65536, 1), 0);
@@ -287,6 +319,18 @@ static void test_everything_is_pinned(void **state)
         }
     }
     assert_true(count > 0);
+    /* One more option needs new room: what gets none is lost, also for the next one to ask. */
+    const uint8_t update[] = {0x41, 1, 0xe1, 0x06, 0xef, 7};
+    uint32_t lost = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (unsigned time = 0; time < 2; time++) {
+            bool is_good = cache_store_refresh(&store, pinned[i], (struct bytes){update, 6}, 9,
+                                               scratch, sizeof(scratch));
+            assert_true(is_good == (pinned[i]->record_len > 0));
+            lost += !is_good;
+        }
+    }
+    assert_true(lost >= 2 && lost % 2 == 0);
     for (uint32_t i = 0; i < count; i++) {
         cache_store_unpin(&store, pinned[i]);
     }
@@ -344,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_off),
         cmocka_unit_test(test_what_is_too_long),
         cmocka_unit_test(test_a_scan_passes_by),
+        cmocka_unit_test(test_no_variants_without_etag),
         cmocka_unit_test(test_pins),
         cmocka_unit_test(test_everything_is_pinned),
         cmocka_unit_test(test_blocks_and_variants),

@@ -3,10 +3,13 @@
 #include "ops/metrics.h"
 
 #include "ops/origin_labels.h"
+#include "ops/prometheus.h"
 #include "support/test.h"
 
 #include <cri/scheme.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct metrics *metrics_new(void)
 {
@@ -209,10 +212,56 @@ static void test_what_was_counted_of_another_owner_is_not_added(void **state)
     free(sum);
 }
 
+/* Buckets add up; the last one and the count have all of them. */
+static void test_histograms_as_text(void **state)
+{
+    static const struct metric_library none = {0};
+    static const struct process_status status = {.version = "1", .libraries = &none};
+    struct metrics *sum = metrics_new();
+    char *text = NULL;
+    size_t len = 0;
+    (void)state;
+
+    for (unsigned i = 0; i < METRICS_BUCKETS; i++) {
+        histogram_add(&sum->durations[FRONT_COAP][0], metrics_bucket_limit_us(i));
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        histogram_add(&sum->durations[FRONT_COAP][0], 200000000);
+    }
+    histogram_add(&sum->by_route[METRICS_ROUTES - 1], 200000000);
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    prometheus_write(out, sum, &status);
+    assert_int_equal(fclose(out), 0);
+    for (unsigned i = 0; i < METRICS_BUCKETS; i++) {
+        char line[160];
+        (void)snprintf(line, sizeof(line),
+                       "\ncriproxyd_request_duration_seconds_bucket{cache=\"miss\",front=\"coap\","
+                       "le=\"%g\"} %u\n",
+                       (double)metrics_bucket_limit_us(i) / 1e6, i + 1);
+        assert_non_null(strstr(text, line));
+    }
+    char lines[320];
+    (void)snprintf(lines, sizeof(lines),
+                   "le=\"+Inf\"} %u\n"
+                   "criproxyd_request_duration_seconds_sum{cache=\"miss\",front=\"coap\"} %.6f\n"
+                   "criproxyd_request_duration_seconds_count{cache=\"miss\",front=\"coap\"} %u\n",
+                   METRICS_BUCKETS + 3,
+                   (double)metric_get(&sum->durations[FRONT_COAP][0].sum_us) / 1e6,
+                   METRICS_BUCKETS + 3);
+    assert_non_null(strstr(text, lines));
+    assert_true(metric_get(&sum->durations[FRONT_COAP][0].sum_us) > 600000000);
+    /* A label that has only what took longer than any bucket is there as well. */
+    assert_non_null(strstr(text, "criproxyd_route_duration_seconds_count{route=\"(other)\"} 1\n"));
+    free(text);
+    free(sum);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_durations_fall_into_their_buckets),
+        cmocka_unit_test(test_histograms_as_text),
         cmocka_unit_test(test_each_combination_of_labels_is_counted_by_itself),
         cmocka_unit_test(test_too_many_combinations_are_counted_by_their_reason_alone),
         cmocka_unit_test(test_an_idle_origin_server_makes_room_a_busy_one_does_not),
