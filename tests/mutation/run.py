@@ -4,19 +4,21 @@
 
     tests/mutation/run.py [--count N] [--seed S] [--only REGEX] [--keep FOLDER]
 
-Takes a copy of the tree, changes N places of libcri and of the daemon's core in it, each behind
+Takes a copy of the tree, changes N places of libcri and of the daemon in it, each behind
 an environment variable (so there is one build), and runs the core tests: unit tests, scenarios,
 vectors and corpora, those that reach the place. A mutant that no test fails for survives. Prints
 the rate of those that were noticed by folder, and each survivor with what it changes; some of
 them change nothing that can be seen from outside.
 
 Places are drawn at random: by folder in turns, then a file by its length, then a place in it.
-Mutants of net/, of the programs' own files and of criproxyctl are tried with the system tests,
-too. The build has the leak sanitizer, so a free() that goes is noticed.
+Mutants of net/, ops/, of the programs' own files and of criproxyctl, and those that no core test
+reaches, are tried with the system tests, too. The build has the sanitizers of addresses and
+undefined behaviour, as that of the whole suite has.
 
 Never drawn, as their change is no fault or is none that these tests are for: assertions; calls
 that only write a line of the log, or a trace, and their arguments (`system_log` and others read
-those); wiping of memory before it is freed; prefetching. Everything else counts, equivalent
+those); wiping of memory before it is freed; prefetching; the 0 of `text[0]` where that is
+compared with '\\0', for it is about texts of one byte alone. Everything else counts, equivalent
 mutants among it.
 
 Needs python3-clang. Exit status 0 when every mutant has been tried, whatever the rate.
@@ -44,7 +46,7 @@ except ImportError:
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = r"^(lib/src|daemon(/[a-z]+)?)/\w+\.c$"
-WITH_SYSTEM = r"^daemon/(\w+\.c|(net|ctl|server|worker)/)"
+WITH_SYSTEM = r"^daemon/(\w+\.c|(net|ops|ctl|server|worker)/)"
 TESTS = r"^(replay_|scenario|vectors|fuzz|(?!docs|install|packaging|coapbench|conformance|static)[a-z]+/(?!freestanding|stack))"
 SYSTEM_TESTS = r"^system_(?!install|libcoap|readme|short_memory)"
 LEFT_OUT = r"\b(assert|log_(event|plain|access|write|block_\w+)|trace_event|OPENSSL_cleanse|explicit_bzero|__builtin_prefetch)\("
@@ -110,6 +112,11 @@ class Finder:
                 spans.append((call_found.start(), end))
         return spans
 
+    def is_text_test(self, start, end):
+        """Whether this is the 0 of text[0] == '\\0'."""
+        return self.bytes[start - 1:end + 1] == b"[0]" and \
+            re.match(rb"\] [!=]= '\\0'", self.bytes[end:end + 10]) is not None
+
     def extent(self, cursor):
         return cursor.extent.start.offset, cursor.extent.end.offset
 
@@ -131,7 +138,7 @@ class Finder:
         text = self.text(start, end)
         if kind == Kind.BINARY_OPERATOR:
             self.binary(cursor, text)
-        elif kind == Kind.INTEGER_LITERAL and re.fullmatch(r"\d+[uUlL]*", text):
+        elif kind == Kind.INTEGER_LITERAL and not self.is_text_test(start, end) and re.fullmatch(r"\d+[uUlL]*", text):
             self.add(cursor, text + " + 1", "(MUTANT(%%d) ? %s + 1 : %s)" % (text, text))
         elif kind == Kind.RETURN_STMT and re.match(r"return\s+[^;]", text):
             self.returned(cursor, text)
@@ -217,7 +224,7 @@ def configure(tree, build):
     os.makedirs(build, exist_ok=True)
     call("gcc", "-O1", "-fPIC", "-c", os.path.join(HERE, "mutant.c"), "-o", runtime)
     call("cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-         "-DCRI_SANITIZE=leak",
+         "-DCRI_SANITIZE=address,undefined",
          "-DCMAKE_C_COMPILER=gcc", "-DCMAKE_C_STANDARD_LIBRARIES=" + runtime,
          "-DCMAKE_C_FLAGS_DEBUG=-O1 -w -include " + os.path.join(HERE, "mutant.h"))
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
@@ -322,14 +329,12 @@ class Test:
                 return False
 
 
-def all_tests(build, with_system):
+def all_tests(build):
     """The core tests, and system tests with what installs the programs for them."""
     listed = json.loads(call("ctest", "--test-dir", build, "--show-only=json-v1"))
     rows = [row for row in listed["tests"] if row.get("command")]
-    if with_system:
-        call("ctest", "--test-dir", build, "--tests-regex", "^system_install$")
-    pattern = TESTS + "|" + SYSTEM_TESTS if with_system else TESTS
-    return [Test(row) for row in rows if re.match(pattern, row["name"])]
+    call("ctest", "--test-dir", build, "--tests-regex", "^system_install$")
+    return [Test(row) for row in rows if re.match(TESTS + "|" + SYSTEM_TESTS, row["name"])]
 
 
 def try_without_mutants(test, scratch):
@@ -345,9 +350,10 @@ def try_without_mutants(test, scratch):
 
 
 def try_mutant(mutant, tests):
+    with_system = re.match(WITH_SYSTEM, mutant.path) or not any(
+        mutant.number in test.reached for test in tests if not re.match(SYSTEM_TESTS, test.name))
     for test in tests:
-        is_meant = re.match(WITH_SYSTEM, mutant.path) or not re.match(SYSTEM_TESTS, test.name)
-        if is_meant and mutant.number in test.reached:
+        if (with_system or not re.match(SYSTEM_TESTS, test.name)) and mutant.number in test.reached:
             if not test.passes(PATIENCE_S + 5 * test.seconds, MUTANT=str(mutant.number)):
                 mutant.killer = test.name
                 return
@@ -400,7 +406,7 @@ def main():
             sys.exit("mutation: no place to change")
         print("building %d mutants" % len(mutants), flush=True)
         call("cmake", "--build", build, "--parallel", str(options.jobs))
-        tests = all_tests(build, any(re.match(WITH_SYSTEM, mutant.path) for mutant in mutants))
+        tests = all_tests(build)
         lock = threading.Lock()
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             seen = os.path.join(scratch, "seen")
@@ -419,6 +425,8 @@ def main():
                 try_mutant(mutant, tests)
                 with lock:
                     done[0] += 1
+                    if mutant.killer is None:
+                        print("survives: %s" % mutant, flush=True)
                     if done[0] % 25 == 0:
                         print("tried %d of %d" % (done[0], len(mutants)), flush=True)
 
