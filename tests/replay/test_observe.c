@@ -50,6 +50,37 @@ static void test_observe_in_a_put_is_refused(void **state)
     fake_peer_expect_nothing(replay.origin);
 }
 
+/* A registration under a token of @p len bytes, 13 to 268, and how an answer to it begins. */
+static void register_with_token(unsigned mid, unsigned len, const char *target, char *ret_answer)
+{
+    char head[256];
+    int at = snprintf(head, sizeof(head), "4d 01 %04x %02x ", mid, len - 13);
+    for (unsigned i = 0; i < len; i++) {
+        at += snprintf(head + at, sizeof(head) - (size_t)at, "%02x", 0x80 + i);
+    }
+    (void)snprintf(ret_answer, 256, "6d 45 %s", head + 6);
+    fake_peer_send(replay.client, PROXY, words(head, target));
+}
+
+/* OBS-3, RFC 8974: a token of 64 bytes is kept; with a longer one the answer is all there is. */
+static void test_longest_token_that_observes(void **state)
+{
+    static const char *const settings[] = {"proxy.max-token-bytes=65", NULL};
+    char answer[256], whole[300];
+    observe_teardown(state);
+    observe_start(settings);
+    register_with_token(1, 64, "6: " TARGET_X, answer);
+    fake_peer_serve(replay.origin, UPSTREAM_REGISTER, "6T 45 MID TOKEN 61 05 ff 30");
+    (void)snprintf(whole, sizeof(whole), "%s ...", answer);
+    fake_peer_expect(replay.client, whole, NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    register_with_token(2, 65, "6: " TARGET_Y, answer);
+    fake_peer_serve(replay.origin, "48 01 MID TOKEN 3168 8179 416c", "6T 45 MID TOKEN ff 31");
+    (void)snprintf(whole, sizeof(whole), "%s ff 31", answer);
+    fake_peer_expect(replay.client, whole, NULL);
+    assert_int_equal(replay_metric(&replay, observers), 1);
+}
+
 /* OBS-3: entries are a client's and a token's. */
 static void test_two_tokens_of_one_client_are_two_observers(void **state)
 {
@@ -598,6 +629,7 @@ int main(void)
         OBSERVE_TEST(test_notifications_reach_a_client_in_order),
         OBSERVE_TEST(test_other_values_of_observe_are_left_out),
         OBSERVE_TEST(test_observe_in_a_put_is_refused),
+        OBSERVE_TEST(test_longest_token_that_observes),
         OBSERVE_TEST(test_two_tokens_of_one_client_are_two_observers),
         OBSERVE_TEST(test_registering_again_does_not_add),
         OBSERVE_TEST(test_token_for_another_target_ends_the_old_observation),
