@@ -243,6 +243,32 @@ void account_discharge(struct account_book *book, struct holding *holding)
     *holding = (struct holding){0};
 }
 
+void account_note_displaced(struct holding *holding)
+{
+    if (holding->account != NULL) {
+        holding->account->displaced++;
+    }
+}
+
+const struct account *account_of(const struct account_book *book, const struct address *remote)
+{
+    return account_find(book, remote);
+}
+
+const struct account *account_listed(const struct account_book *book, const struct account *account)
+{
+    if (account != NULL && account->next != NULL) {
+        return account->next;
+    }
+    uint32_t rank = account != NULL ? rank_of(book, account) : book->highest + 1;
+    while (rank > 0) {
+        if (book->ranks[--rank] != NULL) {
+            return book->ranks[rank];
+        }
+    }
+    return NULL;
+}
+
 uint64_t account_amount(const struct account_book *book, const struct address *remote)
 {
     const struct account *account = account_find(book, remote);

@@ -40,7 +40,8 @@ struct account {
     struct account *previous, *next; /* of the same rank, the first one's previous is the last;
                                         of those that are free, next */
     struct holding *oldest, *newest;
-    uint64_t amount; /* of all its holdings */
+    uint64_t amount;    /* of all its holdings */
+    uint64_t displaced; /* holdings that made room for others since it has had any */
 };
 
 struct account_book {
@@ -88,6 +89,21 @@ void account_touch(struct account_book *book, struct holding *holding);
 
 /** Take @p holding out of its account, if it has one. */
 void account_discharge(struct account_book *book, struct holding *holding);
+
+/** @p holding makes room, for the count of its account. No effect without an account. */
+void account_note_displaced(struct holding *holding);
+
+/** The account of the source of @p remote, until it holds nothing; NULL where it does not. */
+const struct account *account_of(const struct account_book *book, const struct address *remote);
+
+/**
+ * The accounts, those that hold most first, as exactly as their ranks tell.
+ *
+ * @param account the last one, which is still there; NULL: begin.
+ * @return NULL at the end.
+ */
+const struct account *account_listed(const struct account_book *book,
+                                     const struct account *account);
 
 /** How much the source of @p remote holds. */
 uint64_t account_amount(const struct account_book *book, const struct address *remote);

@@ -160,6 +160,7 @@ bool observer_has_room(const struct engine *engine, const struct leg *leg)
 static void displace(struct engine *engine, struct observer *observer)
 {
     metric_add(&engine->metrics.observers_displaced, 1);
+    account_note_displaced(&observer->holding);
     observer_end(engine, observer, REASON_displaced);
 }
 

@@ -24,6 +24,10 @@ typedef bool inspect_fn(struct engine *engine, const char *argument, uint64_t *c
 inspect_fn inspect_sessions, inspect_origins, inspect_upstreams;
 inspect_fn inspect_exchanges, inspect_observations, inspect_why, inspect_config;
 
+/* Sources that inspect_sources() lists at most, the largest holders first. */
+#define INSPECT_SOURCES_MAX 64u
+inspect_fn inspect_sources;
+
 /* What is in the cache, and taking it out; the argument is a pattern of targets. */
 inspect_fn inspect_cache, inspect_cache_flush;
 

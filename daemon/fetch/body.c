@@ -127,6 +127,7 @@ static bool make_room(struct body_store *store, uint64_t bytes, const struct kep
             return false;
         }
         store->evicted++;
+        account_note_displaced(&kept->share.holding);
         body_forget(store, kept);
     }
     return true;

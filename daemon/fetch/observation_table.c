@@ -92,6 +92,7 @@ static bool take_bytes(struct engine *engine, const struct address *source, uint
             metric_add(&engine->metrics.observations_refused, 1);
             return false;
         }
+        account_note_displaced(holding);
         observation_displace(engine, HASH_ENTRY(holding, struct observation, bytes));
     }
     table->bytes += more;
@@ -136,6 +137,7 @@ static bool make_room(struct engine *engine, const struct address *remote)
     if (holding == NULL || !is_owed) {
         return false;
     }
+    account_note_displaced(holding);
     observation_displace(engine, HASH_ENTRY(holding, struct observation, holding));
     return true;
 }

@@ -47,7 +47,11 @@ static struct exchange *choose(const struct engine *engine, const struct account
     }
     struct exchange *exchange = (struct exchange *)(void *)((char *)holding - member);
     bool has_waited = engine_now_ms(engine) - exchange->started_ms >= PATIENCE_MS;
-    return is_owed || (has_waited && is_urgent) ? exchange : NULL;
+    bool goes = is_owed || (has_waited && is_urgent);
+    if (goes) {
+        account_note_displaced(holding);
+    }
+    return goes ? exchange : NULL;
 }
 
 static bool is_short_of_memory(const struct exchange_table *table, const struct leg *leg,
@@ -72,6 +76,7 @@ static void reclaim_bodies(struct engine *engine, const struct leg *leg, size_t 
         if (!is_owed && engine_now_ms(engine) - exchange->started_ms < PATIENCE_MS) {
             return;
         }
+        account_note_displaced(holding);
         displace(engine, exchange);
     }
 }

@@ -166,6 +166,11 @@ void upstream_set_options(struct upstream *upstream, const struct upstream_optio
     upstream->accounts.ipv6_bits = options->ipv6_bits;
 }
 
+const struct account_book *upstream_accounts(const struct upstream *upstream)
+{
+    return &upstream->accounts;
+}
+
 const struct upstream_counters *upstream_counters(const struct upstream *upstream)
 {
     return &upstream->counters;

@@ -15,6 +15,7 @@
 #ifndef CRIPROXY_NET_CLIENT_H
 #define CRIPROXY_NET_CLIENT_H
 
+#include "base/account.h"
 #include "base/address.h"
 #include "coap/message.h"
 
@@ -192,6 +193,9 @@ struct upstream_counters {
 };
 
 const struct upstream_counters *upstream_counters(const struct upstream *upstream);
+
+/** Which sources its sessions belong to; borrowed, as long as the pool. */
+const struct account_book *upstream_accounts(const struct upstream *upstream);
 
 /* A host that sessions lead to, or that failed lately; for lists. Borrowed. */
 struct upstream_view {

@@ -127,6 +127,7 @@ static bool displace_place(struct upstream *upstream, const struct address *sour
     if (upstream->inside != NULL && upstream->inside->place == place) {
         return false; /* it is at work for this very newcomer */
     }
+    account_note_displaced(holding);
     place_clear(place);
     place_free(place);
     return true;

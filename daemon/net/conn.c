@@ -373,6 +373,11 @@ const struct address *conn_listener_local(const struct conn_listener *listener)
     return &listener->local;
 }
 
+const struct account_book *conn_accounts(const struct conn_listener *listener)
+{
+    return &listener->accounts;
+}
+
 const struct conn_counters *conn_counters(const struct conn_listener *listener)
 {
     return &listener->counters;

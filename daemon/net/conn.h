@@ -7,6 +7,7 @@
 #ifndef CRIPROXY_CONN_H
 #define CRIPROXY_CONN_H
 
+#include "base/account.h"
 #include "base/address.h"
 #include "base/identity.h"
 #include "net/handshake.h"
@@ -153,5 +154,8 @@ bool conn_process_has_group(const struct conn *conn, gid_t group);
 const char *conn_host(const struct conn *conn);
 const struct address *conn_listener_local(const struct conn_listener *listener);
 const struct conn_counters *conn_counters(const struct conn_listener *listener);
+
+/** Which sources its connections belong to; borrowed, as long as the listener. */
+const struct account_book *conn_accounts(const struct conn_listener *listener);
 
 #endif

@@ -108,6 +108,7 @@ bool conn_room_make(struct conn_listener *listener, const struct address *remote
     if (conn == NULL) {
         return false;
     }
+    account_note_displaced(&conn->holding);
     recycle(conn);
     return true;
 }

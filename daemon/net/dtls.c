@@ -305,6 +305,16 @@ const struct address *dtls_local(const struct dtls_listener *listener)
     return udp_local(listener->socket);
 }
 
+const struct account_book *dtls_session_accounts(const struct dtls_listener *listener)
+{
+    return &listener->session_accounts;
+}
+
+const struct account_book *dtls_handshake_accounts(const struct dtls_listener *listener)
+{
+    return &listener->handshake_accounts;
+}
+
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener)
 {
     return &listener->counters;

@@ -11,6 +11,7 @@
 #ifndef CRIPROXY_DTLS_H
 #define CRIPROXY_DTLS_H
 
+#include "base/account.h"
 #include "base/identity.h"
 #include "net/handshake.h"
 #include "net/udp.h"
@@ -101,6 +102,10 @@ struct identity *dtls_session_identity(const struct dtls_session *session);
 /** Where it listens, and what it has counted; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener);
+
+/** Which sources its sessions, and its handshakes, belong to; borrowed, as long as the listener. */
+const struct account_book *dtls_session_accounts(const struct dtls_listener *listener);
+const struct account_book *dtls_handshake_accounts(const struct dtls_listener *listener);
 
 /**
  * Timers: time-outs of handshakes and idle sessions. Called from the loop's turn.

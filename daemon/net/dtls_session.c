@@ -340,7 +340,9 @@ static void touch(struct dtls_session *session)
 /* To be ended for a newcomer: of the source that has most the one idle for longest. */
 static struct dtls_session *first_to_go(const struct account_book *book)
 {
-    return HASH_ENTRY(account_largest(book), struct dtls_session, holding);
+    struct holding *holding = account_largest(book);
+    account_note_displaced(holding);
+    return HASH_ENTRY(holding, struct dtls_session, holding);
 }
 
 /* ---- handshake ---- */

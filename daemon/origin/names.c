@@ -397,6 +397,7 @@ static bool make_room(struct engine *engine, const struct exchange *exchange)
             pass_to(table, name, other);
         } else {
             metric_add(&engine->metrics.names_evicted, 1);
+            account_note_displaced(holding);
             give_up(name, RESOLVE_SHORTAGE);
         }
     }

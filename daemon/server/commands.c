@@ -361,6 +361,15 @@ static void run_exchanges(struct control_client *client, const struct control_re
     list_for(client, inspect_exchanges, "", limit);
 }
 
+static void run_sources(struct control_client *client, const struct control_request *request)
+{
+    char limit[96];
+
+    (void)request;
+    (void)snprintf(limit, sizeof(limit), "%u", INSPECT_SOURCES_MAX);
+    list_for(client, inspect_sources, "", limit);
+}
+
 static void run_observations(struct control_client *client, const struct control_request *request)
 {
     const struct config *config = server_config(control_server(client));

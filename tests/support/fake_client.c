@@ -139,6 +139,12 @@ size_t upstream_list(const struct upstream *upstream, size_t skip, struct upstre
     return 0;
 }
 
+const struct account_book *upstream_accounts(const struct upstream *upstream)
+{
+    (void)upstream;
+    return NULL;
+}
+
 const struct upstream_counters *upstream_counters(const struct upstream *upstream)
 {
     return &upstream->counters;

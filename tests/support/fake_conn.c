@@ -156,6 +156,12 @@ const struct address *conn_listener_local(const struct conn_listener *listener)
     return &listener->options.bind;
 }
 
+const struct account_book *conn_accounts(const struct conn_listener *listener)
+{
+    (void)listener;
+    return NULL;
+}
+
 const struct conn_counters *conn_counters(const struct conn_listener *listener)
 {
     return &listener->counters;

@@ -120,6 +120,18 @@ const struct address *dtls_local(const struct dtls_listener *listener)
     return &listener->options.udp.bind;
 }
 
+const struct account_book *dtls_session_accounts(const struct dtls_listener *listener)
+{
+    (void)listener;
+    return NULL;
+}
+
+const struct account_book *dtls_handshake_accounts(const struct dtls_listener *listener)
+{
+    (void)listener;
+    return NULL;
+}
+
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener)
 {
     return &listener->counters;

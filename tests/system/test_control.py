@@ -613,6 +613,32 @@ def test_upstream_sessions_are_shown(start, path):
     front.stop_cleanly()
 
 
+def test_sources_are_those_that_hold_most(start, path):
+    """Issue 8, criproxyctl: which addresses hold what of the tables that all share, the largest
+    share first, and how often each made room for others."""
+    running = start("--set", "limits.exchanges=16", "--set", "proxy.workers=1",
+                    "--set", "cache.coalesce=no")
+    assert items(path, "sources") == []
+    with Origin(handler=lambda request: None) as origin, contextlib.ExitStack() as stack:
+        options = Target("127.0.0.1", origin.port, ("x",)).options("cri")
+        held = []
+        for address, count in (("127.0.0.2", 12), ("127.0.0.3", 4), ("127.0.0.4", 1)):
+            client = stack.enter_context(running.client(source=address))
+            for _ in range(count):
+                client.send(client.make(options).encode())
+            held.append(count)
+            held[0] -= max(0, sum(held) - 16)  # the largest holder makes room
+            wait_until(lambda: [row["requests"] for row in items(path, "sources")] == held)
+        rows = items(path, "sources")
+        assert [row["source"] for row in rows] == ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+        assert [row["displaced"] for row in rows] == [1, 0, 0]
+        assert [row["share_percent"] for row in rows] == [11 * 100 // 16, 25, 100 // 16]
+        assert len({tuple(row) for row in rows}) == 1 and rows[0]["connections"] == 0
+        lines = ctl(path, "sources").splitlines()
+        assert [line.split()[1] for line in lines[1:4]] == [row["source"] for row in rows]
+        assert lines[4].startswith("3 rows; room for 64")
+
+
 def test_why_says_what_was_refused(start, path, tmp_path):
     """Issue 8, criproxyctl: refused requests, malformed messages, datagrams that policy.clients
     drops, of one host or of all; the same again is counted in its row."""
