@@ -364,6 +364,36 @@ static void test_registration_where_all_slots_are_in_use(void **state)
     (void)expect_state(replay.client, MESSAGE_ACK, 0xaa, "30", NULL);
 }
 
+/*
+ * No slot for the registration: the request goes on by itself, and nothing of the other is left
+ * that the next client, for which room is made, could wait for.
+ */
+static void test_registration_without_a_slot_of_its_own(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.exchanges=16", "scheme coap.nstart=100", NULL};
+    struct fake_datagram request;
+    char head[32];
+    observe_teardown(state);
+    observe_start(settings);
+    fake_peer_on_expected(replay.origin, NULL, NULL); /* a passer would take a slot */
+    for (unsigned i = 0; i < 15; i++) {
+        snprintf(head, sizeof(head), "41 01 64%02x %02x", i, i);
+        fake_peer_send(replay.client, PROXY, words(head, "35=coap://h/z"));
+        fake_peer_expect(replay.origin, "48 01 ...", NULL);
+    }
+    fake_peer_send(replay.client, PROXY, REGISTER("6500", "aa"));
+    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
+    fake_peer_expect(replay.origin, UPSTREAM_PLAIN, &request);
+    fake_peer_serve(replay.origin, UPSTREAM_PLAIN, "6T 45 MID TOKEN ff 32");
+    fake_peer_expect(other, "61 45 0001 bb ff 32", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
+    fake_peer_expect(replay.client, "61 a3 64?? ...", NULL); /* what has made room */
+    fake_peer_expect(replay.client, "61 45 6500 aa ff 31", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    assert_int_equal(replay_metric(&replay, observers), 0);
+}
+
 /* ERR-14: a registration that has come around does not wait for the one that it was. */
 static void test_a_loop_does_not_wait_for_itself(void **state)
 {
@@ -821,6 +851,7 @@ int main(void)
         OBSERVE_TEST(test_past_the_caps_it_is_a_plain_get),
         OBSERVE_TEST(test_past_the_registrations_it_is_a_plain_get),
         OBSERVE_TEST(test_registrations_leave_room_for_requests),
+        OBSERVE_TEST(test_registration_without_a_slot_of_its_own),
         OBSERVE_TEST(test_a_loop_does_not_wait_for_itself),
         OBSERVE_TEST(test_registration_where_all_slots_are_in_use),
         OBSERVE_TEST(test_observers_leave_room_for_clients),
