@@ -564,6 +564,7 @@ def test_the_cache_is_shown_and_flushed(start, path):
         assert {item["target"] for item in found} == {base + "/a", base + "/b", base + "/b/c"}
         assert {(item["state"], item["bytes"], item["max_age_s"], item["etag"]) for item in found} \
             == {("fresh", 12, 60, False)}
+        assert all(item["age_s"] < item["max_age_s"] for item in found), "fresh, and yet old"
         assert len(items(path, "cache", "lookup", base + "/b")) == 2
         assert items(path, "cache", "flush", base + "/b") == [{"flushed": 2}]
         assert [item["target"] for item in items(path, "cache", "lookup", "*://*")] == [base + "/a"]
