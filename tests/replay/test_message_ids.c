@@ -81,12 +81,9 @@ static void test_further_ports_carry_on_when_ids_are_used_up(void **state)
     stop();
 }
 
-/* With one port only there is a limit: those past it wait, then hear that it is busy. */
-static void test_without_further_ports_it_throttles(void **state)
+/* There is a limit: requests past it wait, then hear that the proxy is busy. */
+static void expect_throttling(void)
 {
-    (void)state;
-    static const char *const settings[] = {"limits.origin-ports=1", NULL};
-    start(settings);
     load_run(&load, 40000);
     uint32_t answered = load.answered;
     assert_in_range(answered, IDS - IDS / 4, IDS); /* the first block begun is not used again */
@@ -99,6 +96,23 @@ static void test_without_further_ports_it_throttles(void **state)
     load_run(&load, 150000);
     assert_true(load.answered > answered + 1000);
     stop();
+}
+
+static void test_without_further_ports_it_throttles(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"limits.origin-ports=1", NULL};
+    start(settings);
+    expect_throttling();
+}
+
+/* Ids of further ports are kept for 256 origin servers; here they are all others'. */
+static void test_ids_of_further_ports_are_few(void **state)
+{
+    (void)state;
+    start(NULL);
+    replay.engine->origins.further_count = 256;
+    expect_throttling();
 }
 
 /* Message ids that wrap from 65535 to 0 are nothing special, on either side. */
@@ -156,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_further_ports_carry_on_when_ids_are_used_up),
         cmocka_unit_test(test_without_further_ports_it_throttles),
+        cmocka_unit_test(test_ids_of_further_ports_are_few),
         cmocka_unit_test(test_ids_wrap),
         cmocka_unit_test(test_answers_to_one_client_run_out_of_ids),
     };
