@@ -339,8 +339,8 @@ bool run_compare(struct tool *tool, struct cri_slice input)
 {
     struct cri a;
     struct cri b;
-    struct cri_slice first;
-    struct cri_slice second;
+    struct cri_slice first = {0};
+    struct cri_slice second = {0};
 
     if (!take_two(tool, input, &first, &second)) {
         return false;
