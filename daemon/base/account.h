@@ -65,29 +65,34 @@ struct account_book {
 int account_book_init(struct account_book *book, uint32_t holdings_max, uint64_t amount_max,
                       uint32_t ipv6_bits, uint64_t seed);
 
-/** Takes a zeroed book. Holdings are the table's. */
+/**
+ * Frees the book's accounts; takes a zeroed book. Holdings belong to the table's entries and are
+ * not touched.
+ */
 void account_book_clear(struct account_book *book);
 
 /** The source that @p remote belongs to: an IPv4 address, also an IPv4-mapped one, or a prefix. */
 struct address account_source(const struct address *remote, uint32_t ipv6_bits);
 
 /**
- * Charge @p holding, which is charged to no account, to the source of @p remote, as its newest.
- * Past holdings_max it stays without an account.
+ * Charges @p holding to the source of @p remote, as its newest; it must not be charged to an
+ * account already. The book points to it until account_discharge(). When the book already has
+ * holdings_max of them, the holding stays without an account.
+ * @param amount in the unit of the table: bytes, or 1 for each entry.
  */
 void account_charge(struct account_book *book, struct holding *holding,
                     const struct address *remote, uint64_t amount);
 
-/** Change how much @p holding amounts to. No effect without an account. */
+/** Changes the amount of @p holding, in the unit of the table. No effect if it has no account. */
 void account_resize(struct account_book *book, struct holding *holding, uint64_t amount);
 
 /**
- * It was used: @p holding becomes the newest of its account, and that the last of those with the
- * same amount. No effect without an account.
+ * Marks @p holding as used: it becomes the newest of its account, and the account the last of those
+ * with the same amount. No effect if it has no account; cannot fail.
  */
 void account_touch(struct account_book *book, struct holding *holding);
 
-/** Take @p holding out of its account, if it has one. */
+/** Takes @p holding out of its account, if it has one; an account without holdings is released. */
 void account_discharge(struct account_book *book, struct holding *holding);
 
 /** @p holding makes room, for the count of its account. No effect without an account. */
@@ -125,8 +130,9 @@ struct holding *account_yield(const struct account_book *book, const struct addr
 struct holding *account_largest(const struct account_book *book);
 
 /**
- * The holding to look at after @p holding, where that cannot make room: the next newer one of
- * its account, or the oldest of the next account with the same amount. NULL behind the last.
+ * The holding to try after @p holding when that one cannot make room: the next newer one of its
+ * account, or the oldest of the next account with the same amount. NULL after the last one.
+ * Borrowed.
  */
 struct holding *account_next(const struct holding *holding);
 

@@ -30,22 +30,34 @@ struct address {
 /** Bytes of the IP address: 4, 16, or 0 when not set. */
 size_t address_ip_len(const struct address *address);
 
-/** Same family, IP address, scope and port. */
+/**
+ * Whether family, IP address, scope and port are the same; false for an IPv4-mapped address and its
+ * IPv4 address.
+ */
 bool address_equal(const struct address *a, const struct address *b);
 
-/** Same IP address and scope, whatever the ports. */
+/** Whether IP address and scope are the same; ports are ignored. False for different families. */
 bool address_same_host(const struct address *a, const struct address *b);
 
-/** Whether one of @p count @p addresses is the same host's, whatever the ports. */
+/**
+ * Whether one of the @p count @p addresses has the same IP address and scope; ports are ignored.
+ * False for 0 addresses.
+ */
 bool address_is_among(const struct address *addresses, size_t count, const struct address *address);
 
-/** Keyed by @p seed, so that nobody outside can choose colliding addresses. */
+/**
+ * Hash of all bytes of the address. With a secret @p seed a peer cannot choose addresses that
+ * collide; cannot fail.
+ */
 uint64_t address_hash(const struct address *address, uint64_t seed);
 
 /** From 4 or 16 bytes in network order; an IPv4-mapped IPv6 address stays IPv6. */
 void address_set_ip(struct address *address, const uint8_t *ip, size_t ip_len, uint16_t port);
 
-/** As "192.0.2.1:5683" or "[2001:db8::1%2]:5683", NUL-terminated; returns @p text. */
+/**
+ * Formats as "192.0.2.1:5683" or "[2001:db8::1%2]:5683", NUL-terminated. Returns @p text, the
+ * caller's buffer.
+ */
 const char *address_format(const struct address *address, char text[ADDRESS_TEXT_MAX]);
 
 /**
@@ -57,15 +69,20 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
 bool address_parse(const char *text, size_t len, uint16_t default_port,
                    struct address *ret_address);
 
-/** 127.0.0.0/8, IPv4-mapped too, or ::1. */
+/** Whether it is in 127.0.0.0/8, IPv4-mapped too, or ::1; false for no family. */
 bool address_is_loopback(const struct address *address);
-/** 224.0.0.0/4, IPv4-mapped too, or ff00::/8. */
+/** Whether it is in 224.0.0.0/4, IPv4-mapped too, or ff00::/8; false for no family. */
 bool address_is_multicast(const struct address *address);
-/** fe80::/10: means something together with a scope only (RFC 4007). */
+/** Whether it is in fe80::/10, where an address needs a scope (RFC 4007); false for IPv4. */
 bool address_is_ipv6_link_local(const struct address *address);
+
+/** Whether it is 0.0.0.0, IPv4-mapped too, or ::; false for no family. */
 bool address_is_unspecified(const struct address *address);
 
-/** An IPv6 address that stands for an IPv4 one (RFC 4291 section 2.5.5.2). */
+/**
+ * Whether it is an IPv6 address that stands for an IPv4 one (RFC 4291 section 2.5.5.2); false for
+ * IPv4.
+ */
 bool address_is_ipv4_mapped(const struct address *address);
 
 #endif

@@ -10,7 +10,7 @@ struct config_arena;
 /** NULL where there is no memory. */
 struct config_arena *arena_new(void);
 
-/** Takes NULL. */
+/** Frees the arena and everything allocated in it; takes NULL. */
 void arena_free(struct config_arena *arena);
 
 /** Zeroed, aligned for any type; NULL where there is no memory. */

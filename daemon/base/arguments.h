@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 /**
- * Whether @p count arguments fit.
- *
- * @param arguments of the row: words with blanks between them, optional ones in brackets.
+ * Whether @p count arguments fit a command; false if there are too few or too many.
+ * @param arguments column of the command's row: words separated by blanks, optional ones in
+ *        brackets.
  */
 bool arguments_fit(const char *arguments, size_t count);
 

@@ -24,8 +24,8 @@ size_t escape_json_byte(char piece[8], unsigned char c);
 const char *escape_text(char *buffer, size_t capacity, const char *text, size_t len);
 
 /**
- * A value for a log line: as it is where it has only harmless characters, else
- * escaped and between double quotes. Needs a capacity of 10.
+ * A value for a log line: unchanged if it has only harmless characters, else escaped and in double
+ * quotes. Returns @p buffer, of at least 10 bytes; longer text is cut.
  */
 const char *escape_value(char *buffer, size_t capacity, const char *text, size_t len);
 

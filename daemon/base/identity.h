@@ -71,12 +71,12 @@ void identity_release(struct identity *identity);
  */
 void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len);
 
-/** Whether anything has been proved. Takes NULL: nobody. */
+/** Whether the peer has authenticated; false for NULL. */
 bool identity_is_known(const struct identity *identity);
 
 /**
- * Whether its names say who it is and nobody else: a certificate may have none that is text,
- * or more than are kept. Takes NULL: no.
+ * Whether the names belong to this peer alone; false for NULL, for a certificate without a name
+ * that is text, and for one with more names than are kept.
  */
 bool identity_is_distinct(const struct identity *identity);
 
@@ -87,8 +87,9 @@ bool identity_is_distinct(const struct identity *identity);
 bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name);
 
 /**
- * For a log line: psk:alice, certificate:sensor.example; between double quotes
- * where it has anything but harmless characters. "-" for nobody, and for NULL.
+ * Formats for a log line: psk:alice, certificate:sensor.example; in double quotes if it has other
+ * than harmless characters; "-" for NULL and for a peer that has not authenticated. Returns @p
+ * text, the caller's buffer, or a static text.
  */
 const char *identity_format(const struct identity *identity, char text[IDENTITY_TEXT_MAX]);
 

@@ -25,7 +25,10 @@ struct json_writer {
 /** Nothing written yet. @p buffer is borrowed. */
 void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity);
 
-/** A line that is an object; its members, in the order of the calls; and json_end(). */
+/**
+ * A line with an object: json_begin(), its members in order, json_end(). Texts are copied. If the
+ * line does not fit the buffer, json_end() removes it and returns false.
+ */
 void json_begin(struct json_writer *writer);
 void json_text(struct json_writer *writer, const char *key, const char *text);
 void json_text_len(struct json_writer *writer, const char *key, const char *text, size_t len);

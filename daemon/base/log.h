@@ -56,7 +56,7 @@ const char *log_prefix(enum log_level level);
  */
 int log_open_file(const char *path);
 
-/** From any thread, at any time. */
+/** Sets the level and form. From any thread, at any time; cannot fail. */
 void log_set(enum log_level level, bool json);
 
 /** Whether lines of this level are written: ask before costly preparations. */
@@ -71,11 +71,14 @@ static inline bool log_is_on(enum log_level level)
  */
 #define log_event(level, ...) (log_is_on(level) ? log_write((level), __VA_ARGS__) : (void)0)
 
-/** What log_event() does when the level is on. */
+/**
+ * Writes a line, as log_event() does if the level is on. Never blocks: a line that cannot be
+ * written, or is over the limit, is dropped and counted (log_lost_count()).
+ */
 void log_write(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** An event without fields. */
+/** As log_write(), without fields; dropped and counted on failure. */
 void log_plain(enum log_level level, const char *event);
 
 /**
@@ -84,10 +87,13 @@ void log_plain(enum log_level level, const char *event);
  */
 bool log_take(const char *event);
 
-/** A line of the access log: as log_write() at level info, but neither limited nor filtered. */
+/**
+ * A line of the access log: as log_write() at level info, but neither limited nor filtered. Dropped
+ * and counted on failure.
+ */
 void log_access(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Lines that could not be written or were over the limit, since the start. */
+/** Number of lines since the start that failed to be written or were over the limit. */
 uint64_t log_lost_count(void);
 
 /* A block of trace lines under way; keep it on the stack. */
@@ -97,17 +103,29 @@ struct log_block {
     char text[8192];
 };
 
+/** Starts an empty block in the caller's struct. */
 void log_block_init(struct log_block *block);
 
-/** One line, without its newline; indent it with spaces as you like. */
+/**
+ * Adds one line without its newline; the caller indents it with spaces. Lines that do not fit the
+ * block are left out, and the block then ends with a line that says so.
+ */
 void log_block_line(struct log_block *block, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Write the block whole, so that blocks of several workers do not mix. */
+/**
+ * Writes the block in one piece, so that blocks of several workers do not mix. Dropped and counted
+ * on failure.
+ */
 void log_block_write(struct log_block *block);
 
-/** The time of day, "2026-11-22T14:03:05.123456Z": @p ago_us before now. Returns @p text. */
+/* Bytes of a time of day as text. */
 #define LOG_TIME_MAX 40u
+
+/**
+ * The time of day @p ago_us microseconds before now, "2026-11-22T14:03:05.123456Z". Returns @p
+ * text, the caller's buffer.
+ */
 const char *log_time_format(uint64_t ago_us, char text[LOG_TIME_MAX]);
 
 #endif

@@ -27,7 +27,10 @@ struct access_record {
     const char *why; /* text of a refusal, or NULL */
 };
 
-/** Write the line, if one is wanted. */
+/**
+ * Writes the line of a request that has ended, if log.access selects it. @p record is borrowed for
+ * the call; a line that cannot be written is counted as lost.
+ */
 void access_log(struct engine *engine, const struct access_record *record);
 
 #endif

@@ -55,7 +55,7 @@ int trace_to_log(struct engine *engine);
 int trace_add_tap(struct engine *engine, const struct trace_tap *tap);
 void trace_remove_tap(struct engine *engine, uint64_t id);
 
-/** Takes a tracer that nobody has used. */
+/** Frees the tracer's memory; takes a zeroed tracer. The struct is the caller's. */
 void trace_clear(struct tracer *tracer);
 
 /** Something has happened to @p exchange; nothing is done where nobody traces. */
@@ -70,25 +70,30 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
                  uint8_t code);
 
 /**
- * Count a request that has ended.
- *
+ * Counts a request that has ended. All arguments are borrowed for the call.
  * @param code of the answer; 0: none.
- * @param upstream what it was sent over, as in struct metric_end; 0: nothing.
+ * @param upstream transport on which it was sent, as in struct metric_end; 0: it was not sent.
  */
 void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
                  uint8_t upstream);
 
-/** The separate answer of @p exchange is out of the way: what has happened since it was sent. */
+/**
+ * Shows that the separate answer of @p exchange was delivered or given up, and the events since it
+ * was sent. @p exchange is borrowed for the call.
+ */
 void trace_delivered(struct engine *engine, const struct exchange *exchange);
 
-/** A request that was answered from the cache, with @p code; no exchange was made. */
+/**
+ * Shows a request that was answered from the cache, with @p code, without an exchange. All
+ * arguments are borrowed for the call.
+ */
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code);
 
 /**
- * A request that became no exchange: the proxy itself has given @p code.
- *
- * @param target NULL: none was found, or it is the proxy itself
+ * Shows a request without an exchange, which the proxy itself has answered with @p code. All
+ * arguments are borrowed for the call.
+ * @param target NULL if there is none, or if it is the proxy itself.
  */
 void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
                     const struct message *request, const struct problem *problem, uint8_t code);

@@ -192,16 +192,16 @@ struct config_errors {
 int config_load(const struct config_source *source, struct config_errors *ret_errors,
                 struct config **ret_config);
 
-/** Takes NULL. */
+/** Frees the snapshot, which no thread may use any more; takes NULL. */
 void config_free(struct config *config);
 
 /** Every error on a line of its own, and how many were left out. */
 void config_errors_print(const struct config_errors *errors, const char *prefix, FILE *out);
 
-/** As in "coap+tcp". */
+/** The scheme's name, as in "coap+tcp". Static text. */
 const char *config_listener_scheme(enum config_listener_kind kind);
 
-/** Whether it speaks DTLS or TLS. */
+/** Whether the listener uses DTLS or TLS; false for plain UDP, TCP and WebSockets. */
 bool config_listener_is_secure(enum config_listener_kind kind);
 
 /** The row with @p number, or NULL. */
@@ -210,7 +210,7 @@ const struct config_scheme *config_scheme_by_number(const struct config *config,
 /** "udp", "dtls", ...: the word of the key transport. Static text. */
 const char *config_transport_name(enum config_scheme_transport transport);
 
-/** Whether requests can be sent over the scheme's transport. */
+/** Whether the scheme has a transport; false if targets of the scheme cannot be reached. */
 bool config_is_reachable(const struct config_scheme *scheme);
 
 /** Whether messages of the scheme are datagrams: they may be lost, or overtake each other. */
@@ -219,7 +219,10 @@ static inline bool config_is_datagram(const struct config_scheme *scheme)
     return scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
 }
 
-/** A few lines for people: what is listened on, schemes that are served, workers. */
+/**
+ * Writes a few lines for people: listeners, schemes, access rules, routes, workers. Errors of @p
+ * out are the caller's to check.
+ */
 void config_print_summary(const struct config *config, FILE *out);
 
 /**

@@ -89,10 +89,16 @@ const char *got_text(char buffer[GOT_MAX], const char *text, size_t len);
 
 /* assign.c */
 
-/** Every field at its default, and the schemes that are built in. */
+/**
+ * Sets every field to its default, and adds the built-in schemes. Without memory sets
+ * loader->no_memory.
+ */
 void loader_preset(struct loader *loader);
 
-/** The field of @p row in @p base at its default. */
+/**
+ * Sets the field of @p row in @p base to its default, with texts and lists in the loader's arena.
+ * Without memory sets loader->no_memory.
+ */
 void loader_preset_row(struct loader *loader, void *base, const struct config_row *row);
 
 /**
@@ -104,21 +110,33 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
 void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
                        struct place *set_at, const char *section, const char *value);
 
-/** Report that @p section, whose keys are those of @p rows, has no @p key. */
+/**
+ * Reports the error that @p section, whose keys are those of @p rows, has no key @p key, with the
+ * most similar one.
+ */
 void loader_unknown_key(struct loader *loader, const char *section, const char *key,
                         const struct config_row *rows, size_t row_count);
 
-/** What stands between the brackets, or before the key in --set; reports what is not a section. */
+/**
+ * Reads the text between the brackets of a section's line, or before the key in --set. Reports an
+ * error if it is no section; @p ret_section then has no name. The result is a copy.
+ */
 void section_parse(struct loader *loader, const char *text, size_t len,
                    struct section *ret_section);
 
-/** One key, set at loader->here. */
+/**
+ * Sets one key at loader->here. Reports an unknown key and an invalid value as errors; the field
+ * then keeps its value. @p value is copied.
+ */
 void loader_assign(struct loader *loader, const struct section *section, const char *key,
                    const char *value);
 
 /* read.c */
 
-/** The lines of @p text, which came from @p file. */
+/**
+ * Reads the lines of @p text, the content of @p file, and assigns their keys; reports errors with
+ * their line. Both texts are borrowed for the call.
+ */
 void loader_read_text(struct loader *loader, const char *file, const char *text, size_t len);
 
 /* named.c */
@@ -126,21 +144,30 @@ void loader_read_text(struct loader *loader, const char *file, const char *text,
 /** A draft at the defaults of its kind; NULL when there is no memory. It has to fit. */
 struct named_draft *named_add(struct loader *loader, enum config_named kind, const char *name);
 
-/** One key of a named section, set at loader->here; the section begins to exist with it. */
+/**
+ * Sets one key of a named section at loader->here; the first key creates the section. Reports
+ * unknown keys, invalid values and too many sections as errors. @p value is copied.
+ */
 void named_assign(struct loader *loader, const struct section *section, const char *key,
                   const char *value);
 
-/** Whether @p name, of @p kind, can be one; that of a scheme is lowered on the way. */
+/**
+ * Whether @p name is valid for a section of @p kind; the name of a scheme is converted to lower
+ * case in place. False for an invalid name.
+ */
 bool named_take_name(enum config_named kind, char *name);
 
 /** Its NAME; of the configuration's arena. */
 const char *named_name(const struct named_draft *draft);
 
-/** Where @p key, which exists, was set last; a PLACE_PRESET for never. */
+/**
+ * Where @p key was set last; a PLACE_PRESET if it never was. Borrowed from @p draft. @p key has to
+ * exist.
+ */
 const struct place *named_place(enum config_named kind, const struct named_draft *draft,
                                 const char *key);
 
-/** Any place where the section was mentioned, for what is missing from it. */
+/** Any place where the section occurs, for errors about a missing key. Borrowed from @p draft. */
 const struct place *named_any_place(enum config_named kind, const struct named_draft *draft);
 
 /** An error about a key, at @p place. */
@@ -149,12 +176,15 @@ void named_error(struct loader *loader, enum config_named kind, const struct nam
     __attribute__((format(printf, 6, 7)));
 
 /**
- * Keys that a named section does not set and a plain section of the same word has, such
- * as those of [upstream NAME] and [upstream], take the value of the plain one.
+ * Copies the value of the plain section of the same kind to keys that a named section does not set:
+ * from [upstream] to [upstream NAME].
  */
 void named_inherit(struct loader *loader);
 
-/** The drafts of all kinds but SCHEME become the snapshot's tables, in their order. */
+/**
+ * Copies the drafts of all kinds except SCHEME into the snapshot, in file order. Without memory
+ * sets loader->no_memory.
+ */
 void named_freeze(struct loader *loader);
 
 struct target_pattern;
@@ -170,16 +200,21 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
                                             const struct config_list *list, bool is_needed,
                                             size_t *ret_count);
 
-/*
- * check.c, scheme.c, route.c and access.c: what everything means together; fill the snapshot's
- * derived parts
+/**
+ * The rules between keys, in check.c, scheme.c, route.c and access.c. Each reports errors, and
+ * fills the derived parts of the snapshot in its arena.
  */
 void loader_check(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
 void loader_check_routes(struct loader *loader);
 
-/** The patterns of [upstream NAME], and that [upstream] and each of them is whole. */
+/**
+ * Reports errors in the patterns of [upstream NAME], and missing keys of [upstream] and [upstream
+ * NAME]. The patterns are in the snapshot's arena.
+ */
 void loader_check_upstreams(struct loader *loader);
+
+/** Compiles [access NAME], [limit NAME] and [policy] into the snapshot's arena; reports errors. */
 void loader_check_access(struct loader *loader);
 
 #endif

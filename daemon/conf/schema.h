@@ -85,19 +85,19 @@ struct config_key {
 extern const struct config_row config_rows[CONFIG_ROW_COUNT];
 extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
-/** Whether any key of options.def has this section. */
+/** Whether options.def has keys of this section; false for sections with a name. */
 bool schema_has_section(const char *section);
 
 /** The rows of a section of options.def, which are together; NULL and 0 for another. */
 const struct config_row *schema_section(const char *section, size_t *ret_count);
 
-/** The key as files have it; use `.text` within the expression. */
+/** The key as it is written in files, a copy; use `.text` within the expression. */
 struct config_key schema_key(const struct config_row *row);
 
-/** Whether its value is a secret: the names of such keys end so. */
+/** Whether the value of the key is a secret; false for a key that names a file with one. */
 bool schema_is_secret(const struct config_row *row);
 
-/** The row, or NULL. */
+/** The row of a key, static; NULL if there is none. */
 const struct config_row *schema_find(const char *section, const char *key);
 const struct config_row *schema_find_named(enum config_named kind, const char *key);
 

@@ -16,16 +16,28 @@
  */
 bool value_parse(const struct config_row *row, const char *text, uint64_t *ret_value);
 
-/** As in files: "250ms", "16MiB", "yes", "auto"; returns @p text. */
+/**
+ * Formats a value as in files: "250ms", "16MiB", "yes", "auto". Returns @p text, the caller's
+ * buffer.
+ */
 const char *value_format(const struct config_row *row, uint64_t value, char text[VALUE_TEXT_MAX]);
 
-/** What the key takes: "a size from 64KiB to 1GiB"; returns @p text. */
+/**
+ * Describes the values that the key takes: "a size from 64KiB to 1GiB". Returns @p text, the
+ * caller's buffer.
+ */
 const char *value_expected(const struct config_row *row, char text[VALUE_TEXT_MAX]);
 
-/** Into the row's field of @p base (struct config or config_scheme); not for LIST and TEXT. */
+/**
+ * Stores a value, in the unit of the field and within its limits, in the row's field of @p base
+ * (struct config or a named kind's). Not for LIST and TEXT. Cannot fail.
+ */
 void value_store(void *base, const struct config_row *row, uint64_t value);
 
-/** Out of the row's field; not for LIST and TEXT. */
+/**
+ * The value of the row's field of @p base, in the unit of the field (ms, bytes, ...). Not for LIST
+ * and TEXT.
+ */
 uint64_t value_load(const void *base, const struct config_row *row);
 
 #endif

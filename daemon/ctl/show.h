@@ -14,13 +14,18 @@ enum shape {
     SHAPE_BLOCK,  /* the lines of its member "text" */
 };
 
-/** How many characters @p text takes when it is shown. */
+/** Number of characters, not bytes, that @p text takes when it is shown. */
 size_t show_width(const char *text);
 
-/** The first @p width characters of @p text as it is shown. */
+/**
+ * Writes at most @p width characters of @p text, as it is shown. Errors of @p out are the caller's
+ * to check.
+ */
 void show_cut(const char *text, size_t width, FILE *out);
 
-/** Write one item, of a shape that is no list. What a terminal could take for commands is escaped.
+/**
+ * Writes one item, of a shape that is no list, with control characters escaped. Errors of @p out
+ * are the caller's to check.
  */
 void show_item(enum shape shape, const struct json_object *item, FILE *out);
 

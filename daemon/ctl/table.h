@@ -44,10 +44,13 @@ bool table_merge(struct table *table, const char *const *keys);
  */
 bool table_sort(struct table *table, const char *key);
 
-/** The first @p most rows in columns of at most @p width in all (0: as wide as they are). */
+/**
+ * Writes the first @p most rows in columns, of at most @p width characters in all (0: no limit).
+ * Errors of @p out are the caller's to check.
+ */
 void table_print(const struct table *table, size_t most, size_t width, FILE *out);
 
-/** Takes a zeroed one. */
+/** Frees the rows of a table, which may be zeroed; the struct is the caller's. */
 void table_clear(struct table *table);
 
 #endif

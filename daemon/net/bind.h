@@ -38,6 +38,10 @@ enum bind_type {
     BIND_OTHER,
 };
 
+/**
+ * The type of the socket @p fd, which stays the caller's; BIND_OTHER for any other socket, and on
+ * an error.
+ */
 enum bind_type bind_type_of(int fd);
 
 #endif

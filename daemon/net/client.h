@@ -32,10 +32,13 @@ enum upstream_transport {
     UPSTREAM_WSS,
 };
 
-/** Whether that transport is there: DTLS is not with a libcoap that was built without OpenSSL. */
+/**
+ * Whether sessions on the transport can be opened; false for DTLS if libcoap was built without
+ * OpenSSL.
+ */
 bool upstream_has(enum upstream_transport transport);
 
-/** As "4.3.1"; the version of libcoap that is linked, for people. */
+/** The version of the linked libcoap, as "4.3.1". Static text. */
 const char *upstream_version(void);
 
 /* ---- credentials: what is shown to origin servers, and asked of them ---- */
@@ -71,10 +74,16 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
  */
 struct upstream_credentials *upstream_credentials_late(struct upstream_credentials **slot);
 
-/** Thread-safe. */
+/**
+ * Adds a reference and returns @p credentials; release it with upstream_credentials_release().
+ * Thread-safe.
+ */
 struct upstream_credentials *upstream_credentials_acquire(struct upstream_credentials *credentials);
 
-/** Thread-safe. Takes NULL. */
+/**
+ * Drops a reference; the last one frees the credentials and wipes their keys. Thread-safe. Takes
+ * NULL.
+ */
 void upstream_credentials_release(struct upstream_credentials *credentials);
 
 /* ---- requests ---- */
@@ -147,10 +156,13 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
                  const struct upstream_handler *handler, void *context,
                  struct upstream **ret_upstream);
 
-/** Closes all sessions; requests under way are told nothing. Takes NULL. */
+/**
+ * Closes all sessions and frees the pool; handlers of outstanding requests are not called. Takes
+ * NULL.
+ */
 void upstream_free(struct upstream *upstream);
 
-/** From now on; the tables keep their size. */
+/** Uses @p options, which are copied, from now on; the tables keep their size. */
 void upstream_set_options(struct upstream *upstream, const struct upstream_options *options);
 
 /**
@@ -168,10 +180,9 @@ struct upstream_request *upstream_send(struct upstream *upstream,
                                        const struct message *request, bool keep, void *user);
 
 /**
- * The response is not wanted any more: no handler is called, @p request is gone.
- *
- * @param deregister the origin server is told that no more notifications are wanted
- *                   (RFC 7641 section 3.6); for requests that were kept.
+ * Cancels a request: no handler is called for it, and @p request is freed.
+ * @param deregister for an observation: tell the origin server that no more notifications are
+ *        wanted (RFC 7641 section 3.6).
  */
 void upstream_cancel(struct upstream *upstream, struct upstream_request *request, bool deregister);
 
@@ -192,6 +203,7 @@ struct upstream_counters {
     _Atomic uint64_t backed_off;         /* requests not tried because of failures before */
 };
 
+/** The counters since the start. Borrowed from @p upstream. */
 const struct upstream_counters *upstream_counters(const struct upstream *upstream);
 
 /** Which sources its sessions belong to; borrowed, as long as the pool. */

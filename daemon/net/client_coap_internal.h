@@ -43,7 +43,11 @@ bool client_coap_is_refused(const struct session *session);
 int client_coap_on_certificate(const char *name, const uint8_t *certificate, size_t certificate_len,
                                coap_session_t *coap, unsigned depth, int is_good, void *context);
 
-/** The key, and by its being asked for TLS 1.2 at most: see credentials_apply(). */
+/**
+ * libcoap's callback for the pre-shared key: identity and key are borrowed from the session's
+ * credentials, the struct lives until the next call in the same thread. With a callback the
+ * handshake has TLS 1.2 at most, see credentials_apply().
+ */
 const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, coap_session_t *coap,
                                                 void *context);
 

@@ -160,41 +160,63 @@ struct upstream {
 
 /* ---- client_request.c ---- */
 
+/** Adds a request, which is in no list, at the end; the list does not own it. */
 void request_list_add(struct request_list *list, struct upstream_request *request);
+
+/** Adds a request, which is in no list, at the front; the list does not own it. */
 void request_list_add_first(struct request_list *list, struct upstream_request *request);
+
+/** Removes a request from the list that it is in; the caller owns it then. */
 void request_list_remove(struct request_list *list, struct upstream_request *request);
 
 /** There is something to do for it in the next turn. */
 void session_set_due(struct session *session);
 void place_set_due(struct place *place);
 
-/** The key of a token in the map of requests that are out. */
+/**
+ * Hash of the bytes of a token, for the map of outstanding requests; tokens may collide, so the
+ * caller compares.
+ */
 uint64_t request_key(const struct upstream *upstream, struct bytes token);
 
 /** The request that is out on @p session with @p token, or NULL. */
 struct upstream_request *client_find(const struct session *session, struct bytes token);
 
-/** Off the session that it is out on: the caller has it then. */
+/** Takes the request off the session on which it is outstanding; the caller owns it then. */
 void request_take_back(struct upstream_request *request);
 
-/** Out of everything: the caller has it then. */
+/** Takes the request off its session and out of every list and map; the caller owns it then. */
 void request_detach(struct upstream_request *request);
 
-/** It ends without a response, which is told in the next turn. */
+/**
+ * Ends the request without a response. The handler is called with @p status in the next turn, never
+ * inside this call, and the request is freed after that. @p why is static text.
+ */
 void request_fail(struct upstream *upstream, struct upstream_request *request,
                   enum upstream_status status, const char *why);
 
-/** Whether its method may be carried out twice (RFC 7252 section 5.1, TCP-21). */
+/**
+ * Whether its method may be carried out twice (RFC 7252 section 5.1, TCP-21); false for POST and
+ * PATCH.
+ */
 bool request_is_repeatable(const struct upstream_request *request);
 
-/** Whether it may be sent on another session after the one it was out on has gone. */
+/**
+ * Whether it may be sent on another session after its session ended; false if its method is not
+ * repeatable, if a response has come, or after as many tries as are allowed.
+ */
 bool request_may_repeat(const struct upstream_request *request);
 
-/** A request that is out is answered: the handler is called. */
+/**
+ * Calls the handler with the response, borrowed for the call, to an outstanding request; the
+ * request is freed unless more responses may follow.
+ */
 void client_on_response(struct session *session, struct upstream_request *request,
                         const struct message *response);
 
-/** A request that is out ends without a response. */
+/**
+ * Ends an outstanding request without a response, as request_fail() does. @p why is static text.
+ */
 void client_on_failure(struct session *session, struct upstream_request *request,
                        enum upstream_status status, const char *why);
 
@@ -204,9 +226,13 @@ void client_on_failure(struct session *session, struct upstream_request *request
 struct place *place_get(struct upstream *upstream, const struct upstream_target *target,
                         enum upstream_status *ret_status);
 
-/** It has no requests, waiting or out; its sessions are closed. */
+/** Frees a place without requests; its sessions are closed and freed. */
 void place_free(struct place *place);
 
+/**
+ * Ends all requests that wait for a session with @p status; see request_fail(). @p why is static
+ * text.
+ */
 void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
 
 /** A session to it could not be made: each failure in a row doubles the wait. */
@@ -214,11 +240,13 @@ void place_back_off(struct place *place);
 
 /* ---- client_pool.c ---- */
 
-/** It has no requests. */
+/** Closes and frees a session without requests; its place forgets it. */
 void session_close(struct session *session);
 
-/** What is due for it; it may be gone after that. */
+/** Does what is due for the session, which may be freed by that. */
 void session_work(struct session *session);
+
+/** Does what is due for the place, which may be freed by that. */
 void place_work(struct place *place);
 
 /* ---- client_session.c ---- */
@@ -231,43 +259,69 @@ void place_work(struct place *place);
  */
 struct session *session_open(struct place *place, enum upstream_status *ret_status);
 
-/** Says good-bye where it can. Requests on it must have gone. Takes NULL. */
+/**
+ * Closes the session, with a last message if the transport has one, and frees it. It must not have
+ * requests. Takes NULL.
+ */
 void session_free(struct session *session);
 
-/** It has ended, for @p cause: the first one counts. */
+/**
+ * Marks the session as ended, for the reason @p cause; only the first cause counts. It is freed
+ * later, in session_work(). @p why is static text.
+ */
 void session_die(struct session *session, enum upstream_status cause, const char *why);
 
-/** Something has come from the other side. */
+/**
+ * Notes that the other side has sent something: the session is not suspected of a failure for now.
+ */
 void session_heard(struct session *session);
 
-/** An answer to a Ping has come. */
+/** Notes that a Ping was answered: the session has not failed. */
 void session_pong(struct session *session);
 
 /** A response has come. @return false where no request of the session waits for it. */
 bool session_on_response(struct session *session, const struct message *response);
 
-/** The notifications of @p request are not wanted any more: tell the origin server. */
+/**
+ * Tells the origin server that the notifications of @p request are not wanted any more. The message
+ * is copied, and sent by session_send_farewells(). Without memory it is left out: on DTLS the next
+ * notification then gets a Reset.
+ */
 void session_deregister(struct session *session, const struct upstream_request *request);
 
-/** Send what session_deregister() has left. */
+/** Sends and frees the messages of session_deregister(); a failure to send one is ignored. */
 void session_send_farewells(struct session *session);
 
 /* ---- client_credentials.c ---- */
 
-/** A digest of everything that was loaded: equal ones are interchangeable. */
+/**
+ * Digest, of UPSTREAM_DIGEST_LEN bytes, of everything that was loaded: credentials with equal
+ * digests are interchangeable. Borrowed.
+ */
 const uint8_t *credentials_digest(const struct upstream_credentials *credentials);
 
+/** Whether they are a pre-shared key; false for certificates. */
 bool credentials_have_psk(const struct upstream_credentials *credentials);
+
+/** The identity of the pre-shared key. Borrowed from @p credentials. */
 const char *credentials_psk_identity(const struct upstream_credentials *credentials);
+
+/** The bytes of the pre-shared key. Borrowed; wiped when the credentials are freed. */
 struct bytes credentials_psk_key(const struct upstream_credentials *credentials);
 
-/** Versions, suites, trust anchors, our certificate: into a context libcoap has made. */
+/**
+ * Sets versions, cipher suites, trust anchors and the proxy's certificate in a context, which
+ * libcoap owns. False if OpenSSL refuses one.
+ */
 bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_st *context);
 
 /** The context for connections on TLS; borrowed. */
 struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);
 
-/** Whether a certificate is for the host of @p target (SEC-11, SEC-12, AMB-50). */
+/**
+ * Whether a certificate is for the host of @p target (SEC-11, SEC-12, AMB-50). Both are borrowed
+ * for the call. False for a certificate without a matching name.
+ */
 bool credentials_match_name(const struct upstream_target *target, struct x509_st *certificate);
 
 #endif

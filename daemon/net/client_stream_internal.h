@@ -26,10 +26,16 @@ struct stream_end {
 
 /* ---- client_stream.c ---- */
 
-/** Whether its messages are those of WebSockets: without a length (TCP-23). */
+/**
+ * Whether the session's messages go over a WebSocket, and so have no length (TCP-23); false for TCP
+ * and TLS.
+ */
 bool stream_is_ws(const struct session *session);
 
-/** Whether more may be queued; if not, as nothing is read there, the session is dead. */
+/**
+ * Whether more output may be queued. If not, the other side has stopped reading, and the session is
+ * marked as failed.
+ */
 bool stream_has_room(struct session *session);
 
 /** Queue an encoded message. False where there is no memory or room, or no WebSocket yet. */
@@ -37,18 +43,31 @@ bool stream_write(struct session *session, struct bytes frame);
 
 /* ---- client_signal.c ---- */
 
-/** The first message that is sent (TCP-5, TCP-8). */
+/**
+ * Queues the CSM, the first message on a connection (TCP-5, TCP-8). A failure to queue it is
+ * ignored here.
+ */
 void stream_send_csm(struct session *session);
+
+/** Queues a Ping (RFC 8323 section 5.4). A failure to queue it is ignored here. */
 void stream_send_ping(struct session *session);
+
+/** Queues a Release (RFC 8323 section 5.5). A failure to queue it is ignored here. */
 void stream_send_release(struct session *session);
 
 /** Abort, and the session is dead. @p bad_option of the CSM, or 0. */
 void stream_abort(struct session *session, const char *why, uint16_t bad_option);
 
-/** The session is dead: while it was being made, or afterwards. */
+/**
+ * Marks the session as failed, during the handshake or later; it is freed later. @p why is static
+ * text.
+ */
 void stream_fail(struct session *session, const char *why);
 
-/** A whole message has come. */
+/**
+ * Handles a whole message, borrowed for the call: a response or a signal. An invalid one aborts the
+ * session.
+ */
 void stream_on_message(struct session *session, const struct message *message);
 
 /* ---- client_tls.c ---- */
@@ -61,19 +80,19 @@ bool client_tls_lacks_alpn(const struct session *session);
 
 /* ---- client_ws.c ---- */
 
-/** Ask for a WebSocket: the connection is there. False without memory. */
+/** Sends the request for a WebSocket on an open connection. False without memory. */
 bool client_ws_open(struct session *session);
 
 /** Bytes have arrived. */
 void client_ws_input(struct session *session);
 
-/** False without memory, or before the WebSocket is open. */
+/** Queues a message, which is copied. False without memory, or before the WebSocket is open. */
 bool client_ws_write(const struct client_ws *ws, struct bytes message);
 
-/** A Close frame, where there is a WebSocket. */
+/** Queues a Close frame if the WebSocket is open. Failure is ignored. */
 void client_ws_goodbye(const struct client_ws *ws);
 
-/** Takes NULL. */
+/** Frees it; takes NULL. */
 void client_ws_free(struct client_ws *ws);
 
 #endif

@@ -101,10 +101,10 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener);
 
-/** Closes its connections. Takes NULL. */
+/** Closes the listener's connections and frees the listener; takes NULL. */
 void conn_close_listener(struct conn_listener *listener);
 
-/** Accept no more; connections go on. */
+/** Accepts no more connections; open ones stay until they are closed. */
 void conn_stop_accepting(struct conn_listener *listener);
 
 /** For connections from now on; those whose key or issuer is not in it are cut. Acquired. */
@@ -118,19 +118,22 @@ void conn_set_credentials(struct conn_listener *listener, struct credentials *cr
 bool conn_send(struct conn *conn, const uint8_t *data, size_t len);
 
 /**
- * Whether so much waits to be sent that what can wait should: some dozens of messages, far
- * below what conn_send() calls too much. If so, on_drained follows.
+ * Whether so many bytes wait to be sent that output which can wait should: some dozens of messages,
+ * far below the limit at which conn_send() fails. If true, on_drained follows.
  */
 bool conn_is_behind(struct conn *conn);
 
 /**
- * Stop or go on reading: back-pressure on a peer that asks faster than we answer.
- * After going on, on_input is called soon with what was left, even where nothing
- * new has come; never from inside this call.
+ * Stops or resumes reading, to slow down a peer that sends faster than it can be answered. After
+ * resuming, on_input is called soon with the bytes that were kept, even if no new bytes arrive;
+ * never from inside this call.
  */
 void conn_pause(struct conn *conn, bool paused);
 
-/** Send what is queued, then close; on_close follows, never from inside this call. */
+/**
+ * Sends what is queued, then closes. on_close follows, never from inside this call; the connection
+ * is freed after it.
+ */
 void conn_close(struct conn *conn);
 
 /** What was accepted, from where and at which address; borrowed, as long as the connection. */
@@ -142,17 +145,26 @@ const struct address *conn_local(const struct conn *conn);
 struct identity *conn_identity(const struct conn *conn);
 
 /**
- * Whether the process at the other end of a Unix socket is root's or this process's user's.
- * False for a connection over a network.
+ * Whether the process at the other end of a Unix socket runs as root or as this process's user.
+ * False for a connection over a network, and if the system does not tell.
  */
 bool conn_is_own_process(const struct conn *conn);
 
-/** Whether it is in @p group, be it its main group or another. */
+/**
+ * Whether the process at the other end is in @p group, as its main or another group. False if the
+ * system does not tell.
+ */
 bool conn_process_has_group(const struct conn *conn, gid_t group);
 
-/** Host header of the WebSocket handshake, lower case, without port; or "". */
+/**
+ * Host header of the WebSocket handshake, lower case, without port; or "". Borrowed from @p conn.
+ */
 const char *conn_host(const struct conn *conn);
+
+/** The address to which the listener is bound, with the port that the kernel chose. Borrowed. */
 const struct address *conn_listener_local(const struct conn_listener *listener);
+
+/** The counters of the listener since it was opened. Borrowed. */
 const struct conn_counters *conn_counters(const struct conn_listener *listener);
 
 /** Which sources its connections belong to; borrowed, as long as the listener. */

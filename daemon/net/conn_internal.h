@@ -86,7 +86,10 @@ static inline struct timeval conn_timeval(uint32_t ms)
 
 /* conn_events.c */
 
-/** Begin with the events of a connection that has just been accepted. */
+/**
+ * Starts handling the events of a connection that has just been accepted. False without memory; the
+ * caller then frees it.
+ */
 bool conn_start(struct conn *conn);
 
 /** Tell the owner: handshakes are done. */
@@ -95,10 +98,15 @@ void conn_opened(struct conn *conn);
 /** Give up what has not been opened yet; counted and logged. In a callback of the connection. */
 void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail);
 
-/** Close when what is queued has been sent, but never from inside this call. */
+/**
+ * Closes when everything queued has been sent, but never from inside this call. @p why is static
+ * text.
+ */
 void conn_close_later(struct conn *conn, const char *why);
 
-/** The same without sending what is queued. */
+/**
+ * Closes without sending what is queued, but never from inside this call. @p why is static text.
+ */
 void conn_cut_later(struct conn *conn, const char *why);
 
 /** @return false where the connection now closes: no memory, or far too much is queued. */
@@ -145,7 +153,10 @@ void conn_linger_end_all(struct conn_listener *listener);
 /** @return a bufferevent that shakes hands on @p fd, or NULL. Fills conn->tls. */
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
 
-/** Whether what the client has shown would do with @p now, too; its handshake is done. */
+/**
+ * Whether the client of a finished handshake would also be accepted with the credentials @p now;
+ * false if its key or issuer was removed.
+ */
 bool conn_tls_holds(const struct conn *conn, const struct credentials *now);
 
 /** The handshake is done: who is it? @return false, with @p ret_why the peer is not served. */
@@ -157,27 +168,39 @@ struct identity *conn_tls_claimed(struct conn *conn);
 /** Why the handshake has failed, for the log; as tls_failure(). */
 enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail);
 
+/** What the client has authenticated as. Borrowed; NULL if it has not. */
 struct identity *conn_tls_identity(const struct conn_tls *tls);
 
-/** Say good-bye, as far as the socket takes it at once. */
+/** Sends close_notify, as far as the socket accepts it at once. Failure is ignored. */
 void conn_tls_goodbye(struct conn *conn);
 
-/** Takes NULL. */
+/** Frees it; takes NULL. */
 void conn_tls_free(struct conn_tls *tls);
 
 /* conn_ws.c */
 
-/** Input has come during the upgrade, or after it. */
+/**
+ * Handles input during the opening handshake. An invalid request is answered with an HTTP error,
+ * and then, as without memory, the connection is closed.
+ */
 void conn_ws_upgrade(struct conn *conn);
+
+/**
+ * Handles input after the opening handshake. An invalid frame, or a lack of memory, closes the
+ * connection.
+ */
 void conn_ws_input(struct conn *conn);
 
+/** Queues a message of @p len bytes, which is copied. False without memory. */
 bool conn_ws_send(struct conn *conn, const uint8_t *data, size_t len);
 
-/** Queue a Close frame, if none was. */
+/** Queues a Close frame, if none was queued before. Failure is ignored. */
 void conn_ws_goodbye(struct conn *conn);
+
+/** Host header of the opening handshake, lower case, without port; or "". Borrowed. */
 const char *conn_ws_host(const struct conn_ws *ws);
 
-/** Takes NULL. */
+/** Frees it; takes NULL. */
 void conn_ws_free(struct conn_ws *ws);
 
 #endif

@@ -19,7 +19,7 @@ struct cookies;
 /** @return 0 or -ENOMEM, also where nothing random is to be had */
 int cookies_new(uint64_t now_ms, struct cookies **ret_cookies);
 
-/** Takes NULL. */
+/** Wipes the keys and frees; takes NULL. */
 void cookies_free(struct cookies *cookies);
 
 /** @return whether @p ret_cookie has been made for the peer at @p path */

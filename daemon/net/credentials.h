@@ -50,10 +50,15 @@ struct credentials_options {
 struct credentials *credentials_load(const struct credentials_options *options, char *ret_error,
                                      size_t error_capacity);
 
-/** Thread-safe. */
+/**
+ * Adds a reference and returns @p credentials; release it with credentials_release(). Thread-safe.
+ */
 struct credentials *credentials_acquire(struct credentials *credentials);
 
-/** Thread-safe. Takes NULL. */
+/**
+ * Drops a reference; the last one frees the credentials and wipes their keys. Thread-safe. Takes
+ * NULL.
+ */
 void credentials_release(struct credentials *credentials);
 
 /**
@@ -62,8 +67,10 @@ void credentials_release(struct credentials *credentials);
  */
 void credentials_check_secrecy(const char *file);
 
-/** What was loaded. */
+/** Whether a certificate was loaded; false with pre-shared keys only. */
 bool credentials_has_certificate(const struct credentials *credentials);
+
+/** Number of pre-shared keys that were loaded; 0 without a file. */
 size_t credentials_psk_count(const struct credentials *credentials);
 
 #endif

@@ -51,7 +51,9 @@ size_t psk_table_count(const struct psk_table *table);
 bool psk_table_find(const struct psk_table *table, const char *identity,
                     uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len);
 
-/** Whether @p identity has one key in both; either may be NULL, and then it has not. */
+/**
+ * Whether @p identity has the same key in both tables; false if either table is NULL or lacks it.
+ */
 bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity);
 
 /* credentials_names.c */
@@ -60,7 +62,7 @@ bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, cons
 struct certificate_table *certificate_table_load(const struct credentials_pair *pairs, size_t count,
                                                  const struct error_text *error);
 
-/** Takes NULL. */
+/** Frees the table and its contexts; takes NULL. */
 void certificate_table_free(struct certificate_table *table);
 
 /**
@@ -73,11 +75,17 @@ bool certificate_table_choose(const struct certificate_table *table, SSL *ssl);
 
 /* credentials_context.c */
 
-/** Both files of a pair into @p context, checked against each other. */
+/**
+ * Loads both files of a pair into @p context and checks that they belong together. False with a
+ * text in @p error.
+ */
 bool credentials_use_certificate(SSL_CTX *context, const char *certificate_file,
                                  const char *key_file, const struct error_text *error);
 
-/** Both contexts of @p credentials, whose other fields are set already. */
+/**
+ * Makes the DTLS and TLS contexts of @p credentials, whose other fields are set already and which
+ * owns them. False with a text in @p error.
+ */
 bool credentials_make_contexts(struct credentials *credentials,
                                const struct credentials_options *options,
                                const struct error_text *error);

@@ -75,10 +75,16 @@ int dtls_listen(struct loop *loop, const struct dtls_options *options,
                 const struct dtls_handler *handler, void *context,
                 struct dtls_listener **ret_listener);
 
-/** close_notify and on_close for every session. Takes NULL. Not from inside on_datagram. */
+/**
+ * Ends every session with close_notify and on_close, and frees the listener. Takes NULL. Not from
+ * inside on_datagram.
+ */
 void dtls_close_listener(struct dtls_listener *listener);
 
-/** For sessions from now on; those whose key or issuer is not in it are closed. */
+/**
+ * Uses @p credentials, to which it adds a reference, for new sessions. Sessions whose key or issuer
+ * is not in them are closed.
+ */
 void dtls_set_credentials(struct dtls_listener *listener, struct credentials *credentials);
 
 /**
@@ -113,7 +119,7 @@ const struct account_book *dtls_handshake_accounts(const struct dtls_listener *l
  */
 uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms);
 
-/** Send what is queued. */
+/** Sends queued datagrams. Those that the kernel does not accept are counted and dropped. */
 void dtls_flush(struct dtls_listener *listener);
 
 #endif

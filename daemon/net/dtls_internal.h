@@ -112,7 +112,10 @@ struct dtls_listener {
 int dtls_bio_new(struct dtls_listener *listener);
 void dtls_bio_free(struct dtls_listener *listener);
 
-/** Before every call of OpenSSL that may read or write. @p session may be NULL. */
+/**
+ * Call it before every call of OpenSSL that may read or write. @p input is borrowed until that call
+ * returns. @p session may be NULL.
+ */
 void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
                    const struct udp_path *path, const uint8_t *input, size_t input_len);
 
@@ -128,12 +131,19 @@ bool session_feed(struct dtls_session *session, const uint8_t *data, size_t len)
 /** Ends it: out of every table now, freed by session_free_doomed(). */
 void session_doom(struct dtls_session *session, const char *why);
 
-/** With close_notify, if it is established. */
+/**
+ * Ends the session, with close_notify if it is established; it is freed later, by
+ * session_free_doomed(). @p why is static text.
+ */
 void session_shut(struct dtls_session *session, const char *why);
 
-/** Shut those that would not be accepted with @p now, which the listener will have. */
+/**
+ * Ends the sessions that the credentials @p now, which the listener will use, would not accept;
+ * they are freed later.
+ */
 void session_shut_strangers(struct dtls_listener *listener, const struct credentials *now);
 
+/** Frees the sessions that have ended; not from inside a callback of one. */
 void session_free_doomed(struct dtls_listener *listener);
 
 /** The session of @p path in @p state, or NULL. */

@@ -18,10 +18,16 @@ struct entropy {
     uint8_t pool[4096];
 };
 
-/** Empty: the system is asked when the first value is. */
+/**
+ * Starts with an empty buffer in the caller's struct; the system is asked for bytes with the first
+ * value.
+ */
 void entropy_init(struct entropy *entropy);
 
-/** Unguessable; each value is handed out once. */
+/**
+ * An unguessable value, never returned twice. Cannot fail: without random bytes of the system the
+ * process aborts.
+ */
 uint64_t entropy_u64(struct entropy *entropy);
 
 #endif

@@ -21,7 +21,7 @@ struct handshake_failure {
     const struct identity *identity; /* who the client said it was, unproven; NULL: nobody yet */
 };
 
-/** A warning of it in the log. */
+/** Logs a warning about a failed handshake; @p failure is borrowed for the call. */
 void handshake_log(const char *event, const struct handshake_failure *failure);
 
 /** The row's name, static. */

@@ -43,7 +43,9 @@ struct http_options {
 int http_serve(struct loop *loop, const struct http_options *options, http_answer_fn answer,
                void *context, struct http_server **ret_server);
 
-/** Closes its connections. Takes NULL. Not from inside the answer function. */
+/**
+ * Closes the server's connections and frees it. Takes NULL. Not from inside the answer function.
+ */
 void http_close(struct http_server *server);
 
 #endif

@@ -27,14 +27,14 @@ typedef void (*loop_task_fn)(void *context);
 /** @return 0 or -errno. Free with loop_free(). */
 int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop);
 
-/** Takes NULL. Sockets on it must be closed before. */
+/** Frees the loop; takes NULL. Sockets on it must be closed before. */
 void loop_free(struct loop *loop);
 
 /** Run turns until loop_stop(), in the caller's thread. May be called again. @return 0 or -errno.
  */
 int loop_run(struct loop *loop);
 
-/** Leave loop_run() at the end of this turn. From the loop's thread. */
+/** Makes loop_run() return at the end of this turn. Only from the loop's thread. */
 void loop_stop(struct loop *loop);
 
 /**
@@ -64,7 +64,9 @@ uint64_t loop_now_ms(const struct loop *loop);
 /** The same clock in microseconds, frozen for the turn: loop_now_ms() is its thousandth part. */
 uint64_t loop_now_us(const struct loop *loop);
 
-/** The same clock, read now: for how long something took within a turn. Costs a look at the vDSO.
+/**
+ * The loop's clock in microseconds, read now: to measure times within a turn. Costs a call of the
+ * vDSO.
  */
 uint64_t loop_clock_us(const struct loop *loop);
 

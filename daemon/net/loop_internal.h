@@ -14,13 +14,16 @@ int loop_run_turn(struct loop *loop);
 /** For events of our own; each callback begins with loop_turn_begin(). */
 struct event_base *loop_event_base(struct loop *loop);
 
-/** Read the clock, if this is the turn's first callback. */
+/** Reads the clock, in ms, if this is the turn's first callback. */
 void loop_turn_begin(struct loop *loop);
 
-/** One receive batch serves all sockets of a loop: they are read one after the other. */
+/**
+ * The receive buffers that all sockets of the loop share, because they are read one after the
+ * other. Owned by the loop; NULL inside until the first socket allocates them.
+ */
 struct udp_batch **loop_udp_batch(struct loop *loop);
 
-/** Takes NULL. In udp.c. */
+/** Frees the receive buffers; takes NULL. In udp.c. */
 void udp_batch_free(struct udp_batch *batch);
 
 #endif

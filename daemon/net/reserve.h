@@ -25,7 +25,10 @@ void reserve_install(void);
  */
 void reserve_begin_thread(void);
 
-/** Whether no connection and no session should be begun for now. Thread-safe; two loads. */
+/**
+ * Whether memory is so short that no connection and no session should be started. Thread-safe; two
+ * loads.
+ */
 bool reserve_is_low(void);
 
 #endif

@@ -63,7 +63,10 @@ struct resolve_query {
  */
 int resolver_new(struct loop *loop, struct system_names *system, struct resolver **ret_resolver);
 
-/** Withdraws every question. Takes NULL. Before loop_free(). */
+/**
+ * Withdraws every query, without a call of on_result, and frees the resolver; takes NULL. Before
+ * loop_free().
+ */
 void resolver_free(struct resolver *resolver);
 
 /**

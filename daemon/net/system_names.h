@@ -22,12 +22,12 @@ struct system_question;
 int system_names_new(unsigned thread_count, const char *nsswitch, struct system_names **ret_names);
 
 /**
- * Takes NULL. Does not wait: a thread that getaddrinfo() holds ends by itself when the answer
- * comes (or with the process). No on_result is called any more.
+ * Frees it without waiting; takes NULL. A thread inside getaddrinfo() ends when the answer comes,
+ * or with the process. on_result is not called any more.
  */
 void system_names_free(struct system_names *names);
 
-/** Whether the system has sources besides /etc/hosts and DNS. Takes NULL: it has not. */
+/** Whether the system has other sources than /etc/hosts and DNS; false for NULL. */
 bool system_names_has_more(const struct system_names *names);
 
 /* What is called with the addresses, in the thread of the loop. */
@@ -51,7 +51,10 @@ int system_names_ask(struct system_names *names, const char *name, uint64_t sour
                      const struct system_names_waiter *waiter,
                      struct system_question **ret_question);
 
-/** No on_result for it any more. In its loop's thread, before loop_free(). Takes NULL. */
+/**
+ * Withdraws a query: on_result is not called for it, and it is freed. In the thread of its loop,
+ * before loop_free(). Takes NULL.
+ */
 void system_names_withdraw(struct system_question *question);
 
 #endif

@@ -28,7 +28,10 @@ struct tls_peer {
     struct identity *refused;
 };
 
-/** For SSL_CTX_set_verify(): notes whose certificate is not accepted. */
+/**
+ * For SSL_CTX_set_verify(): remembers the first reason why a certificate is refused. Returns @p
+ * is_good unchanged.
+ */
 int tls_on_verify(int is_good, X509_STORE_CTX *store);
 
 /**
@@ -42,15 +45,23 @@ SSL_CTX *credentials_dtls(const struct credentials *credentials);
 SSL_CTX *credentials_tls(const struct credentials *credentials);
 
 /**
- * Whether the peer of @p ssl, accepted under @p before, would be accepted under @p now: its
- * pre-shared key is there still and the same, its certificate's issuers are trusted still.
- * True where that cannot be known, as of a resumed session that has no chain.
+ * Whether the peer of @p ssl, accepted with the credentials @p before, would be accepted with @p
+ * now: its pre-shared key has not changed, or the issuers of its certificate are trusted still.
+ * True if that cannot be found out, as for a resumed session without a chain.
  */
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
                             const SSL *ssl);
 
-/* dtls_cookie.c: for every DTLS context. The SSL's BIO leads to the listener. */
+/**
+ * OpenSSL's callback, in dtls_cookie.c, for every DTLS context: writes a cookie and its length in
+ * bytes. 1, or 0 on failure.
+ */
 int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
+
+/**
+ * OpenSSL's callback, in dtls_cookie.c, for every DTLS context. 1 for a valid cookie, 0 for an
+ * invalid or expired one.
+ */
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
 /** Who the peer of a finished handshake is, held once; NULL without memory. */

@@ -78,7 +78,9 @@ int udp_open(struct loop *loop, const struct udp_options *options,
 /** Takes NULL. What is queued is sent first. May be called from the socket's own callbacks. */
 void udp_close(struct udp_socket *socket);
 
-/** The address it is bound to, with the port the kernel chose. */
+/**
+ * The address to which it is bound, with the port that the kernel chose. Borrowed from @p socket.
+ */
 const struct address *udp_local(const struct udp_socket *socket);
 
 /**
@@ -89,7 +91,7 @@ const struct address *udp_local(const struct udp_socket *socket);
 void udp_send(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
               size_t len);
 
-/** Send what is queued. */
+/** Sends queued datagrams. Those that the kernel does not accept are counted and dropped. */
 void udp_flush(struct udp_socket *socket);
 
 /** Borrowed, as long as the socket. */

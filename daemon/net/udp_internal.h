@@ -72,10 +72,13 @@ static inline void udp_count(_Atomic uint64_t *counter, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* udp.c */
+/** Closes the socket and frees everything it owns; in udp.c. */
 void udp_socket_release(struct udp_socket *socket);
 
-/* udp_in.c */
+/**
+ * libevent's callback for a readable socket, in udp_in.c: receives up to one batch of datagrams,
+ * and errors.
+ */
 void udp_on_readable(int fd, short what, void *context);
 /** Allocate the loop's batch if it has none. @return 0 or -ENOMEM. */
 int udp_batch_need(struct loop *loop);

@@ -16,7 +16,10 @@ typedef void (*watch_fn)(void *context, int fd);
 int watch_new(struct loop *loop, int fd, watch_fn on_readable, void *context,
               struct watch **ret_watch);
 
-/** Takes NULL. In the loop's thread, or when it does not run. */
+/**
+ * Stops watching and frees; the descriptor stays open. Takes NULL. In the loop's thread, or when
+ * the loop does not run.
+ */
 void watch_free(struct watch *watch);
 
 #endif

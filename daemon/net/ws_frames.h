@@ -44,7 +44,7 @@ enum ws_end {
 struct ws_frames *ws_frames_new(const struct ws_frames_handler *handler, void *context,
                                 size_t message_max);
 
-/** Takes NULL. */
+/** Frees it; takes NULL. */
 void ws_frames_free(struct ws_frames *frames);
 
 /** Read what there is. @return whether it has ended; nothing is to be sent then. */
@@ -53,10 +53,10 @@ enum ws_end ws_frames_input(struct ws_frames *frames);
 /** A binary message. @return false: see WS_FAILED. True after a Close frame, when it is lost. */
 bool ws_frames_send(struct ws_frames *frames, const uint8_t *data, size_t len);
 
-/** A Close frame, if none was sent: normal closure. */
+/** Writes a Close frame for a normal closure, if none was sent before. Failure is ignored. */
 void ws_frames_close(struct ws_frames *frames);
 
-/** Whether a message has begun and not ended. */
+/** Whether a message has begun and not ended; false between messages. */
 bool ws_frames_is_partial(const struct ws_frames *frames);
 
 #endif

@@ -46,7 +46,10 @@ bool ws_is_one_of(char c, const char *set);
 
 bool ws_equals(struct ws_span span, const char *text);
 
-/** What is before the first @p separator; @p rest is what follows it. False: there is none. */
+/**
+ * The text before the first @p separator; @p rest becomes the text after it. Both are borrowed from
+ * the same bytes. False if there is no separator, with both untouched.
+ */
 bool ws_split(struct ws_span *rest, char separator, struct ws_span *ret_first);
 
 /**

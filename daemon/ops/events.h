@@ -51,7 +51,10 @@ void event_ring_add(struct event_ring *ring, const struct event *event, uint32_t
 size_t event_ring_collect(const struct event_ring *ring, uint64_t exchange, uint32_t last,
                           const struct event *ret_events[EVENTS_SHOWN_MAX]);
 
-/** Text of an event, with its number. */
+/**
+ * Formats the text of an event with its number into @p text; longer text is cut to @p capacity
+ * bytes.
+ */
 void event_format(const struct event *event, char *text, size_t capacity);
 
 #endif

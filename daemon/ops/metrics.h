@@ -114,23 +114,30 @@ struct metric_row {
     size_t offset; /* in struct metrics */
 };
 
-/** The rows of metrics.def; @p ret_count of them. */
+/** The rows of metrics.def, static; @p ret_count of them. */
 const struct metric_row *metric_rows(size_t *ret_count);
 
 /** The longest duration of a bucket, in microseconds. */
 uint64_t metrics_bucket_limit_us(unsigned bucket);
 
-/** Something took so long. By the one writer. */
+/** Adds a duration in microseconds. Only from the one writing thread. */
 void histogram_add(struct histogram *histogram, uint64_t duration_us);
 
-/** A request has ended: every one passes here, once. By the one writer. */
+/**
+ * Counts a request that has ended: exactly once for each request. Only from the one writing thread.
+ * @p end is borrowed for the call.
+ */
 void metrics_count_end(struct metrics *metrics, const struct metric_end *end);
 
-/** An origin server with this label has answered after so long. By the one writer. */
+/**
+ * Adds the duration, in microseconds, of an answer of the origin server with this label. Another @p
+ * generation means that the label has a new owner: its durations are cleared first. Only from the
+ * one writing thread.
+ */
 void metrics_count_origin(struct metrics *metrics, unsigned label, uint32_t generation,
                           uint64_t duration_us);
 
-/** What clients with the scheme @p number speak. */
+/** The transport of clients with the scheme @p number; FRONT_OTHER for an unknown one. */
 enum metric_front metrics_front(uint32_t number);
 
 /** "coap", "coaps+tcp", ...: static. */
@@ -140,10 +147,13 @@ const char *metrics_front_name(enum metric_front front);
 bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,
                         enum metric_front *ret_front, uint64_t *ret_count);
 
-/** Requests that ended well, by whoever answered them. */
+/**
+ * Number of requests that ended without a failure, whether the origin server, the cache or the
+ * proxy answered.
+ */
 uint64_t metrics_answered(const struct metrics *metrics);
 
-/** Add one worker's counters to a sum, which no other thread reads. */
+/** Adds one worker's counters to @p sum, which the caller owns and no other thread reads. */
 void metrics_add(struct metrics *sum, const struct metrics *metrics);
 
 #endif

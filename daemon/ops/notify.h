@@ -10,19 +10,25 @@
 
 #include <stdint.h>
 
-/** Every socket is bound; also after a reload. @p status is for people. */
+/**
+ * Tells the service manager that every socket is bound; also after a reload. @p status is text for
+ * people, borrowed. Failures are ignored.
+ */
 void notify_ready(const char *status);
 
-/** A reload begins; notify_ready() ends it. */
+/** Tells the service manager that a reload begins; notify_ready() ends it. Failures are ignored. */
 void notify_reloading(void);
 
 /** How often the manager wants a sign of life (WatchdogSec=), in ms; 0: it does not. */
 uint64_t notify_watchdog_ms(void);
 
-/** A sign of life. */
+/** Tells the watchdog that the process is alive. Failures are ignored. */
 void notify_watchdog(void);
 
-/** No newcomers from now on. */
+/**
+ * Tells the service manager that the process stops. @p status is text for people, borrowed.
+ * Failures are ignored.
+ */
 void notify_stopping(const char *status);
 
 #endif

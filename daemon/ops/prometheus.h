@@ -36,10 +36,13 @@ struct process_status {
     uint64_t resident_bytes, descriptors, descriptors_max;
 };
 
-/** Write everything to @p out. */
+/** Writes all metrics to @p out; errors of @p out are the caller's to check. */
 void prometheus_write(FILE *out, const struct metrics *sum, const struct process_status *status);
 
-/** Fill in what the system says of this process. */
+/**
+ * Fills in processor time in seconds, memory in bytes and descriptors of this process; a value that
+ * the system does not give stays 0.
+ */
 void process_status_measure(struct process_status *status);
 
 #endif

@@ -59,7 +59,10 @@ struct refusal_note {
     const char *detail;              /* escaped here; or NULL */
 };
 
-/** Remember it. */
+/**
+ * Adds a refusal to the ring, or counts it in the row that it repeats. The note is copied; the
+ * oldest row makes room.
+ */
 void refusals_add(struct engine *engine, const struct refusal_note *note);
 
 /** Remember it, and say so in the log as @p event, if there is room for a line. */
@@ -68,7 +71,7 @@ void refusals_log(struct engine *engine, const struct refusal_note *note, const 
 /** A handshake has failed; net/ has logged it. */
 void refusals_add_handshake(struct engine *engine, const struct handshake_failure *failure);
 
-/** "request", "handshake", "message", "policy". */
+/** "request", "handshake", "message", "policy". Static text. */
 const char *refusal_kind_name(enum refusal_kind kind);
 
 #endif

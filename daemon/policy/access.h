@@ -88,25 +88,40 @@ struct access_verdict {
 /* For people: names of what decided where no rule did. */
 #define ACCESS_BUILTIN "builtin:"
 
-/** Who a client is, for the questions below: an IPv4-mapped address becomes IPv4. */
+/**
+ * The client as the functions below need it. @p identity is borrowed by the result and may be NULL.
+ * An IPv4-mapped address becomes IPv4.
+ */
 struct access_client access_client_of(const struct address *address, uint32_t scheme,
                                       const struct identity *identity);
 
-/** Whether the clients that speak the scheme with that number do so over DTLS or TLS. */
+/** Whether clients with this scheme number use DTLS or TLS; false for an unknown number. */
 bool access_is_secure_client(uint32_t scheme);
 
-/** Whether, and why, a client is served. Cheap enough for every datagram. */
+/**
+ * The client's ACL class: whether it is served, and why. Never STANDING_UNKNOWN, cannot fail,
+ * allocates nothing: cheap enough for every datagram.
+ */
 enum access_standing access_standing(const struct access *access,
                                      const struct access_client *client);
 
-/** Whether the address of a client on UDP is believed without a challenge (client/echo.h). */
+/**
+ * Whether the address of a client on UDP is trusted without a challenge (policy.echo-exempt;
+ * client/echo.h). False for an address outside all ranges.
+ */
 bool access_is_echo_exempt(const struct access *access, const struct address *address);
 
-/** What is said about @p client in particular: the first that is for it, or NULL. */
+/**
+ * The first limits in file order that match @p client, or NULL if none does. Borrowed from @p
+ * access.
+ */
 const struct client_limits *access_limits(const struct access *access,
                                           const struct access_client *client);
 
-/** The answer to a client that is not served, where it gets one. */
+/**
+ * The reason for refusing a client that is not served: REASON_client_refused if it has
+ * authenticated, else REASON_client_unknown.
+ */
 enum reason access_refusal(const struct access_client *client);
 
 /**
@@ -119,7 +134,10 @@ enum reason access_refusal(const struct access_client *client);
 struct access_verdict access_check_target(const struct access *access,
                                           const struct access_request *request);
 
-/** May the client have the target, a name, at @p address, one that the name led to? */
+/**
+ * Whether the client may have the target at @p address, one of the addresses of the target's name.
+ * The reason in the verdict is REASON_none if it may. The rule's name is borrowed from @p access.
+ */
 struct access_verdict access_check_address(const struct access *access,
                                            const struct access_request *request,
                                            const struct address *address);

@@ -36,10 +36,15 @@ struct aif_fault {
 int aif_table_make(const uint8_t *document, size_t len, struct config_arena *arena,
                    const struct aif_table **ret_table, struct aif_fault *ret_fault);
 
-/** Whether it grants the method with @p code for the target's path and query, exactly. */
+/**
+ * Whether the document grants the method with @p code for exactly the target's path and query.
+ * False for a target that it does not list. Allocates nothing.
+ */
 bool aif_table_permits(const struct aif_table *table, const struct target *target, uint8_t code);
 
-/** Different resources it grants anything for. */
+/**
+ * Number of different resources for which the document grants a method; 0 for an empty document.
+ */
 size_t aif_table_count(const struct aif_table *table);
 
 #endif

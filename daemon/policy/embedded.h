@@ -24,7 +24,7 @@
 size_t embedded_ipv4(const struct address *address, const struct address_prefix *nat64,
                      size_t nat64_count, struct address ret_ipv4[EMBEDDED_MAX]);
 
-/** Whether a NAT64 prefix may have this length. */
+/** Whether a NAT64 prefix may have this length in bits (RFC 6052 section 2.2). */
 bool embedded_is_nat64_length(unsigned bits);
 
 #endif

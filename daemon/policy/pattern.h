@@ -66,12 +66,15 @@ int target_pattern_parse(const char *text, size_t len, const struct cri_scheme_t
                          struct config_arena *arena, struct target_pattern *ret_pattern,
                          struct pattern_error *ret_error);
 
-/** Whether the target matches as it is named: a range matches no name. */
+/**
+ * Whether the pattern matches the target as it is named. False for a range of addresses when the
+ * target is a name. Allocates nothing.
+ */
 bool target_pattern_matches(const struct target_pattern *pattern, const struct target *target);
 
 /**
- * Whether the target matches, given that its host is at @p address: a name matches as
- * it is named, a range matches the address. The address's port does not count.
+ * Whether the pattern matches the target when its host has @p address: a name is compared with the
+ * target's name, a range with the address. The port of @p address is ignored. Allocates nothing.
  */
 bool target_pattern_matches_address(const struct target_pattern *pattern,
                                     const struct target *target, const struct address *address);
@@ -79,7 +82,7 @@ bool target_pattern_matches_address(const struct target_pattern *pattern,
 /** The part of a match that has nothing to do with the host: scheme, port, path. */
 bool target_pattern_matches_rest(const struct target_pattern *pattern, const struct target *target);
 
-/** Length of a target's name without the dot that may end it: "h." and "h" are one host. */
+/** Length in bytes of a target's name without a dot at its end: "h." and "h" are one host. */
 size_t target_name_len(const struct target *target);
 
 #endif

@@ -22,7 +22,10 @@ struct address_prefix {
  */
 const char *address_prefix_parse(const char *text, size_t len, struct address_prefix *ret_prefix);
 
-/** Whether @p address, whatever its port, is in the range: in its zone too, where it has one. */
+/**
+ * Whether @p address is in the range; its port is ignored. False for another zone, if the range has
+ * one, and for another family.
+ */
 bool address_prefix_covers(const struct address_prefix *prefix, const struct address *address);
 
 /** The first @p bits of @p address, the rest zero; without port and scope. */

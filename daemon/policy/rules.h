@@ -56,10 +56,10 @@ struct rule_match {
     const struct target_pattern *pattern; /* which of its patterns; NULL: it has none */
 };
 
-/** Whether the rule says anything about who the client is. */
+/** Whether the rule selects clients at all; false for a rule that is for every client. */
 bool rule_selects_clients(const struct access_rule *rule);
 
-/** Whether the rule's client selectors, all of them, take @p client. */
+/** Whether all client selectors of the rule match @p client; also true for a rule without any. */
 bool rule_takes_client(const struct access_rule *rule, const struct access_client *client);
 
 /**
@@ -70,13 +70,16 @@ bool rule_takes_client(const struct access_rule *rule, const struct access_clien
 struct rule_index *rule_index_make(const struct access_rule *rules, size_t count,
                                    struct config_arena *arena);
 
-/** The first rule that matches by anything but a range of addresses. */
+/**
+ * The first rule in file order that matches by anything but a range of addresses; the match has
+ * RULE_NONE where no rule does. Allocates nothing.
+ */
 struct rule_match rule_index_find(const struct rule_index *index, const struct rule_query *query);
 
 /**
- * The first rule that has a range which @p address is in.
- *
- * @param only_deny rules that allow do not count.
+ * The first rule in file order with a range that contains @p address; the match has RULE_NONE where
+ * there is none. Allocates nothing.
+ * @param only_deny skip rules that allow.
  */
 struct rule_match rule_index_find_address(const struct rule_index *index,
                                           const struct rule_query *query,

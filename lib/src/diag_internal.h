@@ -34,7 +34,7 @@ enum diag_major {
  */
 size_t cri__float_parse(struct cri_slice text, double *ret_value);
 
-/* Encode a number, not NaN and not infinite, in its shortest form; gives the length. */
+/** Encodes a number, not NaN and not infinite, in its shortest form; gives the length in bytes. */
 size_t cri__float_encode(double value, uint8_t ret_bytes[CRI__FLOAT_BYTES_MAX]);
 
 #endif

@@ -8,10 +8,13 @@
 /* Longest text of an address, in brackets: "[ffff:...:ffff:255.255.255.255]" and then some. */
 #define CRI__IP_TEXT_MAX 64u
 
-/* IPv4address of RFC 3986; ret_ip is untouched on false. */
+/** IPv4address of RFC 3986, in network order; false for other text, with ret_ip untouched. */
 bool cri__ipv4_parse(struct cri_slice text, uint8_t ret_ip[4]);
 
-/* IPv6address of RFC 3986, without brackets; ret_ip is untouched on false. */
+/**
+ * IPv6address of RFC 3986, without brackets, in network order; false for other text, with ret_ip
+ * untouched.
+ */
 bool cri__ipv6_parse(struct cri_slice text, uint8_t ret_ip[16]);
 
 /* The address of 4 or 16 bytes as it stands in a URI, not NUL-terminated; gives the length. */

@@ -171,10 +171,16 @@ static inline bool cri__read_short_text(struct cri__reader *reader, struct cri_s
 }
 #endif
 
-/* Whether the head of the item read last is longer than it needs to be. */
+/**
+ * Whether the head of the last item that was read is longer than necessary: an error in
+ * deterministic CBOR.
+ */
 bool cri__head_is_long(const struct cri__reader *reader);
 
-/* Output goes through a struct cri_writer: what does not fit is counted all the same. */
+/*
+ * Output goes through a struct cri_writer, into the caller's buffer. Bytes that do not fit are
+ * only counted, and cri__writer_finish() gives the error.
+ */
 
 void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t arg);
 void cri__put_bool(struct cri_writer *writer, bool value);
@@ -183,25 +189,34 @@ void cri__put_raw(struct cri_writer *writer, const void *data, size_t len);
 void cri__put_text(struct cri_writer *writer, struct cri_slice text);
 void cri__put_bytes(struct cri_writer *writer, struct cri_slice bytes);
 void cri__put_item(struct cri_writer *writer, const struct cri_item *item);
-/* The items alone, without the array's head, each with the shortest head. */
+/**
+ * Writes the items alone, without the array's head, each with the shortest head. Bytes that do not
+ * fit are only counted by the writer.
+ */
 void cri__put_items(struct cri_writer *writer, const struct cri_list *list);
 
-/* Length of the shortest head that holds arg. */
+/** Length in bytes of the shortest head that holds arg. */
 size_t cri__head_len(uint64_t arg);
 
 /* CRI_OK, or CRI_ERR_SPACE when it did not fit; *ret_len is what was needed. */
 enum cri_error cri__writer_finish(const struct cri_writer *writer, size_t *ret_len);
 
-/*
- * Encode, with the items of prefix before those of the path. prefix may
- * be NULL; it does not count as a path that is set.
+/**
+ * Encodes the CRI, with the items of prefix before those of the path. prefix may be NULL; it does
+ * not count as a path that is set. Bytes that do not fit are only counted by the writer.
  */
 void cri__put_cri(struct cri_writer *writer, const struct cri *cri, const struct cri_list *prefix);
 
-/* How many sections behind the first ones have to be written, given that of a prefix. */
+/**
+ * Number of sections after the first ones that have to be written, given that of a prefix; cannot
+ * fail.
+ */
 unsigned cri__local_count(const struct cri *cri, bool is_discard, size_t prefix_count);
 
-/* The outer array's head and a discard section, or [] for a lone discard 0. */
+/**
+ * Writes the outer array's head and a discard section, or [] for a lone discard 0. Bytes that do
+ * not fit are only counted by the writer.
+ */
 void cri__put_discard(struct cri_writer *writer, const struct cri *cri, unsigned count);
 
 /*
@@ -379,16 +394,24 @@ static inline bool cri__is_dot_segment(struct cri_slice text)
 /* Offset of an octet that must not stand in a byte string of a PET; len when there is none. */
 size_t cri__pet_minimal_span(struct cri_slice bytes);
 
-/* Whether the labels would read as an IP address once they are joined (AMB-12). */
+/**
+ * Whether the labels would read as an IP address once they are joined (AMB-12), which is an error
+ * in a host.
+ */
 bool cri__labels_spell_address(const struct cri_list *labels);
 
-/* The grammar of RFC 3986 section 3.1, in its canonical form or in any case. */
+/**
+ * Whether the name fits the grammar of RFC 3986 section 3.1 in its canonical form, lower case;
+ * false for other text.
+ */
 bool cri__is_scheme_name(struct cri_slice name);
+
+/** Whether the name fits the grammar of RFC 3986 section 3.1 in any case; false for other text. */
 bool cri__is_scheme_name_any_case(struct cri_slice name);
 
-/*
- * The constraints of section 2.3 on a full CRI without a host, whose sections are
- * right by themselves. Gives NULL, or the rule that is broken.
+/**
+ * The constraints of section 2.3 on a full CRI without a host, whose sections are right by
+ * themselves. NULL if all hold, else the broken rule as static text.
  */
 const char *cri__check_full_path(const struct cri *cri);
 
@@ -419,30 +442,39 @@ enum cri_error cri__decode_local_part(struct cri_slice encoded, bool strict,
                                       struct cri_list *ret_path, struct cri_list *ret_query,
                                       size_t *ret_extent, struct cri_fault *ret_fault);
 
-/*
- * cri_decode(), for the input of a creator: a scheme name with capital letters, and
- * labels with capital letters and dots, pass, for cri_normalize() to mend them.
+/**
+ * cri_decode() for the input of a creator: a scheme name with capital letters, and labels with
+ * capital letters and dots, are no error, and cri_normalize() corrects them. @p ret_cri borrows
+ * from @p encoded.
  */
 enum cri_error cri__decode_raw(struct cri_slice encoded, struct cri *ret_cri,
                                struct cri_fault *ret_fault);
 
 /* --- equal.c --- */
 
-/* Whether two items have the same text, however they were written. */
+/**
+ * Whether two items have the same text, in whatever encoding; false for different texts. Allocates
+ * nothing.
+ */
 bool cri__item_is_equal(const struct cri_item *a, const struct cri_item *b);
 
-/* Whether all of the authority section but userinfo and labels is the same. */
+/**
+ * Whether the authority sections are the same except for userinfo and labels; false for different
+ * kinds of authority.
+ */
 bool cri__authority_frame_is_equal(const struct cri *a, const struct cri *b);
 
-/* Whether everything of the authority section is the same. */
+/** Whether the authority sections are the same; false for different kinds of authority. */
 bool cri__authority_is_equal(const struct cri *a, const struct cri *b);
 
 bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b);
 
 /* --- resolve.c --- */
 
-/* The list's first count items, or what is behind them; count is at most the list's. */
+/** The first count items of the list, borrowed from it; count is at most the list's. */
 struct cri_list cri__list_front(const struct cri_list *list, size_t count);
+
+/** The items of the list after the first count, borrowed from it; count is at most the list's. */
 struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 
 /* --- nfc.c --- */

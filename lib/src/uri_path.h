@@ -20,19 +20,26 @@ struct cri__path {
     bool is_raw;             /* Nor is anything percent-encoded. */
 };
 
-/*
- * Take a path off the front of *rest, if it is straight and raw as most are: one pass. False
- * for others: the path is to be checked, then cri__path_scan() looks through it.
+/**
+ * Takes a path from the front of *rest if it is simple, as most are, in one pass. False for other
+ * paths, with *rest untouched: the path has to be checked, and then read with cri__path_scan().
+ * *ret_path borrows from *rest.
  */
 bool cri__path_take_plain(struct cri_slice *rest, bool is_relative, struct cri__path *ret_path);
 
-/* Look through a checked path; is_relative: there is neither scheme nor authority. */
+/**
+ * Reads a checked path, so it cannot fail; *ret_path borrows from source. is_relative: there is
+ * neither scheme nor authority.
+ */
 void cri__path_scan(struct cri_slice source, bool is_relative, struct cri__path *ret_path);
 
 /* Whether one of the segments that are left needs a byte string. */
 bool cri__path_has_pet(const struct cri__path *path);
 
-/* Write the segments that are left, without the array's head. */
+/**
+ * Writes the remaining segments, without the array's head. Bytes that do not fit are only counted
+ * by the writer.
+ */
 void cri__put_path(struct cri_writer *writer, const struct cri__path *path);
 
 #endif

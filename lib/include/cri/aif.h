@@ -74,7 +74,9 @@ struct cri_aif_entry {
 CRI_API CRI_NODISCARD enum cri_error cri_aif_init(struct cri_aif *aif, struct cri_slice encoded,
                                                   bool is_strict, struct cri_fault *ret_fault);
 
-/** Next entry; false at the end, @p ret_entry then untouched. */
+/**
+ * The next entry, which borrows from the document; false at the end, with @p ret_entry untouched.
+ */
 CRI_API bool cri_aif_next(struct cri_aif *aif, struct cri_aif_entry *ret_entry);
 
 /**

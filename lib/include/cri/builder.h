@@ -60,10 +60,16 @@ struct cri_builder {
  */
 CRI_API void cri_builder_init(struct cri_builder *builder, uint8_t *buffer, size_t capacity);
 
-/** The scheme by its @p number (CRI_SCHEME_COAP and so on, or any other). */
+/**
+ * The scheme by its @p number (CRI_SCHEME_COAP and so on, or any other). Errors are kept until
+ * cri_builder_finish().
+ */
 CRI_API void cri_builder_scheme(struct cri_builder *builder, uint64_t number);
 
-/** The scheme by its @p name in lower case, for one without a number (feature scheme-name). */
+/**
+ * The scheme by its @p name in lower case, for one without a number (feature scheme-name). @p name
+ * is copied.
+ */
 CRI_API void cri_builder_scheme_name(struct cri_builder *builder, struct cri_slice name);
 
 /**
@@ -73,10 +79,13 @@ CRI_API void cri_builder_scheme_name(struct cri_builder *builder, struct cri_sli
  */
 CRI_API void cri_builder_discard(struct cri_builder *builder, unsigned discard);
 
-/** No authority, and a path that does not begin with a slash in the URI (NOAUTH-ROOTLESS). */
+/**
+ * No authority, and a path that does not begin with a slash in the URI (NOAUTH-ROOTLESS). Errors
+ * are kept until cri_builder_finish().
+ */
 CRI_API void cri_builder_rootless(struct cri_builder *builder);
 
-/** Text in front of the host. */
+/** Text before the host, which is copied. */
 CRI_API void cri_builder_userinfo(struct cri_builder *builder, struct cri_slice userinfo);
 
 /**
@@ -95,7 +104,10 @@ CRI_API void cri_builder_host_name(struct cri_builder *builder, struct cri_slice
 CRI_API void cri_builder_host_ip(struct cri_builder *builder, struct cri_slice ip,
                                  struct cri_slice zone);
 
-/** The port, behind the host. The scheme's default port is written like any other. */
+/**
+ * The port after the host. The scheme's default port is written like any other. Errors are kept
+ * until cri_builder_finish().
+ */
 CRI_API void cri_builder_port(struct cri_builder *builder, uint16_t port);
 
 /** Begin the path, which sets it even if no segment follows (in references). */
@@ -110,7 +122,7 @@ CRI_API void cri_builder_query(struct cri_builder *builder);
 /** One more parameter of the query, UTF-8, not percent-encoded. */
 CRI_API void cri_builder_parameter(struct cri_builder *builder, struct cri_slice text);
 
-/** The fragment, which may be empty. */
+/** The fragment, which may be empty and is copied. */
 CRI_API void cri_builder_fragment(struct cri_builder *builder, struct cri_slice text);
 
 /**

@@ -77,7 +77,10 @@ CRI_API CRI_NODISCARD enum cri_error cri_options_init(struct cri_options *option
                                                       const struct cri_scheme_table *table,
                                                       struct cri_fault *ret_fault);
 
-/** Next option, in ascending order of numbers; false at the end. */
+/**
+ * The next option, in ascending order of numbers; false at the end. Its value is borrowed from @p
+ * options.
+ */
 CRI_API bool cri_options_next(struct cri_options *options, struct cri_option *ret_option);
 
 /** How options become a CRI: the request they came with. */

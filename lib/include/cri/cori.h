@@ -77,7 +77,7 @@ struct cri_cori_option {
 CRI_API CRI_NODISCARD enum cri_error
 cri_cori_decode(struct cri_slice encoded, struct cri_cori *ret_cori, struct cri_fault *ret_fault);
 
-/** Start over the options of @p cori. */
+/** Starts over the options of @p cori, which is borrowed by the iterator. */
 CRI_API void cri_cori_init(struct cri_iter *iter, const struct cri_cori *cori);
 
 /** Next option; false at the end, @p ret_option then untouched. Borrowed from the bytes. */

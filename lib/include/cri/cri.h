@@ -185,7 +185,7 @@ CRI_API CRI_NODISCARD enum cri_error cri_dup(const struct cri *cri, struct cri *
 /** Free what cri_dup() gave; takes NULL. */
 CRI_API void cri_free(struct cri *copy);
 
-/** Whether it is a full CRI (section 5.1.4): its scheme is set. */
+/** Whether it is a full CRI (section 5.1.4), with a scheme; false for a relative reference. */
 CRI_API bool cri_is_full(const struct cri *cri);
 
 /**
@@ -212,13 +212,13 @@ CRI_API bool cri_is_full(const struct cri *cri);
 CRI_API CRI_NODISCARD enum cri_error cri_encode(const struct cri *cri, uint8_t *buffer,
                                                 size_t capacity, size_t *ret_len);
 
-/** Start over the items of @p list. */
+/** Starts over the items of @p list, which is borrowed by the iterator. */
 CRI_API void cri_iter_init(struct cri_iter *iter, const struct cri_list *list);
 
 /** Next item; false at the end, @p ret_item then untouched. Borrowed from the CRI's bytes. */
 CRI_API bool cri_iter_next(struct cri_iter *iter, struct cri_item *ret_item);
 
-/** Start over the pieces of a text-pet-sequence. */
+/** Starts over the pieces of a text-pet-sequence; @p item is borrowed by the iterator. */
 CRI_API void cri_piece_init(struct cri_iter *iter, const struct cri_item *item);
 
 /**

@@ -48,7 +48,7 @@ CRI_API const struct cri_scheme *cri_scheme_by_number(const struct cri_scheme_ta
 CRI_API const struct cri_scheme *cri_scheme_by_name(const struct cri_scheme_table *table,
                                                     struct cri_slice name);
 
-/** The built-in rows in the order of their numbers; @p ret_count of them. */
+/** The built-in rows in the order of their numbers, static; @p ret_count of them. */
 CRI_API const struct cri_scheme *cri_scheme_builtin(size_t *ret_count);
 
 #ifdef __cplusplus
