@@ -216,9 +216,9 @@ static void print_usage(FILE *out)
 {
     fputs("usage: coapbench relay --upstream 127.x.y.z:PORT [OPTION]...\n"
           "A raw UDP relay that parses nothing: the floor for the cost of a proxy.\n"
-          "  --listen ADDRESS:PORT    where clients send to (127.0.0.1:0; the port is printed)\n"
-          "  --upstream ADDRESS:PORT  where to, on 127.0.0.0/8\n"
-          "  --single                 one system call a datagram instead of batches of 64\n"
+          "  --listen ADDRESS:PORT    address for clients (127.0.0.1:0; the port is printed)\n"
+          "  --upstream ADDRESS:PORT  address to pass datagrams on to, in 127.0.0.0/8\n"
+          "  --single                 one system call for each datagram, no batches of 64\n"
           "  --time DURATION          end after this (1h)\n"
           "  --allow-remote           listen on an address that is not loopback\n"
           "  --help\n",
