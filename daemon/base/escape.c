@@ -8,7 +8,7 @@
 
 static const char cut_mark[] = "...";
 
-/* Writes what @p c becomes; at most 4 bytes. */
+/* Writes @p c, escaped if necessary; at most 4 bytes. */
 static size_t escape_byte(char out[4], unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -52,7 +52,7 @@ const char *escape_text(char *buffer, size_t capacity, const char *text, size_t 
     return buffer;
 }
 
-/* What may stand after "key=" without quotes: nothing that ends it or starts another. */
+/* Characters that need no quotes after "key=": none that ends the value or begins another. */
 static bool is_bare(unsigned char c)
 {
     return c > 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '=';

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Text that others wrote, made safe to show: in a log line, in an error message,
- * on a terminal. Printable ASCII stays, everything else becomes \xHH, and what is
- * too long is cut with "...".
+ * Text from outside, made safe to show: in a log line, in an error message, on a terminal.
+ * Printable ASCII stays, other bytes become \xHH, and longer text is cut with "...".
  */
 #ifndef CRIPROXY_ESCAPE_H
 #define CRIPROXY_ESCAPE_H

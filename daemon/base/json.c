@@ -138,7 +138,7 @@ static bool keep_utf8(struct reader *reader, uint32_t c)
     if (c < 0x800) {
         return keep(reader, (char)(0xc0u | c >> 6)) && keep(reader, (char)(0x80u | (c & 0x3fu)));
     }
-    /* Surrogates come in pairs, which nobody here has a use for. */
+    /* Surrogates come in pairs, which neither side sends. */
     return (c < 0xd800 || c > 0xdfff) && keep(reader, (char)(0xe0u | c >> 12)) &&
            keep(reader, (char)(0x80u | (c >> 6 & 0x3fu))) &&
            keep(reader, (char)(0x80u | (c & 0x3fu)));

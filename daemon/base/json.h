@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flat JSON objects, one a line: what criproxyctl and the daemon say to each other.
- * Values are texts, whole numbers and booleans; nothing nests.
+ * Flat JSON objects, one a line: the protocol between criproxyctl and the daemon. Values are texts,
+ * whole numbers and booleans; nothing nests.
  *
- * Texts are ASCII: other bytes are taken for characters of Latin-1 (\u00HH) when they
- * are written. What came from outside is escaped before (base/escape.h).
+ * Texts are ASCII: other bytes are taken for characters of Latin-1 (\u00HH) when they are written.
+ * Text from outside is escaped before (base/escape.h).
  */
 #ifndef CRIPROXY_JSON_H
 #define CRIPROXY_JSON_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Lines in a buffer; what does not fit is left out whole and remembered. */
+/* Lines in a buffer; a line that does not fit is left out as a whole, and remembered. */
 struct json_writer {
     char *buffer;
     size_t capacity, len;

@@ -39,7 +39,7 @@ struct line {
     char text[LOG_LINE_MAX];
 };
 
-/* Room kept for what has to follow in any case: "..." or "\"}", and the newline. */
+/* Bytes kept for the end of a line: "..." or "\"}", and the newline. */
 #define LINE_RESERVE 16
 
 static void line_add(struct line *line, const char *text, size_t len)
@@ -138,7 +138,7 @@ static void count_lost(uint64_t count)
     atomic_fetch_add_explicit(&lost_lines, count, memory_order_relaxed);
 }
 
-/* What a text line says in "key=value" becomes a member of a JSON object. */
+/* Each "key=value" of a text line becomes a member of a JSON object. */
 
 static bool is_json_number(const char *text, size_t len)
 {
@@ -304,7 +304,7 @@ static void put_text(struct line *line, enum log_level level, const char *event,
     }
 }
 
-/* Control bytes do not belong into a line; what has to show them uses escape_value(). */
+/* Control bytes must not be in a line; callers that have to show them use escape_value(). */
 static void tame(char *text)
 {
     for (; *text != '\0'; text++) {
@@ -327,7 +327,7 @@ static void add_time(struct line *line)
 
 static bool put_line(enum log_level level, const char *event, const char *fields)
 {
-    struct line line; /* not zeroed: only what is written is read */
+    struct line line; /* not zeroed: only written bytes are read */
 
     line.len = 0;
     line.cut = false;

@@ -3,14 +3,13 @@
  * The log: lines of "event key=value ..." (or JSON objects of the same) on
  * standard error, each after the time in UTC, which the journal adds by itself.
  *
- * A line leaves in one write(2) and takes no lock; where standard error cannot
- * take it at once (a pipe nobody reads), the line is dropped and counted rather
- * than a worker held up. Lines of one event are limited to LOG_LINES_PER_SECOND;
- * what was left out is counted in a line of its own.
+ * A line leaves in one write(2) and takes no lock; if standard error cannot take it at once (a full
+ * pipe), the line is dropped and counted, so that no worker waits. Lines of one event are limited
+ * to LOG_LINES_PER_SECOND; dropped lines are counted in a line of their own.
  *
- * What goes into a line: never a payload, a query or a key. A value that may come
- * from outside goes through escape_value() (base/escape.h) first; as a second line
- * of defence every control byte of a line is escaped here.
+ * A line never has a payload, a query or a key. A value that may come from outside goes through
+ * escape_value() (base/escape.h) first; as a second line of defence this file escapes every control
+ * byte of a line.
  */
 #ifndef CRIPROXY_LOG_H
 #define CRIPROXY_LOG_H
@@ -20,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is longer is cut, and ends in "...". */
+/* A longer line is cut, and ends in "...". */
 #define LOG_LINE_MAX 2048
 #define LOG_LINES_PER_SECOND 20
 
@@ -43,8 +42,8 @@ extern atomic_int log_threshold;
 void log_open(int fd);
 
 /**
- * What comes before a line on standard error that is no event, so that the journal takes it
- * for one of this level: "<3>", or nothing where log_open() has found no journal.
+ * The prefix of a line on standard error that is no event, for the journal to give it this level:
+ * "<3>", or nothing where log_open() has found no journal.
  */
 const char *log_prefix(enum log_level level);
 
@@ -82,8 +81,8 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 void log_plain(enum log_level level, const char *event);
 
 /**
- * Whether one more line of @p event may be written in this second; it is counted as written,
- * and what was left out in the second before is told of.
+ * Whether one more line of @p event may be written in this second; it is counted as written. Logs
+ * the number of lines that were left out in the second before.
  */
 bool log_take(const char *event);
 

@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
     line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
 }
 
-/* Of a request whose target is known. */
+/* The fields of a request with a known target. */
 static void add_way(struct line *line, const struct access_record *record, enum access_field field)
 {
     const struct exchange *exchange = record->exchange;
@@ -152,7 +152,7 @@ void access_log(struct engine *engine, const struct access_record *record)
     if (!is_wanted(engine, record->reason)) {
         return;
     }
-    /* Whoever sends what fails chooses how many lines there are. */
+    /* A client could fill the log with requests that fail, so their lines are limited. */
     if (engine->config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
         return;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The access log: one line for each request that ends, as log.access and
- * log.access-format want it: the reason's name, then fields. What is not known of a
- * request is left out.
+ * The access log: one line for each request that ends, as log.access and log.access-format want it:
+ * the reason's name, then fields. Unknown fields of a request are left out.
  */
 #ifndef CRIPROXY_ACCESS_H
 #define CRIPROXY_ACCESS_H

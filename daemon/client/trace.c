@@ -36,7 +36,7 @@ static uint8_t method_of(const struct exchange *exchange)
     return has_target(exchange) && exchange->datagram_len >= 2 ? exchange->datagram[1] : 0;
 }
 
-/* Text for "client=": the address, and what else is known of who it is. */
+/* Text for "client=": the address, and the identity if there is one. */
 #define CLIENT_TEXT_MAX (ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX + 16)
 
 static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX])
@@ -60,7 +60,7 @@ static const char *type_name(bool is_confirmable)
     return is_confirmable ? "CON" : "NON";
 }
 
-/* --- who traces --------------------------------------------------------- */
+/* --- readers of the trace ----------------------------------------------- */
 
 static int start_tracing(struct engine *engine)
 {
@@ -116,7 +116,7 @@ static bool matches(const struct trace_tap *tap, const struct trace_view *view)
            strstr(view->identity, tap->identity) != NULL;
 }
 
-/* To all who want it, with what is known of every request. */
+/* To all readers, with the fields that every request has. */
 static void give(const struct engine *engine, struct log_block *block, const struct leg *leg,
                  struct trace_view *view)
 {
@@ -175,7 +175,7 @@ static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
 
 /* --- blocks ------------------------------------------------------------- */
 
-/* How the target was named, and what it is; @p uri: in text. */
+/* The form of the target, and the target; @p uri: as text. */
 static void add_target(struct log_block *block, const struct target *target, const char *uri)
 {
     char text[TARGET_TEXT_MAX];
@@ -285,7 +285,7 @@ static void note_refusal(struct engine *engine, const struct leg *leg, enum reas
     }
 }
 
-/* What the counters will be told when it is over for the client too. */
+/* The values for the counters, for when the request is over for the client, too. */
 static void note_end(struct exchange *exchange, uint8_t code)
 {
     exchange->ended_code = code;
@@ -314,7 +314,7 @@ void trace_ended(struct engine *engine, struct exchange *exchange, enum reason r
     access_log(engine, &record);
     if (engine->trace && record.target != NULL) {
         trace_block(engine, exchange, reason, code);
-        exchange->last_event = 0; /* these have been told */
+        exchange->last_event = 0; /* these were shown */
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of each request, told once: counted, one access line in the log, and, where
- * somebody traces, a block of lines that says what it became and what happened on its
- * way. Who traces: labs with --trace, in the log, and criproxyctl trace, live.
+ * The end of each request, reported once: it is counted, gets a line in the access log and, for a
+ * trace, a block of lines with the options that were sent on and the events on the way. Traces are
+ * --trace in labs, in the log, and criproxyctl trace, live.
  *
  * Never payloads, key material, or bytes that a terminal could take for commands.
  */
@@ -17,7 +17,7 @@ struct engine;
 #define TRACE_TAPS_MAX 4u
 #define TRACE_FILTER_MAX 128u
 
-/* A request and what became of it; borrowed for the time of the call. */
+/* A request and its outcome; borrowed for the time of the call. */
 struct trace_view {
     const char *client, *target, *reason;     /* target: "" where there is none */
     char identity[IDENTITY_TEXT_MAX];         /* or "" */
@@ -31,7 +31,7 @@ struct trace_view {
     size_t text_len;
 };
 
-/* Somebody who traces live. The engine's thread calls emit, which must not block. */
+/* A reader of a live trace. The engine's thread calls emit, which must not block. */
 struct trace_tap {
     uint64_t id;                     /* 0: this slot is free */
     char client[TRACE_FILTER_MAX];   /* the client's address begins so; "": any */
@@ -45,7 +45,7 @@ struct trace_tap {
 struct tracer {
     bool to_log;
     struct trace_tap taps[TRACE_TAPS_MAX];
-    struct event_ring *ring; /* NULL: nobody has traced yet */
+    struct event_ring *ring; /* NULL: no trace was started yet */
 };
 
 /** Blocks into the log from now on. @return 0 or -ENOMEM */
@@ -58,7 +58,7 @@ void trace_remove_tap(struct engine *engine, uint64_t id);
 /** Frees the tracer's memory; takes a zeroed tracer. The struct is the caller's. */
 void trace_clear(struct tracer *tracer);
 
-/** Something has happened to @p exchange; nothing is done where nobody traces. */
+/** Adds an event of @p exchange, if there is a trace. Cannot fail: the oldest event makes room. */
 void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
                  uint32_t number);
 

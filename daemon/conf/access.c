@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The section policy and the sections [access NAME], checked and compiled into what
- * policy/access.h decides by.
+ * The section policy and the sections [access NAME], checked and compiled for policy/access.h.
  */
 #include "conf/loader.h"
 
@@ -16,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the values that are looked at stand, to say what is wrong with them. */
+/* The place of the values that are being checked, for error messages. */
 struct origin_of_values {
     struct loader *loader;
     enum config_named kind;
@@ -130,7 +129,7 @@ static size_t take_ranges(const struct origin_of_values *from, const struct conf
     return count;
 }
 
-/* "none" by itself: nobody. */
+/* "none" by itself: no client. */
 static bool is_none(const struct config_list *list)
 {
     return list->count == 1 && strcmp(list->items[0], "none") == 0;

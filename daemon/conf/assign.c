@@ -157,7 +157,7 @@ static enum config_named kind_of(const char *text, size_t len, size_t *ret_skip)
     return CONFIG_NAMED_COUNT;
 }
 
-/* From a section's text, without blanks around it; UNKNOWN for what is none. */
+/* From a section's text, without blanks around it; UNKNOWN if it is no section. */
 static void parse_trimmed(const char *text, size_t len, struct section *section)
 {
     size_t skip = 0;
@@ -320,7 +320,7 @@ void loader_assign_row(struct loader *loader, void *base, const struct config_ro
         assign_scalar(loader, base, row, set_at, section, value);
         return;
     }
-    /* The first one from each place replaces what an earlier place gave. */
+    /* The first value from each place replaces those of an earlier place. */
     if (set_at->kind != loader->here.kind || set_at->file != loader->here.file) {
         static const struct config_list none = {0};
         memcpy((char *)base + row->offset, &none, sizeof(none));
@@ -386,9 +386,9 @@ static bool queue_file(struct loader *loader, const char *path)
 }
 
 /*
- * The files of a pattern in the order of their names, but for those that are included
- * already, such as the one that has the pattern. None is no mistake: a folder may be empty. One
- * that is missing is a mistake, or a slip of the pen would leave out rules of [access].
+ * The files of a pattern in the order of their names, except those that were included already, such
+ * as the file with the pattern. No match is no error, because a folder may be empty. A missing
+ * folder is an error: a typing mistake must not leave out rules of [access].
  */
 static void include_pattern(struct loader *loader, const char *pattern)
 {
@@ -415,7 +415,7 @@ static void include_pattern(struct loader *loader, const char *pattern)
     globfree(&found);
 }
 
-/* Files wait in a queue instead of being read at once: no recursion, whatever they include. */
+/* Included files are queued and not read at once, so that includes do not recurse. */
 static void assign_include(struct loader *loader, const char *key, const char *value)
 {
     if (strcmp(key, "file") != 0) {
@@ -444,8 +444,8 @@ static void assign_include(struct loader *loader, const char *key, const char *v
 }
 
 /*
- * The format has none, and what has them would be compared with them: a rule would never
- * match. No URI, address or word has a double quote; an apostrophe within a name may be meant.
+ * The format has no quotes, so they would be part of the value, and a rule would never match. No
+ * URI, address or word has a double quote; an apostrophe within a name may be intended.
  */
 static bool has_quotes(const char *value)
 {

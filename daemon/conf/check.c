@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What keys mean together, and the listeners. */
+/* Rules between keys, and the listeners. */
 #include "conf/loader.h"
 
 #include "conf/place.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * What a listener's URI may begin with, and its default port (RFC 7252 section 6,
- * RFC 8323 section 8).
+ * The schemes of a listener's URI, and their default ports (RFC 7252 section 6, RFC 8323 section
+ * 8).
  */
 static const struct transport {
     const char *scheme;
@@ -69,7 +69,7 @@ bool config_listener_is_secure(enum config_listener_kind kind)
 #define EXPECTED_URI                                                                               \
     "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws for coap"
 
-/* NULL, or what is wrong with @p uri. */
+/* The error in @p uri as static text, or NULL. */
 static const char *parse_listener(const char *uri, struct config_listener *ret_listener)
 {
     static const char separator[] = "://";
@@ -243,7 +243,7 @@ static void check_servers(struct loader *loader)
     }
 }
 
-/* What credentials_load() would refuse too, but with the place in the file. */
+/* credentials_load() would refuse these, too, but without the place in the file. */
 static void check_tls(struct loader *loader)
 {
     const struct config *config = loader->config;
@@ -303,8 +303,8 @@ static void check_log(struct loader *loader)
 }
 
 /*
- * In this order: a later one looks at what an earlier one has made. Each may leave what it
- * makes NULL when there is no memory, so none runs after that.
+ * In this order: a later function uses the results of earlier ones. Without memory a result may be
+ * NULL, so no further function runs.
  */
 static void (*const checks[])(struct loader *loader) = {
     check_listeners,      check_token,         check_name,

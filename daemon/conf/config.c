@@ -56,7 +56,7 @@ static void print_scheme(const struct config_scheme *scheme, FILE *out)
     }
 }
 
-/* Rules in all, and what their AIF documents say: a faulty entry is worth a look (AIF-5). */
+/* The number of rules, and the entries of their AIF documents; faulty ones are shown (AIF-5). */
 static void print_access(const struct access *access, FILE *out)
 {
     (void)fprintf(out, "access rules: %u, other targets: %s\n", access->rule_count,

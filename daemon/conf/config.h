@@ -80,7 +80,7 @@ struct target_pattern;
 struct config_route {
     const char *name;
 #include "conf/route_options.def"
-    /* Derived: what target and via mean. */
+    /* Derived from target and via. */
     enum config_route_kind kind;
     struct config_parent parent;
     uint32_t parent_index; /* of the first route to the same parent proxy */
@@ -89,22 +89,22 @@ struct config_route {
     uint8_t label; /* in the metrics (ops/metrics.h); the server keeps it for the name */
 };
 
-/* An [upstream NAME] section: what some targets have different from [upstream]. */
+/* An [upstream NAME] section: settings that differ from [upstream] for some targets. */
 struct config_upstream {
     const char *name;
 #include "conf/upstream_options.def"
-    /* Derived: what target means. */
+    /* Derived from target. */
     const struct target_pattern *patterns;
     size_t pattern_count;
 };
 
-/* An [access NAME] section: who may do what with some targets. */
+/* An [access NAME] section: which clients may use which methods on some targets. */
 struct config_access {
     const char *name;
 #include "conf/access_options.def"
 };
 
-/* A [limit NAME] section: what some clients may take. */
+/* A [limit NAME] section: limits of some clients. */
 struct config_limit {
     const char *name;
 #include "conf/limit_options.def"
@@ -126,7 +126,7 @@ struct config_listener {
     enum config_listener_kind kind;
     const char *uri; /* as it was written */
     struct address bind;
-    bool is_default; /* nobody asked for it: may go missing where the host has no IPv6 */
+    bool is_default; /* a default one: it may be left out on a host without IPv6 */
 };
 
 struct config {
@@ -177,7 +177,7 @@ struct config_source {
 #define CONFIG_ERRORS_MAX 20
 #define CONFIG_ERROR_TEXT_MAX 512
 
-/* What is wrong with a configuration: one line each, "FILE:LINE: [section] key: ..." */
+/* The errors in a configuration, one line each: "FILE:LINE: [section] key: ..." */
 struct config_errors {
     size_t count; /* all of them; only the first CONFIG_ERRORS_MAX have text */
     char text[CONFIG_ERRORS_MAX][CONFIG_ERROR_TEXT_MAX];
@@ -226,8 +226,8 @@ static inline bool config_is_datagram(const struct config_scheme *scheme)
 void config_print_summary(const struct config *config, FILE *out);
 
 /**
- * What a reload can take over: @p fresh with every START key put back to
- * what @p running has.
+ * The configuration that a reload can use: @p fresh with every START key put back to what @p
+ * running has.
  *
  * @param on_kept called for each key that differs and needs a restart; may be NULL.
  * @return 0 or -ENOMEM; @p fresh stays the caller's, and is changed.

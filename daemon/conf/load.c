@@ -48,7 +48,8 @@ fail:
     return NULL;
 }
 
-/* The file and, after it and in their order, those it includes: what is read last wins. */
+/* The file and, after it and in their order, those it includes: later values replace earlier ones.
+ */
 static void load_files(struct loader *loader, const char *name)
 {
     loader->may_include = true;

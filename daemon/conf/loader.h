@@ -2,9 +2,9 @@
 /*
  * A configuration while it is being read. Private to conf/.
  *
- * The way of a key: read.c cuts a file into lines and has inih split them;
- * assign.c finds the row and stores the value; check.c, when everything is read,
- * looks at what keys mean together and derives the rest; load.c runs these.
+ * The way of a key: read.c cuts a file into lines and has inih split them; assign.c finds the row
+ * and stores the value; check.c, when everything is read, checks the rules between keys and derives
+ * the rest; load.c runs these.
  */
 #ifndef CRIPROXY_CONF_LOADER_H
 #define CRIPROXY_CONF_LOADER_H
@@ -67,8 +67,8 @@ struct loader {
     struct config *config;
     struct config_errors *errors;
     bool may_include;  /* reading from a file */
-    bool no_memory;    /* what was being made may be NULL: nothing more is read or checked */
-    struct place here; /* of what is being assigned */
+    bool no_memory;    /* a result may be NULL: nothing more is read or checked */
+    struct place here; /* of the key that is being assigned */
     struct place set_at[CONFIG_ROW_COUNT];
     struct named_drafts named[CONFIG_NAMED_COUNT];
     const char *files[CONFIG_FILES_MAX]; /* read, and still to be read */
@@ -104,8 +104,8 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
 /**
  * The field of @p row in @p base takes @p value, set at loader->here.
  *
- * @param set_at where the key was set before; changed to where it is now.
- * @param section what error messages call the section.
+ * @param set_at where the key was set before; changed to the new place.
+ * @param section name of the section for error messages.
  */
 void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
                        struct place *set_at, const char *section, const char *value);

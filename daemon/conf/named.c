@@ -67,7 +67,7 @@ bool named_take_name(enum config_named kind, char *name)
     return kind == CONFIG_NAMED_SCHEME ? take_scheme_name(name) : is_plain_name(name);
 }
 
-/* What libcri knows of a scheme's name. */
+/* Number and port of a scheme that libcri knows by name. */
 static void know_scheme(struct config_scheme *scheme)
 {
     struct cri_slice name = {.data = (const uint8_t *)scheme->name, .len = strlen(scheme->name)};
@@ -229,7 +229,7 @@ void named_inherit(struct loader *loader)
     }
 }
 
-/* Seven arguments: what the list is, and what is to become of it. */
+/* Seven arguments: the list, and the array that it becomes. */
 /* NOLINTNEXTLINE(readability-function-size) */
 const struct target_pattern *named_patterns(struct loader *loader, enum config_named kind,
                                             const struct named_draft *draft, const char *key,

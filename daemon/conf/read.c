@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inih splits lines into sections, keys and values. How it treats the rest depends
- * on how it was built, and some of it is silent: Debian's cuts lines after 199
- * bytes and section names after 49, takes an indented line for a continuation of
- * the value above, ignores what follows "]", and keeps only the first error's
- * line. So every line goes past this file first, which hands inih nothing but
- * lines it cannot get wrong: no indentation, no comments, no surprises in length.
+ * inih splits lines into sections, keys and values. How it treats the rest depends on how it was
+ * built, and some of it is silent: Debian's cuts lines after 199 bytes and section names after 49,
+ * takes an indented line for a continuation of the value above, ignores what follows "]", and keeps
+ * only the first error's line. So this file checks every line first, and gives inih only lines that
+ * every build reads in the same way: no indentation, no comments, no surprises in length.
  *
  * The format that comes out of it is the same with every inih:
  *   - blanks around everything are dropped; a value ends with its line;
@@ -17,7 +16,7 @@
 #include <ini.h>
 #include <string.h>
 
-/* What inih returns where it takes its line buffer from the heap and cannot have it. */
+/* Returned by inih when it cannot allocate its line buffer. */
 #define INI_NO_MEMORY (-2)
 
 struct reader {
@@ -25,7 +24,7 @@ struct reader {
     const char *text; /* what is left */
     size_t left;
     bool in_section;        /* a good one: its keys go to inih */
-    bool skipping;          /* after a bad section line: its keys are nobody's */
+    bool skipping;          /* after a bad section line: its keys are ignored */
     struct section section; /* the current one */
 };
 
@@ -135,7 +134,7 @@ static bool take_section_line(struct reader *reader, struct text line)
     return true;
 }
 
-/* Whether a line, without comment and blanks around it, is for inih; reports what is wrong. */
+/* Whether a line, without comment and blanks around it, is for inih; reports its errors. */
 static bool take_line(struct reader *reader, struct text line, size_t max_len)
 {
     if (line.len == 0) {

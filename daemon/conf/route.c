@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What [route NAME] sections mean: their patterns, and the parent proxy. */
+/* The [route NAME] sections: their patterns, and the parent proxy. */
 #include "conf/loader.h"
 #include "ops/metrics.h"
 
@@ -31,7 +31,7 @@ static bool is_askable(const struct hostname *name)
     return name->len <= HOST_NAME_MAX_BYTES;
 }
 
-/* The labels of a host name, joined; NULL where it is none that a resolver is asked for. */
+/* The labels of a host name, joined; NULL if it is no name for a resolver. */
 static const char *join_labels(struct loader *loader, const struct cri_list *labels)
 {
     uint8_t text[HOSTNAME_MAX];
@@ -131,7 +131,7 @@ static bool parse_named(struct loader *loader, const char *via, struct config_pa
     return parent->name != NULL;
 }
 
-/* NULL, or what is wrong with @p via. */
+/* The error in @p via as static text, or NULL. */
 static const char *parse_parent(struct loader *loader, const char *via,
                                 struct config_parent *ret_parent)
 {
@@ -204,7 +204,7 @@ static bool same_parent(const struct config_route *a, const struct config_route 
                            : address_equal(&x->address, &y->address);
 }
 
-/* What is learned about a parent holds for all routes to it. */
+/* The state of a parent is shared by all routes to it. */
 static uint32_t find_parent(const struct named_drafts *drafts, size_t route)
 {
     uint32_t first = 0;

@@ -61,7 +61,7 @@ enum { CONFIG_NAMED_KINDS(CONFIG_NAMED_LIMIT) };
 #define CONFIG_NAMED_MAX CONFIG_ACCESS_MAX /* the largest */
 
 struct config_named_kind {
-    const char *word; /* what stands before the name */
+    const char *word; /* the word before the name */
     const struct config_row *rows;
     size_t row_count;
     size_t size;      /* of the struct; its first field is the name */

@@ -30,7 +30,7 @@ static void check_number(struct loader *loader, size_t index)
     uint32_t number = row->number;
 
     if (number == SCHEME_NUMBER_NONE && place->kind != PLACE_PRESET) {
-        return; /* what was given was no number, and has been reported */
+        return; /* the value was no number, which was reported */
     }
     if (number == SCHEME_NUMBER_NONE) {
         scheme_error(loader, draft, named_any_place(CONFIG_NAMED_SCHEME, draft), "number",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What [upstream] and [upstream NAME] sections mean: the patterns of the latter, and that
- * what belongs together is there. The files are read later; what is said here has the
- * place in the configuration.
+ * The [upstream] and [upstream NAME] sections: the patterns of the latter, and that keys that
+ * belong together are there. The files are read later; errors that are found here have a place in
+ * the configuration.
  */
 #include "conf/loader.h"
 
@@ -72,7 +72,7 @@ static void check_named(struct loader *loader, const struct named_draft *draft)
     struct config_upstream *upstream = draft->row;
     const char *key;
 
-    /* A key of its own, in either form, takes the place of what it would inherit. */
+    /* A key that the section sets, in either form, replaces the inherited one. */
     if (is_own(draft, "psk-key") && !is_own(draft, "psk-key-file")) {
         upstream->psk_key_file = "";
     } else if (is_own(draft, "psk-key-file") && !is_own(draft, "psk-key")) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Values of keys: from text, to text, and what is expected in words. */
+/* Values of keys: from text, to text, and a description of the valid ones. */
 #ifndef CRIPROXY_CONF_VALUE_H
 #define CRIPROXY_CONF_VALUE_H
 

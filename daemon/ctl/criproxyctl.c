@@ -151,7 +151,7 @@ static bool send_request(int fd, const struct command_line *line)
 
 /* ---- the answer ---- */
 
-/* What comes from a proxy that refuses newcomers; only status says so. */
+/* The state of a proxy that refuses new requests; only status shows it. */
 static bool is_draining(const struct json_object *object)
 {
     const char *state = json_get(object, "state");
@@ -249,7 +249,7 @@ static int take_line(const struct command_line *line, const char *text, size_t l
         if (strcmp(line->name, "status") == 0 && is_draining(&object)) {
             *ret_status = EXIT_REFUSED;
         }
-        /* Somebody may be watching, or a pipe have closed. */
+        /* A reader may be waiting for the line, or the pipe may be closed. */
         return fflush(stdout) == 0 ? -1 : EXIT_REFUSED;
     }
     if (strcmp(end, "ok") == 0) {
@@ -336,7 +336,7 @@ static bool parse_count(const char *text, size_t *ret_count)
     return true;
 }
 
-/* What somebody can do about it, where that is likely; else "". */
+/* A hint about the likely cause, or "". */
 static const char *hint_for(int error)
 {
     switch (error) {

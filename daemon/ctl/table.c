@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CUT_MIN 12u /* what a column that has to be cut keeps */
+#define CUT_MIN 12u /* characters that remain of a column that is cut */
 
 /* ---- rows ---- */
 
@@ -202,7 +202,7 @@ bool table_sort(struct table *table, const char *key)
 
 /* ---- columns ---- */
 
-/* Short heads for keys that are longer than what stands below them. */
+/* Short headings for keys that are longer than their values. */
 static void head_of(const char *key, char head[32])
 {
     static const char *const shorter[][2] = {

@@ -72,7 +72,7 @@ static bool list_clients(const struct engine *engine, uint64_t *cursor, struct j
     uint64_t end = *cursor + PIECE_SLOTS;
     for (; *cursor < engine->clients.used; (*cursor)++) {
         const struct client *client = &engine->clients.slots[*cursor];
-        /* Where its session has ended it is among the closed ones, with who it was. */
+        /* A client whose session has ended is among the closed ones, with its identity. */
         bool is_used = client->address.family != ADDRESS_NONE &&
                        (client->session != NULL || !client->is_secure);
         if (*cursor == end || (is_used && !add_client(engine, client, out))) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one engine has, listed for criproxyctl: runs in the engine's thread, in pieces
- * so small that clients do not feel them. Between two pieces the engine works on, so
- * a list is no snapshot: what comes or goes meanwhile may be in it or not.
+ * Lists of one engine's tables for criproxyctl. They are made in the engine's thread, in pieces so
+ * small that clients do not notice. Between two pieces the engine continues to work, so a list is
+ * no snapshot: entries that are added or removed meanwhile may be in it or not.
  */
 #ifndef CRIPROXY_INSPECT_H
 #define CRIPROXY_INSPECT_H

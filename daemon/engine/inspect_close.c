@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ending what one client has with the proxy, at an operator's word. The sessions and
- * connections are few enough to be looked at in one piece; the table of clients of UDP is
- * not, so that the cursor has the next slot in its lower half, and in its upper half how
- * many have been ended so far.
+ * Ends the sessions and connections of one client for an operator. They are few enough for one
+ * piece; the table of UDP clients is not, so the lower half of the cursor is the next slot, and the
+ * upper half is the number that was ended so far.
  */
 #include "engine/inspect.h"
 
@@ -64,7 +63,7 @@ static uint32_t close_sessions(struct engine *engine, const struct close_match *
     return count;
 }
 
-/* One whose session has ended is listed with the closed ones only, and is not counted again. */
+/* A client whose session has ended is only in the list of closed ones, and is not counted again. */
 static uint32_t forget_clients(struct engine *engine, const struct close_match *match,
                                uint32_t from, uint32_t end)
 {

@@ -85,7 +85,7 @@ static void put_list(struct listing *listing, const char *section, const struct 
     }
 }
 
-/* @p owner: what the row's offset counts from. */
+/* @p owner: the struct to which the row's offset applies. */
 static void put_row(struct listing *listing, const char *section, const struct config_row *row,
                     const void *owner)
 {

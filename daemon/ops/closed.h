@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last sessions and connections of clients that have ended, with who the client was: a ring
- * of CLOSED_MAX a worker, of which the oldest makes room. For criproxyctl sessions.
+ * The last sessions and connections of clients that have ended, with the client's identity: a ring
+ * of CLOSED_MAX for each worker, in which the oldest makes room. For criproxyctl sessions.
  */
 #ifndef CRIPROXY_CLOSED_H
 #define CRIPROXY_CLOSED_H

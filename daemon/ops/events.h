@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events on the way of requests, kept for the trace in one ring for all exchanges of an
- * engine: each event leads to the one before of its exchange. Nothing is kept, and
- * nothing but a look at a flag is spent, while nobody traces.
+ * Events on the way of requests, kept for the trace in one ring for all exchanges of an engine:
+ * each event has the index of the previous one of its exchange. Without a trace no event is kept,
+ * and the only cost is the test of a flag.
  */
 #ifndef CRIPROXY_EVENTS_H
 #define CRIPROXY_EVENTS_H

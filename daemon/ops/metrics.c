@@ -64,7 +64,7 @@ static void histogram_clear(struct histogram *histogram)
     metric_set(&histogram->sum_us, 0);
 }
 
-/* --- what requests ended for -------------------------------------------- */
+/* --- requests that ended ------------------------------------------------ */
 
 enum metric_front metrics_front(uint32_t number)
 {

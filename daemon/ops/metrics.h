@@ -3,11 +3,11 @@
  * Counters of one worker. The worker's thread writes them, any thread may read
  * them: relaxed atomics with one writer, so that counting costs an addition.
  *
- * Labels are bounded. What requests ended for is counted for each combination of reason,
- * code class, front, upstream transport and route that has occurred, up to METRICS_SERIES_USED
- * of them in each worker; later combinations are counted by their reason alone. Routes have up to
- * METRICS_ROUTES labels, origin servers METRICS_ORIGINS; what has no label of its own shares
- * one, "(other)". Who makes room for an origin server is said in ops/origin_labels.h.
+ * Labels are bounded. Requests that ended are counted for each combination of reason, code class,
+ * front, upstream transport and route that has occurred, up to METRICS_SERIES_USED of them in each
+ * worker; later combinations are counted by their reason alone. Routes have up to METRICS_ROUTES
+ * labels, origin servers METRICS_ORIGINS; the rest share one label, "(other)". How a new origin
+ * server gets a label is in ops/origin_labels.h.
  */
 #ifndef CRIPROXY_METRICS_H
 #define CRIPROXY_METRICS_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Buckets of durations, from 50 us to 100 s; what took longer is in one more. */
+/* Buckets of durations, from 50 us to 100 s; longer ones are in one more. */
 #define METRICS_BUCKETS 20u
 
 struct histogram {
@@ -28,7 +28,7 @@ struct histogram {
     _Atomic uint64_t sum_us;
 };
 
-/* What clients speak: the label "front". */
+/* Transports of clients: the label "front". */
 enum metric_front {
     FRONT_OTHER,
     FRONT_COAP,
@@ -56,7 +56,7 @@ enum metric_front {
 struct metric_end {
     enum reason reason;
     uint8_t code;     /* of the answer; 0: there was none */
-    uint32_t scheme;  /* number of what the client speaks */
+    uint32_t scheme;  /* scheme number of the client's transport */
     uint8_t upstream; /* 1 + enum config_scheme_transport; 0: it was sent nowhere */
     uint8_t route;    /* label of the route */
 };

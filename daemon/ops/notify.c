@@ -66,7 +66,7 @@ void notify_reloading(void)
     send_state(state);
 }
 
-/* The whole of @p text as a number; 0 where it is none. */
+/* @p text as a number; 0 if it is not one. */
 static uint64_t parse_number(const char *text)
 {
     char *end = NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Word to the service manager, by the protocol of sd_notify(3): a datagram of
- * "KEY=VALUE" lines to the Unix socket $NOTIFY_SOCKET. Where nobody listens these do
- * nothing. Not by libsystemd, which brings compression and cryptography libraries
- * into the process for it.
+ * Notifications to the service manager, by the protocol of sd_notify(3): a datagram of "KEY=VALUE"
+ * lines to the Unix socket $NOTIFY_SOCKET. Without such a socket these functions do nothing.
+ * libsystemd is not used for this, because it loads compression and cryptography libraries.
  */
 #ifndef CRIPROXY_NOTIFY_H
 #define CRIPROXY_NOTIFY_H

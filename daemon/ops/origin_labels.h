@@ -4,10 +4,9 @@
  * METRICS_ORIGINS - 1 labels that all workers share, so that a label means the same origin
  * server in each of them; other origin servers share METRICS_ORIGIN_OTHER.
  *
- * Who makes room: an origin server that is asked for the first time takes a free label, or
- * that of the one that has not answered for longest, if that is ORIGIN_LABEL_IDLE_S ago or
- * more. So busy origin servers keep theirs, however many targets a client names. What was
- * counted under a label ends with it; its next owner begins at 0.
+ * A new origin server takes a free label, or that of the one that has not answered for longest, if
+ * that is ORIGIN_LABEL_IDLE_S ago or more. So busy origin servers keep theirs, however many targets
+ * a client names. The counters of a label end with its owner; the next owner begins at 0.
  *
  * Workers look at the table once in a while (ORIGIN_LABEL_LOOK_S), not for each answer, and
  * never wait for it.
@@ -38,7 +37,7 @@ unsigned origin_labels_take(struct origin_labels *labels, const struct address *
                             uint8_t transport, uint32_t now_s, uint32_t *ret_generation);
 
 /**
- * Whose label it is. From any thread.
+ * The owner of a label. From any thread.
  *
  * @return the generation of the label; 0: it has no owner
  */

@@ -102,7 +102,8 @@ static void write_reasons(FILE *out, const struct metrics *sum, const struct pro
                           upstream_name(end.upstream), count);
         }
     }
-    /* What had no room in the table, and is 0 as a rule: so each reason is there from the start. */
+    /* Requests that had no room in the table; usually 0, so that each reason is there from the
+     * start. */
     for (int i = REASON_none + 1; i < REASON_COUNT; i++) {
         (void)fprintf(out,
                       "criproxyd_requests_ended_total{about=\"%s\",reason=\"%s\"} %" PRIu64 "\n",
@@ -288,7 +289,7 @@ void prometheus_write(FILE *out, const struct metrics *sum, const struct process
     write_process(out, status);
 }
 
-/* ---- what the system says ---- */
+/* ---- from the system ---- */
 
 /* The second number of the file is resident pages (proc_pid_statm(5)). */
 static uint64_t resident_bytes(void)

@@ -20,7 +20,7 @@ struct metric_library {
     const char *version;
 };
 
-/* What is not counted by workers. */
+/* Values that workers do not count. */
 struct process_status {
     const char *version;
     unsigned workers, listeners;
@@ -30,7 +30,8 @@ struct process_status {
     uint64_t log_lines_lost;
     char *const *route_names; /* by label; NULL, or NULL in it: not given out */
     struct origin_labels *origin_labels;
-    const struct metric_library *libraries; /* what runs, for build_info; the last has no name */
+    const struct metric_library
+        *libraries; /* libraries in use, for build_info; the last has no name */
     /* Of the process; 0 where the system does not tell. */
     double processor_s;
     uint64_t resident_bytes, descriptors, descriptors_max;

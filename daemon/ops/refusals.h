@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last things that were refused to clients, for criproxyctl why: requests that got no
- * good answer, datagrams and connections that policy.clients drops, malformed messages, failed
- * handshakes. A ring of REFUSALS_MAX rows a worker; the oldest row makes room. A row that
- * repeats one of the newest few (same host, same word) is counted there, so that a flood from
- * one host does not push out what happened to others.
+ * The last things that were refused to clients, for criproxyctl why: requests that got no good
+ * answer, datagrams and connections that policy.clients drops, malformed messages, failed
+ * handshakes. A ring of REFUSALS_MAX rows a worker; the oldest row makes room. A row that repeats
+ * one of the newest few (same host, same word) is counted there, so that a flood from one host does
+ * not push out the refusals of others.
  *
- * What is dropped without an answer also has a line in the log, at most REFUSAL_LINES a second
- * of each worker; the next line says how many had none.
+ * Messages that are dropped without an answer also get a line in the log, at most REFUSAL_LINES a
+ * second for each worker; the next line counts those without one.
  */
 #ifndef CRIPROXY_REFUSALS_H
 #define CRIPROXY_REFUSALS_H
@@ -29,7 +29,7 @@ struct handshake_failure;
 enum refusal_kind {
     REFUSAL_REQUEST,   /* the word: a row of reasons.def */
     REFUSAL_HANDSHAKE, /* a row of handshakes.def */
-    REFUSAL_MESSAGE,   /* what is wrong with a message */
+    REFUSAL_MESSAGE,   /* the error of a message */
     REFUSAL_POLICY,    /* the key that refuses */
 };
 
@@ -50,7 +50,7 @@ struct refusals {
     uint64_t unlogged; /* since the last line */
 };
 
-/* What is told of a refusal; all borrowed. */
+/* The facts about a refusal; all borrowed. */
 struct refusal_note {
     const struct address *client;
     enum refusal_kind kind;

@@ -51,13 +51,13 @@ enum access_standing access_standing(const struct access *access,
 
 enum reason access_refusal(const struct access_client *client)
 {
-    /* Whether credentials would help is told apart from being known and not let (AMB-48). */
+    /* 4.01 where credentials might help, 4.03 for a client that has authenticated (AMB-48). */
     return identity_is_known(client->identity) ? REASON_client_refused : REASON_client_unknown;
 }
 
 /* --- targets ------------------------------------------------------------ */
 
-/* What has been found out about one request, and one address where there is one. */
+/* The state of one decision, about one request and at most one address. */
 struct judgement {
     const struct access *access;
     const struct access_request *request;
@@ -87,7 +87,7 @@ static struct rule_query query_of(const struct access_request *request)
         .client = &request->client, .target = request->target, .method = request->method};
 }
 
-/* The first rule with a range that the address is in, in whatever form it would be reached. */
+/* The first rule with a range that contains the address, or an IPv4 address embedded in it. */
 static struct rule_match find_by_address(const struct judgement *judgement)
 {
     const struct access *access = judgement->access;
@@ -175,8 +175,8 @@ static const char *reserved_kind(const struct judgement *judgement, bool *ret_is
 }
 
 /*
- * Loopback is open to those who are on the same host anyway; every other reserved
- * address only to a rule that names it (SEC-20, ERR-12).
+ * Clients on this host reach loopback without the proxy, too; any other reserved address needs a
+ * rule that names it (SEC-20, ERR-12).
  */
 static const char *why_reserved(const struct judgement *judgement)
 {
@@ -207,9 +207,9 @@ static bool is_open_port(const struct access *access, uint16_t port)
 }
 
 /*
- * A datagram of CoAP can be made to mean something to another service (SEC-23). Clients
- * of this host could send it themselves, but for the ports below 1024: those are not for
- * everybody who can start a program.
+ * A CoAP datagram can be crafted so that a service of another protocol acts on it (SEC-23). Clients
+ * of this host could send it themselves, except to services on ports below 1024, which may trust
+ * the port of the sender.
  */
 static bool is_port_allowed(const struct judgement *judgement)
 {
@@ -235,8 +235,9 @@ bool access_is_secure_client(uint32_t scheme)
 }
 
 /*
- * RFC 7252 section 5.7 (SEC-18): a client in the clear would be shown what is to be secret.
- * One on this host shows it to nobody; one without an address is the proxy itself.
+ * RFC 7252 section 5.7 (SEC-18): a client without DTLS or TLS would get the answer unprotected. A
+ * client on this host is an exception, because no network is crossed; a client without an address
+ * is the proxy itself.
  */
 static bool is_leg_too_weak(const struct judgement *judgement)
 {
@@ -346,7 +347,8 @@ void access_check_own_host(const struct access *access, const struct access_clie
     for (size_t i = 0; i < count && !is_own; i++) {
         is_own = address_is_among(own, own_count, &ipv4[i]);
     }
-    /* What has a source address of this host comes from it: the kernel drops others. */
+    /* A source address of this host is genuine: the kernel drops such datagrams from the network.
+     */
     if (is_own && !address_is_loopback(&client->address) &&
         !address_is_among(own, own_count, &client->address)) {
         verdict->reason = REASON_target_refused;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is served, and who may reach what: the decisions, over rules that the
+ * Which clients are served, and which targets they may reach: decisions over rules that the
  * configuration has compiled. No state, no I/O; the snapshot owns everything.
  *
  * Three questions, in this order:
@@ -13,15 +13,14 @@
  * The first rule that matches decides, in file order, whether it matches by a name or
  * by a range of addresses. Beyond that:
  *
- *   - A rule that allows by host name says nothing about addresses: an address of the
- *     name is refused where the first rule with a range that it is in denies, wherever
- *     in the file that stands. A name is as good as whoever runs its zone.
+ *   - A rule that allows a host name does not allow addresses: an address of the
+ *     name is refused where the first rule with a range that it is in denies, wherever in the file
+ * this rule is. The owner of a DNS zone chooses the addresses.
  *   - A rule that denies by a range covers all IPv6 addresses that lead to its IPv4
- *     addresses (policy/embedded.h); one that allows covers what it says.
+ *     addresses (policy/embedded.h); one that allows covers only its own range.
  *   - Reserved addresses (policy/ranges.h) are opened only by a rule that allows with a
  *     range, and ports that are not CoAP's only by one that allows with a port.
- *   - A client that is served only because a rule names it gets what rules allow it, and
- *     nothing else.
+ *   - A client that is served only because a rule names it may only send requests that rules allow.
  */
 #ifndef CRIPROXY_ACCESS_H
 #define CRIPROXY_ACCESS_H
@@ -34,13 +33,13 @@ struct port_range {
     uint16_t first, last;
 };
 
-/* What one client may take; 0: what holds for all. */
+/* Limits of one client; 0: the limit that holds for all clients. */
 struct client_limits {
     struct access_rule clients; /* only its selectors of clients count */
     uint32_t rate, burst, exchanges, observations, bodies;
 };
 
-/* What the configuration says, compiled. */
+/* The access rules of a configuration, compiled. */
 struct access {
     const struct access_rule *rules; /* in file order */
     uint32_t rule_count;
@@ -50,7 +49,7 @@ struct access {
     const struct rule_index *admission;
     const struct access_rule *clients; /* one: policy.clients */
     const struct rule_index *clients_index;
-    bool is_open;           /* what no rule is about is allowed to policy.clients */
+    bool is_open;           /* policy.targets = allow */
     bool has_address_allow; /* some rule allows with a range */
     bool needs_secure_leg;  /* secure targets are for secure clients */
     bool selects_clients;   /* some rule names clients */
@@ -58,7 +57,7 @@ struct access {
     uint32_t port_count;
     const struct client_limits *limits; /* in file order */
     uint32_t limits_count;
-    const struct address_prefix *echo_exempt; /* clients whose address is believed */
+    const struct address_prefix *echo_exempt; /* clients whose address is trusted */
     uint32_t echo_exempt_count;
     const struct address_prefix *nat64;
     uint32_t nat64_count;
@@ -85,7 +84,7 @@ struct access_verdict {
     bool may_be_opened; /* a refusal of a name, whose addresses some rule may allow */
 };
 
-/* For people: names of what decided where no rule did. */
+/* Prefix of names of decisions that no rule of the configuration made. */
 #define ACCESS_BUILTIN "builtin:"
 
 /**
@@ -143,13 +142,12 @@ struct access_verdict access_check_address(const struct access *access,
                                            const struct address *address);
 
 /**
- * The proxy's own host: services there trust what comes from it, and a firewall in front of
- * them is behind us, so they are for clients on that host (SEC-20), in whatever form their
- * address is written. Only where a range of a rule has allowed the address, and that the
- * rules have refused it, stands.
+ * The proxy's own host: services there trust requests from it, and a firewall in front of the host
+ * does not stop the proxy. So only clients on that host may reach them (SEC-20), in every spelling
+ * of the address, unless a rule with a range has allowed it. A refusal by the rules stands.
  *
  * @param own     the host's addresses, @p own_count of them.
- * @param address of the target, or one that its name led to; of no family: not known yet.
+ * @param address of the target, or one of the addresses of its name; of no family: not known yet.
  * @param verdict of the rules; may become a refusal.
  */
 void access_check_own_host(const struct access *access, const struct access_client *client,

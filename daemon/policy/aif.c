@@ -34,7 +34,7 @@ static int compare(const void *a, const void *b)
     return len > 0 ? memcmp(left->packed, right->packed, len) : 0;
 }
 
-/* What the items take when they are packed; SIZE_MAX where no option can hold them. */
+/* Length of the items when they are packed; SIZE_MAX if one does not fit an option. */
 static size_t packed_len(const struct cri_list *list)
 {
     struct cri_iter iter;
@@ -93,7 +93,7 @@ static int add(struct aif_table *table, const struct cri_aif_entry *entry,
     return 0;
 }
 
-/* Sorted, and what is there more than once joined (AIF-8). */
+/* Sorts the entries, and joins those of the same resource (AIF-8). */
 static void finish(struct aif_table *table)
 {
     size_t kept = 0;

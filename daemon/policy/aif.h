@@ -20,7 +20,7 @@ struct target;
 /* Longest document that is read. */
 #define AIF_BYTES_MAX ((size_t)1 << 20)
 
-/* Why a document is none, or which entry of it counts for nothing. */
+/* Why a document is malformed, or which entry of it is ignored. */
 struct aif_fault {
     size_t offset; /* byte of the document */
     const char *what;
@@ -29,8 +29,8 @@ struct aif_fault {
 /**
  * Make the table of a document.
  *
- * @param ret_fault where it is malformed; else the first entry that is faulty, which
- *                  grants nothing while the others stand (AIF-5): what is NULL without one.
+ * @param ret_fault where it is malformed; else the first entry that is faulty, which grants nothing
+ * while the others hold (AIF-5). Its text is NULL if there is no fault.
  * @return 0; -EINVAL for a document that is not AIF-CRI; -ENOMEM.
  */
 int aif_table_make(const uint8_t *document, size_t len, struct config_arena *arena,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What has been found so far. */
+/* The addresses found so far. */
 struct found {
     struct address *ipv4;
     size_t count;
@@ -23,9 +23,9 @@ bool embedded_is_nat64_length(unsigned bits)
 }
 
 /*
- * The four bytes behind the prefix; byte 8 is left out, as it is always zero (RFC 6052). What
- * is behind them should be zero, but translators may look away. Where the four begin with a
- * zero they lead nowhere: the address is rather one of a longer prefix in this one.
+ * The four bytes behind the prefix; byte 8 is left out, as it is always zero (RFC 6052). The bytes
+ * after them should be zero, but some translators ignore them. Four bytes that begin with a zero
+ * are no reachable address: the prefix is rather a longer one that begins with this one.
  */
 static void add_behind(struct found *found, const struct address *address, unsigned bits)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IPv6 addresses that lead to an IPv4 address: through a translator (NAT64), a tunnel
- * (6to4, Teredo, ISATAP) or an old spelling. What is forbidden as IPv4 is forbidden in
- * these forms too, or a client would choose the form that slips past.
+ * IPv6 addresses that lead to an IPv4 address: through a translator (NAT64), a tunnel (6to4,
+ * Teredo, ISATAP) or an old spelling. An IPv4 address that is denied is denied in these forms, too;
+ * otherwise a client could choose a form that no rule matches.
  */
 #ifndef CRIPROXY_EMBEDDED_H
 #define CRIPROXY_EMBEDDED_H

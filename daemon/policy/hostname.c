@@ -33,8 +33,8 @@ static bool copy_ascii(const uint8_t *text, size_t len, struct hostname *name)
 }
 
 /*
- * What the mapping makes of compatibility characters is checked afterwards like any text: it
- * turns full-width digits, dots and slashes into plain ones.
+ * The mapping turns compatibility characters, such as full-width digits, dots and slashes, into
+ * plain ones, so its result is checked like any other text.
  */
 static bool copy_as_a_labels(const uint8_t *text, size_t len, struct hostname *name)
 {
@@ -66,7 +66,7 @@ static bool is_a_label(const uint8_t *label, size_t len)
     }
     memcpy(terminated, label, len);
     terminated[len] = '\0';
-    /* libidn2 decodes it, checks what it finds, and compares what that becomes. */
+    /* libidn2 decodes the label, checks the result, and compares its encoding with the label. */
     if (idn2_lookup_u8((const uint8_t *)terminated, &found, IDN2_NONTRANSITIONAL) != IDN2_OK) {
         return false;
     }

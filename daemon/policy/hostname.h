@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Host names in the one form in which they are compared, resolved and forwarded: lower-case
- * ASCII, with A-labels for what is not (RFC 5891, mapped as in UTS #46). All names go through
- * here before policy sees them: those of targets in each of the four forms, those in patterns
- * of targets, and those of parent proxies.
+ * Host names in the one form in which they are compared, resolved and forwarded: lower-case ASCII,
+ * with A-labels for other labels (RFC 5891, mapped as in UTS #46). All names go through here before
+ * policy sees them: those of targets in each of the four forms, those in patterns of targets, and
+ * those of parent proxies.
  */
 #ifndef CRIPROXY_HOSTNAME_H
 #define CRIPROXY_HOSTNAME_H
@@ -15,7 +15,7 @@
 /* Longest name, with the dot that may end it. */
 #define HOSTNAME_MAX 255u
 
-/* What a text is; all but the first two may be neither resolved nor passed on. */
+/* Kinds of text; only the first two may be resolved or forwarded. */
 enum hostname_kind {
     HOSTNAME_NAME,   /* a name, which a dot may end */
     HOSTNAME_IPV4,   /* an IPv4 address in dotted decimal, which an encoding may have hidden */
@@ -35,8 +35,8 @@ struct hostname {
  * Bring a host name into its one form. Lower-case ASCII costs two passes over the bytes, other
  * text a call of libidn2, which allocates, and each A-label one more.
  *
- * A last label that is a number, in decimal, octal or hexadecimal, is what lax resolvers and
- * parsers take for an IPv4 address (TGT-12).
+ * A last label that is a number, in decimal, octal or hexadecimal, is taken for an IPv4 address by
+ * lax resolvers and parsers (TGT-12).
  *
  * @param text percent-decoded; may be the bytes that @p name has.
  * @param name its text is set; the rest is written for NAME and IPV4 only.

@@ -2,14 +2,14 @@
 /*
  * How the first matching rule is found.
  *
- * What a pattern demands exactly makes up its shape: the kind of host (any, this name,
- * names under so many labels, a range of so many bits), the kind of client (any, a
- * range of so many bits, a pre-shared key, a certificate), whether it names one port,
- * and how many path segments. All patterns of one shape are in one hash table, under
- * what they demand; a request has one key for each shape (one for each of its names
- * where the shape has a certificate). So a search costs one probe a shape, however
- * many rules there are, and real rule sets have few shapes. This is the tuple space
- * search of packet classifiers (Srinivasan, Suri, Varghese 1999).
+ * The shape of a pattern is the set of things that it compares exactly: the kind of host (any, this
+ * name, names under so many labels, a range of so many bits), the kind of client (any, a range of
+ * so many bits, a pre-shared key, a certificate), whether it names one port, and how many path
+ * segments. All patterns of one shape are in one hash table, keyed by the values that they compare;
+ * a request has one key for each shape (one for each of its names where the shape has a
+ * certificate). So a search costs one probe a shape, however many rules there are, and real rule
+ * sets have few shapes. This is the tuple space search of packet classifiers (Srinivasan, Suri,
+ * Varghese 1999).
  *
  * Under one key the entries are in the order of the rules; each is compared in full,
  * so the key need not hold everything. Shapes are tried in the order of their first
@@ -86,7 +86,7 @@ static uint64_t hash_text(const char *text)
     return hash_bytes((const uint8_t *)text, strlen(text), HASH_SEED);
 }
 
-/* What a shape's parts hash to; 0 for a part that the shape has not. */
+/* Hashes of the parts of a shape; 0 for a part that the shape does not have. */
 struct key_parts {
     uint64_t host, who, path;
     uint16_t port;

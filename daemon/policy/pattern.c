@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What is left to parse, and where the result goes. */
+/* The rest of the text, and the place of the result. */
 struct parser {
     const char *text;
     size_t len, at;

@@ -58,8 +58,8 @@ struct pattern_error {
 /**
  * Parse a pattern.
  *
- * @param schemes which names of schemes there are; NULL: those libcri has.
- * @param arena   what the pattern points to is allocated there.
+ * @param schemes the known scheme names; NULL: those of libcri.
+ * @param arena   owns the memory that the pattern points to.
  * @return 0; -EINVAL with @p ret_error filled; -ENOMEM. @p ret_pattern is written only for 0.
  */
 int target_pattern_parse(const char *text, size_t len, const struct cri_scheme_table *schemes,

@@ -40,7 +40,7 @@ struct piece {
     size_t len;
 };
 
-/* What stands behind @p mark goes to @p ret_after; false where there is no mark. */
+/* Sets @p ret_after to the text after @p mark; false if there is no mark. */
 static bool cut(struct piece *whole, char mark, struct piece *ret_after)
 {
     for (size_t i = 0; i < whole->len; i++) {

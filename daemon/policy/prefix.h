@@ -18,7 +18,7 @@ struct address_prefix {
  *
  * Asks the system for the interface that a zone names, so it is for configuration.
  *
- * @return NULL, or what is wrong in words (constant); @p ret_prefix is then untouched.
+ * @return NULL, or the error as static text; @p ret_prefix is then untouched.
  */
 const char *address_prefix_parse(const char *text, size_t len, struct address_prefix *ret_prefix);
 

@@ -64,8 +64,8 @@ void ranges_localhost(bool is_ipv6_first, struct address ret_addresses[RANGES_LO
 }
 
 /*
- * Where clouds serve credentials to whoever asks from the host. 169.254.169.254 is in
- * link-local already; these are not, or not in a range that is reserved otherwise.
+ * Addresses at which clouds serve credentials to any process of the host. 169.254.169.254 is
+ * link-local already; these are in no other reserved range.
  */
 static const struct address_prefix metadata[] = {
     IPV4(100, 100, 100, 200, 32), /* Alibaba Cloud */
@@ -79,7 +79,7 @@ static const struct address_prefix metadata[] = {
     {{.family = ADDRESS_IPV6, .ip = {0xfd, 0x00, 0x00, 0x42, [15] = 0x42}}, 128},
 };
 
-/* Link-local addresses with which clouds serve metadata, to call them what they are. */
+/* Link-local addresses at which clouds serve metadata, to name them so in a verdict. */
 static const struct address_prefix link_local_metadata[] = {IPV4(169, 254, 169, 254, 32),
                                                             IPV4(169, 254, 170, 2, 32)};
 
@@ -137,7 +137,7 @@ static const struct {
 
 #define RESERVED_COUNT (sizeof(reserved) / sizeof(reserved[0]))
 
-/* Most addresses are told apart by their first byte. */
+/* The first byte is enough for most addresses. */
 static bool may_be_reserved(const struct address *address)
 {
     uint8_t first = address->ip[0];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ranges of addresses that have a name of their own: groups of clients as the
- * configuration names them ("private"), and addresses that nobody is let to without a
- * rule that names them (loopback, link-local, groups, metadata services of clouds, and others
- * of the IANA's special-purpose registries, RFC 6890).
+ * Ranges of addresses that have a name of their own: groups of clients as the configuration names
+ * them ("private"), and addresses that need a rule that names them (loopback, link-local, groups,
+ * metadata services of clouds, and other special-purpose ranges of RFC 6890).
  */
 #ifndef CRIPROXY_RANGES_H
 #define CRIPROXY_RANGES_H
@@ -24,9 +23,9 @@ size_t ranges_of_word(const char *word, size_t len, const struct address_prefix 
 void ranges_localhost(bool is_ipv6_first, struct address ret_addresses[RANGES_LOCALHOST_COUNT]);
 
 /**
- * What kind of a reserved address it is, as "builtin:loopback"; NULL for an ordinary one.
+ * The kind of a reserved address, as "builtin:loopback", static; NULL for an ordinary address.
  *
- * @param ret_is_never whether no rule opens it: unspecified, broadcast, IPv4-mapped.
+ * @param ret_is_never whether no rule can allow it: unspecified, broadcast, IPv4-mapped.
  */
 const char *ranges_reserved(const struct address *address, bool *ret_is_never);
 

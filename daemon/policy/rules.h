@@ -2,9 +2,9 @@
 /*
  * Access rules, and the search for the first that matches.
  *
- * A rule selects clients (address, transport, identity), targets (patterns) and
- * methods; what it leaves out selects nothing away. The first rule in file order that
- * matches decides. Searching is not linear: see index.c.
+ * A rule selects clients (address, transport, identity), targets (patterns) and methods; without a
+ * selector it matches all of them. The first rule in file order that matches decides. Searching is
+ * not linear: see index.c.
  */
 #ifndef CRIPROXY_RULES_H
 #define CRIPROXY_RULES_H
@@ -32,25 +32,25 @@ struct access_rule {
     uint32_t certificate_count;
     const struct target_pattern *patterns; /* none: all targets */
     uint32_t pattern_count;
-    const struct aif_table *aif; /* of what it allows, only what this grants; or NULL */
-    struct aif_fault aif_fault;  /* its first entry that counts for nothing; what NULL: none */
+    const struct aif_table *aif; /* allows only what this document grants; or NULL */
+    struct aif_fault aif_fault;  /* its first faulty entry; its text is NULL if there is none */
 };
 
-/* Who asks. */
+/* The client of a request. */
 struct access_client {
-    struct address address;          /* family ADDRESS_NONE: nobody, the proxy itself */
+    struct address address;          /* family ADDRESS_NONE: the proxy itself */
     uint32_t scheme;                 /* number of the scheme it speaks */
     const struct identity *identity; /* NULL: unknown */
 };
 
-/* What is asked. */
+/* The question. */
 struct rule_query {
     const struct access_client *client;
     const struct target *target; /* NULL: only clients are compared */
     uint8_t method;              /* code; 0: methods are not compared */
 };
 
-/* What was found. */
+/* The answer. */
 struct rule_match {
     uint32_t rule;                        /* index, or RULE_NONE */
     const struct target_pattern *pattern; /* which of its patterns; NULL: it has none */

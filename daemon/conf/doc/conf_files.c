@@ -143,7 +143,7 @@ void doc_write_conf(FILE *out)
     }
 }
 
-/* The keys that make a scheme what it is; the others are the same for all. */
+/* The keys that differ between schemes; the others are the same for all. */
 static const char *const scheme_keys[] = {"number", "default-port", "transport"};
 
 void doc_write_schemes(FILE *out)

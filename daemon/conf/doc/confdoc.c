@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes what documents the configuration, from the tables the daemon itself uses,
- * so that neither can drift: the commented criproxyd.conf, schemes.conf, the manual
- * page criproxyd.conf(5), CONFIGURATION.md, and the list of reasons in criproxyd(8).
+ * Writes the documents about the configuration from the tables that the daemon uses, so that they
+ * always agree: the commented criproxyd.conf, schemes.conf, the manual page criproxyd.conf(5),
+ * CONFIGURATION.md, and the list of reasons in criproxyd(8).
  *
  *   confdoc KIND [--template FILE] [--check FILE]
  *
@@ -75,7 +75,7 @@ static bool write_kind(const struct kind *kind, const char *template_name, FILE 
     return true;
 }
 
-/* 0 when @p name has what would be written. */
+/* 0 if the file @p name has the text that would be written. */
 static int check(const struct kind *kind, const char *template_name, const char *name)
 {
     char *made = NULL;

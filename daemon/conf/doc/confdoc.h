@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What confdoc can write; one function a document. */
+/* The documents that confdoc writes; one function for each. */
 #ifndef CRIPROXY_CONFDOC_H
 #define CRIPROXY_CONFDOC_H
 
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A section of the configuration and what it is for. */
+/* A section of the configuration and its purpose. */
 struct doc_section {
     const char *name;
     const char *help;
