@@ -5,11 +5,11 @@
  * the ports and transports: a host has as many ports as it likes, and a network as many IPv6
  * addresses.
  *
- * A table that can fill up has a book. Each entry of the table has a struct holding in it, which
- * is charged to the account of its source in that book. Nothing is limited by that: while there
- * is room, a source may hold everything, so that many clients behind one address do no harm to
- * themselves. When the table is full, account_yield() says which entry makes room: the oldest of
- * the source that holds most.
+ * A table that can fill up has a book. Each entry of the table has a struct holding in it, which is
+ * charged to the account of its source in that book. This limits nothing: while there is room, a
+ * source may hold everything, so that many clients behind one address do no harm to themselves.
+ * When the table is full, account_yield() says which entry makes room: the oldest of the source
+ * that holds most.
  *
  * Each operation takes the time of a lookup in a hash map, whatever the table holds: accounts
  * are listed by their amount, in ranks, and the highest rank that is in use moves with them.
@@ -36,7 +36,7 @@ struct holding {
 
 struct account {
     struct hash_node node;
-    struct address source;           /* without port, and what of the address does not count */
+    struct address source;           /* without port and the bits after the prefix */
     struct account *previous, *next; /* of the same rank, the first one's previous is the last;
                                         of those that are free, next */
     struct holding *oldest, *newest;
@@ -49,8 +49,7 @@ struct account_book {
     struct account *slots;
     uint32_t capacity, used;
     struct account *free;
-    struct account *
-        *ranks; /* lists of accounts by amount / step, first who came or was used first */
+    struct account **ranks; /* lists of accounts by amount / step, in order of use */
     uint32_t rank_count, highest;
     unsigned shift;
     uint32_t ipv6_bits; /* of an IPv6 address that name a source; may be changed at any time */

@@ -64,7 +64,7 @@ const char *address_format(const struct address *address, char text[ADDRESS_TEXT
  * Parse "IPv4:PORT" or "[IPv6]:PORT" or, with the port absent, @p default_port.
  * A zone ("%eth0" or "%2") is accepted inside the brackets. No names.
  *
- * @return false where it is none of these; @p ret_address is then untouched.
+ * @return false for any other text; @p ret_address is then untouched.
  */
 bool address_parse(const char *text, size_t len, uint16_t default_port,
                    struct address *ret_address);

@@ -127,7 +127,8 @@ const char *identity_format(const struct identity *identity, char text[IDENTITY_
     if (!identity_is_known(identity)) {
         return kinds[IDENTITY_NONE];
     }
-    /* The name is escaped already, quotes too; what would end a bare value is left to see to. */
+    /* The name is escaped already, quotes too; only characters that would end a value without
+     * quotes remain. */
     const char *quote = strpbrk(identity->name, " =\\") != NULL ? "\"" : "";
     (void)snprintf(text, IDENTITY_TEXT_MAX, "%s%s:%s%s", quote, kinds[identity->kind],
                    identity->name, quote);

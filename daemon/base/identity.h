@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who a peer has proved to be, on DTLS and TLS: travels with its requests, for
+ * The identity with which a peer has authenticated on DTLS or TLS: its requests carry it, for
  * policy and the log.
  *
  * One is made when a handshake is done, and counted: its session or connection
@@ -26,8 +26,8 @@ struct address;
 struct identity;
 
 /**
- * Whether a peer, by its address and who it is (NULL: nobody), is one of those that
- * @p context describes.
+ * Whether a peer, by its address and its identity (NULL: none), is one of those that @p context
+ * describes.
  */
 typedef bool peer_match_fn(const void *context, const struct address *remote,
                            const struct identity *identity);
@@ -66,8 +66,8 @@ struct identity *identity_acquire(struct identity *identity);
 void identity_release(struct identity *identity);
 
 /**
- * Another name: the bytes that the peer has proved to be its own. The first one
- * is what is shown. One that does not fit is left out.
+ * Another name: the bytes that the peer has proved to be its own. The first name is the one that is
+ * shown. A name that does not fit is left out.
  */
 void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len);
 
@@ -81,8 +81,8 @@ bool identity_is_known(const struct identity *identity);
 bool identity_is_distinct(const struct identity *identity);
 
 /**
- * Whether it is of @p kind and @p name (escaped as names are) is one of its names,
- * byte for byte. Takes NULL: nobody has a name.
+ * Whether it is of @p kind and @p name (escaped as names are) is one of its names, byte for byte.
+ * False for NULL.
  */
 bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name);
 

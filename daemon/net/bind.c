@@ -73,7 +73,7 @@ int bind_stream(const struct address *address, bool reuse_port)
     return open_socket(address, SOCK_STREAM, reuse_port);
 }
 
-/* Whether nobody listens on the socket at that place any more. */
+/* Whether no process listens on the socket at that path any more. */
 static bool is_abandoned(const struct sockaddr_un *name)
 {
     struct stat status;
@@ -118,7 +118,8 @@ int bind_unix(const char *path, unsigned mode)
     if (fd < 0) {
         return -errno;
     }
-    /* Before it has a name, so that nobody finds it with another mode; the umask may take from it.
+    /* Before the socket has a name, so that it never exists with another mode; the umask may remove
+     * bits.
      */
     int err = fchmod(fd, (mode_t)mode) == 0 ? bind_name(fd, &name) : -errno;
     if (err == 0 && (chmod(path, (mode_t)mode) != 0 || listen(fd, BACKLOG) != 0)) {

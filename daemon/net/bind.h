@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets that clients come to, before anybody listens on them: bound by us, or by
- * the service manager. The main thread binds, so that an address that cannot be had
- * is known before anything changes; a worker's loop then takes the descriptor over.
+ * Sockets for clients, before they are listened on: bound by the proxy, or by the service manager.
+ * The main thread binds, so that an address that cannot be bound is known before anything changes;
+ * a worker's loop then takes the descriptor over.
  */
 #ifndef CRIPROXY_BIND_H
 #define CRIPROXY_BIND_H
@@ -21,17 +21,18 @@ int bind_datagram(const struct address *address, bool reuse_port);
 int bind_stream(const struct address *address, bool reuse_port);
 
 /**
- * A Unix stream socket that listens at @p path, made with @p mode. What a process that
- * has ended left there is removed first.
+ * A Unix stream socket that listens at @p path, made with @p mode. The socket file of an earlier
+ * process is removed first.
  *
- * @return the descriptor or -errno; -EADDRINUSE where somebody listens, or it is no socket
+ * @return the descriptor or -errno; -EADDRINUSE if another process listens there, or the file is no
+ * socket
  */
 int bind_unix(const char *path, unsigned mode);
 
 /** Where a socket is bound. @return 0 or -errno; -EAFNOSUPPORT for another family than IP. */
 int bind_address_of(int fd, struct address *ret_address);
 
-/** What an inherited socket is. */
+/** Types of inherited sockets. */
 enum bind_type {
     BIND_DATAGRAM,
     BIND_STREAM, /* and it listens */

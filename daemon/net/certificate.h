@@ -12,9 +12,10 @@ struct certificate_times {
 };
 
 /**
- * Of the first certificate in @p file, PEM: the one that is shown, its issuers follow.
+ * The times of the first certificate in @p file, PEM: the one that is shown to peers; its issuers
+ * follow it.
  *
- * @return false where there is none, and @p ret_times is untouched
+ * @return false if there is none; @p ret_times is then untouched
  */
 bool certificate_read_times(const char *file, struct certificate_times *ret_times);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests, places and the pool of sessions; what a session is, its kind knows.
+ * Requests, places and the pool of sessions; the kinds of sessions are elsewhere.
  *
- * Whoever finds work marks a place or a session as due; upstream_turn() works the lists
- * off. So the callbacks of libraries and the engine's calls only note what happened, and
- * nothing is closed or freed under somebody's feet.
+ * A place or session with work is marked as due; upstream_turn() works through the lists. So the
+ * callbacks of libraries and the engine's calls only note events, and nothing is closed or freed
+ * while a caller still uses it.
  */
 #include "net/client_internal.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounds of work in one turn: what is left is done in the next. */
+/* Rounds of work in one turn; the rest is done in the next turn. */
 #define ROUNDS_MAX 64u
 
 struct upstream_request *upstream_send(struct upstream *upstream,
@@ -55,7 +55,7 @@ void upstream_cancel(struct upstream *upstream, struct upstream_request *request
 static bool tell_failures(struct upstream *upstream)
 {
     bool has_told = upstream->failed.first != NULL;
-    /* Those that come while these are told are for the next round. */
+    /* Failures that are added by a handler are for the next round. */
     for (uint32_t left = upstream->failed.count; left > 0 && upstream->failed.first != NULL;
          left--) {
         struct upstream_request *request = upstream->failed.first;

@@ -41,7 +41,7 @@ bool upstream_has(enum upstream_transport transport);
 /** The version of the linked libcoap, as "4.3.1". Static text. */
 const char *upstream_version(void);
 
-/* ---- credentials: what is shown to origin servers, and asked of them ---- */
+/* ---- credentials: the keys and certificates for origin servers ---- */
 
 /* Longest pre-shared key, in bytes; RFC 4279 asks for 64. */
 #define UPSTREAM_PSK_KEY_MAX 64
@@ -57,9 +57,9 @@ struct upstream_credentials_options {
 };
 
 /**
- * Load whole or not at all.
+ * Loads everything or nothing.
  *
- * @param ret_error what is wrong: "FILE: ...".
+ * @param ret_error the error: "FILE: ...".
  * @return NULL on error. Count 1; upstream_credentials_release() frees.
  */
 struct upstream_credentials *
@@ -98,7 +98,7 @@ struct upstream_options {
     uint32_t handshake_ms;    /* from the first packet to a session that can be used */
     uint32_t back_off_ms;     /* after a failure; doubled with each one more */
     uint32_t back_off_max_ms; /* up to this */
-    uint32_t ipv6_bits;       /* of an IPv6 address say whose it is: a share of the sessions */
+    uint32_t ipv6_bits;       /* of an IPv6 address that name a source */
     uint32_t silence_ms;      /* of a session: then a Ping goes before a request that cannot be
                                  repeated; 0: 2 s over DTLS, 60 s on connections */
     uint32_t message_bytes;   /* longest message taken: the Max-Message-Size announced */
@@ -109,7 +109,7 @@ struct upstream_options {
 struct upstream_target {
     enum upstream_transport transport;
     struct address address;
-    struct address source; /* whom the request is for; says nothing about where it goes */
+    struct address source; /* the client, for whose share the session counts; not a destination */
     const char *host;      /* name for SNI and the certificate; NULL where the host is an address */
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
     uint32_t ack_timeout_ms;                  /* DTLS only, as in RFC 7252 section 4.8 */
@@ -187,9 +187,9 @@ struct upstream_request *upstream_send(struct upstream *upstream,
 void upstream_cancel(struct upstream *upstream, struct upstream_request *request, bool deregister);
 
 /**
- * What is due: send, open and close sessions, tell of failures. Called in each turn.
+ * Does what is due: sends, opens and closes sessions, reports failures. Called in each turn.
  *
- * @return when to be called next, or UINT64_MAX.
+ * @return when to call it next, in ms of loop_now_ms(), or UINT64_MAX.
  */
 uint64_t upstream_turn(struct upstream *upstream, uint64_t now_ms);
 

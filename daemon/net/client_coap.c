@@ -2,10 +2,10 @@
 /*
  * Sessions on DTLS, which are libcoap's. Each has a context of its own.
  *
- * A context each, because in libcoap (4.3.1 to 4.3.5) the name for SNI, the trust
- * anchors and the checks of a certificate belong to the context and not to the session,
- * and because its queue of what waits for an acknowledgement is one list a context,
- * which is walked. So a session ends with all that libcoap knows of it.
+ * A context each, because in libcoap (4.3.1 to 4.3.5) the name for SNI, the trust anchors and the
+ * checks of a certificate belong to the context and not to the session, and because its queue of
+ * unacknowledged messages is one list for each context, which is walked. So a session ends together
+ * with all of libcoap's state for it.
  *
  * What has to be kept from libcoap: text to resolve; a log level at which its static
  * buffers are used (contexts in several threads share those, and nothing else);
@@ -82,7 +82,7 @@ bool upstream_has(enum upstream_transport transport)
 
 const char *upstream_version(void)
 {
-    /* LIBCOAP_PACKAGE_VERSION is what we were built with; the library has no other word. */
+    /* LIBCOAP_PACKAGE_VERSION is the version at build time; the library has no call for its own. */
     return LIBCOAP_PACKAGE_VERSION;
 }
 
@@ -191,7 +191,7 @@ static coap_fixed_point_t fixed_point(uint32_t thousandths)
     return (coap_fixed_point_t){(uint16_t)(thousandths / 1000), (uint16_t)(thousandths % 1000)};
 }
 
-/* What the window of the engine allows, this has to let through (MSG-31). */
+/* This limit must not be below the engine's own window (MSG-31). */
 static void set_parameters(const struct session *session)
 {
     const struct upstream_target *target = &session->place->target;
@@ -355,7 +355,7 @@ static bool coap_is_almost_up(const struct session *session)
            state == TLS_ST_CR_CHANGE || state == TLS_ST_CR_FINISHED;
 }
 
-/* libcoap's own queues are long enough for what the engine lets out (MSG-31). */
+/* libcoap's own queues are long enough for the engine's window (MSG-31). */
 static bool coap_is_full(const struct session *session)
 {
     (void)session;

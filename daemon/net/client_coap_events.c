@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What libcoap tells of a session on DTLS, and asks.
+ * libcoap's callbacks for sessions on DTLS.
  *
- * Its callbacks note what happened and return; what follows from it happens in
- * upstream_turn(). Only a response goes straight to its handler, as its bytes live no
- * longer than the callback, and nothing that a handler may call enters libcoap.
+ * They note the event and return; it is acted on in upstream_turn(). Only a response goes straight
+ * to its handler, because its bytes live no longer than the callback, and no function that a
+ * handler may call enters libcoap.
  */
 #include "net/client_coap_internal.h"
 
@@ -19,7 +19,7 @@ static struct session *session_of(const coap_session_t *coap)
     return coap_get_app_data(coap_session_get_context(coap));
 }
 
-/* A handshake went wrong: whose fault was it? */
+/* The cause of a failed handshake. */
 static void on_tls_error(struct session *session)
 {
     coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS;
@@ -55,7 +55,7 @@ static int on_event(coap_session_t *coap, const coap_event_t event)
     struct session *session = session_of(coap);
 
     if (session == NULL || session->coap->session == NULL) {
-        return 0; /* it is being made, or being freed: session_open() sees what became of it */
+        return 0; /* it is being opened or freed: session_open() handles the failure */
     }
     switch ((int)event) { /* later versions have more */
     case COAP_EVENT_DTLS_ERROR:
@@ -154,8 +154,8 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
     return COAP_RESPONSE_OK;
 }
 
-/* We serve nobody here (TCP-20). Its being there makes libcoap let options through that it
- * does not know, critical ones too where they are safe to forward (OPT-7). */
+/* This side serves no requests (TCP-20). The handler is there because without one libcoap rejects
+ * unknown options, also critical ones that are safe to forward (OPT-7). */
 static void on_request(coap_resource_t *resource, coap_session_t *coap, const coap_pdu_t *request,
                        const coap_string_t *query, coap_pdu_t *response)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by client_coap.c (sessions on DTLS) and client_coap_events.c (what libcoap tells of
- * them). */
+/* Shared by client_coap.c (sessions on DTLS) and client_coap_events.c (libcoap's callbacks). */
 #ifndef CRIPROXY_CLIENT_COAP_INTERNAL_H
 #define CRIPROXY_CLIENT_COAP_INTERNAL_H
 
@@ -10,7 +9,7 @@
 
 struct event;
 
-/* What a session of this kind has. Its context's application data is the session. */
+/* The state of a session of this kind. Its context's application data is the session. */
 struct coap_end {
     coap_context_t *context;
     coap_session_t *session;
@@ -20,7 +19,7 @@ struct coap_end {
 };
 
 /**
- * Have libcoap tell what happens to the session that @p context is for.
+ * Register the callbacks for the session of @p context.
  *
  * @return false without memory
  */
@@ -33,7 +32,7 @@ int client_coap_next_socket(const struct session *session);
  */
 int client_coap_find_socket(const struct session *session, int expected);
 
-/** Whether the network has refused what was sent, since this was last asked. */
+/** Whether the network has refused a packet since the last call. */
 bool client_coap_is_refused(const struct session *session);
 
 /* libcoap's questions during a handshake; the last parameter is the session. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the network says of a session's packets. libcoap opens the socket and keeps it to itself;
- * of a refusal (ICMP port unreachable) its versions tell differently: 4.3.1 with an event, 4.3.4
- * not at all, so that a closed port would look like a host that is silent. So the socket is
- * found, and asked before libcoap reads it.
+ * ICMP errors for a session's packets. libcoap opens the socket and does not give it away; its
+ * versions report a refusal (ICMP port unreachable) differently: 4.3.1 with an event, 4.3.4 not at
+ * all, so that a closed port would look like a silent host. So this file finds the socket, and
+ * reads its error before libcoap does.
  */
 #include "net/client_coap_internal.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is shown to origin servers and asked of them. OpenSSL has one object that holds
- * a certificate, its chain, its key and trust anchors together, a context: one is
- * filled when the files are read and is only copied from later, so that a session
- * never meets a file that has changed.
+ * Keys and certificates for origin servers. OpenSSL has one object that holds a certificate, its
+ * chain, its key and trust anchors together, a context: one is filled when the files are read and
+ * is only copied from later, so that a session never meets a file that has changed.
  */
 #include "net/client_internal.h"
 
@@ -24,8 +23,8 @@
 #include <strings.h>
 
 /* As for clients (credentials_context.c): AEAD only, forward secrecy first, and what
- * RFC 7252 section 9.1.3 makes mandatory last (SEC-4, SEC-5). Anonymous suites would be let
- * in by libcoap's own list. */
+ * RFC 7252 section 9.1.3 makes mandatory last (SEC-4, SEC-5). libcoap's own list would allow
+ * anonymous suites. */
 #define SUITES                                                                                     \
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"   \
     "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305:"         \
@@ -101,7 +100,7 @@ static bool parse_key(struct upstream_credentials *credentials, const char *hex)
     return true;
 }
 
-/* A line of hexadecimal, blanks around it. What has been read of the key is wiped. */
+/* A line of hexadecimal, blanks around it. The buffer with the key is wiped. */
 static bool read_key(struct upstream_credentials *credentials, const char *name,
                      const struct words *words)
 {
@@ -158,7 +157,7 @@ static bool take_psk(struct upstream_credentials *credentials,
 
 /* ---- certificates ---- */
 
-/* A daemon has nobody to ask; without this OpenSSL would, on the terminal. */
+/* Without this OpenSSL would ask for a passphrase on the terminal. */
 static int on_passphrase(char *buffer, int capacity, int writing, void *context)
 {
     (void)buffer;
@@ -197,7 +196,7 @@ static void digest_text(EVP_MD_CTX *digest, const char *text)
     EVP_DigestUpdate(digest, text != NULL ? text : "", text != NULL ? strlen(text) + 1 : 1);
 }
 
-/* What a file that changes between this and the reading of it did, the next reload mends. */
+/* If a file changes between this and its reading, the next reload corrects it. */
 static void digest_file(EVP_MD_CTX *digest, const char *name)
 {
     char chunk[4096];
@@ -336,8 +335,8 @@ bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *contex
     SSL_CTX_set0_security_ex_data(context, credentials);
     SSL_CTX_set_security_callback(context, choose_suites);
     if (!is_dtls) {
-        /* 1.3 with a pre-shared key lets the server choose a certificate instead, which
-         * nobody would look at: the key would prove nothing. */
+        /* 1.3 with a pre-shared key lets the server choose a certificate instead, which would not
+         * be checked: the key would prove nothing. */
         int newest = credentials_have_psk(credentials) ? TLS1_2_VERSION : TLS1_3_VERSION;
         if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
             SSL_CTX_set_max_proto_version(context, newest) != 1 ||

@@ -61,7 +61,7 @@ struct request_list {
 };
 
 /*
- * What makes a session of a transport: libcoap's DTLS (client_coap.c), or a connection
+ * The operations of a kind of session: libcoap's DTLS (client_coap.c), or a connection
  * (client_stream.c).
  */
 struct session_kind {
@@ -98,9 +98,9 @@ struct session {
     struct session *next, *previous, *next_due;
     enum session_state state;
     bool is_due;
-    bool is_dead;     /* it has ended: told, not acted on yet */
+    bool is_dead;     /* it has ended, which was noted and not acted on yet */
     bool is_leaving;  /* the other side wants no more requests on it */
-    bool is_up;       /* the handshake is over: told, not acted on yet */
+    bool is_up;       /* the handshake is over, which was noted and not acted on yet */
     bool has_carried; /* a request */
     bool is_wrong_name;
     bool has_pong;
@@ -254,8 +254,7 @@ void place_work(struct place *place);
 /**
  * Begin a session to @p place.
  *
- * @param ret_status why there is none.
- * @return NULL on failure. Free with session_free().
+ * @param ret_status the error. @return NULL on failure. Free with session_free().
  */
 struct session *session_open(struct place *place, enum upstream_status *ret_status);
 

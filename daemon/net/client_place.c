@@ -54,7 +54,7 @@ static void place_link(struct place *place)
     upstream->newest = place;
 }
 
-/* Not one whose session is calling back right now, either. */
+/* A place whose session is inside a callback is not freed, either. */
 static bool place_is_idle(const struct place *place)
 {
     const struct session *inside = place->upstream->inside;
@@ -100,7 +100,7 @@ static bool evict_place(struct upstream *upstream)
     return false;
 }
 
-/* All of its requests fail, which is told in the next turn. */
+/* All of its requests fail; their handlers are called in the next turn. */
 static void place_clear(struct place *place)
 {
     struct upstream *upstream = place->upstream;

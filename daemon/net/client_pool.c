@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lives of sessions, and what goes out on them.
+ * The lives of sessions, and the requests that are sent on them.
  *
- * When is a session dead? A reliable one, when its connection ends. On DTLS an origin
- * server that was restarted says nothing: it cannot read what comes, and does not answer.
- * So a request that is neither acknowledged nor answered after the first time-out makes
- * another session begin beside the old one; when its handshake succeeds and the old one
- * is still silent, it takes its place, and requests that may be repeated are. One that
- * must not be is not sent on a session that has been silent for a while, before a Ping
- * has been answered.
+ * When is a session dead? A reliable one, when its connection ends. On DTLS an origin server that
+ * was restarted says nothing: it cannot decrypt the records, and does not answer. So a request that
+ * is neither acknowledged nor answered after the first time-out makes another session begin beside
+ * the old one; when its handshake succeeds and the old one is still silent, it takes its place, and
+ * requests that may be repeated are. One that must not be is not sent on a session that has been
+ * silent for a while, before a Ping has been answered.
  */
 #include "net/client_internal.h"
 
@@ -17,9 +16,9 @@
 
 #include <string.h>
 
-/* A session on which nothing was heard for this long is asked whether it is there, before a
- * request goes out on it that must not be repeated. A connection's end is told; a session's
- * on DTLS is not. */
+/* A session on which nothing was heard for this long gets a Ping before a request is sent on it
+ * that must not be repeated. The end of a connection is reported; the end of a DTLS session is not.
+ */
 #define SILENCE_DTLS_MS 2000u
 #define SILENCE_STREAM_MS 60000u
 #define PROBE_STREAM_MS 5000u
@@ -84,7 +83,7 @@ void session_close(struct session *session)
     session_free(session);
 }
 
-/* What is out on it: to be sent once more, or lost. */
+/* Its outstanding requests are sent again, or fail. */
 static void session_give_back(struct session *session, bool keep_others,
                               enum upstream_status status, const char *why)
 {
@@ -117,8 +116,8 @@ static struct session *oldest_retired(const struct upstream *upstream, const str
 }
 
 /*
- * End the oldest session that only waits for answers, of @p place or of all: what is out on it is
- * sent once more on another, or lost.
+ * End the oldest session that only waits for answers, of @p place or of all: its outstanding
+ * requests are sent again on another, or fail.
  *
  * @return false where there is none.
  */
@@ -148,8 +147,8 @@ static void session_retire(struct session *session)
     place_set_due(place);
 }
 
-/* Whether there may be one session more. There are no more places than sessions (place_get()),
- * and a place has one session at most besides those that only wait for answers: these go. */
+/* Whether one more session may be opened. There are no more places than sessions (place_get()), and
+ * a place has at most one session besides those that only wait for answers; these make room. */
 static bool make_room_for_session(struct upstream *upstream)
 {
     while (upstream->session_count >= upstream->options.sessions_max) {
@@ -213,7 +212,7 @@ static const char *word_of(enum upstream_status status)
     return "handshake";
 }
 
-/* One line a session, whatever waited for it. */
+/* One log line for each session, however many requests waited for it. */
 static void log_session(enum log_level level, const char *event, const struct place *place,
                         enum upstream_status status, const char *why)
 {
@@ -241,7 +240,7 @@ static void session_failed(struct session *session, enum upstream_status status,
         place_back_off(place);
         place_fail_waiting(place, status, why);
     } else if (place->session != NULL && status == UPSTREAM_REFUSED) {
-        struct session *silent = place->session; /* nobody is there any more */
+        struct session *silent = place->session; /* the other side is gone */
         silent->is_dead = true;
         silent->cause = UPSTREAM_CLOSED;
         session_set_due(silent);
@@ -307,7 +306,7 @@ static void session_up(struct session *session)
     }
 }
 
-/* What an answer is due for; those that are kept have had theirs. */
+/* Requests without an answer; observations have had theirs. */
 static const struct upstream_request *oldest_of(const struct session *session)
 {
     const struct upstream_request *request = session->out.first;
@@ -490,7 +489,8 @@ static bool send_next(struct session *session)
     return !session->is_dead;
 }
 
-/* Whether there may be a session now; else what waits is told, or waits for a little. */
+/* Whether a session may be opened now; otherwise the waiting requests fail, or wait for the
+ * back-off. */
 static bool may_connect(struct place *place)
 {
     struct upstream *upstream = place->upstream;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What sessions of all kinds have in common. */
+/* The common part of all kinds of sessions. */
 #include "net/client_internal.h"
 
 #include "coap/option.h"
@@ -52,7 +52,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
     return session;
 }
 
-/* ---- what happens to it ---- */
+/* ---- events ---- */
 
 void session_die(struct session *session, enum upstream_status cause, const char *why)
 {
@@ -96,7 +96,7 @@ struct farewell {
     uint8_t bytes[];
 };
 
-/* The options, with Observe 1 in place of what was there (RFC 7641 section 3.6). */
+/* The options, with Observe 1 in place of the original value (RFC 7641 section 3.6). */
 static void write_options(struct message_writer *writer, struct bytes options)
 {
     struct option_iter iter;

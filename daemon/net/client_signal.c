@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages on a connection to an origin server, and what the signals among them do
- * (RFC 8323 section 5), whatever carries them. */
+/* Messages on a connection to an origin server, signals included (RFC 8323 section 5), on every
+ * reliable transport. */
 #include "net/client_stream_internal.h"
 
 #include "coap/frame.h"
@@ -64,7 +64,7 @@ void stream_abort(struct session *session, const char *why, uint16_t bad_option)
 
 /* ---- in ---- */
 
-/* Later ones replace what earlier ones said (TCP-7). */
+/* A later CSM replaces the values of an earlier one (TCP-7). */
 static void on_csm(struct session *session, const struct message *message)
 {
     struct stream_end *end = session->stream;
@@ -129,6 +129,6 @@ void stream_on_message(struct session *session, const struct message *message)
     } else if (message_is_request(message)) {
         send_signal(session, CODE(5, 1), message->token, 0, (struct bytes){0}); /* TCP-20 */
     } else {
-        (void)session_on_response(session, message); /* one nobody waits for is dropped */
+        (void)session_on_response(session, message); /* a response without a request is dropped */
     }
 }

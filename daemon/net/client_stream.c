@@ -30,13 +30,13 @@
 #define OUTPUT_MAX 262144u
 
 /*
- * Past that much, beside one message, it is what the other side made us say, with Pings and
- * with requests, and does not read: then the connection is cut.
+ * Output beyond this, in addition to one message, means that the other side sends Pings and
+ * requests but does not read: the connection is cut.
  */
 #define OUTPUT_HARD_MAX (2 * OUTPUT_MAX)
 
-/* What was written and is not acknowledged for as long as so many handshakes may take ends a
- * connection (RFC 5482). */
+/* A connection ends when written bytes are not acknowledged for this many handshake time-outs (RFC
+ * 5482). */
 #define SILENCE_HANDSHAKES 2u
 
 bool stream_is_ws(const struct session *session)
@@ -114,7 +114,7 @@ static void on_read(struct bufferevent *bev, void *context)
     session->upstream->inside = NULL;
 }
 
-/* What waited has gone out: there is room for more. */
+/* The queued output was sent: there is room for more. */
 static void on_write(struct bufferevent *bev, void *context)
 {
     struct session *session = context;
@@ -132,7 +132,8 @@ static void on_failed(struct session *session, int error)
     bool is_refused = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
                       error == EACCES || error == EADDRNOTAVAIL || error == ENETDOWN ||
                       error == EHOSTDOWN;
-    /* Under TLS the bufferevent swallows what connect() says: but nothing was written then. */
+    /* Under TLS the bufferevent does not report the error of connect(), but then nothing was
+     * written. */
     is_refused =
         is_refused || (end->ssl != NULL && BIO_number_written(SSL_get_wbio(end->ssl)) == 0);
 
@@ -231,7 +232,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
     return connect_to(end->bev, &session->place->target.address);
 }
 
-/* Once more what libevent had no occasion to write: Release, Abort, a Close frame,
+/* Write what libevent had no chance to write before: Release, Abort, a Close frame,
  * close_notify (TCP-12). */
 static void flush(const struct stream_end *end)
 {
@@ -325,7 +326,7 @@ static bool stream_is_acknowledged(const struct session *session)
 static bool stream_is_almost_up(const struct session *session)
 {
     (void)session;
-    return false; /* a wrong key is told with an alert */
+    return false; /* a wrong key is reported with an alert */
 }
 
 static bool stream_is_full(const struct session *session)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by client_stream.c (a connection's life), client_signal.c (messages on it),
- * client_tls.c and client_ws.c (what is between the connection and the messages).
+ * Shared by client_stream.c (a connection's life), client_signal.c (messages on it), client_tls.c
+ * and client_ws.c (the layers between the connection and the messages).
  */
 #ifndef CRIPROXY_CLIENT_STREAM_INTERNAL_H
 #define CRIPROXY_CLIENT_STREAM_INTERNAL_H
@@ -72,10 +72,11 @@ void stream_on_message(struct session *session, const struct message *message);
 
 /* ---- client_tls.c ---- */
 
-/** What is to shake hands; NULL without memory, or where the host cannot be named. */
+/** A new SSL for the handshake, owned by the caller; NULL without memory, or if the host cannot be
+ * named. */
 struct ssl_st *client_tls_new(struct session *session);
 
-/** Whether the other side failed to say with ALPN that it speaks what was asked for. */
+/** Whether the other side did not select the required protocol with ALPN. */
 bool client_tls_lacks_alpn(const struct session *session);
 
 /* ---- client_ws.c ---- */

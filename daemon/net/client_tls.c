@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TLS under a connection to an origin server: who it has to be, and what it has to speak. */
+/* TLS under a connection to an origin server: the host name and the protocol that it has to prove.
+ */
 #include "net/client_stream_internal.h"
 
 #include <openssl/err.h>

@@ -25,7 +25,7 @@ struct client_ws {
     char accept[WS_ACCEPT_LEN + 1];
 };
 
-/* ---- what the frames ask for ---- */
+/* ---- callbacks of the frames ---- */
 
 static size_t on_read(void *context, uint8_t *data, size_t capacity)
 {

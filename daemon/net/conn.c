@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Listeners, and what owners of connections call; the rest is in conn_events.c. */
+/* Listeners, and the functions for owners of connections; the rest is in conn_events.c. */
 #include "net/conn.h"
 
 #include "net/bind.h"
@@ -269,7 +269,7 @@ void conn_set_credentials(struct conn_listener *listener, struct credentials *cr
     credentials_release(before);
 }
 
-/* --- what owners do ----------------------------------------------------- */
+/* --- for owners --------------------------------------------------------- */
 
 bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
 {
@@ -287,7 +287,8 @@ void conn_pause(struct conn *conn, bool paused)
     }
     conn->is_paused = paused;
     if (!paused && conn->partial_ms != 0) {
-        conn->partial_ms = loop_now_ms(conn->listener->loop); /* it was we who did not read */
+        conn->partial_ms =
+            loop_now_ms(conn->listener->loop); /* it was this side that did not read */
     }
     if (paused) {
         bufferevent_disable(conn->bev, EV_READ);

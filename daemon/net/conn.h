@@ -42,13 +42,13 @@ struct conn_handler {
      */
     void *(*on_open)(void *listener_context, struct conn *conn);
     /*
-     * Bytes arrived: how many of them were used up; what is left is given again
-     * with what comes next. On WebSockets @p data is one whole message, always
-     * used up. Return SIZE_MAX to have the connection closed.
+     * Bytes arrived. Returns how many of them were used; the rest is given again together with the
+     * next bytes. On WebSockets @p data is one whole message, always used up. Return SIZE_MAX to
+     * have the connection closed.
      */
     size_t (*on_input)(void *conn_context, struct conn *conn, const uint8_t *data, size_t len);
-    /* What was queued has been sent, after conn_send() had said that it is too much, or
-     * conn_is_behind() that it has not been. */
+    /* The queued output was sent, after conn_send() had reported too much of it, or
+     * conn_is_behind() had returned true. */
     void (*on_drained)(void *conn_context, struct conn *conn);
     /*
      * Nothing has come or gone for idle_ms: how long to wait, in ms, before the
@@ -62,7 +62,8 @@ struct conn_handler {
     void (*on_recycle)(void *conn_context, struct conn *conn);
     /* The connection is gone after this call; @p why is a static text for the log. */
     void (*on_close)(void *conn_context, struct conn *conn, const char *why);
-    /* A handshake has failed; nothing may be called from here. NULL: not to be told. */
+    /* A handshake has failed; no function of the connection may be called from here. NULL: no
+     * callback. */
     void (*on_failure)(void *listener_context, const struct handshake_failure *failure);
 };
 
@@ -74,16 +75,17 @@ struct conn_options {
     struct credentials *credentials; /* TLS and WSS; acquired by the listener */
     uint32_t connections_max;
     uint32_t connections_per_address; /* of one client; 0: as many as there are */
-    uint32_t ipv6_bits;               /* of an IPv6 address say whose it is; 0: 64 */
-    uint32_t handshakes_per_s;        /* of TLS that are begun; who comes then waits; 0: any */
-    uint32_t handshake_ms;            /* for TLS and WebSocket handshakes */
-    uint32_t idle_ms;                 /* without a byte in either direction */
-    uint32_t input_max;  /* bytes that may wait for on_input; a WebSocket message's length */
-    uint32_t output_max; /* bytes that may wait to be sent: past it the peer is too slow */
-    bool needs_alpn;     /* refuse TLS clients without ALPN, unless on CoAP's own port */
-    bool allow_origins;  /* WebSockets of web pages: requests that have an Origin field */
-    uint32_t write_ms;   /* output that does not move for so long closes the connection */
-    uint32_t message_ms; /* for a message from its first byte to its last; 0: any time */
+    uint32_t ipv6_bits;               /* of an IPv6 address that name a source; 0: 64 */
+    uint32_t
+        handshakes_per_s;  /* TLS handshakes begun in a second; further clients wait; 0: no limit */
+    uint32_t handshake_ms; /* for TLS and WebSocket handshakes */
+    uint32_t idle_ms;      /* without a byte in either direction */
+    uint32_t input_max;    /* bytes that may wait for on_input; a WebSocket message's length */
+    uint32_t output_max;   /* bytes that may wait to be sent: past it the peer is too slow */
+    bool needs_alpn;       /* refuse TLS clients without ALPN, unless on CoAP's own port */
+    bool allow_origins;    /* WebSockets of web pages: requests that have an Origin field */
+    uint32_t write_ms;     /* output that does not move for so long closes the connection */
+    uint32_t message_ms;   /* for a message from its first byte to its last; 0: any time */
 };
 
 struct conn_counters {
@@ -136,12 +138,12 @@ void conn_pause(struct conn *conn, bool paused);
  */
 void conn_close(struct conn *conn);
 
-/** What was accepted, from where and at which address; borrowed, as long as the connection. */
+/** The socket's transport and both addresses; borrowed, as long as the connection. */
 enum conn_kind conn_kind_of(const struct conn *conn);
 const struct address *conn_remote(const struct conn *conn);
 const struct address *conn_local(const struct conn *conn);
 
-/** Who the peer is, borrowed; NULL without TLS. */
+/** The identity of the peer, borrowed; NULL without TLS. */
 struct identity *conn_identity(const struct conn *conn);
 
 /**

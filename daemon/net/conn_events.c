@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens to a connection. Its bufferevent's callbacks are deferred, so that
- * none of them runs inside a call of ours; a connection is destroyed from one of
- * them, or by a task of the loop, and so never inside a call of its owner.
+ * The events of a connection. Its bufferevent's callbacks are deferred, so that none of them runs
+ * inside a call of ours; a connection is destroyed from one of them, or by a task of the loop, and
+ * so never inside a call of its owner.
  */
 #include "base/log.h"
 #include "net/conn_internal.h"
@@ -54,7 +54,7 @@ void conn_destroy(struct conn *conn)
     free_memory(conn);
 }
 
-/* Everything has been sent, and it is we who close. */
+/* Everything was sent, and this side closes. */
 static void part(struct conn *conn)
 {
     if (conn->tls != NULL) {
@@ -215,8 +215,8 @@ static void close_late(struct conn *conn)
 }
 
 /*
- * A peer that sends a byte now and then would hold a buffer, and its place, as long as
- * it likes: each byte begins the wait anew. The start of the message does not move.
+ * The idle time-out restarts with each byte, so a peer that sends a byte now and then could hold a
+ * buffer and a place forever. The time since the start of the message does not restart.
  */
 void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved)
 {
@@ -365,7 +365,7 @@ static void on_event(struct bufferevent *bev, short what, void *context)
         return;
     }
     if ((what & BEV_EVENT_EOF) != 0 && conn->tls == NULL && pending_output(conn) > 0) {
-        /* It may have closed one direction only: it gets what has been said already. */
+        /* The peer may have closed one direction only, so the queued output is still sent. */
         conn_close_later(conn, "closed by the peer");
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by conn.c (listeners, what owners call), conn_events.c (what happens to a
- * connection, and its end), conn_linger.c, conn_tls.c and conn_ws.c.
+ * Shared by conn.c (listeners, functions for owners), conn_events.c (the events of a connection,
+ * and its end), conn_linger.c, conn_tls.c and conn_ws.c.
  */
 #ifndef CRIPROXY_CONN_INTERNAL_H
 #define CRIPROXY_CONN_INTERNAL_H
@@ -21,15 +21,15 @@ struct conn_tls;
 struct conn_ws;
 
 /*
- * Output past so many times output_max ends a connection. Reading stops at once
- * output_max is reached, but answers to what was asked before go on coming.
+ * Output beyond this many times output_max ends a connection. Reading stops when output_max is
+ * reached, but answers to earlier requests still follow.
  */
 #define OUTPUT_HARD_FACTOR 4u
 
 /* Output that conn_is_behind() lets wait. */
 #define OUTPUT_BEHIND_BYTES 4096u
 
-/* Connections that have said good-bye and wait for the peer to hear it. */
+/* Connections that have sent their last bytes and wait for the peer to read them. */
 #define LINGER_COUNT_MAX 256u
 
 enum conn_stage {
@@ -50,13 +50,13 @@ struct conn {
     void *context;
     const char *why; /* of the close that is under way; NULL: none is */
     uint64_t active_ms;
-    uint64_t partial_ms; /* when the message began that has not come whole; 0: there is none */
+    uint64_t partial_ms; /* when the incomplete message began; 0: there is none */
     enum conn_stage stage;
     bool is_open;   /* on_open has been called, and on_close has not */
     bool is_full;   /* conn_send() said that it is too much */
     bool is_behind; /* conn_is_behind() said so */
     bool is_paused; /* by conn_pause() */
-    bool is_ending; /* idle, and the owner has been told */
+    bool is_ending; /* idle, and the owner was notified */
     bool is_cut;    /* closes without sending what is queued */
     bool has_task;  /* the loop holds the task below */
     bool is_dead;   /* nothing but the task is left */
@@ -95,7 +95,7 @@ bool conn_start(struct conn *conn);
 /** Tell the owner: handshakes are done. */
 void conn_opened(struct conn *conn);
 
-/** Give up what has not been opened yet; counted and logged. In a callback of the connection. */
+/** End a connection before it is open; counted and logged. In a callback of the connection. */
 void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail);
 
 /**
@@ -118,10 +118,11 @@ bool conn_queue(struct conn *conn, const void *data, size_t len);
  */
 void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved);
 
-/** The owner takes @p data: what was used, or SIZE_MAX and the connection closes. */
+/** Give @p data to the owner. Returns the number of bytes that it used, or SIZE_MAX, and the
+ * connection closes. */
 size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);
 
-/** Bytes have come or gone: idle is what had none for longest. */
+/** Bytes were received or sent: the connection is the last one that counts as idle. */
 void conn_note_use(struct conn *conn);
 
 /** Now. Calls on_close, and frees unless the loop holds its task. */
@@ -141,9 +142,9 @@ bool conn_room_make(struct conn_listener *listener, const struct address *remote
 /* conn_linger.c */
 
 /**
- * End the output of @p fd and throw away what still arrives, until the peer ends
- * too or has had time to read: closing with input unread would make the kernel
- * send a reset, which can overtake what was said last.
+ * End the output of @p fd and throw away what still arrives, until the peer ends too or has had
+ * time to read: closing with input unread would make the kernel send a reset, which can overtake
+ * the last bytes.
  */
 void conn_linger(struct conn_listener *listener, evutil_socket_t fd);
 void conn_linger_end_all(struct conn_listener *listener);
@@ -159,10 +160,12 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd);
  */
 bool conn_tls_holds(const struct conn *conn, const struct credentials *now);
 
-/** The handshake is done: who is it? @return false, with @p ret_why the peer is not served. */
+/** The handshake is done: make the identity. @return false if the peer is not served, with the
+ * reason in @p ret_why. */
 bool conn_tls_connected(struct conn *conn, enum handshake *ret_why);
 
-/** Who the client of a handshake that failed said it was, or NULL; to be released. */
+/** The identity that the client of a failed handshake has claimed, or NULL; the caller releases it.
+ */
 struct identity *conn_tls_claimed(struct conn *conn);
 
 /** Why the handshake has failed, for the log; as tls_failure(). */

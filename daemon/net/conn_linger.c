@@ -51,7 +51,7 @@ static void on_event(evutil_socket_t fd, short what, void *context)
     struct loop *loop = linger->listener->loop;
 
     loop_turn_begin(loop);
-    /* The time-out of the event begins anew with each byte; ours does not. */
+    /* libevent's time-out restarts with each byte; this one does not. */
     if ((what & EV_TIMEOUT) != 0 || loop_now_ms(loop) >= linger->end_ms || has_ended(fd)) {
         end(linger);
     }

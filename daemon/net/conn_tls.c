@@ -94,7 +94,7 @@ bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
     }
     conn->tls->identity = tls_identity(ssl);
     if (conn->tls->identity == NULL) {
-        *ret_why = HANDSHAKE_out_of_memory; /* rules may depend on who it is */
+        *ret_why = HANDSHAKE_out_of_memory; /* rules may depend on the identity */
         return false;
     }
     if (!conn_tls_holds(conn, conn->listener->options.credentials)) {

@@ -18,13 +18,14 @@ struct conn_ws {
     char host[];    /* NUL-terminated */
 };
 
-/* --- what the frames ask for; the context is the connection ------------- */
+/* --- callbacks of the frames; the context is the connection ------------- */
 
 static size_t on_read(void *context, uint8_t *data, size_t capacity)
 {
     struct conn *conn = context;
 
-    /* Paused: what wslay has read before (4 KiB at most) is still given to the owner. */
+    /* While paused, bytes that wslay has read already (4 KiB at most) are still given to the owner.
+     */
     int got = conn->is_paused || conn->why != NULL
                   ? 0
                   : evbuffer_remove(bufferevent_get_input(conn->bev), data, capacity);
@@ -144,7 +145,7 @@ void conn_ws_upgrade(struct conn *conn)
     if (len > WS_REQUEST_MAX) {
         len = WS_REQUEST_MAX;
     }
-    /* Pulled up and searched anew with each piece: of 8 KiB, by one who has some seconds. */
+    /* Searched from the start with each piece: at most 8 KiB, within the handshake time-out. */
     const char *text = (const char *)evbuffer_pullup(input, (ev_ssize_t)len);
     if (text == NULL) {
         conn_cut_later(conn, "out of memory");
@@ -161,7 +162,7 @@ void conn_ws_upgrade(struct conn *conn)
     int status = ws_upgrade_read(text, request_len, &request);
     evbuffer_drain(input, request_len);
     if (status == 101 && request.has_origin && !conn->listener->options.allow_origins) {
-        status = 403; /* any page a user visits could reach what the proxy reaches */
+        status = 403; /* any web page could reach all targets of the proxy */
     }
     if (status == 101) {
         accept_request(conn, &request);

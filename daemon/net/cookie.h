@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Cookies that show that a peer receives what is sent to its address: a keyed hash of both
- * addresses, so that nothing has to be remembered of who was given one. The key changes
- * each minute and the last one is still good: a cookie lives for one to two minutes.
+ * addresses, so that no state is kept for a cookie. The key changes each minute and the previous
+ * one is still valid: a cookie lives for one to two minutes.
  *
  * For DTLS (RFC 6347 section 4.2.1) and Echo (RFC 9175 section 2.3).
  */

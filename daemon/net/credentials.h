@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys and certificates of the listeners, loaded whole or not at all from what
- * the configuration's [tls] section names; shared read-only by all workers, and
- * replaced by a reload (each new session takes what is current).
+ * Keys and certificates of the listeners, loaded completely or not at all from the files in the
+ * configuration's [tls] section; shared read-only by all workers, and replaced by a reload (each
+ * new session uses the current ones).
  */
 #ifndef CRIPROXY_CREDENTIALS_H
 #define CRIPROXY_CREDENTIALS_H
@@ -13,7 +13,7 @@
 
 struct credentials;
 
-/* A certificate and what goes with it, as files. */
+/* The files of a certificate and its key. */
 struct credentials_pair {
     const char *certificate_file, *key_file;
 };
@@ -41,10 +41,10 @@ struct credentials_options {
 #define PSK_KEY_STRONG 16
 
 /**
- * A certificate needs its key, and there has to be a certificate or a PSK file:
- * else nobody could connect.
+ * A certificate needs its key, and there has to be a certificate or a PSK file: otherwise no client
+ * could connect.
  *
- * @param ret_error what is wrong, with file and line: "FILE:LINE: ...".
+ * @param ret_error the error, with file and line: "FILE:LINE: ...".
  * @return NULL on error. Count 1; credentials_release() frees.
  */
 struct credentials *credentials_load(const struct credentials_options *options, char *ret_error,

@@ -3,8 +3,8 @@
  * The two OpenSSL contexts of the credentials: which versions, suites and
  * checks, and the callbacks a handshake makes.
  *
- * Ticket keys are the context's own, made with it: whoever resumes has shaken
- * hands under the same credentials, and a reload ends that.
+ * Ticket keys are the context's own, made with it: a resumed session began with the same
+ * credentials, and after a reload none can be resumed.
  */
 #include "net/credentials_internal.h"
 
@@ -31,12 +31,13 @@
 /* 112 bits for everything but the two suites of allow_short_tags(). */
 #define SECURITY_LEVEL 2
 
-/* A ticket's life: what a client that sleeps for a day gains, an expired certificate may abuse. */
+/* Lifetime of a ticket: long enough for a client that sleeps for a day, and so long may an expired
+ * certificate be used. */
 #define TICKET_SECONDS 86400
 
 #define CLIENT_CHAIN_MAX 6
 
-/* ---- callbacks; they come from whatever thread shakes hands ---- */
+/* ---- callbacks, in the thread of the handshake ---- */
 
 static const struct credentials *credentials_of(const SSL *ssl)
 {
@@ -105,7 +106,7 @@ static void on_keylog(const SSL *ssl, const char *line)
     OPENSSL_cleanse(text, sizeof text);
 }
 
-/* A daemon has nobody to ask; without this OpenSSL would, on the terminal. */
+/* Without this OpenSSL would ask for a passphrase on the terminal. */
 static int on_passphrase(char *buffer, int capacity, int writing, void *context)
 {
     (void)buffer;
@@ -138,7 +139,7 @@ static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operatio
 
 /* ---- set-up ---- */
 
-/* @return false, with OpenSSL's words for what went wrong. */
+/* @return false, with OpenSSL's text of the error. */
 static bool fail_openssl(const struct error_text *error, const char *place)
 {
     unsigned long code = ERR_peek_error(); /* the first is the cause */
@@ -167,7 +168,7 @@ bool credentials_use_certificate(SSL_CTX *context, const char *certificate_file,
     return true;
 }
 
-/* A file that cannot be read is told of when its certificates are. */
+/* A file that cannot be read is reported when its certificates are loaded. */
 static void digest_client_ca(struct credentials *credentials, const char *name)
 {
     EVP_MD_CTX *digest = EVP_MD_CTX_new();

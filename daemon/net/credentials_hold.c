@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether what a peer has shown is still good after a reload. A session that was made with a
- * key that is gone, or a certificate whose issuers are not trusted any more, is no session.
+ * Whether the peer of a session would still be accepted after a reload. A session with a key that
+ * was removed, or a certificate whose issuers are not trusted any more, has to end.
  */
 #include "net/credentials_internal.h"
 #include "net/tls.h"
@@ -44,7 +44,7 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
     if (certificate != NULL) {
         if (memcmp(before->client_ca_digest, now->client_ca_digest,
                    sizeof before->client_ca_digest) == 0) {
-            return true; /* thousands of sessions are not verified anew for nothing */
+            return true; /* do not verify thousands of sessions again without need */
         }
         return !can_check(ssl) || is_trusted(now->tls, ssl, certificate);
     }

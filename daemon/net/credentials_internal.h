@@ -43,8 +43,7 @@ void psk_table_free(struct psk_table *table);
 size_t psk_table_count(const struct psk_table *table);
 
 /**
- * The key of @p identity. An unknown identity gets a key too, always the same
- * one, which nobody else knows.
+ * The key of @p identity. An unknown identity gets a key, too: always the same secret one.
  *
  * @return whether the identity is known
  */

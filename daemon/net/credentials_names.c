@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several certificates under one listener: which one a client gets that has asked for
- * a server by name (SNI, RFC 7252 section 9.1.3, SEC-8).
+ * Several certificates of one listener: the choice for a client that asks for a server by name
+ * (SNI, RFC 7252 section 9.1.3, SEC-8).
  *
- * The first certificate is in the contexts themselves: for clients that ask for it,
- * for nobody, or for a name that no certificate has. Each of the others is kept in a
- * context of its own that no handshake uses; the handshake borrows from it.
+ * The first certificate is in the contexts themselves: for clients that ask for its name, for no
+ * name, or for a name without a certificate. Each of the others is kept in a context of its own
+ * that no handshake uses; the handshake borrows from it.
  */
 #include "net/credentials_internal.h"
 

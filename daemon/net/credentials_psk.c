@@ -43,7 +43,7 @@ struct psk_table {
     struct hash_map map;
     struct psk_block *blocks; /* the one being filled first */
     size_t count;
-    uint8_t secret[32]; /* what unknown identities' keys are made from */
+    uint8_t secret[32]; /* secret from which keys of unknown identities are derived */
 };
 
 /* ---- reading ---- */
@@ -301,8 +301,8 @@ bool psk_table_find(const struct psk_table *table, const char *identity,
     size_t made_len = sizeof made;
 
     /*
-     * Made for known ones as well: both cost the same (SEC-13), and whoever asks
-     * twice for an unknown one sees the same thing fail in the same way.
+     * Also derived for known identities, so that both take the same time (SEC-13). An unknown
+     * identity always gets the same key, so it fails in the same way each time.
      */
     if (EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, table->secret, sizeof table->secret,
                   (const unsigned char *)identity, strlen(identity), made, sizeof made,

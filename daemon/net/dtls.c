@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The listener: whose a datagram is.
+ * The listener: it finds the session of a datagram.
  *
  * A ClientHello goes to one SSL that is there for all newcomers. DTLSv1_listen()
  * answers those without a valid cookie and forgets them; at the first valid one
  * that SSL becomes the client's, and a fresh one takes its place. Everything else
  * goes to the sessions of its path, or nowhere.
  *
- * DTLSv1_listen() wants a ClientHello in one record: one that a client has cut
- * into fragments would have to be kept, for anybody, to be put together.
+ * DTLSv1_listen() wants a ClientHello in one record: the fragments of a longer one would have to be
+ * kept, for any sender, until they are complete.
  */
 #include "net/cookie.h"
 #include "net/dtls_internal.h"
@@ -59,7 +59,7 @@ static int make_newcomer(struct dtls_listener *listener)
 static void take_newcomer(struct dtls_listener *listener, const struct datagram *datagram)
 {
     struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
-    /* What DTLSv1_listen() has left of the datagram is for the handshake. */
+    /* The rest of the datagram, after DTLSv1_listen(), is for the handshake. */
     size_t left = listener->io.input == NULL ? 0 : datagram->len;
     const uint8_t *data = datagram->data;
 
@@ -137,7 +137,7 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
         dtls_count(&listener->counters.records_dropped);
         return;
     }
-    /* Mostly nobody shakes hands, and then there is no need to look. */
+    /* Mostly no handshake is in progress, and then there is no need to search. */
     struct dtls_session *pending =
         listener->handshaking_count > 0
             ? session_find(listener, &datagram->path, SESSION_HANDSHAKING)
@@ -166,8 +166,8 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
 }
 
 /*
- * ICMP errors can be forged by whoever knows the addresses, so they end no
- * session; one that is really gone ends by time.
+ * ICMP errors can be forged by a host that knows the addresses, so they end no session; a session
+ * that is really gone ends by its time-out.
  */
 static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
                      int error, const uint8_t *quoted, size_t quoted_len)

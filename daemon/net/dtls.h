@@ -23,18 +23,19 @@ struct dtls_session;
 /* Longest plaintext of a record, and so of a message. */
 #define DTLS_DATAGRAM_MAX 16384u
 
-/* What a record adds to its plaintext, at the most: header, explicit nonce, tag (AEAD suites). */
+/* The most bytes that a record adds to its plaintext: header, explicit nonce, tag (AEAD suites). */
 #define DTLS_RECORD_OVERHEAD 37u
 
 struct dtls_options {
     struct udp_options udp;
     struct credentials *credentials; /* acquired by the listener */
     uint32_t sessions_max;           /* established ones */
-    uint32_t ipv6_bits;              /* of an IPv6 address say whose it is; 0: 64 */
+    uint32_t ipv6_bits;              /* of an IPv6 address that name a source; 0: 64 */
     uint32_t handshakes_max;         /* besides */
-    uint32_t handshakes_per_s;       /* that are begun; who comes then has to try again; 0: any */
-    uint32_t handshake_ms;           /* a handshake that takes longer is given up */
-    uint32_t idle_ms;                /* 0: idle sessions end only when room is needed */
+    uint32_t handshakes_per_s; /* handshakes begun in a second; further clients have to try again;
+                                  0: no limit */
+    uint32_t handshake_ms;     /* a handshake that takes longer is given up */
+    uint32_t idle_ms;          /* 0: idle sessions end only when room is needed */
 };
 
 struct handshake_failure;
@@ -47,12 +48,13 @@ struct dtls_handler {
     void (*on_datagram)(void *context, struct dtls_session *session,
                         const struct datagram *datagram);
     /*
-     * The session is gone after this call; @p why is a static text for the log.
-     * For sessions that were established only: of others nobody was told. Comes
-     * from dtls_turn() or dtls_close_listener(), never from inside another call.
+     * The session is gone after this call; @p why is a static text for the log. Only for
+     * established sessions: of others the owner does not know. Comes from dtls_turn() or
+     * dtls_close_listener(), never from inside another call.
      */
     void (*on_close)(void *context, struct dtls_session *session, const char *why);
-    /* A handshake has failed; nothing may be called from here. NULL: not to be told. */
+    /* A handshake has failed; no function of the listener may be called from here. NULL: no
+     * callback. */
     void (*on_failure)(void *context, const struct handshake_failure *failure);
 };
 
@@ -102,10 +104,10 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);
 /** The peer's address and ours; borrowed, as long as the session. */
 const struct udp_path *dtls_session_path(const struct dtls_session *session);
 
-/** Who the peer is; borrowed, never NULL. */
+/** The identity of the peer; borrowed, never NULL. */
 struct identity *dtls_session_identity(const struct dtls_session *session);
 
-/** Where it listens, and what it has counted; borrowed, as long as the listener. */
+/** The address where it listens, and its counters; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);
 const struct dtls_counters *dtls_counters(const struct dtls_listener *listener);
 

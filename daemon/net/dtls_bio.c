@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One BIO for all sessions of a listener: reading gives the one datagram that is
- * being handled, writing queues a datagram to whom is being dealt with. Both are
- * said by dtls_io_begin() before OpenSSL is called, so a session needs no BIO, no
- * buffer and no descriptor of its own.
+ * One BIO for all sessions of a listener: reading gives the one datagram that is being handled,
+ * writing queues a datagram to the current peer. dtls_io_begin() sets both before OpenSSL is
+ * called, so a session needs no BIO, no buffer and no descriptor of its own.
  */
 #include "net/dtls_internal.h"
 
@@ -18,7 +17,7 @@ void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
         (struct dtls_io){.input = input, .input_len = input_len, .path = path, .session = session};
 }
 
-/* As recv() on a datagram socket: whole, and what does not fit is lost. */
+/* Like recv() on a datagram socket: one datagram, and bytes that do not fit are lost. */
 static int on_read(BIO *bio, char *buffer, int capacity)
 {
     struct dtls_listener *listener = BIO_get_data(bio);

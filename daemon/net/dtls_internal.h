@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by dtls.c (the listener: which datagram is whose), dtls_session.c (one
- * session's life), dtls_bio.c (OpenSSL's way to the socket), dtls_cookie.c.
+ * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (one session's life),
+ * dtls_bio.c (OpenSSL's way to the socket), dtls_cookie.c.
  *
  * The states of a session:
  *
@@ -69,13 +69,13 @@ struct dtls_session {
     struct identity *identity; /* of an established session */
 };
 
-/* What OpenSSL reads and writes just now, through the listener's one BIO. */
+/* The input and output of the current call of OpenSSL, through the listener's one BIO. */
 struct dtls_io {
     const uint8_t *input; /* one datagram; NULL: none, or read already */
     size_t input_len;
     bool is_peeking;
     const struct udp_path *path;  /* where output goes */
-    struct dtls_session *session; /* whose output it is; NULL: a HelloVerifyRequest */
+    struct dtls_session *session; /* the session of the output; NULL: a HelloVerifyRequest */
     unsigned written;             /* datagrams */
 };
 

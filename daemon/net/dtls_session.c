@@ -91,9 +91,9 @@ void session_doom(struct dtls_session *session, const char *why)
 }
 
 /*
- * Around all work of OpenSSL for one session. Such work may come up in the middle
- * of another session's (the owner answers, one is evicted), so what was under way
- * is kept and put back. OpenSSL's buffers, 34 kB, are there only in between.
+ * Around all work of OpenSSL for one session. Such work may come up in the middle of another
+ * session's (the owner answers, one is evicted), so the state of the outer call is saved and
+ * restored. OpenSSL's buffers, 34 kB, are there only in between.
  */
 static bool begin(struct dtls_session *session, const uint8_t *input, size_t len,
                   struct dtls_io *ret_before)
@@ -182,7 +182,7 @@ void session_free_doomed(struct dtls_listener *listener)
 
 /* ---- failures of handshakes ---- */
 
-/* Counted, told, and its end. */
+/* Counts and reports the failure, and ends the session. */
 static void fail_for(struct dtls_session *session, enum handshake reason, const char *detail)
 {
     const struct dtls_listener *listener = session->listener;
@@ -208,10 +208,10 @@ static void fail(struct dtls_session *session)
 }
 
 /*
- * decrypt_error, as RFC 4279 section 2 has it for a wrong key and, so that
- * identities cannot be told apart, for an unknown identity. OpenSSL has no way to
- * send an alert of one's choice; nothing of ours is encrypted yet at this point of
- * a full handshake. In an abbreviated one it is, and the client finds out by time.
+ * decrypt_error, as RFC 4279 section 2 has it for a wrong key and, so that identities cannot be
+ * told apart, for an unknown identity. OpenSSL has no call that sends a chosen alert; at this point
+ * of a full handshake our messages are not encrypted yet. In an abbreviated one they are, and the
+ * client only notices a time-out.
  */
 static void send_decrypt_error(struct dtls_session *session)
 {
@@ -393,7 +393,7 @@ static void establish(struct dtls_session *session)
     struct dtls_session *before = session_find(listener, &session->path, SESSION_ESTABLISHED);
 
     session->identity = tls_identity(session->ssl);
-    if (session->identity == NULL) { /* rules may depend on who it is */
+    if (session->identity == NULL) { /* rules may depend on the identity */
         fail_for(session, HANDSHAKE_out_of_memory, "");
         return;
     }
@@ -521,7 +521,7 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     }
 }
 
-/* ---- what the owner asks ---- */
+/* ---- for the owner ---- */
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session)
 {

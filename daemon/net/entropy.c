@@ -35,7 +35,7 @@ uint64_t entropy_u64(struct entropy *entropy)
     }
     uint8_t *at = entropy->pool + (sizeof entropy->pool - entropy->left);
     memcpy(&value, at, sizeof value);
-    memset(at, 0, sizeof value); /* what was handed out is not kept */
+    memset(at, 0, sizeof value); /* no copy of a value is kept */
     entropy->left -= sizeof value;
     return value;
 }

@@ -17,8 +17,9 @@ struct identity;
 struct handshake_failure {
     const struct address *remote;
     enum handshake why;
-    const char *detail;              /* what OpenSSL says, or "" */
-    const struct identity *identity; /* who the client said it was, unproven; NULL: nobody yet */
+    const char *detail; /* OpenSSL's text, or "" */
+    const struct identity
+        *identity; /* the identity that the client claims, not proved; NULL: none yet */
 };
 
 /** Logs a warning about a failed handshake; @p failure is borrowed for the call. */
@@ -27,7 +28,7 @@ void handshake_log(const char *event, const struct handshake_failure *failure);
 /** The row's name, static. */
 const char *handshake_name(enum handshake handshake);
 
-/** What the row counts, a sentence; static. */
+/** The help of the row, a sentence; static. */
 const char *handshake_help(enum handshake handshake);
 
 #endif

@@ -66,7 +66,7 @@ static bool has_ended(struct bufferevent *connection)
     return on_event == NULL;
 }
 
-/* Let go of those that have ended; what is left stands at the start. */
+/* Release connections that have ended; the others move to the start. */
 static void sweep(struct http_server *server)
 {
     unsigned left = 0;
@@ -95,8 +95,8 @@ static void end(struct connection *connection)
 }
 
 /*
- * Those whose time is over. evhttp's own time-out begins anew with each byte: a client that sends
- * one now and then would hold its place as long as it likes.
+ * End connections whose time is over. evhttp's own time-out restarts with each byte, so a client
+ * that sends a byte now and then could hold its place forever.
  */
 static void end_late(struct http_server *server)
 {

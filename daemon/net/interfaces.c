@@ -10,7 +10,7 @@
 
 _Static_assert(INTERFACE_NAME_MAX >= IF_NAMESIZE, "every interface's name fits");
 
-/* @return false for what has no IP address: an interface of another kind, or without one. */
+/* @return false for an interface without an IP address, or of another kind. */
 static bool take(const struct sockaddr *from, struct address *ret_address)
 {
     struct address address = {0};
@@ -41,7 +41,7 @@ size_t interfaces_list(struct address *addresses, size_t max)
     return count;
 }
 
-/* Decimal digits and nothing else; 0 for what is no number of an interface. */
+/* Only decimal digits; 0 if it is no number of an interface. */
 static uint32_t parse_index(const char *text)
 {
     char *end;

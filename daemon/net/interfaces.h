@@ -23,7 +23,7 @@ struct interface_name {
 /**
  * The interface that @p zone stands for: its name, or its number in decimal.
  *
- * Asks the system: not for every request.
+ * Asks the system, so not for every request.
  *
  * @return false where there is none.
  */

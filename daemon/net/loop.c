@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works. loop_run() calls libevent for one round at a time, so that there
- * is an end of the turn to do things at. Two events are always there: an eventfd
- * that loop_post() writes to, and one timeout. The timeout is set anew only when
- * it must come sooner than it would, or has come; coming too soon merely costs a
- * turn. libevent runs without locks (only loop_post() is called from other
+ * How it works. loop_run() calls libevent for one round at a time, so that there is an end of the
+ * turn to do things at. Two events are always there: an eventfd that loop_post() writes to, and one
+ * timeout. The timeout is set again only if it has to come sooner, or has come; one that comes too
+ * soon only costs a turn. libevent runs without locks (only loop_post() is called from other
  * threads) and without its precise timers (a timerfd, set once a turn).
  */
 #include "net/loop_internal.h"
@@ -176,7 +175,7 @@ static void on_wake(evutil_socket_t fd, short what, void *context)
     (void)what;
 
     loop_turn_begin(loop);
-    /* Before the tasks are taken: what is posted after that writes again. */
+    /* Before the tasks are taken: a task that is posted later writes to the eventfd again. */
     ssize_t got = read(fd, &count, sizeof count);
     (void)got;
     loop_run_tasks(loop);
@@ -241,7 +240,7 @@ int loop_new(loop_turn_fn on_turn, void *context, struct loop **ret_loop)
     loop->on_turn = on_turn;
     loop->context = context;
     loop->timeout_ms = UINT64_MAX;
-    loop->wants_turn = true; /* the first on_turn says what it waits for */
+    loop->wants_turn = true; /* the first on_turn sets the time */
     loop_read_clock(loop);
     loop->tasks_end = &loop->tasks;
     pthread_mutex_init(&loop->mutex, NULL); /* a default mutex: always succeeds on Linux */

@@ -2,9 +2,9 @@
 /*
  * One event loop: a thread's descriptors and its clock.
  *
- * The clock is read once a turn; everybody asks loop_now_ms(). Timers are not
- * the loop's: the owner keeps them in a timer wheel (base/timer.h) and tells the
- * loop, at the end of each turn, when it wants to be called again.
+ * The clock is read once a turn; all code of the thread uses loop_now_ms(). Timers are not the
+ * loop's: the owner keeps them in a timer wheel (base/timer.h) and tells the loop, at the end of
+ * each turn, when it wants to be called again.
  */
 #ifndef CRIPROXY_LOOP_H
 #define CRIPROXY_LOOP_H
@@ -38,8 +38,8 @@ int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
 /**
- * Have @p task called in the loop's thread, soon. From any thread; tasks of one
- * caller keep their order. What a task posts runs in the next turn.
+ * Have @p task called in the loop's thread, soon. From any thread; tasks of one caller keep their
+ * order. A task that is posted by a task runs in the next turn.
  *
  * @return 0, and the task is called exactly once, at the latest as loop_run()
  *         ends (if that is never called, the task is not either);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the other files of daemon/net need of a loop. */
+/* The loop's interface for the other files of daemon/net. */
 #ifndef CRIPROXY_LOOP_INTERNAL_H
 #define CRIPROXY_LOOP_INTERNAL_H
 

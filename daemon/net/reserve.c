@@ -95,7 +95,7 @@ bool reserve_is_low(void)
            atomic_load_explicit(&large_taken[0], memory_order_relaxed) >> WORD_SLOTS / 4 != 0;
 }
 
-/* ---- what the libraries call ---- */
+/* ---- for the libraries ---- */
 
 static void *reserve_malloc(size_t size)
 {

@@ -78,7 +78,7 @@ static void watched_free(struct watched *watched)
     free(watched);
 }
 
-/* What c-ares has left is told of the end, and looks at is_closing. */
+/* c-ares calls back for the remaining queries, which check is_closing. */
 static void channel_close(struct resolve_question *question)
 {
     if (question->channel != NULL) {

@@ -32,7 +32,7 @@ enum resolve_status {
     RESOLVE_OK,
     RESOLVE_NOT_FOUND, /* final: the name does not exist or has no address */
     RESOLVE_NO_ANSWER, /* no server answered in time */
-    RESOLVE_FAILED,    /* servers refused, failed, or sent what cannot be read */
+    RESOLVE_FAILED,    /* servers refused, failed, or sent an invalid answer */
     RESOLVE_SHORTAGE,  /* this process ran out of descriptors or memory */
 };
 
@@ -46,14 +46,15 @@ struct resolve_result {
 /** Called once for a question, in its loop's thread. @p result is borrowed. */
 typedef void (*resolve_fn)(void *context, const struct resolve_result *result);
 
-/* What to ask, and how. All borrowed for the call. */
+/* A query. All borrowed for the call. */
 struct resolve_query {
     const char *name;
-    size_t name_len;            /* bytes */
-    uint64_t source;            /* on whose behalf: the system's threads are shared by it */
+    size_t name_len; /* bytes */
+    uint64_t source; /* the source that causes the query; sources share the system's threads */
     const char *const *servers; /* "ADDRESS:PORT" each; none: those of resolv.conf */
     size_t server_count;
-    uint32_t timeout_ms; /* the tries are spread over it; the caller withdraws what takes longer */
+    uint32_t timeout_ms; /* the tries are spread over this time; the caller withdraws a query that
+                            takes longer */
     bool may_ask_system; /* for names that DNS does not know */
 };
 
@@ -75,8 +76,8 @@ void resolver_free(struct resolver *resolver);
  * @param ret_question for resolver_withdraw(); no longer valid once @p on_result is called.
  * @return 0, and @p on_result is called once, never from inside this call (not at all
  *         after resolver_withdraw() or resolver_free());
- *         -EINVAL for what is no host name (resolve_is_host_name());
- *         -ENOMEM, -EMFILE or another -errno when the process has run out of something.
+ *         -EINVAL for a text that is no host name (resolve_is_host_name());
+ *         -ENOMEM, -EMFILE or another -errno when the process has no memory or descriptors.
  */
 int resolver_ask(struct resolver *resolver, const struct resolve_query *query, resolve_fn on_result,
                  void *context, struct resolve_question **ret_question);

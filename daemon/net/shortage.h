@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether this process has run out of descriptors. Libraries that open sockets say of that what
- * they say of a host that does not answer; it is not the host's fault.
+ * Whether this process has run out of descriptors. Libraries that open sockets report this like a
+ * host that does not answer, although it is not the host's fault.
  */
 #ifndef CRIPROXY_SHORTAGE_H
 #define CRIPROXY_SHORTAGE_H

@@ -183,9 +183,9 @@ static bool has_address(const struct resolve_result *result, const struct addres
 }
 
 /*
- * Without the mutex. No AI_ADDRCONFIG: with it a host whose only IPv6 address is
- * loopback's could not reach ::1 by name, and what a name means would change with
- * the weather of the interfaces; an address out of reach fails when it is used.
+ * Without the mutex. No AI_ADDRCONFIG: with it a host whose only IPv6 address is loopback's could
+ * not reach ::1 by name, and the addresses of a name would change with the state of the interfaces;
+ * an address out of reach fails when it is used.
  */
 static void question_ask(struct system_question *question)
 {
@@ -257,7 +257,7 @@ static void question_post(struct system_question *question)
     question->task.context = question;
     names->holder_count++;
     if (loop_post_task(question->waiter.loop, &question->task) != 0) {
-        names->holder_count--; /* the loop has ended: there is no one left to be told */
+        names->holder_count--; /* the loop has ended: the query has no waiter any more */
         question_discard(question);
     }
 }
@@ -349,7 +349,7 @@ static bool read_sources(const char *nsswitch)
     return has_more;
 }
 
-/* ---- what others call ---- */
+/* ---- interface ---- */
 
 int system_names_new(unsigned thread_count, const char *nsswitch, struct system_names **ret_names)
 {

@@ -30,7 +30,7 @@ void system_names_free(struct system_names *names);
 /** Whether the system has other sources than /etc/hosts and DNS; false for NULL. */
 bool system_names_has_more(const struct system_names *names);
 
-/* What is called with the addresses, in the thread of the loop. */
+/* The callback with the addresses, in the thread of the loop. */
 struct system_names_waiter {
     struct loop *loop;
     resolve_fn on_result;
@@ -42,8 +42,8 @@ struct system_names_waiter {
  * loop. A thread that gets free takes the question of the source with the fewest threads, the
  * oldest of those first.
  *
- * @param source on whose behalf
- * @return 0, and on_result is called once, never from inside this call (not at all after
+ * @param source the source that causes the query. @return 0, and on_result is called once, never
+ * from inside this call (not at all after
  *         system_names_withdraw()); -EINVAL for a name that is too long, -ENOMEM, or
  *         another -errno where no thread could be made.
  */

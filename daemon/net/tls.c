@@ -5,7 +5,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-/* ---- who ---- */
+/* ---- identity ---- */
 
 /* Names that are text; addresses and directory names are no name for a log. */
 static const ASN1_STRING *text_of(const GENERAL_NAME *name)
@@ -159,7 +159,7 @@ static enum handshake protocol_failure(int reason)
     default:
         break;
     }
-    /* OpenSSL numbers alerts of the peer so; close_notify is none. */
+    /* OpenSSL's numbers for alerts of the peer; close_notify is not among them. */
     return reason > SSL_AD_REASON_OFFSET ? HANDSHAKE_peer_alert : HANDSHAKE_protocol_error;
 }
 

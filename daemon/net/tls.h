@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What DTLS (dtls*.c) and TLS (conn*.c) servers have in common, for those files
- * only: it names OpenSSL's types.
+ * The common part of DTLS (dtls*.c) and TLS (conn*.c) servers, for those files only: it names
+ * OpenSSL's types.
  *
- * An SSL made from a context of struct credentials has a struct tls_peer as its
- * app data (SSL_set_app_data()) while it shakes hands, and whoever made it keeps
- * a count of the credentials until the handshake is done: the callbacks of the
- * context use them, and a reload may release them at any time.
+ * An SSL made from a context of struct credentials has a struct tls_peer as its app data
+ * (SSL_set_app_data()) while it shakes hands, and its maker holds a reference to the credentials
+ * until the handshake is done: the callbacks of the context use them, and a reload may release them
+ * at any time.
  */
 #ifndef CRIPROXY_TLS_H
 #define CRIPROXY_TLS_H
@@ -19,12 +19,13 @@
 
 struct credentials;
 
-/* What callbacks have noted about a handshake. */
+/* Facts about a handshake, from its callbacks. */
 struct tls_peer {
     bool psk_asked;   /* a key was looked up */
     bool psk_unknown; /* its identity is in no file */
     const char *alpn; /* set before the handshake: chosen where it is offered; NULL: none is */
-    /* Whose certificate was not accepted, unproven; NULL: none was. tls_claimed() gives it away. */
+    /* The identity in a certificate that was refused, not proved; NULL: none. tls_claimed() hands
+     * it over. */
     struct identity *refused;
 };
 
@@ -35,8 +36,8 @@ struct tls_peer {
 int tls_on_verify(int is_good, X509_STORE_CTX *store);
 
 /**
- * Who the peer of a handshake that has failed said it was, held once: nothing of it has been
- * proved. To be released; NULL where it had not said so, or without memory.
+ * The identity that the peer of a failed handshake has claimed, not proved. The caller releases it;
+ * NULL if the peer had claimed none, or without memory.
  */
 struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer);
 
@@ -64,15 +65,15 @@ int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
  */
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
-/** Who the peer of a finished handshake is, held once; NULL without memory. */
+/** The identity of the peer of a finished handshake. The caller releases it; NULL without memory.
+ */
 struct identity *tls_identity(const SSL *ssl);
 
 /**
- * Why a handshake has failed, from what @p ssl and the error queue say; the queue
- * is emptied.
+ * Why a handshake has failed, from @p ssl and the error queue, which is emptied.
  *
  * @param peer may be NULL.
- * @param ret_detail OpenSSL's own words, static, or "".
+ * @param ret_detail OpenSSL's own text, static, or "".
  */
 enum handshake tls_failure(const SSL *ssl, const struct tls_peer *peer, const char **ret_detail);
 

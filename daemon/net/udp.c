@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing UDP sockets, and what is asked of the kernel for them. */
+/* Opening and closing UDP sockets, and their socket options. */
 #include "net/udp_internal.h"
 
 #include "base/log.h"
@@ -28,7 +28,7 @@ static int buffer_of(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value / 2 : 0;
 }
 
-/* What a process without privileges gets that asks for @p value. */
+/* The buffer size that a process without privileges gets for @p value. */
 static int grantable(int name, int value)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -44,9 +44,8 @@ static int grantable(int name, int value)
 }
 
 /*
- * Past the system's limit where we may; where we may not as far as it lets us, but never
- * down: a socket that was inherited may have more than we could ask for, and what has been
- * lowered could not be raised again.
+ * Beyond the system's limit if the process may, otherwise up to the limit, but never down: an
+ * inherited socket may have a larger buffer than this process may set, and could not get it back.
  */
 static void raise_buffer(int fd, int name, int force_name, int value)
 {
@@ -78,10 +77,10 @@ static void set_buffers(int fd, const struct address *local, const struct udp_op
 }
 
 /*
- * IPv4 goes out without "don't fragment" and does not believe ICMP about the
- * path's MTU (IP_PMTUDISC_OMIT): routers fragment what is too large, and nobody
- * can forge the size down. IPv6 keeps the kernel's default, because only the
- * sender may fragment there: after a "packet too big" the retransmission is.
+ * IPv4 goes out without "don't fragment" and does not believe ICMP about the path's MTU
+ * (IP_PMTUDISC_OMIT): routers fragment datagrams that are too large, and a forged ICMP error cannot
+ * lower the size. IPv6 keeps the kernel's default, because only the sender may fragment there:
+ * after a "packet too big" the retransmission is.
  */
 static int set_ipv4(int fd, bool want_local)
 {

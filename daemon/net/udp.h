@@ -17,7 +17,7 @@
 struct loop;
 struct udp_socket;
 
-/* Longest payload of a UDP datagram over IPv4; what is longer cannot be sent. */
+/* Longest payload of a UDP datagram over IPv4; a longer one cannot be sent. */
 #define UDP_DATAGRAM_MAX 65507u
 
 /* The two ends of a datagram's way. */
@@ -29,9 +29,9 @@ struct udp_path {
 /*
  * One datagram as it came in: borrowed for the time of the callback.
  *
- * path.local is the address it was sent to, where that is asked for (want_local).
- * It may be a multicast address; what is sent from such a path leaves from an
- * address that the kernel chooses.
+ * path.local is the address it was sent to, where that is asked for (want_local). It may be a
+ * multicast address; a datagram that is sent from such a path leaves from an address that the
+ * kernel chooses.
  */
 struct datagram {
     const uint8_t *data;
@@ -45,10 +45,9 @@ struct udp_handler {
     /*
      * An ICMP error, or an error of the kernel, for a datagram sent to @p remote.
      * @p error is an errno (ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EMSGSIZE, ...).
-     * @p quoted is the start of the UDP payload that caused it, perhaps empty: it
-     * comes from the network and proves nothing by itself. Never called from inside
-     * udp_send() or udp_flush(). What the network only asks to have in smaller
-     * fragments (ICMPv6 "packet too big") is no error: sending it again will do.
+     * @p quoted is the start of the UDP payload that caused it, perhaps empty: it comes from the
+     * network and proves nothing by itself. Never called from inside udp_send() or udp_flush().
+     * ICMPv6 "packet too big" is no error: the retransmission is sent in smaller fragments.
      */
     void (*on_error)(void *context, struct udp_socket *socket, const struct address *remote,
                      int error, const uint8_t *quoted, size_t quoted_len);
@@ -57,10 +56,10 @@ struct udp_handler {
 struct udp_options {
     struct address bind;   /* port 0: the kernel chooses */
     bool reuse_port;       /* SO_REUSEPORT: one of several workers' sockets */
-    bool want_local;       /* fill path.local of what comes in (a wildcard address is bound) */
+    bool want_local;       /* fill path.local of incoming datagrams (a wildcard address is bound) */
     uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF, never lowered; 0: the system's default */
     bool tells_buffers;    /* log where that could not be had */
-    uint32_t datagram_max; /* what is longer arrives truncated; 0: UDP_DATAGRAM_MAX */
+    uint32_t datagram_max; /* a longer datagram arrives truncated; 0: UDP_DATAGRAM_MAX */
     int fd;                /* an inherited, bound socket to take over, or -1 */
 };
 
@@ -75,7 +74,8 @@ struct udp_counters {
 int udp_open(struct loop *loop, const struct udp_options *options,
              const struct udp_handler *handler, void *context, struct udp_socket **ret_socket);
 
-/** Takes NULL. What is queued is sent first. May be called from the socket's own callbacks. */
+/** Sends what is queued, closes and frees; takes NULL. May be called from the socket's own
+ * callbacks. */
 void udp_close(struct udp_socket *socket);
 
 /**

@@ -40,7 +40,7 @@ struct receive_control {
     _Alignas(struct cmsghdr) uint8_t bytes[RECEIVE_CONTROL_LEN];
 };
 
-/* Set up once; after each call only what the kernel has changed is put back. */
+/* Set up once; after each call only the fields that the kernel has changed are restored. */
 struct udp_batch {
     struct mmsghdr headers[RECEIVE_BATCH];
     struct iovec parts[RECEIVE_BATCH];
@@ -109,7 +109,7 @@ static void batch_set_part_len(struct udp_batch *batch, size_t len)
     }
 }
 
-/* ---- what comes with a datagram ---- */
+/* ---- control messages ---- */
 
 static void local_from_ipv4(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
 {
@@ -197,7 +197,7 @@ static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
 
 /* ---- errors ---- */
 
-/* What came with an error: room for struct sock_extended_err and the router's address. */
+/* Control message of an error: room for struct sock_extended_err and the router's address. */
 struct error_control {
     _Alignas(struct cmsghdr)
         uint8_t bytes[CMSG_SPACE(sizeof(struct sock_extended_err) + sizeof(struct sockaddr_in6)) +
@@ -217,7 +217,7 @@ static int error_of(struct msghdr *header)
         struct sock_extended_err error;
         memcpy(&error, CMSG_DATA(cmsg), sizeof error);
         if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) {
-            return 0; /* of this host: sendmmsg() has told udp_out.c */
+            return 0; /* of this host: udp_out.c has got it from sendmmsg() */
         }
         /* The kernel has learned the path's MTU and will fragment the next one; a packet
          * that was too long on its way may find a better one (RFC 7252 section 4.2). */
@@ -268,7 +268,7 @@ static void read_errors(struct udp_socket *socket, struct udp_batch *batch)
     }
 }
 
-/* What udp_out.c could not send, told now that nobody is in the middle of sending. */
+/* Reports the datagrams that udp_out.c could not send, now that no caller is inside udp_send(). */
 static void report_failures(struct udp_socket *socket)
 {
     unsigned count = socket->failure_count;

@@ -27,7 +27,7 @@ struct udp_send_control {
     _Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 };
 
-/* What has been queued: filled from the front, sent as a whole. */
+/* Queued datagrams: filled from the front, sent as a whole. */
 struct udp_out {
     unsigned count;
     size_t used; /* bytes of arena */

@@ -44,7 +44,7 @@ void udp_out_free(struct udp_out *out)
 
 /* ---- failures ---- */
 
-/* To be told by udp_on_readable() in the next turn. */
+/* udp_on_readable() reports it in the next turn. */
 static void note_failure(struct udp_socket *socket, const struct address *remote, int error,
                          const uint8_t *data, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A descriptor of somebody else's on a loop: told when it can be read. For the few
- * that are neither sockets nor connections: a signalfd, an eventfd.
+ * Watches a descriptor of the caller on a loop, and reports when it can be read. For the few that
+ * are neither sockets nor connections: a signalfd, an eventfd.
  */
 #ifndef CRIPROXY_WATCH_H
 #define CRIPROXY_WATCH_H
@@ -12,7 +12,7 @@ struct watch;
 /** Called in the loop's thread as long as @p fd has something to read. */
 typedef void (*watch_fn)(void *context, int fd);
 
-/** @p fd stays the caller's, who closes it after the watch. @return 0 or -errno */
+/** @p fd stays the caller's, and is closed after the watch. @return 0 or -errno */
 int watch_new(struct loop *loop, int fd, watch_fn on_readable, void *context,
               struct watch **ret_watch);
 

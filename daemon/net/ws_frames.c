@@ -6,9 +6,9 @@
 #include <wslay/wslay.h>
 
 /*
- * Fragments of one message: each costs wslay some 90 bytes beside its own, of which there
- * may be one, so that the limit of a message's length says little. Who sends a message in
- * pieces of 1 KiB needs 64 of them for the longest.
+ * Fragments of one message: each costs wslay some 90 bytes beside its own, of which there may be
+ * one, so that the limit of a message's length says little. A message of the greatest length in
+ * pieces of 1 KiB needs 64 fragments.
  */
 #define FRAGMENTS_MAX 256u
 
@@ -96,7 +96,7 @@ static void on_message(wslay_event_context_ptr wslay,
     }
 }
 
-/* --- what the connection's owner calls ---------------------------------- */
+/* --- for the connection's owner ----------------------------------------- */
 
 struct ws_frames *ws_frames_new(const struct ws_frames_handler *handler, void *context,
                                 size_t message_max)
@@ -143,7 +143,7 @@ enum ws_end ws_frames_input(struct ws_frames *frames)
 {
     wslay_event_context_ptr wslay = frames->wslay;
 
-    /* Other errors than that are told by the Close frame that follows from them. */
+    /* Other errors are reported by the Close frame that follows. */
     if (wslay_event_recv(wslay) == WSLAY_ERR_NOMEM || !flush(frames)) {
         return WS_FAILED; /* flush(): Pongs, and wslay's Close frames */
     }

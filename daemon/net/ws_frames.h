@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The frames of a WebSocket that carries CoAP, either side of it (RFC 6455 section 5,
- * RFC 8323 section 4.2): wslay has them, and only ws_frames.c knows that. Whoever has the
- * connection is asked for bytes and given bytes, and gets whole binary messages.
+ * The frames of a WebSocket that carries CoAP, either side of it (RFC 6455 section 5, RFC 8323
+ * section 4.2): wslay has them, and only ws_frames.c knows that. The owner of the connection passes
+ * bytes in and out, and gets whole binary messages.
  *
- * Pings are answered, fragments joined up to a size and a number, texts refused. Nothing waits in
- * here: what is sent goes to the writer at once.
+ * Pings are answered, fragments joined up to a size and a number, texts refused. Nothing is
+ * buffered here: output goes to the writer at once.
  */
 #ifndef CRIPROXY_WS_FRAMES_H
 #define CRIPROXY_WS_FRAMES_H
@@ -32,8 +32,8 @@ struct ws_frames_handler {
 enum ws_end {
     WS_OPEN,
     WS_CLOSED,    /* by the other side, in order */
-    WS_TOO_LARGE, /* a message past the limit; told with a Close frame */
-    WS_BROKEN,    /* a frame that may not be, or too many of them; told with a Close frame */
+    WS_TOO_LARGE, /* a message beyond the limit; reported with a Close frame */
+    WS_BROKEN,    /* an invalid frame, or too many of them; reported with a Close frame */
     WS_FAILED,    /* no memory, or write() said no */
 };
 
@@ -47,7 +47,8 @@ struct ws_frames *ws_frames_new(const struct ws_frames_handler *handler, void *c
 /** Frees it; takes NULL. */
 void ws_frames_free(struct ws_frames *frames);
 
-/** Read what there is. @return whether it has ended; nothing is to be sent then. */
+/** Read the available bytes. @return whether and how the WebSocket has ended; nothing may be sent
+ * then. */
 enum ws_end ws_frames_input(struct ws_frames *frames);
 
 /** A binary message. @return false: see WS_FAILED. True after a Close frame, when it is lost. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The head of an HTTP/1.1 message, as far as the opening handshake of a WebSocket needs
- * it (RFC 6455 section 4): what the side that accepts one (ws_upgrade.c) and the side
- * that asks for one (ws_request.c) have in common. Bytes only, no I/O.
+ * The head of an HTTP/1.1 message, as far as the opening handshake of a WebSocket needs it (RFC
+ * 6455 section 4): the common part of the side that accepts one (ws_upgrade.c) and the side that
+ * asks for one (ws_opening.c). Bytes only, no I/O.
  */
 #ifndef CRIPROXY_WS_HEAD_H
 #define CRIPROXY_WS_HEAD_H
@@ -25,7 +25,7 @@ struct ws_span {
     size_t len;
 };
 
-/* What the header fields have said; text NULL: absent. */
+/* The values of the header fields; text NULL: absent. */
 struct ws_fields {
     struct ws_span host, key, version, accept; /* each may be there once */
     bool has_upgrade;                          /* to websocket */
@@ -33,7 +33,7 @@ struct ws_fields {
     bool has_subprotocol;                      /* coap */
     bool has_others;                           /* other subprotocols, or coap twice */
     bool has_extensions;
-    bool has_body; /* what follows would be taken for frames */
+    bool has_body; /* the bytes after it would be taken for frames */
     bool has_origin;
     bool is_bad; /* one of those that may be there once is there twice */
 };

@@ -89,8 +89,8 @@ size_t ws_opening_write(const char *name, const struct address *address, uint16_
 
 /* --- the answer --------------------------------------------------------- */
 
-/* The status of "HTTP/1.1 101 Switching Protocols"; 0 where it is none. The text behind the
- * number may be absent (RFC 9112 section 4). */
+/* The status of "HTTP/1.1 101 Switching Protocols"; 0 if it is malformed. The text after the number
+ * may be missing (RFC 9112 section 4). */
 static int read_status_line(struct ws_span line)
 {
     static const char version[] = "HTTP/1.1 ";

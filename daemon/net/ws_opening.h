@@ -25,20 +25,20 @@ enum ws_opening {
 /**
  * The request.
  *
- * @param name         of the host, NUL-terminated, at most 255 bytes of any values: what
- *                     cannot be in a URI as it is gets percent-encoded. NULL: the address.
+ * @param name         of the host, NUL-terminated, at most 255 bytes of any values: bytes that a
+ * URI cannot have are percent-encoded. NULL: the address.
  * @param default_port of the scheme: it is not written (RFC 9110 section 4.2.3).
  * @param nonce        never used before, and not to be guessed.
- * @param ret_accept   what the answer has to have in Sec-WebSocket-Accept.
- * @return its length; 0 where it cannot be made
+ * @param ret_accept   the value of Sec-WebSocket-Accept that the answer must have. @return length
+ * in bytes; 0 if it cannot be made
  */
 size_t ws_opening_write(const char *name, const struct address *address, uint16_t default_port,
                         const uint8_t nonce[WS_NONCE_LEN], char ret_request[WS_OPENING_MAX],
                         char ret_accept[WS_ACCEPT_LEN + 1]);
 
 /**
- * Judge the whole head of an answer. Redirections are not followed and nobody logs in: the
- * target is where it was said to be, and the proxy has no credentials for HTTP.
+ * Judge the whole head of an answer. Redirections are not followed and there is no login: the
+ * client has named the target, and the proxy has no credentials for HTTP.
  *
  * @param len     up to WS_HEAD_MAX, including the empty line.
  * @param accept  of ws_opening_write().

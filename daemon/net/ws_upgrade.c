@@ -35,7 +35,7 @@ static int read_request_line(struct ws_span line)
     return ws_equals(method, "GET") ? SWITCHING_PROTOCOLS : METHOD_NOT_ALLOWED;
 }
 
-/* The host of a Host field (RFC 9110 section 7.2); false where it is none. */
+/* The host of a Host field (RFC 9110 section 7.2); false if it is malformed. */
 static bool read_host(struct ws_span field, char ret_host[WS_HOST_MAX])
 {
     size_t len = 0;

@@ -208,8 +208,8 @@ static bool is_open_port(const struct access *access, uint16_t port)
 
 /*
  * A CoAP datagram can be crafted so that a service of another protocol acts on it (SEC-23). Clients
- * of this host could send it themselves, except to services on ports below 1024, which may trust
- * the port of the sender.
+ * of this host could send it themselves, so they may use all ports from 1024 up; below that are
+ * services of the system.
  */
 static bool is_port_allowed(const struct judgement *judgement)
 {

@@ -108,7 +108,7 @@ static void print_usage(void)
          "  --psk IDENTITY:KEY       for coaps and coaps+tcp; the key as text\n"
          "  --suites LIST            cipher suites, OpenSSL's names (PSK-AES128-CCM8)\n"
          "  --resume                 open all sessions a second time, with their tickets\n"
-         "  --hold                   send no requests: print \"holding\" when all sessions are open\n"
+         "  --hold                   send nothing, print \"holding\" when all are open\n"
          "closed loop:\n"
          "  --window N               requests of one client in flight (1)\n"
          "  --in-flight N            requests of all clients in flight (clients * window)\n"
