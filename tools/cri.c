@@ -342,7 +342,7 @@ static int run_command(struct tool *tool, const struct command *command, int arg
                                   : run_inputs(tool, command, argv + optind, count);
 }
 
-/* What did not reach standard output makes the whole run a failure. */
+/* Output that could not be written makes the whole run a failure. */
 static int finish_output(int status)
 {
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `cri aif FILE`: what an AIF-CRI document grants, one entry a line: "GET,PUT /s/temp". */
+/* `cri aif FILE`: the rights that an AIF-CRI document grants, one entry on each line: "GET,PUT
+ * /s/temp". */
 #include "cri_tool.h"
 
 #include <cri/aif.h>
@@ -43,8 +44,8 @@ static void put_methods(struct buffer *out, uint64_t methods)
 }
 
 /*
- * As a URI's path and query. A host in front makes every path a URI (one that begins
- * with an empty segment is none by itself); it is left out of what is shown.
+ * As a URI's path and query. A host in front makes every path a URI (one that begins with an empty
+ * segment is none by itself); it is left out of the output.
  */
 static bool put_resource(struct tool *tool, const struct cri_aif_entry *entry)
 {

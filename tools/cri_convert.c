@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* What the writers of libcri have in common; @p context is the caller's own. */
+/* The common signature of libcri's writers; @p context is the caller's own. */
 typedef enum cri_error (*write_fn)(const void *context, uint8_t *buffer, size_t capacity,
                                    size_t *ret_len, struct cri_fault *ret_fault);
 
@@ -39,7 +39,7 @@ static bool write_hex(struct tool *tool, write_fn write, const void *context)
            answer_hex(tool, buffer_slice(&tool->second));
 }
 
-/* U2C-8: what is created names no port that is its scheme's default. */
+/* U2C-8: a new CRI has no port that is its scheme's default. */
 static const struct cri_uri_options uri_options = {.elide_default_port = true};
 
 /* The host keeps its capital letters until they are composed; see cri/normalize.h. */
@@ -74,7 +74,8 @@ static enum cri_error write_normalized(const void *context, uint8_t *buffer, siz
     return cri_normalize(*encoded, NULL, buffer, capacity, ret_len, ret_fault);
 }
 
-/* With --normalize what a creator may do to user input; with --strict a CRI's rules hold. */
+/* With --normalize the input is normalized like a user's input; with --strict a CRI's rules hold.
+ */
 static bool create(struct tool *tool, struct cri_slice text, bool is_iri)
 {
     const struct identifier identifier = {text, tool->is_normalizing ? &raw_options : &uri_options,
@@ -139,7 +140,8 @@ bool run_to_iri(struct tool *tool, struct cri_slice input)
            write_out(tool, write_iri, &cri, &tool->result);
 }
 
-/* What draft-ietf-core-href-12 had, where this draft refuses the CRI: see docs/CONFORMANCE.md. */
+/* The meaning in draft-ietf-core-href-12 of a CRI that this draft refuses: see docs/CONFORMANCE.md.
+ */
 static void add_href12_error(struct tool *tool)
 {
     static const struct {
@@ -164,7 +166,7 @@ static void add_href12_error(struct tool *tool)
     }
 }
 
-/* And what it had otherwise where both accept it. */
+/* And a different meaning there of a CRI that both accept. */
 static void add_href12(struct tool *tool, const struct cri *cri)
 {
     if (cri->has_zone) {

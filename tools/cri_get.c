@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `cri get`: one component of a CRI as it stands in the URI, cut out by the first step of RFC
- * 3986 (appendix B), so that what is percent-encoded there is here, too.
+ * `cri get`: one component of a CRI as it stands in the URI, cut out by the first step of RFC 3986
+ * (appendix B), so it stays percent-encoded.
  */
 #include "cri_tool.h"
 
@@ -46,7 +46,7 @@ static const uint8_t *find(struct cri_slice text, char c)
     return text.len == 0 ? NULL : memchr(text.data, c, text.len);
 }
 
-/* Take what is behind the first @p c off the end of @p text. */
+/* Takes the text after the first @p c from the end of @p text. */
 static struct cri_slice cut_behind(struct cri_slice *text, char c)
 {
     const uint8_t *at = find(*text, c);

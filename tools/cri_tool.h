@@ -47,20 +47,20 @@ struct tool {
     bool with_json;
     bool is_binary;
     bool with_href12;
-    const char *field; /* what `get` is to get */
+    const char *field; /* the component that `get` prints */
     bool has_to;
     struct cri_destination to;
     const char *base_text;    /* NULL: no --base */
     struct buffer base_bytes; /* encoded base */
     struct cri base;          /* view into base_bytes */
-    /* For the line at hand. */
+    /* For the current line. */
     bool is_raw_input;            /* it is bytes, not hexadecimal */
     bool is_raw_result;           /* the result is bytes, to be written as they are */
     bool is_json_result;          /* the result is JSON already */
     struct buffer input;          /* the input as bytes */
     struct buffer second;         /* a second input, or an intermediate form */
     struct buffer result;         /* the result line, or, when refused, the reason */
-    struct json_request *request; /* what `from-options` reads */
+    struct json_request *request; /* the input of `from-options` */
 };
 
 struct command {
@@ -70,8 +70,8 @@ struct command {
     unsigned takes;        /* TAKES_* */
     unsigned fields;       /* inputs to one result: 1 or 2 */
     bool is_binary_input;  /* with --binary, standard input is CBOR: one CRI, or fields of them */
-    bool has_field;        /* the first argument says what of the input is asked for */
-    /* NULL, or what the command does without an argument instead of reading standard input. */
+    bool has_field;        /* the first argument selects a part of the input */
+    /* The command without an argument, if it does not read standard input then; or NULL. */
     void (*list)(struct tool *tool);
     /* NULL, or: the arguments are files, and this gives the exit status. */
     int (*files)(struct tool *tool, char **names, int count);
@@ -88,7 +88,7 @@ void buffer_free(struct buffer *buffer);
 
 struct cri_slice buffer_slice(const struct buffer *buffer);
 
-/* Refuse the input at hand: returns false. */
+/* Refuses the current input: returns false. */
 bool refuse(struct tool *tool, const char *reason);
 bool refuse_at(struct tool *tool, size_t offset, const char *reason);
 

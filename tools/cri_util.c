@@ -83,7 +83,7 @@ bool refuse_error(struct tool *tool, enum cri_error error, const struct cri_faul
 {
     const char *rule =
         fault->rule != NULL && fault->rule[0] != '\0' ? fault->rule : cri_strerror(error);
-    /* What cannot be converted is wrong nowhere in particular. */
+    /* A value that cannot be converted has no place of the error. */
     const bool has_place = cri_error_class(error) != CRI_CLASS_CONVERSION || fault->offset > 0;
     return has_place ? refuse_at(tool, fault->offset, rule) : refuse(tool, rule);
 }

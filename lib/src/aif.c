@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * AIF-CRI. The whole document is walked once as plain CBOR before the first entry
- * is looked at; from then on an entry that is not what it should be is skipped by
- * its extent, which is known to be right.
+ * AIF-CRI. The whole document is walked once as plain CBOR before the first entry is looked at;
+ * from then on a faulty entry is skipped by its extent, which is known to be right.
  */
 #include "internal.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works: what is given is written at once. An array's head is kept to one byte
- * while its items come; when it is complete and has 24 or more, they are moved. The
- * outer array has at most five items, so its head is written last, in the first byte.
- * What lies in the parts themselves is for the decoder to check, at the end: one place
- * has the rules.
+ * How it works: each part is written at once. An array's head is kept to one byte while its items
+ * come; when it is complete and has 24 or more, they are moved. The outer array has at most five
+ * items, so its head is written last, in the first byte. What lies in the parts themselves is for
+ * the decoder to check, at the end: one place has the rules.
  */
 #include <cri/builder.h>
 
@@ -12,7 +11,7 @@
 
 #include <string.h>
 
-/* What was given last; a part may follow on those in front of it. */
+/* The last part; the parts that may follow come after it. */
 enum stage { AT_START, AT_FIRST, AT_USERINFO, AT_HOST, AT_PORT, AT_PATH, AT_QUERY, AT_END };
 
 /* Flags. */
@@ -201,7 +200,7 @@ void cri_builder_userinfo(struct cri_builder *builder, struct cri_slice userinfo
     }
 }
 
-/* Lower case for what was written last, if there was room for it. */
+/* Converts the last text to lower case, if there was room for it. */
 static void build_lower(struct cri_builder *builder, size_t len)
 {
     if (builder->out.len > builder->out.capacity) {

@@ -18,9 +18,9 @@ const uint8_t cri__short_kinds[8] = {CRI__UINT,
 #endif
 
 /*
- * Whether what a head announces can follow in the bytes that are left: a string's own
- * bytes, at least one for each item of an array, two for each pair of a map (by division,
- * because a product may wrap).
+ * Whether the content that a head announces fits the remaining bytes: a string's own bytes, at
+ * least one for each item of an array, two for each pair of a map (by division, because a product
+ * may wrap).
  */
 static bool can_follow(unsigned major, uint64_t arg, uint64_t left)
 {
@@ -38,7 +38,7 @@ static bool can_follow(unsigned major, uint64_t arg, uint64_t left)
 
 /*
  * An argument has up to 64 bits, size_t perhaps 32: the head is judged in full width before
- * anything narrows it. What can follow in the input fits into size_t on any machine.
+ * anything narrows it. The rest of the input fits into size_t on any machine.
  */
 enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault)
 {

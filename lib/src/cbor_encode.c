@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works: everything goes through a writer that counts what it is given and
- * keeps what fits, so the same code sizes and writes.
+ * How it works: everything goes through a writer that counts all bytes and keeps those that fit, so
+ * the same code sizes and writes.
  */
 #include "internal.h"
 
@@ -237,9 +237,9 @@ static bool is_whole_list(const struct cri_list *list)
 }
 
 /*
- * What a struct made by hand may have and bytes cannot show: fields that contradict each
- * other, of which encoding would drop one, and lists that are not what they say. The rest
- * is found by decoding the result.
+ * Faults of a struct made by hand that the encoding would hide: fields that contradict each other,
+ * of which encoding would drop one, and lists whose counts are wrong. Other faults are found by
+ * decoding the result.
  */
 static enum cri_error check_fields(const struct cri *cri)
 {

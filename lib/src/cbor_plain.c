@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CBOR items without libcbor, for a freestanding build: what cbor_libcbor.c does, which
- * lib/test_plain compares it with.
+ * CBOR items without libcbor, for a freestanding build: the same functions as cbor_libcbor.c;
+ * lib/test_plain compares the two.
  */
 #include "internal.h"
 

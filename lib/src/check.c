@@ -8,7 +8,7 @@
 #include <string.h>
 
 #ifdef CRI_FREESTANDING
-/* What a freestanding build asks of them is not worth a table. */
+/* A freestanding build uses them so little that a table is not worth its size. */
 bool cri__is_unreserved(uint8_t octet)
 {
     uint8_t lower = octet | 0x20u;
@@ -141,7 +141,7 @@ enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const
     return CRI_OK;
 }
 
-/* PET-3: what is unreserved, or a whole UTF-8 character, has to be text. */
+/* PET-3: unreserved octets and whole UTF-8 characters have to be text. */
 size_t cri__pet_minimal_span(struct cri_slice bytes)
 {
     for (size_t i = 0; i < bytes.len; i++) {

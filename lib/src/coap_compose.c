@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What the first pass finds. */
+/* The result of the first pass. */
 struct parts {
     const struct cri_option *host; /* NULL: none. */
     const struct cri_option *port;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decomposing a request CRI (section 8.1.1). What could fail is looked at before the first
- * option. Then the iterator goes through four stages, which are the numbers of the options:
- * host and port come from the iterator itself, a segment or a parameter is the next item of
- * the list in hand. What is rare stands in functions of its own (CRI__APART).
+ * Decomposing a request CRI (section 8.1.1). All errors are found before the first option. Then the
+ * iterator goes through four stages, which are the numbers of the options: host and port come from
+ * the iterator itself, a segment or a parameter is the next item of the list in hand. What is rare
+ * stands in functions of its own (CRI__APART).
  */
 #include <cri/coap.h>
 
@@ -23,7 +23,7 @@ static bool is_coap_scheme(const struct cri *cri)
            (table3 >> cri->scheme_number & 1u) != 0;
 }
 
-/* Steps 1 to 3, and what the draft has no step for (C2O-15). */
+/* Steps 1 to 3, and a case without a step in the draft (C2O-15). */
 static enum cri_error check(const struct cri *cri, const char **ret_rule)
 {
     if (!cri__is_full(cri)) {

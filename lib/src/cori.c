@@ -16,7 +16,8 @@
 
 #define BIT(number) (1u << (number))
 
-/* What may follow an option (its section 4, figure 1), by number; BEGIN and END included. */
+/* The options that may follow an option (its section 4, figure 1), by number; BEGIN and END
+ * included. */
 static const uint16_t followers[] = {
     [NUMBER_BEGIN] = BIT(CRI_CORI_SCHEME) | BIT(CRI_CORI_HOST_NAME) | BIT(CRI_CORI_HOST_IP) |
                      BIT(CRI_CORI_PORT) | BIT(CRI_CORI_PATH_TYPE) | BIT(CRI_CORI_PATH) |

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CoRI to CRI references and back. What differs between the forms, and what is
- * made of it, is in cori.h; every result is a valid CRI reference, or an error.
+ * CoRI to CRI references and back. The differences between the forms, and their conversion, are in
+ * cori.h; every result is a valid CRI reference, or an error.
  */
 #include "host.h"
 #include "internal.h"
@@ -313,7 +313,7 @@ static void emit_discard(struct emitter *out, const struct cri *cri)
     if (cri->discard == CRI_DISCARD_ALL) {
         emit_uint(out, CRI_CORI_PATH_TYPE, CRI_CORI_ABSOLUTE_PATH);
     } else if (cri->discard == 1 && cri->path.count > 0) {
-        return; /* what a path in front means */
+        return; /* the meaning of a path at the start */
     } else if (cri->discard > 0 || cri->path.is_set ||
                (cri->query.is_set && cri->query.count == 0)) {
         emit_uint(out, CRI_CORI_PATH_TYPE, cri->discard + PATH_TYPE_OF_DISCARD_0);
@@ -378,7 +378,7 @@ static enum cri_error find_origin(const struct cri *cri, const struct cri_scheme
     return CRI_OK;
 }
 
-/* What CoRI has no words for. */
+/* Parts of a CRI that CoRI cannot express. */
 static enum cri_error check_expressible(const struct cri *cri, struct cri_fault *ret_fault)
 {
     if (cri->authority == CRI_AUTHORITY_ROOTLESS ||

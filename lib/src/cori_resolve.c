@@ -12,7 +12,7 @@
 
 #include <cri/cori.h>
 
-/* Walks what a resolution results in, one option after the other. */
+/* Walks the result of a resolution, one option after the other. */
 struct walk {
     const struct cri_cori *base;
     const struct cri_cori *reference;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works: the bytes behind a list were checked when the CRI was decoded, so
- * that iterating is a matter of reading heads. All the same no length is believed:
- * a list that somebody made by hand ends early instead of reading on.
+ * How it works: the bytes behind a list were checked when the CRI was decoded, so that iterating is
+ * a matter of reading heads. Still, every length is checked: a list that a program made by hand
+ * ends early instead of reading on.
  */
 #include "internal.h"
 

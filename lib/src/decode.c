@@ -2,10 +2,10 @@
 /*
  * CRI references from CBOR.
  *
- * How it works: one function per rule of the CDDL (Figure 2 of the draft), each of
- * which asks the reader for the next item where the rule needs one. Depth is fixed
- * by the grammar: sections, lists, items, pieces. What the CDDL does not say is
- * checked where the item is at hand, so that every fault has its place.
+ * How it works: one function per rule of the CDDL (Figure 2 of the draft), each of which asks the
+ * reader for the next item where the rule needs one. Depth is fixed by the grammar: sections,
+ * lists, items, pieces. Rules beyond the CDDL are checked where the item is read, so that every
+ * fault has its place.
  *
  * Requests of the most frequent shape do not come so far; see decode_plain.c.
  */
@@ -59,7 +59,7 @@ static void use_feature(struct decoder *d, uint32_t feature, const char *rule)
     }
 }
 
-/* Refuse what has no place anywhere in a CRI, each with its own error. */
+/* Refuses items that are nowhere allowed in a CRI, each with its own error. */
 static enum cri_error check_kind(struct decoder *d)
 {
     switch (d->in.kind) {
@@ -473,7 +473,7 @@ static enum cri_error check_end(struct decoder *d, size_t count, bool is_discard
     return CRI_OK;
 }
 
-/* What a scheme entails: a null list is an empty one (AMB-2), and the rules of section 2.3. */
+/* The rules of a scheme: a null list is an empty one (AMB-2), and the rules of section 2.3. */
 static enum cri_error finish_full(struct decoder *d)
 {
     struct cri *cri = &d->cri;

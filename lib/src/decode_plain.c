@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Most requests have one shape, and every byte of them is as it should be: they are taken in
- * one pass here, which is half of what the rules of decode.c cost. All others, and all that
- * is wrong, are left to the rules, which say where and why.
+ * Most requests have one shape, and every byte of them is as it should be: they are taken in one
+ * pass here, which is half of what the rules of decode.c cost. All others, and all invalid ones,
+ * are left to the rules, which give the place and the reason.
  */
 #include "internal.h"
 
@@ -88,7 +88,7 @@ bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
     if (hosts < 1 || hosts >= CRI__SHORT_MAX) {
         return false;
     }
-    /* What begins with a digit or a bracket may be an address; see spells_address(). */
+    /* A label that begins with a digit or a bracket may be an address; see spells_address(). */
     const uint8_t first = rest.data[1];
     if (rest.data[0] <= CRI__EMPTY_TEXT || rest.data[0] >= CRI__EMPTY_TEXT + CRI__SHORT_MAX ||
         first == '[' || (first >= '0' && first <= '9')) {

@@ -136,9 +136,9 @@ static void put_bytes(struct formatter *f, struct cri_slice bytes)
 }
 
 /*
- * What must not reach a terminal or a line of a log as it is: the control
- * characters of C0 and C1, line separators, and the bidirectional overrides.
- * DEL does nothing on a terminal and stays.
+ * Characters that must not reach a terminal or a line of a log unescaped: the control characters of
+ * C0 and C1, line separators, and the bidirectional overrides. DEL does nothing on a terminal and
+ * stays.
  */
 static bool is_escaped(uint32_t c)
 {
@@ -265,7 +265,7 @@ static enum cri_error put_simple(struct formatter *f, const struct head *head)
     return CRI_OK;
 }
 
-/* What stands between the items of the innermost container. */
+/* The separator between the items of the innermost container. */
 static void put_separator(struct formatter *f)
 {
     if (f->depth == 0) {

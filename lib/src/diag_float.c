@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sign, digits, exponent; what no double needs more of (17 digits name each of them). */
+/* Sign, digits, exponent; no double needs more (17 digits name each of them). */
 #define FLOAT_TEXT_MAX 128
 
 /* Far outside of what a double has, and small enough to add to. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the two halves of diagnostic notation share.
+ * Shared by the two halves of diagnostic notation.
  */
 #ifndef CRI_DIAG_INTERNAL_H
 #define CRI_DIAG_INTERNAL_H

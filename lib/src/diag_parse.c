@@ -23,7 +23,7 @@
 #define BREAK_BYTE 0xffu
 #define AI_INDEFINITE 31u
 
-/* What may stand at the place the reader has come to. */
+/* The tokens that are allowed at the reader's position. */
 enum expect {
     EXPECT_ITEM,          /* an item */
     EXPECT_ITEM_OR_CLOSE, /* just after an opening bracket */
@@ -89,7 +89,7 @@ static void put_head(struct parser *p, uint8_t major, uint64_t argument)
     }
 }
 
-/* Puts the head of what began at @p start, where one byte was reserved for it. */
+/* Writes the head of the item that began at @p start, where one byte was reserved for it. */
 static void close_head(struct parser *p, size_t start, uint8_t major, uint64_t argument)
 {
     const size_t extra = head_len(argument) - 1;
@@ -584,7 +584,7 @@ static enum cri_error parse_close(struct parser *p)
     return CRI_OK;
 }
 
-/* After a whole item: count it, and say what may follow. */
+/* After a whole item: counts it, and sets the tokens that may follow. */
 static void count_item(struct parser *p)
 {
     if (p->depth == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of libcri share with each other; no part of the interface.
- * Everything here begins with cri__ and stays hidden in the shared library.
+ * Shared by the files of libcri, and no part of the interface. Everything here begins with cri__
+ * and stays hidden in the shared library.
  */
 #ifndef CRI_INTERNAL_H
 #define CRI_INTERNAL_H
@@ -12,15 +12,15 @@
 #include <string.h>
 
 /*
- * A freestanding build is for size: what is there for speed alone is left out, and rules have
- * no text.
+ * A freestanding build is for size: code that is only for speed is left out, and rules have no
+ * text.
  */
 #ifdef CRI_FREESTANDING
 #define CRI__RULE(text) ""
 #define CRI__APART
 #else
 #define CRI__RULE(text) (text)
-/* What is rare, kept out of a short way: inlined there, each pass would pay for its frame. */
+/* Rare cases, kept out of line: inlined, each pass would pay for their stack frame. */
 #define CRI__APART __attribute__((noinline))
 #endif
 
@@ -38,7 +38,7 @@ enum cri__major {
     CRI__MAJOR_TAG = 6
 };
 
-/* What a CBOR item is, as cri__read() tells. */
+/* Kinds of CBOR items, from cri__read(). */
 enum cri__kind {
     CRI__UINT,       /* arg: the value */
     CRI__NINT,       /* arg: -1 - the value */
@@ -72,7 +72,8 @@ struct cri__reader {
     struct cri_slice string; /* Borrowed from the data. */
 };
 
-/* What cri__read() leaves: heads of more than one byte, major types 5 to 7, the input's end. */
+/* The cases that cri__read() does not handle: heads of more than one byte, major types 5 to 7, the
+ * input's end. */
 enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault);
 
 /* The same for a head that was judged: the string or the items it announces can follow. */
@@ -157,7 +158,7 @@ static inline bool cri__take_short(struct cri_slice *rest, unsigned initial,
     return true;
 }
 
-/* Likewise a text, off the front of what is left in the reader. */
+/* The same for a text at the front of the reader's rest. */
 static inline bool cri__read_short_text(struct cri__reader *reader, struct cri_slice *ret_text)
 {
     struct cri_slice rest = {reader->data + reader->pos, reader->len - reader->pos};
@@ -198,7 +199,7 @@ void cri__put_items(struct cri_writer *writer, const struct cri_list *list);
 /** Length in bytes of the shortest head that holds arg. */
 size_t cri__head_len(uint64_t arg);
 
-/* CRI_OK, or CRI_ERR_SPACE when it did not fit; *ret_len is what was needed. */
+/* CRI_OK, or CRI_ERR_SPACE when it did not fit; *ret_len is the number of bytes needed. */
 enum cri_error cri__writer_finish(const struct cri_writer *writer, size_t *ret_len);
 
 /**
@@ -275,7 +276,7 @@ enum cri__component { CRI__USERINFO, CRI__LABEL, CRI__SEGMENT, CRI__PARAMETER, C
 #define CRI__SLASH 0x80u /* "/" and "?" */
 extern const uint8_t cri__octet_classes[256];
 
-/* Length of what stands at the front of text and is in the classes. */
+/* Length in bytes of the prefix of text that is in the classes. */
 static inline size_t cri__class_span(struct cri_slice text, unsigned classes)
 {
     size_t len = 0;
@@ -312,8 +313,8 @@ size_t cri__utf8_len(const uint8_t *data, size_t len);
 size_t cri__utf8_span(const uint8_t *data, size_t len);
 
 /*
- * Look for what a label must not have: CRI_OK, or an error, where *ret_offset counts
- * from the start of the text.
+ * Looks for bytes that a label must not have: CRI_OK, or an error, where *ret_offset counts from
+ * the start of the text.
  */
 enum cri_error cri__check_label(struct cri_slice text, size_t *ret_offset, const char **ret_rule);
 
@@ -483,7 +484,7 @@ struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 #ifdef CRI_FREESTANDING
 static inline bool cri__is_nfc(struct cri_slice text)
 {
-    (void)text; /* Without the tables of Unicode nobody can tell. */
+    (void)text; /* Without the tables of Unicode this is unknown. */
     return true;
 }
 #else

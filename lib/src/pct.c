@@ -119,7 +119,7 @@ enum cri_error cri__unit_read(struct cri_slice source, enum cri__component compo
     return CRI_OK;
 }
 
-/* Length of what stands raw at the front of source: one octet each, none of them for a PET. */
+/* Length of the raw part at the front of source: one octet each, none of them for a PET. */
 static size_t raw_span(struct cri_slice source, enum cri__component component)
 {
     return cri__class_span(source, cri__raw_classes(component));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of URI components: what stands for itself, what is percent-encoded. */
+/* The text of URI components: raw octets and percent-encoded ones. */
 #ifndef CRI_PCT_H
 #define CRI_PCT_H
 
@@ -12,7 +12,7 @@
  */
 size_t cri__iri_character_len(struct cri_slice text, enum cri__component component, bool is_output);
 
-/* A character of a component as it was written, and what it becomes in a CRI. */
+/* A character of a component in the URI and in the CRI. */
 struct cri__unit {
     uint8_t octets[4];  /* Decoded. */
     uint8_t len;        /* Of the octets. */

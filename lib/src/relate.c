@@ -45,7 +45,7 @@ static void offer(struct cri__best *best, const struct cri *candidate)
     }
 }
 
-/* A reference that sets what the target has there; no list where an empty one says no more. */
+/* A reference that sets the target's value there, without a list if an empty one means the same. */
 static struct cri candidate(const struct cri *target, uint16_t discard, struct cri_list path)
 {
     struct cri reference = {.discard = discard, .path = path, .query = target->query};
@@ -152,7 +152,7 @@ static void offer_discards(struct cri__best *best, const struct cri *base, const
     }
     struct cri kept = *base;
     if (kept.authority == CRI_AUTHORITY_ROOTLESS) {
-        kept.authority = CRI_AUTHORITY_NULL; /* Which is what true leaves of it. */
+        kept.authority = CRI_AUTHORITY_NULL; /* The same result as discard true. */
     }
     if (cri__authority_is_equal(&kept, target)) {
         struct cri reference = candidate(target, CRI_DISCARD_ALL, target->path);

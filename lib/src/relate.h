@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* What is looked for, and the best so far. */
+/* The target of the search, and the best reference so far. */
 struct cri__best {
     /* Length of a candidate's URI, SIZE_MAX where it has none. NULL: its encoding's counts. */
     size_t (*uri_len)(const struct cri_scheme_table *table, const struct cri *candidate);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How it works: the buffer of section 5.3 is a struct cri that begins as a copy of
- * the base; what stays of the base's path is kept aside as a prefix, and encoding
- * writes prefix and path as one array.
+ * How it works: the buffer of section 5.3 is a struct cri that begins as a copy of the base; the
+ * part of the base's path that stays is kept as a prefix, and encoding writes prefix and path as
+ * one array.
  */
 #include <cri/resolve.h>
 
@@ -38,7 +38,7 @@ static void clear_query(struct cri *buffer)
     buffer->has_fragment = false;
 }
 
-/* Step 3. What stays of the base's path goes into *ret_prefix. */
+/* Step 3. The part of the base's path that stays goes into *ret_prefix. */
 static void discard(struct cri *buffer, const struct cri *reference, struct cri_list *ret_prefix)
 {
     size_t count = buffer->path.count;

@@ -292,7 +292,7 @@ static enum cri_error format(const struct cri *cri, const struct cri_scheme_tabl
     return CRI_OK;
 }
 
-/* What cri_to_uri() and cri_to_iri() take, and which of the two it is.
+/* The arguments of cri_uri_format() and cri_iri_format(), and which of the two it is.
  * NOLINTNEXTLINE(readability-function-size) */
 static enum cri_error format_to(const struct cri *cri, const struct cri_scheme_table *table,
                                 bool is_iri, char *buffer, size_t capacity, size_t *ret_len,

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* What stands raw in a label: a dot would end it. */
+/* Octets that are raw in a label: a dot would end it. */
 #define LABEL_CLASSES (CRI__OTHER_UNRESERVED | CRI__CAPITAL | CRI__SUB_DELIM)
 
 enum host_form { HOST_NAME, HOST_IP };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes back to the load: whose answer it is, and whether it is the right one. */
+/* Answers to the load: finds the request of each, and checks that it is the right answer. */
 #include "echo.h"
 #include "load_state.h"
 
@@ -42,7 +42,7 @@ static void count_reason(struct load_counters *counters, const struct wire_messa
     counters->reasons[at].count++;
 }
 
-/* Does the payload say what was asked? Errors and 2.03 have no echo line. */
+/* Whether the payload repeats the request. Errors and 2.03 have no echo line. */
 static bool answers(const struct load *load, const struct pending *request,
                     const struct wire_message *message)
 {
@@ -81,7 +81,7 @@ static void find_recent(const struct load *load, uint32_t client, uint64_t key, 
     }
 }
 
-/* An answer to no request of this client: once more, too late, or somebody else's? */
+/* An answer to no request of this client: repeated, late, or another client's. */
 static void on_stray(struct load *load, uint32_t client, const struct wire_message *message,
                      bool is_pending_of_other)
 {
@@ -170,6 +170,6 @@ void answer_on_message(void *context, uint32_t client, uint32_t endpoint, const 
     } else if (WIRE_CODE_CLASS(message.code) >= 2 && message.type != WIRE_RST) {
         on_response(load, client, endpoint, &message);
     } else {
-        load->result.counters.malformed++; /* nobody sends us requests */
+        load->result.counters.malformed++; /* requests are not for the load */
     }
 }

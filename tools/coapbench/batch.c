@@ -74,7 +74,7 @@ static void prepare_receive(struct batch *batch)
     }
 }
 
-/* One datagram through recvmsg() where the batch is one: that is what is measured then. */
+/* With a batch of one, one datagram through recvmsg(), because that call is to be measured. */
 static int receive_headers(struct batch *batch, int fd)
 {
     ssize_t len;

@@ -31,7 +31,8 @@ struct batch;
 int batch_new(unsigned capacity, struct batch **ret_batch);
 void batch_free(struct batch *batch);
 
-/** Fill from @p fd what is there. @return the count, 0 when there is nothing, or -errno. */
+/** Receives the waiting datagrams of @p fd. @return the count, 0 when there is nothing, or -errno.
+ */
 int batch_receive(struct batch *batch, int fd);
 
 /** A received or reserved datagram; data has room for WIRE_DATAGRAM_MAX bytes. */

@@ -56,6 +56,7 @@ int clock_wait(int epoll_fd, struct epoll_event *events, int capacity, uint64_t 
 
 void clock_precise_sleep(void)
 {
-    /* The default slack of 50 us is as long as what we measure. Refused: less precise. */
+    /* The default slack of 50 us is as long as the times that are measured. If the system refuses,
+     * times are less precise. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }

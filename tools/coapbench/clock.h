@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time, and being told to stop: what every sub-command's loop needs. */
+/* Time and the stop signal, for the loop of every sub-command. */
 #ifndef COAPBENCH_CLOCK_H
 #define COAPBENCH_CLOCK_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an origin's payload says, so that a client can prove that an answer is the
- * answer to its own request: the line
+ * The payload of the origin server, by which a client can prove that an answer belongs to its own
+ * request: the line
  *
  *     METHOD /path/segments?query?query BODYHASH\n
  *

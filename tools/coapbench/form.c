@@ -23,7 +23,7 @@ enum {
     CBOR_SCHEME_COAP = 0x20, /* -1, which is scheme number 0 */
 };
 
-/* A small append-only buffer; what does not fit sets overflow. */
+/* A small append-only buffer; bytes that do not fit set overflow. */
 struct text {
     uint8_t bytes[CRI_MAX > URI_MAX ? CRI_MAX : URI_MAX];
     size_t len;

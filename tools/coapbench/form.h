@@ -34,7 +34,7 @@ struct target {
     uint16_t port;
 };
 
-/* What of the target is asked for. Segments and query are of unreserved characters. */
+/* The path and query of a request. Segments and query are of unreserved characters. */
 struct resource {
     struct view segments[FORM_SEGMENTS_MAX];
     unsigned segment_count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages on reliable transports (RFC 8323 section 3.2), to and from the datagrams
- * that the load speaks: options and payload are the same bytes, so only the heads are
- * made anew. What has no type and message id there is a NON with message id 0 here.
+ * Messages on reliable transports (RFC 8323 section 3.2), to and from the datagrams that the load
+ * speaks: options and payload are the same bytes, so only the heads differ. A frame, which has no
+ * type and message ID, becomes a NON with message ID 0.
  */
 #ifndef COAPBENCH_FRAME_H
 #define COAPBENCH_FRAME_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    FRAME_HEAD_MAX = 6, /* Len/TKL, extended length, code: what a frame adds at most */
+    FRAME_HEAD_MAX = 6, /* Len/TKL, extended length, code: the most bytes that a frame adds */
     FRAME_CSM = 7 << 5 | 1,
     FRAME_PING = 7 << 5 | 2,
     FRAME_PONG = 7 << 5 | 3,

@@ -63,7 +63,7 @@ enum {
     LINK_CLIENTS_MAX = 1 << 20,
 };
 
-/** Over what options->kind says. @return 0 or -errno. */
+/** Opens the transport of options->kind. @return 0 or -errno. */
 int link_open(const struct link_options *options, struct link **ret_link);
 int link_open_udp(const struct link_options *options, struct link **ret_link);
 int link_open_dtls(const struct link_options *options, struct link **ret_link);
@@ -101,13 +101,13 @@ static inline void link_send(struct link *link, uint32_t client, uint32_t endpoi
     link->ops->send(link, client, endpoint, data, len);
 }
 
-/** Send what is queued, wait for messages at most @p timeout_ns. @return 0 or -errno. */
+/** Sends queued messages, waits for messages at most @p timeout_ns. @return 0 or -errno. */
 static inline int link_wait(struct link *link, uint64_t timeout_ns)
 {
     return link->ops->wait(link, timeout_ns);
 }
 
-/** Deliver a batch of what has been waited for. @return 0 or -errno. */
+/** Delivers a batch of received messages. @return 0 or -errno. */
 static inline int link_deliver(struct link *link, link_message_fn on_message, void *context)
 {
     return link->ops->deliver(link, on_message, context);

@@ -182,7 +182,7 @@ static void shake(struct session *session)
     ERR_clear_error();
 }
 
-/* The session of before, if there is one, gives its ticket and is told to go. */
+/* The previous session, if there is one, gives its ticket and is closed. */
 static void close_session(struct session *session)
 {
     if (session->state == SESSION_UP) {
@@ -244,7 +244,7 @@ static void read_messages(struct session *session)
         len = SSL_read(session->ssl, message, sizeof(message));
     }
     if (SSL_get_error(session->ssl, len) != SSL_ERROR_WANT_READ) {
-        end_session(session); /* close_notify, or an alert: what it sends from now on is refused */
+        end_session(session); /* close_notify, or an alert: later records are refused */
     }
     ERR_clear_error();
 }
@@ -256,7 +256,7 @@ static void on_datagram(void *context, uint32_t client, uint32_t endpoint, const
     struct session *session = &dtls->sessions[client];
 
     if (session->state == SESSION_NONE || endpoint != session->endpoint) {
-        return; /* what is left of a session of before */
+        return; /* late records of the previous session */
     }
     session->input = data;
     session->input_len = len;

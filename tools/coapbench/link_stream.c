@@ -46,7 +46,7 @@ struct conn {
     bool wants_output; /* epoll tells when there is room */
     uint64_t since_ns; /* coming up */
     size_t input_len;
-    uint8_t *output; /* what the socket would not take yet */
+    uint8_t *output; /* output that the socket has not accepted yet */
     size_t output_len;
     uint8_t input[INPUT_BYTES];
 };
@@ -239,7 +239,7 @@ static bool connected(struct stream_link *streams, struct conn *conn)
         return false;
     }
     SSL_set_connect_state(conn->ssl);
-    /* What waits is copied, and goes in the pieces that the socket takes. */
+    /* Waiting output is copied, and sent in the pieces that the socket accepts. */
     SSL_set_mode(conn->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (conn->ticket != NULL) {
         (void)SSL_set_session(conn->ssl, conn->ticket);
@@ -382,7 +382,7 @@ static void on_event(struct stream_link *streams, const struct epoll_event *even
     }
 }
 
-/* ---- what the load calls ---- */
+/* ---- for the load ---- */
 
 static int wait_for_messages(struct link *link, uint64_t timeout_ns)
 {

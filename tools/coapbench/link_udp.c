@@ -28,7 +28,7 @@ enum {
 
 struct udp_socket {
     int fd;
-    uint32_t client; /* whose it is, where sockets are not shared */
+    uint32_t client; /* the client, if sockets are not shared */
 };
 
 struct udp_link {
@@ -157,8 +157,8 @@ static int wait_for_messages(struct link *link, uint64_t timeout_ns)
     return count < 0 ? count : 0;
 }
 
-/* One batch of each socket, so that the caller's idea of the time stays fresh; what is
- * left makes the next wait return at once. */
+/* One batch of each socket, so that the caller's idea of the time stays fresh; remaining datagrams
+ * make the next wait return at once. */
 static int deliver_messages(struct link *link, link_message_fn on_message, void *context)
 {
     struct udp_link *udp = of_link(link);

@@ -24,8 +24,8 @@ enum {
     OPEN_IN_FLIGHT = 1 << 16,
     RAMP_PER_MS = 64, /* first requests of a closed loop, so that no queue overflows */
     POLL_MS = 20,
-    LAST_ROUNDS = 1000, /* told to stop: batches of what is there already */
-    PACE_US = 50,       /* open loop: what is due within this time goes together */
+    LAST_ROUNDS = 1000, /* after the stop signal: batches of datagrams that are there already */
+    PACE_US = 50,       /* open loop: requests that are due within this time are sent together */
 };
 
 void load_set_timer(struct load *load, uint32_t number, uint64_t delay_ns)
@@ -155,7 +155,7 @@ static int stop_sending(struct load *load)
     return sample(load, &load->result.after);
 }
 
-/* The phases of a run: warm-up, measuring, waiting for what is open. */
+/* The phases of a run: warm-up, measuring, waiting for open requests. */
 static int step_phase(struct load *load)
 {
     bool all_sent = load->options->count > 0 && load->result.counters.sent >= load->options->count;
@@ -219,8 +219,8 @@ static void count_message(void *context, uint32_t client, uint32_t endpoint, con
     answer_on_message(context, client, endpoint, data, len);
 }
 
-/* Told to stop: nothing is waited for any more, but what is there counts, so that whoever
- * has stopped the proxy first finds every answer that it gave. */
+/* After the stop signal: no more waiting, but received datagrams count, so that all answers of a
+ * proxy that was stopped first are found. */
 static int take_what_has_come(struct load *load)
 {
     for (unsigned round = 0; clock_stop != 0 && round < LAST_ROUNDS; round++) {
@@ -260,7 +260,7 @@ static int run_loop(struct load *load)
     return 0;
 }
 
-/* What a handshake costs the process is the difference of the samples. */
+/* The cost of a handshake is the difference of the samples. */
 static int bring_up(struct load *load, struct load_sessions *ret_sessions)
 {
     int err = sample(load, &ret_sessions->before);
@@ -298,7 +298,7 @@ static void ignore_message(void *context, uint32_t client, uint32_t endpoint, co
     (void)len;
 }
 
-/* Says when all are up, for who waits for that, and stays. */
+/* Prints when all sessions are open, for a script that waits for it, and keeps them. */
 static int hold(struct load *load)
 {
     uint64_t end_ns = clock_now_ns() + load->options->time_ns;

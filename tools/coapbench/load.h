@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `coapbench load` was asked for, and what it found. */
+/* The options and results of `coapbench load`. */
 #ifndef COAPBENCH_LOAD_H
 #define COAPBENCH_LOAD_H
 
@@ -61,7 +61,7 @@ struct load_options {
     bool resume;                         /* a second time, with tickets, before requests are sent */
     bool hold;                           /* no requests: sessions are brought up and kept */
     uint64_t seed;
-    pid_t pid; /* whose CPU and memory are measured; 0: nobody's */
+    pid_t pid; /* the process whose CPU time and memory are measured; 0: none */
     bool json;
 };
 
@@ -72,7 +72,7 @@ enum load_end {
     END_RESET,          /* by a RST */
     END_UNACKNOWLEDGED, /* CON: all retransmissions and their time ran out */
     END_UNANSWERED,     /* NON, or an acknowledged CON: no answer in time */
-    END_UNFINISHED,     /* still open when the tool was told to stop */
+    END_UNFINISHED,     /* still open at the stop signal */
     END_COUNT,
 };
 
@@ -98,7 +98,7 @@ struct load_counters {
     unsigned reason_count;
 };
 
-/* Sessions or connections brought up before the first request, and what that took. */
+/* Sessions or connections opened before the first request, and their cost. */
 struct load_sessions {
     struct link_handshakes handshakes;
     struct process_sample before, after; /* of pid; zero without */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inside of a running load, shared by load.c (loop and phases), request.c (what
- * is asked) and answer.c (what comes back).
+ * The inside of a running load, shared by load.c (loop and phases), request.c (requests) and
+ * answer.c (answers).
  */
 #ifndef COAPBENCH_LOAD_STATE_H
 #define COAPBENCH_LOAD_STATE_H
@@ -45,7 +45,7 @@ struct load {
     struct load_recent *recent;
     uint64_t *acked; /* keys of message ids, 0: none */
     uint32_t in_flight_cap, in_flight;
-    uint64_t taken_count; /* messages that had come when it was told to stop */
+    uint64_t taken_count; /* messages that were received before the stop signal */
     uint32_t free_slot;
     uint32_t next_client;
     uint64_t now_ns, start_ns, warm_ns, stop_ns;

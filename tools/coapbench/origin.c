@@ -179,7 +179,7 @@ static struct view fill_payload(const struct origin *origin, const struct echo_l
     return (struct view){payload, len};
 }
 
-/* Encode the answer; 0 when it does not fit a datagram (a token nobody should send). */
+/* Encode the answer; 0 when it does not fit a datagram (a token that no client should send). */
 static size_t make_answer(const struct origin *origin, const struct wire_message *request,
                           enum wire_type type, uint16_t mid, uint8_t *bytes)
 {
@@ -412,7 +412,7 @@ static int run_loop(struct origin *origin)
         wheel_advance(&origin->wheel, origin->now_ms, on_due, origin);
         origin->refused += batch_flush(origin->out, origin->fd);
     }
-    return receive_all(origin); /* what came before the signal counts */
+    return receive_all(origin); /* datagrams before the signal count */
 }
 
 static int open_tables(struct origin *origin)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `coapbench origin` was asked to be. */
+/* The options of `coapbench origin`. */
 #ifndef COAPBENCH_ORIGIN_H
 #define COAPBENCH_ORIGIN_H
 

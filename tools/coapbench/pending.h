@@ -53,13 +53,13 @@ void pending_clear(struct pending_table *table);
 /** The token of @p seed; @p token has room for table->token_len. */
 void pending_token(const struct pending_table *table, uint64_t seed, uint8_t *token);
 
-/** What tokens are looked up by: their first eight bytes. */
+/** Tokens are looked up by their first eight bytes. */
 uint64_t pending_token_key(struct view token);
 
 /** Is @p seed's token free for @p client? */
 bool pending_token_is_free(const struct pending_table *table, uint32_t client, uint64_t seed);
 
-/** Make @p number, whose fields are set, findable, and take it back. */
+/** Adds @p number, whose fields are set, to the index, and removes it. */
 void pending_add(struct pending_table *table, uint32_t number);
 void pending_remove(struct pending_table *table, uint32_t number);
 
@@ -73,7 +73,7 @@ uint32_t pending_find_token(const struct pending_table *table, uint32_t client, 
 uint32_t pending_find_mid(const struct pending_table *table, uint32_t client, uint32_t endpoint,
                           uint16_t mid);
 
-/** One key for what a message id is unique in; a bijection for what we use of it. */
+/** One key for a message ID and its scope; a bijection for the values in use. */
 static inline uint64_t pending_mid_key(uint32_t client, uint32_t endpoint, uint16_t mid)
 {
     return (uint64_t)client << 42 ^ (uint64_t)endpoint << 16 ^ mid;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What another process has used: CPU time and memory. */
+/* CPU time and memory of another process. */
 #ifndef COAPBENCH_PROCESS_H
 #define COAPBENCH_PROCESS_H
 

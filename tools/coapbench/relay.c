@@ -2,10 +2,10 @@
 /*
  * The raw relay: the floor that a proxy's cost is compared with.
  *
- * It parses nothing. Each client address gets a number and a loopback source address
- * of its own (127.64.0.0 plus the number) on the one upstream socket, so an answer's
- * destination says whose it is: two sockets and one table, whatever the clients. The
- * upstream therefore has to be on 127.0.0.0/8.
+ * It parses nothing. Each client address gets a number and a loopback source address of its own
+ * (127.64.0.0 plus the number) on the one upstream socket, so an answer's destination identifies
+ * the client: two sockets and one table, whatever the clients. The upstream therefore has to be on
+ * 127.0.0.0/8.
  */
 #include "batch.h"
 #include "clock.h"
@@ -134,7 +134,7 @@ static int pump(struct relay *relay, bool up)
         relay->dropped += batch_flush(relay->batch, to);
         relay->batches++;
         if ((unsigned)count < relay->options.batch) {
-            return 0; /* the queue was emptied: no call to be told so */
+            return 0; /* the queue was emptied: save the call that would return nothing */
         }
     }
     return 0;

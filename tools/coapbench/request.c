@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the load asks, whom, and how a request's bytes come about. */
+/* The requests of the load: their targets, and their bytes. */
 #include "load_state.h"
 
 #include <errno.h>

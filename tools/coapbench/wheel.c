@@ -75,8 +75,8 @@ void wheel_cancel(struct wheel *wheel, uint32_t id)
 }
 
 /*
- * The bucket moves to a ring of its own first, so that what is put back, or set by
- * a callback, is not met again in this walk, and a callback may cancel anything.
+ * The bucket moves to a ring of its own first, so that timers that are put back, or set by a
+ * callback, are not visited again in this walk, and a callback may cancel anything.
  */
 static void expire_bucket(struct wheel *wheel, uint32_t head, wheel_fn on_expire, void *context)
 {

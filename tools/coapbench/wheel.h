@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Timers for numbered things: one timer each, set and cleared in O(1), 1 ms apart.
- * One turn of the wheel is 8.192 s; what is due later stays in its bucket for
- * another turn.
+ * Timers with numbers: one timer each, set and cleared in O(1), 1 ms apart. One turn of the wheel
+ * is 8.192 s; later timers stay in their bucket for another turn.
  */
 #ifndef COAPBENCH_WHEEL_H
 #define COAPBENCH_WHEEL_H
@@ -26,7 +25,7 @@ typedef void (*wheel_fn)(void *context, uint32_t id);
 int wheel_init(struct wheel *wheel, uint32_t capacity, uint64_t now_ms);
 void wheel_clear(struct wheel *wheel);
 
-/** Set or move the timer of @p id; what is past expires at the next advance. */
+/** Set or move the timer of @p id; a time in the past expires at the next advance. */
 void wheel_set(struct wheel *wheel, uint32_t id, uint64_t due_ms);
 
 /** Takes a timer that is not set. */

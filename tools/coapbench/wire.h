@@ -53,7 +53,7 @@ enum wire_option {
 
 enum {
     WIRE_HEADER_LEN = 4,
-    WIRE_TOKEN_MAX = 255, /* what we encode; any length is decoded */
+    WIRE_TOKEN_MAX = 255, /* the longest that is encoded; any length is decoded */
     WIRE_DATAGRAM_MAX = 1500,
 };
 
@@ -95,7 +95,7 @@ struct wire_writer {
     bool overflow;
 };
 
-/* What a message begins with; the token has at most WIRE_TOKEN_MAX bytes. */
+/* The head of a message; the token has at most WIRE_TOKEN_MAX bytes. */
 struct wire_header {
     enum wire_type type;
     uint8_t code;
