@@ -431,6 +431,48 @@ static void test_parent_that_takes_no_form(void **state)
     replay_stop(&replay);
 }
 
+/*
+ * PXO-26: a form that makes the request longer than a datagram is none to try: the refusal of the
+ * last that fits is the answer.
+ */
+static void test_a_form_that_does_not_fit(void **state)
+{
+    static const unsigned refusals[] = {0xa5, 0x80, 0xa1}; /* each form has its own */
+    unsigned last = 2, seen[3] = {0};
+    (void)state;
+    for (unsigned len = 1244; len <= 1256; len++) {
+        struct replay replay;
+        struct fake_datagram request;
+        char head[32], options[64];
+        unsigned asked = 0;
+        replay_start(&replay, (const char *[]){ALL_TO_PARENT, "route lab.form=proxy-cri",
+                                               "limits.datagram-bytes=1280B", NULL});
+        struct fake_peer *parent = fake_peer_new(PARENT);
+        snprintf(options, sizeof(options), "35=coap://h/x 65000#%u", len);
+        replay_ask(&replay, words("41 01 0001 aa", options));
+        fake_net_run(0);
+        if (replay_ended(&replay, REASON_request_too_large) == 0) {
+            do {
+                fake_peer_expect(parent, "48 01 ...", &request);
+                snprintf(head, sizeof(head), "6T %02x MID TOKEN", refusals[asked]);
+                fake_peer_reply(parent, &request, head);
+                fake_net_run(0);
+            } while (replay_metric(&replay, upstream_renamed) > asked++);
+            asked--;
+            snprintf(head, sizeof(head), "61 %02x 0001 aa", refusals[asked]);
+            fake_peer_expect(replay.client, head, NULL);
+            assert_true(asked <= last); /* in the order of their lengths */
+            last = asked;
+            seen[asked]++;
+        }
+        fake_peer_expect_nothing(parent);
+        replay_stop(&replay);
+    }
+    print_message("    forms tried again: 0 %u, 1 %u, 2 %u\n", seen[0], seen[1], seen[2]);
+    assert_true(seen[2] > 0);
+    assert_int_equal(seen[1], 2); /* Proxy-Uri is longer by two bytes */
+}
+
 /* Hostile: refusals are multiplied by three, by each proxy of a chain; there is an end to that. */
 static void test_asking_in_vain_has_an_end(void **state)
 {
@@ -589,6 +631,7 @@ int main(void)
         TEST(test_parent_that_knows_no_cris),
         TEST(test_parents_that_take_one_form),
         TEST(test_parent_that_takes_no_form),
+        TEST(test_a_form_that_does_not_fit),
         TEST(test_asking_in_vain_has_an_end),
         TEST(test_refusals_of_what_a_parent_takes),
         TEST(test_what_has_helped_is_remembered),
