@@ -21,7 +21,7 @@ def tracked_files():
         names = [
             os.path.relpath(os.path.join(folder, name), ROOT)
             for folder, _, files in os.walk(ROOT) for name in files]
-        names = [n for n in names if not re.match(r"(build|\.git)/|.*/(node_modules|__pycache__)/", n)]
+        names = [n for n in names if not re.match(r"(build/|\.git(/|$)|.*/(node_modules|__pycache__)/)", n)]
     return sorted(name for name in names if os.path.isfile(os.path.join(ROOT, name)))
 
 

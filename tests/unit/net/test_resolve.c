@@ -424,11 +424,31 @@ static void test_what_is_no_host_name_is_never_asked(void **state)
     asking_close(&asking);
 }
 
+static bool is_in_hosts_file(const char *name)
+{
+    char line[512];
+    bool is_there = false;
+    FILE *file = fopen("/etc/hosts", "re");
+
+    while (file != NULL && !is_there && fgets(line, sizeof(line), file) != NULL) {
+        is_there = line[0] != '#' && strstr(line, name) != NULL;
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return is_there;
+}
+
 static void test_hosts_file_comes_first(void **state)
 {
     struct asking asking;
     (void)state;
 
+    if (!is_in_hosts_file("localhost")) {
+        /* c-ares then answers by itself, and 1.18 leaks the name; the daemon never asks it. */
+        print_message("left out: /etc/hosts has no localhost\n");
+        skip();
+    }
     asking_open(&asking, "/nonexistent");
     ask_name(&asking, "localhost");
     asking_run(&asking, 1);
