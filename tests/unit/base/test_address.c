@@ -174,6 +174,22 @@ static void test_hash_depends_on_every_field_and_the_seed(void **state)
     assert_in_range(__builtin_popcountll(hash ^ address_hash(&address, 2)), 16, 48);
 }
 
+/* SipHash-1-3 of the bytes 0 to 23, with the key 0 to 7 and its complement, from a model. */
+static void test_hash_is_siphash(void **state)
+{
+    struct address address;
+    uint8_t bytes[sizeof address];
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)i;
+    }
+    memcpy(&address, bytes, sizeof bytes);
+    if (bytes[0] == (address.family & 0xff)) { /* little-endian */
+        assert_int_equal(address_hash(&address, UINT64_C(0x0706050403020100)),
+                         UINT64_C(0x5f5a5a30bad879c3));
+    }
+}
+
 static void test_set_ip_takes_4_or_16_bytes(void **state)
 {
     static const uint8_t ip[16] = {192, 0, 2, 1, 5, 6};
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_parse_stops_at_the_given_length),
         cmocka_unit_test(test_predicates_see_through_mapped_addresses),
         cmocka_unit_test(test_equal_is_about_all_fields_same_host_not_about_ports),
+        cmocka_unit_test(test_hash_is_siphash),
         cmocka_unit_test(test_hash_depends_on_every_field_and_the_seed),
         cmocka_unit_test(test_set_ip_takes_4_or_16_bytes),
     };

@@ -244,6 +244,27 @@ static void test_round_trip_time_is_smoothed(void **state)
     assert_int_equal(window_rtt_ms(&window), 1);
 }
 
+/* RFC 6298 section 2: equal round trips leave no variation, whatever they are. */
+static void test_variation_goes_where_round_trips_are_equal(void **state)
+{
+    static const uint32_t times[] = {1, 8, 900, 70000};
+    (void)state;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        struct window window;
+        window_init(&window, 1, 256);
+        for (unsigned n = 0; n < 100; n++) {
+            window_on_send(&window);
+            answer(&window, times[i]);
+            assert_int_equal(window.srtt_ms_x8, times[i] * 8);
+        }
+        assert_in_range(window.rttvar_ms_x4, 0, 3);
+        window_on_send(&window);
+        answer(&window, times[i] + 100);
+        assert_int_equal(window.srtt_ms_x8, times[i] * 7 + times[i] + 100);
+        assert_in_range(window.rttvar_ms_x4, 100, 103);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_grows_slowly_after_a_loss),
         cmocka_unit_test(test_recovers_even_from_the_largest_window),
         cmocka_unit_test(test_reload_shrinks_at_once_and_grows_by_answers),
+        cmocka_unit_test(test_variation_goes_where_round_trips_are_equal),
         cmocka_unit_test(test_round_trip_time_is_smoothed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
