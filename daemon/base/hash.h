@@ -38,10 +38,13 @@ int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed);
 /** Takes a zeroed map. Nodes are the caller's. */
 void hash_map_clear(struct hash_map *map);
 
-/** @p node must be in no map. Equal keys may be in the map more than once. */
+/**
+ * Adds @p node, which must be in no map; the map borrows it until it is removed. Equal keys may be
+ * in the map more than once. Cannot fail, allocates nothing.
+ */
 void hash_map_add(struct hash_map *map, struct hash_node *node, uint64_t key);
 
-/** Takes a node that is in no map. */
+/** Removes the node, which its owner may then free; no effect on a node that is in no map. */
 void hash_map_remove(struct hash_node *node);
 
 /** A node with @p key, the newest first, or NULL. */

@@ -25,7 +25,7 @@ struct ring {
 /** @p capacity in bytes; @return 0 or -ENOMEM. */
 int ring_init(struct ring *ring, uint32_t capacity);
 
-/** Takes a zeroed ring. */
+/** Frees the ring's memory; takes a zeroed ring. The struct is the caller's. */
 void ring_clear(struct ring *ring);
 
 /**

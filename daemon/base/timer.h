@@ -34,10 +34,13 @@ struct timer_wheel {
 /** An empty wheel at @p now_ms; nothing to be freed. @p context is borrowed. */
 void timer_wheel_init(struct timer_wheel *wheel, uint64_t now_ms, void *context);
 
-/** Set or move @p timer. A time that has passed expires at the next advance. */
+/**
+ * Sets or moves @p timer, which the wheel borrows until it expires or is cancelled. @p at_ms is in
+ * ms of the owner's clock; a time that has passed expires at the next advance.
+ */
 void timer_set(struct timer_wheel *wheel, struct timer *timer, uint64_t at_ms, timer_fn on_expire);
 
-/** Takes a timer that is not set. */
+/** Cancels the timer, which its owner may then free; no effect on a timer that is not set. */
 void timer_cancel(struct timer_wheel *wheel, struct timer *timer);
 
 static inline bool timer_is_set(const struct timer *timer)

@@ -21,7 +21,7 @@ struct block {
 /** Of an option value of at most 3 bytes. */
 struct block block_of(struct bytes value);
 
-/** The value as the unsigned integer that the option holds. */
+/** The value of the option as an unsigned integer of at most 3 bytes. */
 uint32_t block_value(const struct block *block);
 
 /** Bytes of one block; for BERT those of the unit that NUM counts. */
@@ -36,7 +36,10 @@ static inline uint64_t block_offset(const struct block *block)
     return (uint64_t)block->num * block_size(block);
 }
 
-/** Whether a payload of @p len fits the block: whole, unless it is the last (RFC 7959 2.2). */
+/**
+ * Whether a payload of @p len bytes fits the block: exactly its size, unless it is the last one
+ * (RFC 7959 section 2.2). False for a malformed message.
+ */
 bool block_fits_payload(const struct block *block, size_t len);
 
 /** The largest SZX, up to 1,024 bytes, whose blocks are not above @p bytes; 0 at the least. */

@@ -43,7 +43,7 @@ struct dedup {
  */
 int dedup_init(struct dedup *dedup, uint64_t bytes, uint64_t seed);
 
-/** Takes a zeroed store. */
+/** Frees the store's memory; takes a zeroed store. The struct is the caller's. */
 void dedup_clear(struct dedup *dedup);
 
 /**

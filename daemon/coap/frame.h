@@ -41,7 +41,10 @@ enum frame_error {
 enum frame_error frame_decode(const uint8_t *data, size_t len, size_t message_max, size_t token_max,
                               size_t *ret_len, struct message *ret_message);
 
-/** The same for one WebSocket message, in which Len is 0 and the rest of it the content. */
+/**
+ * As frame_decode(), for one WebSocket message, in which Len is 0 and the content extends to the
+ * end. @p ret_message borrows from @p data.
+ */
 enum frame_error frame_decode_ws(const uint8_t *data, size_t len, size_t token_max,
                                  struct message *ret_message);
 

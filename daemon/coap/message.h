@@ -109,13 +109,19 @@ static inline void option_iter_init(struct option_iter *iter, struct bytes optio
     *iter = (struct option_iter){.at = options.data, .left = options.len, .number = 0};
 }
 
-/** Next option in ascending order of numbers; false at the end. */
+/** The next option in ascending order of numbers, borrowed from the message; false at the end. */
 bool option_iter_next(struct option_iter *iter, struct option *ret_option);
 
-/** The first option of that number among encoded @p options, which have been checked. */
+/**
+ * The first option with that number among encoded @p options, which must have been checked. The
+ * value is borrowed from them; false if there is none.
+ */
 bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value);
 
-/** Whether there is an option of that number among encoded @p options. */
+/**
+ * Whether encoded @p options, which must have been checked, contain an option with that number;
+ * false if there is none.
+ */
 bool options_have(struct bytes options, uint16_t number);
 
 /** Whether a decoded message has an option of that number. */
@@ -130,7 +136,10 @@ uint32_t option_uint(struct bytes value);
 /* Bytes before the token; an empty message has no others (RFC 7252 sections 3 and 4.1). */
 #define MESSAGE_HEADER_LEN 4u
 
-/** An empty message: ACK, RST, or as a CON a Ping. */
+/**
+ * Writes the MESSAGE_HEADER_LEN bytes of an empty message: an ACK, a Reset or, as a CON, a Ping.
+ * Cannot fail.
+ */
 void message_write_empty(uint8_t buffer[MESSAGE_HEADER_LEN], enum message_type type, uint16_t mid);
 
 /*
@@ -144,11 +153,17 @@ struct message_writer {
     bool overflow;
 };
 
-/** Header and token. */
+/**
+ * Starts a message with header and token in @p buffer, which is borrowed. What does not fit sets an
+ * error that the end of the writing reports.
+ */
 void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
                          enum message_type type, uint8_t code, uint16_t mid, struct bytes token);
 
-/** An option; @p number must not be below that of the one before. */
+/**
+ * Appends an option, whose value is copied; @p number must not be below that of the previous one.
+ * An option that does not fit sets the writer's overflow.
+ */
 void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value);
 
 /**
@@ -160,7 +175,10 @@ void message_writer_option(struct message_writer *writer, uint16_t number, struc
 void message_writer_options(struct message_writer *writer, struct bytes options,
                             bool (*is_kept)(uint16_t number), const struct option *own);
 
-/** An unsigned integer in its shortest form. */
+/**
+ * Appends an option with an unsigned integer in its shortest form, 0 to 4 bytes. An option that
+ * does not fit sets the writer's overflow.
+ */
 void message_writer_option_uint(struct message_writer *writer, uint16_t number, uint32_t value);
 
 /** Marker and payload; nothing for an empty one. At most once, last. */

@@ -22,7 +22,10 @@ struct mid_space {
     uint32_t free_at_s[MID_BLOCKS]; /* when a block may be entered again; 0: never used */
 };
 
-/** @p start is random, so that nobody can guess the ids in use. */
+/**
+ * Starts the space at @p start, which has to be random, so that message IDs in use cannot be
+ * guessed. The struct is the caller's.
+ */
 void mid_space_init(struct mid_space *space, uint16_t start);
 
 /**

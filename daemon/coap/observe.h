@@ -21,7 +21,10 @@ struct observe_mark {
     uint64_t at_ms;
 };
 
-/** Whether a notification with @p number, received at @p now_ms, is newer than @p last. */
+/**
+ * Whether a notification with @p number, received at @p now_ms (in ms of the loop's clock), is
+ * newer than @p last (RFC 7641 section 3.4).
+ */
 bool observe_is_newer(const struct observe_mark *last, uint32_t number, uint64_t now_ms);
 
 /**
@@ -31,7 +34,7 @@ bool observe_is_newer(const struct observe_mark *last, uint32_t number, uint64_t
  */
 uint32_t observe_next(const struct observe_mark *last, uint64_t now_ms);
 
-/** The number of a first notification. */
+/** The sequence number, 24 bits, of a first notification. */
 uint32_t observe_first(uint64_t now_ms);
 
 #endif

@@ -39,7 +39,10 @@ enum control_level control_level(const struct control_client *client);
 
 struct server *control_server(struct control_client *client);
 
-/** Lines for the client. */
+/**
+ * Queues lines for the client; they are copied. Once too many wait to be sent, or without memory,
+ * the client counts as full.
+ */
 void control_send(struct control_client *client, const struct json_writer *lines);
 
 /** The last line of an answer: ok, or the error where @p error is not NULL. */
@@ -66,7 +69,10 @@ void control_trace(struct control_client *client, const struct control_filter *f
 
 /* ---- server/commands.c ---- */
 
-/** Do it: control_end() is called, now or later. */
+/**
+ * Runs the command; control_end() is called, now or later, also after an error. @p request is
+ * borrowed for the call.
+ */
 void control_run(struct control_client *client, const struct control_request *request);
 
 #endif

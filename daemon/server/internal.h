@@ -87,13 +87,13 @@ static inline const struct config *server_config(const struct server *server)
     return server->newest->config;
 }
 
-/** Counters of all workers, added to @p sum. */
+/** Adds the counters of all workers to @p sum, which the caller owns. */
 void server_sum_metrics(const struct server *server, struct metrics *sum);
 
-/** What is known without asking the system. */
+/** The status as far as it is known without asking the system. A copy. */
 struct process_status server_status(const struct server *server);
 
-/** Tell the service manager that clients are served. */
+/** Tells the service manager that clients are served. Failures are ignored. */
 void server_notify_ready(const struct server *server);
 
 /** Seconds of Unix time. */
@@ -107,13 +107,18 @@ void server_log_failure(const char *event, int error);
 /** Those that @p config names; the result lives as long as it. @return 0 or -ENOMEM. */
 int server_read_certificates(const struct config *config, struct server_certificates *ret);
 
-/** A line in the log for each that is not valid now. */
+/**
+ * Logs a warning for each certificate that has expired or is not valid yet. Failures are ignored.
+ */
 void server_warn_of_certificates(const struct server_certificates *certificates);
 
 /** Days until the first one expires, below zero afterwards. @return false: there is none. */
 bool server_certificate_days(const struct server *server, int64_t *ret_days);
 
-/** As metrics, after those of prometheus_write(). */
+/**
+ * Writes the certificates' metrics, after those of prometheus_write(); errors of @p out are the
+ * caller's to check.
+ */
 void server_write_certificates(const struct server *server, FILE *out);
 
 /* ---- server/reload.c ---- */
@@ -131,7 +136,7 @@ bool server_reload(struct server *server);
 /** Free what no worker uses any more. */
 void server_sweep_snapshots(struct server *server);
 
-/** All of them: the workers have been joined. */
+/** Frees all snapshots; the workers must have been joined. */
 void server_free_snapshots(struct server *server);
 
 /* ---- server/http.c ---- */
@@ -148,7 +153,7 @@ void server_control_close(struct server *server);
 
 /* ---- server.c ---- */
 
-/** Refuse newcomers, and stop when nothing is in flight; @p why for the log. */
+/** Refuses new requests, and stops when none is in flight. @p why is static text for the log. */
 void server_drain(struct server *server, const char *why);
 
 /** Refuse newcomers until server_resume(), or until the proxy ends. @return 0 or -errno */
@@ -179,7 +184,7 @@ static inline bool server_is_secure(enum config_listener_kind kind)
     return kind == LISTENER_COAPS || kind == LISTENER_COAPS_TCP || kind == LISTENER_COAPS_WS;
 }
 
-/** Without any descriptor yet. */
+/** Prepares the caller's struct, without any descriptor yet; @p listener is copied. */
 void server_opened_init(struct opened_listener *opened, const struct server_listener *listener);
 
 /**
@@ -196,10 +201,10 @@ int server_inherit(struct server *server, struct listen_change *ret_change);
 int server_listen_prepare(struct server *server, const struct config *config,
                           struct listen_change *ret_change);
 
-/** Hand the new listeners to the workers, and have those that are gone taken out. */
+/** Hands the new listeners' descriptors over to the workers, and retires the removed listeners. */
 void server_listen_commit(struct server *server, struct listen_change *change);
 
-/** Close what was prepared. */
+/** Closes the prepared descriptors and frees the change's memory. */
 void server_listen_cancel(struct listen_change *change);
 
 #endif

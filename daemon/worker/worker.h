@@ -39,7 +39,7 @@ struct worker_options {
 /** @return 0 or -errno. Free with worker_free(). */
 int worker_new(const struct worker_options *options, struct worker **ret_worker);
 
-/** Takes NULL. The thread must have been joined. */
+/** Frees the worker; takes NULL. The thread must have been joined. */
 void worker_free(struct worker *worker);
 
 /**
@@ -132,7 +132,10 @@ void worker_untap(struct worker *worker, uint64_t id);
 /** The block has been dealt with: frees it. */
 void worker_block_free(struct worker_block *block);
 
-/** Refuse newcomers from now on, for good. */
+/**
+ * Refuses new requests from now on. From the main thread. Without memory it is left out, and the
+ * deadline of the drain applies.
+ */
 void worker_drain(struct worker *worker);
 
 /** Refuse newcomers, soon, until worker_resume(). @return 0 or -errno */
@@ -144,7 +147,7 @@ int worker_resume(struct worker *worker);
 /** Whether everything that was in flight when it was told to drain has ended. */
 bool worker_has_drained(const struct worker *worker);
 
-/** Whether its loop ended by itself, which it should not. */
+/** Whether the loop has ended by itself, which is an error. */
 bool worker_has_failed(const struct worker *worker);
 
 /** Leave the loop soon. */
@@ -170,10 +173,12 @@ void worker_fence(struct worker *worker);
  */
 bool worker_wait(struct worker *worker, const struct timespec *deadline);
 
-/** The snapshot it uses. When it is the newest, no older one is in use. */
+/**
+ * The snapshot in use, owned by the server. If it is the newest, no older one is in use any more.
+ */
 const struct config *worker_config(const struct worker *worker);
 
-/** Its counters; to be read with relaxed loads. */
+/** The counters, borrowed; other threads read them with relaxed loads. */
 const struct metrics *worker_metrics(const struct worker *worker);
 
 #endif

@@ -7,7 +7,7 @@ import figures
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # Percent of prototypes in headers whose comment names errors, ownership or units.
-LEAST_DESCRIBED = 74
+LEAST_DESCRIBED = 76
 
 HEADER = """
 /** A file. */
