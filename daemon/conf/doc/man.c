@@ -71,7 +71,7 @@ static void write_row(FILE *out, const struct config_row *row)
     if (strcmp(row->preset, CONFIG_NO_DEFAULT) != 0) {
         (void)fprintf(out, "Default:\n.Li %s .\n", row->preset);
     }
-    (void)fprintf(out, "%s\n", row->live ? "A reload takes it over." : "A change needs a restart.");
+    (void)fprintf(out, "%s\n", row->live ? "A reload applies it." : "A change needs a restart.");
 }
 
 static void write_named(FILE *out, const struct doc_section *section,
