@@ -27,6 +27,12 @@ struct address {
     uint8_t ip[16];  /* network order; IPv4 in the first 4 bytes, the rest zero */
 };
 
+/* The two ends of a datagram's way. */
+struct udp_path {
+    struct address remote;
+    struct address local; /* family ADDRESS_NONE: not known, or for the kernel to choose */
+};
+
 /** Bytes of the IP address: 4, 16, or 0 when not set. */
 size_t address_ip_len(const struct address *address);
 

@@ -4,7 +4,7 @@
  * policy and the log.
  *
  * One is made when a handshake is done, and counted: its session or connection
- * holds it, and so does every exchange of that peer, which may outlive the
+ * holds it, and so does every request of that peer, which may outlive the
  * session. All holders are of one thread.
  */
 #ifndef CRIPROXY_IDENTITY_H

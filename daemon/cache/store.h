@@ -33,7 +33,7 @@ struct cache_entry {
     uint64_t received_ms;
     uint64_t changes;      /* of targets, counted when it was asked for (cache/changes.h) */
     struct address origin; /* whom it came from; not set where nobody asked */
-    uint16_t pins;         /* exchanges that wait for its validation */
+    uint16_t pins;         /* fetches that wait for its validation */
     uint8_t ring;          /* enum cache_ring */
     uint8_t uses;          /* since it came into the ring, up to 3 */
     uint8_t code;

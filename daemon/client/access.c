@@ -53,10 +53,10 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
 /* The fields of a request with a known target. */
 static void add_way(struct line *line, const struct access_record *record, enum access_field field)
 {
-    const struct exchange *exchange = record->exchange;
+    const struct fetch *fetch = record->request != NULL ? record->request->fetch : NULL;
     char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
-    bool was_sent = exchange != NULL && exchange->candidate_count > 0;
-    bool was_looked_up = exchange != NULL || record->cache != CACHE_ANSWER_OFF;
+    bool was_sent = fetch != NULL && fetch->candidate_count > 0;
+    bool was_looked_up = fetch != NULL || record->cache != CACHE_ANSWER_OFF;
 
     if (field == ACCESS_form) {
         add(line, "form=%s", target_form_name(record->target->form));
@@ -64,13 +64,12 @@ static void add_way(struct line *line, const struct access_record *record, enum 
         add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
     } else if (field == ACCESS_cache && was_looked_up) {
         add(line, "cache=%s", cache_answer_name(record->cache));
-    } else if (field == ACCESS_route && exchange != NULL && exchange->hop.route.len > 0) {
-        add(line, "route=%.*s", (int)exchange->hop.route.len,
-            (const char *)exchange->hop.route.data);
+    } else if (field == ACCESS_route && fetch != NULL && fetch->hop.route.len > 0) {
+        add(line, "route=%.*s", (int)fetch->hop.route.len, (const char *)fetch->hop.route.data);
     } else if (field == ACCESS_origin && was_sent) {
-        add(line, "origin=%s", address_format(&exchange->candidates[exchange->candidate], address));
+        add(line, "origin=%s", address_format(&fetch->candidates[fetch->candidate], address));
     } else if (field == ACCESS_sent && was_sent) {
-        add(line, "sent=%u", exchange->retransmit_count + 1u);
+        add(line, "sent=%u", fetch->again.count + 1u);
     }
 }
 
@@ -80,14 +79,15 @@ static void add_client(struct line *line, const struct engine *engine, const str
     char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
 
     if (field == ACCESS_client) {
-        add(line, "client=%s", address_format(&leg->path.remote, text));
-    } else if (field == ACCESS_identity && identity_is_known(leg->identity)) {
-        add(line, "identity=%s", identity_format(leg->identity, text));
+        add(line, "client=%s", address_format(&leg->asker.path.remote, text));
+    } else if (field == ACCESS_identity && identity_is_known(leg->asker.identity)) {
+        add(line, "identity=%s", identity_format(leg->asker.identity, text));
     } else if (field == ACCESS_over) {
-        const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->scheme);
+        const struct config_scheme *scheme =
+            config_scheme_by_number(engine->config, leg->asker.scheme);
         add(line, "over=%s", scheme != NULL ? scheme->name : "-");
     } else if (field == ACCESS_rule) {
-        add(line, "rule=%s", leg->rule != NULL ? leg->rule : "-");
+        add(line, "rule=%s", leg->asker.rule != NULL ? leg->asker.rule : "-");
     }
 }
 
@@ -96,16 +96,16 @@ static void add_outcome(struct line *line, const struct engine *engine,
 {
     char why[2 * PROBLEM_TEXT_MAX];
 
-    if (field == ACCESS_exchange && record->exchange != NULL) {
-        add(line, "exchange=%" PRIu64, record->exchange->id);
+    if (field == ACCESS_exchange && record->request != NULL) {
+        add(line, "exchange=%" PRIu64, record->request->trail.id);
     } else if (field == ACCESS_method && record->method != 0) {
         add(line, "method=%s", method_name(record->method));
     } else if (field == ACCESS_code) {
         add(line, "code=%u.%02u", CODE_CLASS(record->code), CODE_DETAIL(record->code));
     } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
         add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
-    } else if (field == ACCESS_ms && record->exchange != NULL) {
-        uint64_t us = loop_clock_us(engine->loop) - record->exchange->started_us;
+    } else if (field == ACCESS_ms && record->request != NULL) {
+        uint64_t us = loop_clock_us(engine->loop) - record->request->trail.started_us;
         add(line, "ms=%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
     }
 }

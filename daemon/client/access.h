@@ -11,14 +11,14 @@
 #include "fetch/ticket.h"
 
 struct engine;
-struct exchange;
+struct request;
 struct leg;
 
 /* A request at its end. */
 struct access_record {
     const struct leg *leg;
-    const struct exchange *exchange; /* NULL: it became none */
-    const struct target *target;     /* NULL: not known, or not any more */
+    const struct request *request; /* NULL: it was not kept */
+    const struct target *target;   /* NULL: not known, or not any more */
     enum cache_answer cache;
     enum reason reason;
     uint8_t method; /* 0: not known */

@@ -202,7 +202,7 @@ enum block_plan blocks_plan(struct engine *engine, const struct block_request *r
     bool is_later_block2 = request->options->block2.data != NULL && !request->leg->is_safe;
     if (block1.data != NULL || is_later_block2) {
         /* The answer's later blocks are asked for under the upload's tag (BLK-31). */
-        additions->request_tag = transfer_tag(engine, request->leg, message->options);
+        additions->request_tag = transfer_tag(engine, request->leg->asker.serial, message->options);
     }
     return BLOCK_PLAN_PASS;
 }

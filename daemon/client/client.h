@@ -20,8 +20,8 @@ struct client {
     struct mid_space mids;        /* of messages that we begin */
     uint32_t listener;            /* index: the same peer at another listener is another endpoint */
     uint32_t generation;          /* of the slot, so that keys of its last owner do not match */
-    struct peer peer;             /* its exchanges */
-    struct dtls_session *session; /* which the exchanges belong to; NULL: in the clear */
+    struct peer peer;             /* its requests */
+    struct dtls_session *session; /* which the requests belong to; NULL: in the clear */
     uint32_t seen_s;
     uint32_t verified_until_s; /* its address has been shown to be its own; 0: not */
     uint32_t exempt_epoch;     /* of the rules by which is_exempt was found; 0: not looked up */

@@ -7,11 +7,11 @@
 #include "client/datagram.h"
 
 #include "base/log.h"
-#include "client/admit.h"
+#include "client/admission.h"
 #include "client/echo.h"
+#include "client/handle.h"
 #include "client/limit.h"
 #include "client/reply.h"
-#include "client/request.h"
 #include "engine/state.h"
 #include "policy/access.h"
 
@@ -23,13 +23,13 @@ static bool is_duplicate(struct engine *engine, const struct leg *leg)
     uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
     /* Who has nothing in flight costs no look into a table that is larger than any cache. */
     struct hash_node *node =
-        leg->peer->in_flight > 0 ? hash_map_find(&engine->exchanges.map, key) : NULL;
+        leg->peer->in_flight > 0 ? hash_map_find(&engine->requests.map, key) : NULL;
     struct bytes answer;
     if (node != NULL) {
-        struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_request);
-        trace_event(engine, exchange, EVENT_repeated, 0);
+        struct request *request = HASH_ENTRY(node, struct request, by_request);
+        trail_event(engine, &request->trail, EVENT_repeated, 0);
         if (leg->confirmable) {
-            reply_acknowledge(engine, exchange);
+            reply_acknowledge(engine, request);
         }
     } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
         if (leg->confirmable && answer.len > 0) {
@@ -56,7 +56,7 @@ struct arrival {
 static void change_session(struct engine *engine, struct client *client,
                            struct dtls_session *session)
 {
-    exchange_leave_all(engine, &client->peer);
+    request_leave_all(engine, &client->peer);
     client->generation++;
     client->session = session;
     client->is_secure = client->is_secure || session != NULL;
@@ -89,13 +89,15 @@ static void on_request(struct engine *engine, const struct arrival *arrival,
         .listener = listener,
         .client = client,
         .session = arrival->session,
-        .identity = arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL,
-        .path = datagram->path,
-        .scheme = arrival->session != NULL ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP,
+        .asker = {.path = datagram->path,
+                  .identity =
+                      arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL,
+                  .scheme = arrival->session != NULL ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP},
         .mid = message->mid,
         .received_ms = engine_now_ms(engine),
         .confirmable = message->type == MESSAGE_CON,
     };
+    leg.asker.serial = leg_serial(engine, &leg);
     echo_note(engine, &leg, datagram);
     /* Before repetitions are answered: those can be made up, too. */
     if ((leg.is_unverified && !limit_may_answer(engine, &leg, message)) ||
@@ -125,14 +127,14 @@ static void on_verdict(struct engine *engine, const struct arrival *arrival,
         return; /* MSG-11 */
     }
     uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    struct hash_node *node = hash_map_find(&engine->requests.map, key);
     bool is_reset = message->type == MESSAGE_RST;
     if (node == NULL) {
         bool is_known = observer_on_verdict(engine, key, is_reset);
         metric_add(&engine->metrics.messages_ignored, is_known ? 0 : 1);
         return;
     }
-    reply_on_acknowledged(engine, HASH_ENTRY(node, struct exchange, by_message), is_reset);
+    reply_on_acknowledged(engine, HASH_ENTRY(node, struct request, by_message), is_reset);
 }
 
 /* Where it is not known who it is from there is an end to what is sent (AMP-13). */
@@ -150,7 +152,7 @@ static void send_reset(const struct arrival *arrival, const struct message *mess
         .kind = LEG_DATAGRAM,
         .listener = arrival->listener,
         .session = arrival->session,
-        .path = arrival->datagram->path,
+        .asker = {.path = arrival->datagram->path},
     };
     leg_send_empty(&leg, MESSAGE_RST, message->mid);
 }
@@ -284,16 +286,16 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     }
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
     uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid);
-    struct hash_node *node = hash_map_find(&engine->exchanges.map, key);
+    struct hash_node *node = hash_map_find(&engine->requests.map, key);
     if (node == NULL) {
         observer_on_error(engine, key, (struct bytes){quoted, quoted_len});
         return;
     }
-    struct exchange *exchange = HASH_ENTRY(node, struct exchange, by_message);
+    struct request *request = HASH_ENTRY(node, struct request, by_message);
     /* Who makes this up has to know more than a message id: all that is quoted (MSG-34). */
-    size_t len = quoted_len < exchange->datagram_len ? quoted_len : exchange->datagram_len;
-    if (memcmp(quoted, exchange->datagram, len) == 0) {
-        exchange_drop(engine, exchange, REASON_client_unreachable);
+    size_t len = quoted_len < request->datagram_len ? quoted_len : request->datagram_len;
+    if (len > 0 && memcmp(quoted, request->datagram, len) == 0) {
+        request_drop(engine, request, REASON_client_unreachable);
     }
 }
 

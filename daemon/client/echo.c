@@ -38,7 +38,8 @@ bool echo_take(struct engine *engine, struct leg *leg, struct bytes echo)
     bool is_challenged =
         leg->kind == LEG_DATAGRAM && leg->session == NULL && !is_exempt(engine, leg->client);
     if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || engine->cookies == NULL ||
-        !cookie_is_good(engine->cookies, engine_now_ms(engine), &leg->path, echo.data, echo.len)) {
+        !cookie_is_good(engine->cookies, engine_now_ms(engine), &leg->asker.path, echo.data,
+                        echo.len)) {
         return false; /* the origin server's, if anybody's (AMP-7, AMP-10) */
     }
     leg->client->verified_until_s = now_s(engine) + engine->config->policy_echo_time / 1000;
@@ -59,7 +60,7 @@ struct reply echo_challenge(struct engine *engine, const struct leg *leg,
     struct message_writer writer = {.buffer = buffer, .capacity = ECHO_OPTIONS_MAX};
     bool is_ready =
         engine->cookies != NULL || cookies_new(engine_now_ms(engine), &engine->cookies) == 0;
-    if (is_ready && cookie_make(engine->cookies, engine_now_ms(engine), &leg->path, cookie)) {
+    if (is_ready && cookie_make(engine->cookies, engine_now_ms(engine), &leg->asker.path, cookie)) {
         message_writer_option(&writer, OPTION_echo, (struct bytes){cookie, ECHO_LEN});
     }
     metric_add(&engine->metrics.echo_challenges, 1);

@@ -8,12 +8,12 @@
 #include "base/escape.h"
 #include "client/describe.h"
 #include "client/explain_access.h"
-#include "client/hops.h"
-#include "client/local.h"
 #include "client/scan.h"
 #include "client/zones.h"
 #include "coap/option.h"
 #include "fetch/group.h"
+#include "fetch/hops.h"
+#include "fetch/self.h"
 #include "origin/encode.h"
 #include "origin/names.h"
 #include "policy/hostname.h"
@@ -211,7 +211,7 @@ static enum reason check_address(const struct config *config,
     if (leads_to_listener(config, question, hop->scheme, &address)) {
         return hop->is_parent
                    ? REASON_route_loop
-                   : local_reason(question->request.method, &question->request.target->path);
+                   : self_reason(question->request.method, &question->request.target->path);
     }
     return group_reason_against(config, hop, way->is_group, &address);
 }
@@ -269,7 +269,7 @@ static struct explain_result print_way(const struct config *config,
     struct explain_verdict verdict = explain_access(config, question, &way, out);
     if (question->request.standing != STANDING_NONE && !target->is_name &&
         leads_to_listener(config, question, target->scheme, &target->address)) {
-        return print_reason(local_reason(question->request.method, &target->path), out);
+        return print_reason(self_reason(question->request.method, &target->path), out);
     }
     enum reason of_group = group_check(config, target, &asked->options);
     if (of_group != REASON_none) {

@@ -207,7 +207,7 @@ struct access_verdict explain_address(const struct config *config,
     return verdict;
 }
 
-/* As client/admit.c does it; the rule is that of the last question that was asked. */
+/* As fetch/admit.c does it; the rule is that of the last question that was asked. */
 static struct explain_verdict judge_client(const struct config *config,
                                            const struct explain_question *question,
                                            const struct explain_way *way,

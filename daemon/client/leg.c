@@ -10,8 +10,8 @@
 struct bytes leg_default_host(const struct leg *leg)
 {
     const char *host = leg->kind == LEG_STREAM ? stream_host(leg->stream) : "";
-    if (host[0] == '\0' && leg->identity != NULL) {
-        host = leg->identity->server_name;
+    if (host[0] == '\0' && leg->asker.identity != NULL) {
+        host = leg->asker.identity->server_name;
     }
     return (struct bytes){(const uint8_t *)host, strlen(host)};
 }
@@ -24,7 +24,6 @@ uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
     case LEG_STREAM:
         return UINT64_C(1) << 63 | stream_serial(leg);
     case LEG_GONE:
-    case LEG_INTERNAL:
         break;
     }
     return UINT64_C(3) << 62;
@@ -55,7 +54,7 @@ void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
     if (leg->session != NULL) {
         dtls_send(leg->session, data, len);
     } else {
-        udp_send(leg->listener->socket, &leg->path, data, len);
+        udp_send(leg->listener->socket, &leg->asker.path, data, len);
     }
 }
 

@@ -6,23 +6,23 @@
 #define CRIPROXY_LEG_H
 
 #include "base/hash.h"
-#include "base/identity.h"
 #include "coap/block.h"
+#include "fetch/fetch.h"
 #include "net/udp.h"
+#include "policy/asker.h"
 
 struct client;
 struct client_limits;
 struct engine;
 struct dtls_session;
-struct exchange;
-struct internal_handler;
+struct request;
 struct listener;
 struct stream;
 struct watcher;
 
 /* What all kinds of clients have in common: a client of datagrams, or a connection. */
 struct peer {
-    struct exchange *exchanges;         /* list of those in flight */
+    struct request *pending;            /* list of those in flight */
     uint32_t in_flight;                 /* how many */
     uint32_t spent;                     /* of limits.client-burst, in thousandths of a request */
     uint32_t spent_at_ms;               /* when that was so; wraps */
@@ -30,8 +30,7 @@ struct peer {
     const struct client_limits *limits; /* found with it; NULL: those of all (client/limit.h) */
     uint32_t refused_s;                 /* the second in which refusals were counted, */
     uint32_t refused;                   /* and how many */
-    uint32_t queue_origin;              /* where it queued last: slot and generation mixed, */
-    uint32_t queue_round;               /* and in which round (origin_queue_add()) */
+    struct queue_turn turn;             /* towards an origin server where several wait */
     uint8_t standing;                   /* enum access_standing (policy/access.h) */
     uint32_t requests;                  /* so far, for people; wraps */
     struct watcher *watcher;            /* what it observes; NULL: nothing */
@@ -41,7 +40,6 @@ enum leg_kind {
     LEG_DATAGRAM, /* message layer: client, listener, message id */
     LEG_STREAM,   /* reliable transport (RFC 8323): stream */
     LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
-    LEG_INTERNAL, /* no client: a part of the proxy has asked (fetch/internal.h) */
 };
 
 struct leg {
@@ -51,13 +49,8 @@ struct leg {
     struct client *client;
     struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
     struct stream *stream;
-    struct identity *identity; /* who it is besides; NULL: nobody. An exchange holds its own */
-    const struct internal_handler *handler; /* of a leg of kind LEG_INTERNAL, */
-    void *owner;                            /* and who has asked */
-    struct udp_path path; /* path.remote is who it is, for the log, whatever the kind */
-    const char *rule;     /* which let the request pass, or refused it; NULL: none asked yet */
-    struct bytes token;   /* in the message at first, in the exchange's memory later */
-    uint32_t scheme;      /* number of the scheme it speaks: coap, coaps, coap+tcp, ... */
+    struct asker asker; /* who it is, for policy and for the log, whatever the kind */
+    struct bytes token; /* in the message at first, in the request's memory later */
     uint16_t mid;
     uint64_t received_ms; /* its message id may be used again a lifetime after */
     bool confirmable;
@@ -67,7 +60,6 @@ struct leg {
     bool is_safe;         /* the method is: GET or FETCH */
     bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2;  /* which */
-    uint8_t standing;     /* of the client: enum access_standing (policy/access.h) */
     uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };

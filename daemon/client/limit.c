@@ -35,7 +35,7 @@ struct body_owner limit_bodies(const struct engine *engine, const struct leg *le
     uint32_t own = leg->peer != NULL ? limits_of(engine, leg->peer)->bodies : 0;
     return (struct body_owner){leg_serial(engine, leg),
                                either(own, engine->config->block_bodies_per_client),
-                               leg->path.remote};
+                               leg->asker.path.remote};
 }
 
 /*
@@ -62,7 +62,7 @@ static bool is_too_fast(const struct engine *engine, struct peer *peer)
 static bool take_source(struct engine *engine, enum source_kind kind, const struct leg *leg,
                         uint32_t per_s)
 {
-    return source_take(&engine->sources, kind, &leg->path.remote,
+    return source_take(&engine->sources, kind, &leg->asker.path.remote,
                        engine->config->limits_ipv6_prefix, per_s, engine_now_ms(engine));
 }
 

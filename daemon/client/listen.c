@@ -112,12 +112,12 @@ int engine_listen_stream(struct engine *engine, const struct conn_options *optio
 
 /* --- closing one -------------------------------------------------------- */
 
-static bool has_exchanges(const struct engine *engine, const struct listener *listener)
+static bool has_requests(const struct engine *engine, const struct listener *listener)
 {
-    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
-        const struct exchange *exchange = &engine->exchanges.slots[i];
-        if (exchange->state != EXCHANGE_free && exchange->leg.kind == LEG_DATAGRAM &&
-            exchange->leg.listener == listener) {
+    for (uint32_t i = 0; i < engine->requests.used; i++) {
+        const struct request *request = &engine->requests.slots[i];
+        if (request->is_used && request->leg.kind == LEG_DATAGRAM &&
+            request->leg.listener == listener) {
             return true;
         }
     }
@@ -149,7 +149,7 @@ static void on_retire_check(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct listener *listener = HASH_ENTRY(timer, struct listener, retire_timer);
-    if (now_ms < listener->retire_ms && has_exchanges(engine, listener)) {
+    if (now_ms < listener->retire_ms && has_requests(engine, listener)) {
         timer_set(&engine->wheel, timer, now_ms + RETIRE_CHECK_MS, on_retire_check);
         return;
     }

@@ -8,17 +8,10 @@
 #include "coap/reason.h"
 
 struct engine;
-struct exchange;
 struct segments;
-
-/** REASON_local where the proxy itself has an answer to @p method at @p path, or why not. */
-enum reason local_reason(uint8_t method, const struct segments *path);
 
 /** Answer @p message, a request for the resource at @p path of the proxy itself. */
 void local_answer(struct engine *engine, struct leg *leg, const struct message *message,
                   const struct segments *path);
-
-/** The same for an exchange whose target's name turned out to be the proxy's own (TGT-4). */
-void local_answer_exchange(struct engine *engine, struct exchange *exchange);
 
 #endif

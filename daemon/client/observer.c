@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/observer.h"
 
+#include "client/observation.h"
 #include "client/reply.h"
 #include "client/serve.h"
 #include "client/stream.h"
 #include "engine/state.h"
-#include "fetch/observation.h"
 
 #include <string.h>
 
@@ -128,18 +128,18 @@ static enum reason make_reply(struct engine *engine, const struct observer *obse
                               struct reply *ret_reply)
 {
     const struct observation *observation = observer->observation;
-    const struct exchange *exchange = observation->exchange;
+    const struct fetch *fetch = observation->fetch;
     struct reply reply = observation_reply(observation, observer->mark.at_ms);
     struct message request = {0};
-    if (is_last_word(observer) || exchange == NULL) {
+    if (is_last_word(observer) || fetch == NULL) {
         *ret_reply = reply;
         return REASON_none;
     }
     reply.has_observe = true;
     reply.observe = observer->mark.number;
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &request);
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &request);
     const struct serve_subject subject = {
-        .target = &exchange->target,
+        .target = &fetch->target,
         .code = request.code,
         .options = request.options,
         .query = serve_query(engine, &request),
@@ -231,9 +231,9 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
         observer->non_count = 0;
         observer->is_out = true;
         observer->watcher->out++;
-        observer->retransmit_count = 0;
-        observer->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
-        timer_set(&engine->wheel, &observer->timer, now_ms + observer->retransmit_ms, on_timer);
+        retransmission_begin(&observer->again, engine->coap->ack_timeout,
+                             engine->coap->ack_random_factor, entropy_u64(&engine->entropy));
+        timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms, on_timer);
         return;
     }
     if (observer->non_count < UINT8_MAX) {
@@ -371,7 +371,7 @@ void observers_resume(struct engine *engine, struct peer *peer)
 static void send_again(struct engine *engine, struct observer *observer, uint64_t now_ms)
 {
     metric_add(&engine->metrics.notifications_retransmitted, 1);
-    timer_set(&engine->wheel, &observer->timer, now_ms + observer->retransmit_ms, on_timer);
+    timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms, on_timer);
     if (observer->is_dirty) {
         uint64_t key = observer->by_message.key;
         hash_map_remove(&observer->by_message);
@@ -400,12 +400,11 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
         observer->wants_con = true;
         observer->is_dirty = true;
         wait_for_turn(engine, observer);
-    } else if (observer->retransmit_count >= engine->coap->max_retransmit) {
+    } else if (retransmission_is_over(&observer->again, engine->coap->max_retransmit)) {
         metric_add(&engine->metrics.observers_lost, 1);
         observer_remove(engine, observer); /* OBS-21 */
     } else {
-        observer->retransmit_count++;
-        observer->retransmit_ms *= 2;
+        retransmission_next(&observer->again);
         send_again(engine, observer, now_ms);
     }
 }
@@ -425,7 +424,7 @@ static void on_acknowledged(struct engine *engine, struct observer *observer)
     if (!observer->is_out) {
         return;
     }
-    if (observer->retransmit_count == 0) {
+    if (observer->again.count == 0) {
         measure(observer->watcher, now_ms - observer->mark.at_ms, now_ms);
     }
     leave_out(engine, observer);
@@ -458,7 +457,7 @@ bool observer_on_verdict(struct engine *engine, uint64_t key, bool is_reset)
     } else if (node != NULL) {
         on_acknowledged(engine, observer);
     } else {
-        observer->retransmit_count = 0; /* late, but it is there, and has missed one state only */
+        observer->again.count = 0; /* late, but it is there, and has missed one state only */
     }
     return true;
 }

@@ -26,6 +26,7 @@
 #include "client/leg.h"
 #include "coap/observe.h"
 #include "coap/reason.h"
+#include "coap/retransmit.h"
 
 struct engine;
 struct observation;
@@ -62,9 +63,8 @@ struct observer {
     struct observe_mark mark; /* the last notification: its number, and when it was made */
     struct timer timer; /* out: retransmission; waiting: the client's turn; idle: the next CON */
     uint64_t con_ms;    /* last time that it is known to have been there */
-    uint32_t retransmit_ms;
-    uint16_t mid; /* of the notification that is out */
-    uint8_t retransmit_count;
+    struct retransmission again;
+    uint16_t mid;      /* of the notification that is out */
     uint8_t non_count; /* NON notifications since the last CON */
     bool is_used, is_waiting, is_out;
     bool is_dirty;  /* there is a newer state than the one that was sent last */

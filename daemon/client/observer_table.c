@@ -4,8 +4,8 @@
 #include "client/observer.h"
 
 #include "base/identity.h"
+#include "client/observation.h"
 #include "engine/state.h"
-#include "fetch/observation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_
 void observer_table_clear(struct observer_table *table)
 {
     for (uint32_t i = 0; i < table->used; i++) {
-        identity_release(table->slots[i].leg.identity);
+        identity_release(table->slots[i].leg.asker.identity);
     }
     hash_map_clear(&table->tokens);
     hash_map_clear(&table->messages);
@@ -78,7 +78,7 @@ static struct watcher *watcher_of(struct observer_table *table, const struct leg
         watcher = &table->watchers[table->watchers_used++]; /* as many as observers */
     }
     *watcher = (struct watcher){.peer = peer};
-    account_charge(&table->watcher_accounts, &watcher->holding, &leg->path.remote, 1);
+    account_charge(&table->watcher_accounts, &watcher->holding, &leg->asker.path.remote, 1);
     table->watcher_count++;
     peer->watcher = watcher;
     return watcher;
@@ -118,11 +118,11 @@ static void enter_lists(struct observer *observer)
 /* What is needed of a leg for longer than its request. */
 static void keep_leg(struct observer *observer, const struct leg *leg)
 {
-    struct identity *before = observer->leg.identity;
+    struct identity *before = observer->leg.asker.identity;
     observer->leg = *leg;
-    (void)identity_acquire(observer->leg.identity);
+    (void)identity_acquire(observer->leg.asker.identity);
     identity_release(before);
-    observer->leg.rule = NULL;
+    observer->leg.asker.rule = NULL;
     if (leg->token.len > 0) {
         memmove(observer->token, leg->token.data, leg->token.len);
     }
@@ -142,7 +142,7 @@ static bool may_stay(const struct engine *engine, const struct leg *leg)
 static struct holding *owed_to(const struct account_book *book, const struct leg *leg)
 {
     bool is_owed;
-    struct holding *holding = account_yield(book, &leg->path.remote, 1, &is_owed);
+    struct holding *holding = account_yield(book, &leg->asker.path.remote, 1, &is_owed);
     return is_owed ? holding : NULL;
 }
 
@@ -211,7 +211,7 @@ struct observer *observer_add(struct engine *engine, struct observation *observa
     };
     keep_leg(observer, leg);
     enter_lists(observer);
-    account_charge(&table->accounts, &observer->holding, &leg->path.remote, 1);
+    account_charge(&table->accounts, &observer->holding, &leg->asker.path.remote, 1);
     observation_on_joined(engine, observation, observer);
     hash_map_add(&table->tokens, &observer->by_token,
                  leg_token_key(&observer->leg, table->tokens.seed));
@@ -261,8 +261,8 @@ void observer_remove(struct engine *engine, struct observer *observer)
     account_discharge(&table->accounts, &observer->holding);
     hash_map_remove(&observer->by_token);
     timer_cancel(&engine->wheel, &observer->timer);
-    identity_release(observer->leg.identity);
-    observer->leg.identity = NULL;
+    identity_release(observer->leg.asker.identity);
+    observer->leg.asker.identity = NULL;
     observer->is_used = false;
     observer->next = table->free;
     table->free = observer;

@@ -40,26 +40,26 @@ static void leave_other(struct engine *engine, const struct leg *leg, const stru
     }
 }
 
-bool registration_take(struct engine *engine, struct exchange *exchange,
-                       const struct exchange_recipe *recipe, const struct request_options *options)
+bool registration_take(struct engine *engine, struct request *request,
+                       const struct fetch_recipe *recipe, const struct request_options *options)
 {
-    const struct cache_key key = exchange->ticket.key;
+    const struct cache_key key = request->fetch->ticket.key;
     if (!registration_is_one(engine, options)) {
         return false;
     }
     bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
-    leave_other(engine, &exchange->leg, exchange->ticket.has_key ? &key : NULL);
-    if (!exchange->ticket.has_key && !is_alone) {
+    leave_other(engine, &request->leg, request->fetch->ticket.has_key ? &key : NULL);
+    if (!request->fetch->ticket.has_key && !is_alone) {
         return false;
     }
-    if (!observer_has_room(engine, &exchange->leg)) {
+    if (!observer_has_room(engine, &request->leg)) {
         metric_add(&engine->metrics.observers_refused, 1); /* OBS-29 */
         return false;
     }
-    bool is_joined = is_alone ? observation_join_alone(engine, exchange, recipe)
-                              : observation_join(engine, exchange, recipe, &key);
+    bool is_joined = is_alone ? observation_join_alone(engine, request, recipe)
+                              : observation_join(engine, request, recipe, &key);
     if (!is_joined) {
-        leave_other(engine, &exchange->leg, NULL);
+        leave_other(engine, &request->leg, NULL);
         return false;
     }
     return true;

@@ -3,6 +3,7 @@
 #ifndef CRIPROXY_REGISTRATION_H
 #define CRIPROXY_REGISTRATION_H
 
+#include "client/request.h"
 #include "fetch/make.h"
 
 struct request_options;
@@ -18,12 +19,12 @@ void registration_on_request(struct engine *engine, const struct leg *leg,
 bool registration_is_one(const struct engine *engine, const struct request_options *options);
 
 /**
- * Deal with @p exchange if it is a registration.
+ * Deal with @p request if it is a registration.
  *
- * @param recipe what the exchange was made from.
+ * @param recipe what its fetch was made from.
  * @return whether it has been answered, or waits for an answer; if not, it is to be forwarded.
  */
-bool registration_take(struct engine *engine, struct exchange *exchange,
-                       const struct exchange_recipe *recipe, const struct request_options *options);
+bool registration_take(struct engine *engine, struct request *request,
+                       const struct fetch_recipe *recipe, const struct request_options *options);
 
 #endif

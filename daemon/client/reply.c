@@ -82,17 +82,6 @@ struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type ty
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
 
-struct reply reply_of(enum reason reason, const char *text)
-{
-    const struct reason_row *row = reason_row(reason);
-    const char *words = text != NULL && text[0] != '\0' ? text : row->diagnostic;
-    return (struct reply){
-        .code = row->code,
-        .payload = {(const uint8_t *)words, strlen(words)},
-        .max_age_s = row->max_age_s,
-    };
-}
-
 struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text)
 {
     struct reply reply = reply_of(reason, text);
@@ -203,52 +192,51 @@ void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason re
     reply_at_once(engine, leg, &reply);
 }
 
-void reply_reason_to_exchange(struct engine *engine, struct exchange *exchange, enum reason reason,
-                              const char *text)
+void reply_reason_to_request(struct engine *engine, struct request *request, enum reason reason,
+                             const char *text)
 {
     struct reply reply = reply_refusal(engine, reason, text);
-    reply_to_exchange(engine, exchange, &reply);
+    reply_to_request(engine, request, &reply);
 }
 
 /* --- separate answers --------------------------------------------------- */
 
 /* The empty ACK that answers repetitions of a request whose answer was separate. */
-static void finish_acknowledged(struct engine *engine, struct exchange *exchange)
+static void finish_acknowledged(struct engine *engine, struct request *request)
 {
     uint8_t ack[MESSAGE_HEADER_LEN];
-    message_write_empty(ack, MESSAGE_ACK, exchange->leg.mid);
-    exchange_finish(engine, exchange, (struct bytes){ack, sizeof(ack)});
+    message_write_empty(ack, MESSAGE_ACK, request->leg.mid);
+    request_finish(engine, request, (struct bytes){ack, sizeof(ack)});
 }
 
 static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
-    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
-    if (exchange->retransmit_count >= engine->coap->max_retransmit) {
-        exchange_drop(engine, exchange, REASON_client_unreachable);
+    struct request *request = HASH_ENTRY(timer, struct request, timer);
+    if (retransmission_is_over(&request->again, engine->coap->max_retransmit)) {
+        request_drop(engine, request, REASON_client_unreachable);
         return;
     }
-    exchange->retransmit_count++;
-    exchange->retransmit_ms *= 2;
+    retransmission_next(&request->again);
     metric_add(&engine->metrics.responses_retransmitted, 1);
-    trace_event(engine, exchange, EVENT_separate_again,
-                (uint32_t)exchange->datagram[2] << 8 | exchange->datagram[3]);
-    leg_send(&exchange->leg, exchange->datagram, exchange->datagram_len);
-    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+    trail_event(engine, &request->trail, EVENT_separate_again,
+                (uint32_t)request->datagram[2] << 8 | request->datagram[3]);
+    leg_send(&request->leg, request->datagram, request->datagram_len);
+    timer_set(&engine->wheel, &request->timer, now_ms + request->again.timeout_ms, on_retransmit);
 }
 
 /* Bytes for the answer behind the token, which stays at the start of the memory. */
-static struct bytes encode_separate(struct engine *engine, struct exchange *exchange, uint16_t mid,
+static struct bytes encode_separate(struct engine *engine, struct request *request, uint16_t mid,
                                     const struct reply *reply)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     uint8_t *scratch = engine->scratch;
     struct bytes made =
         reply_encode(scratch, leg_message_max(engine, leg), MESSAGE_CON, mid, leg, reply);
-    if (made.len == 0 || !exchange_renew_memory(&engine->exchanges, exchange, made.len)) {
+    if (made.len == 0 || !request_renew_memory(engine, request, made.len)) {
         return (struct bytes){0};
     }
-    uint8_t *datagram = exchange_alloc(exchange, made.len);
+    uint8_t *datagram = memory_alloc(&request->memory, made.len);
     memcpy(datagram, made.data, made.len);
     /* The token is in the datagram as well: that copy is the one that lives on. */
     struct message message;
@@ -257,80 +245,80 @@ static struct bytes encode_separate(struct engine *engine, struct exchange *exch
     return (struct bytes){datagram, made.len};
 }
 
-static void send_separate(struct engine *engine, struct exchange *exchange,
-                          const struct reply *reply)
+static void send_separate(struct engine *engine, struct request *request, const struct reply *reply)
 {
     uint64_t now_ms = engine_now_ms(engine);
-    const struct leg *leg = &exchange->leg;
+    const struct leg *leg = &request->leg;
     uint16_t mid;
     if (!leg_take_mid(engine, leg, &mid)) {
-        exchange->reason = REASON_proxy_busy;
-        finish_acknowledged(engine, exchange);
+        request->reason = REASON_proxy_busy;
+        finish_acknowledged(engine, request);
         return;
     }
-    struct bytes datagram = encode_separate(engine, exchange, mid, reply);
+    struct bytes datagram = encode_separate(engine, request, mid, reply);
     if (datagram.len == 0) { /* no memory to keep it in: see reply_fits() */
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
-        exchange->reason = REASON_proxy_busy;
-        datagram = encode_separate(engine, exchange, mid, &busy);
+        request->reason = REASON_proxy_busy;
+        datagram = encode_separate(engine, request, mid, &busy);
     }
     if (datagram.len == 0) { /* a token as long as the buffer: nothing can be said */
-        finish_acknowledged(engine, exchange);
+        finish_acknowledged(engine, request);
         return;
     }
-    exchange->datagram = exchange->memory;
-    exchange->datagram_len = (uint32_t)datagram.len;
-    exchange_deliver(&engine->exchanges, exchange);
-    trace_event(engine, exchange, EVENT_separate, mid);
-    exchange->retransmit_count = 0;
-    exchange->retransmit_ms = exchange_first_timeout_ms(engine, engine->coap);
-    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+    request->datagram = request->memory.bytes;
+    request->datagram_len = (uint32_t)datagram.len;
+    request_deliver(&engine->requests, request);
+    trail_event(engine, &request->trail, EVENT_separate, mid);
+    retransmission_begin(&request->again, engine->coap->ack_timeout,
+                         engine->coap->ack_random_factor, entropy_u64(&engine->entropy));
+    hash_map_remove(&request->by_message); /* one of several answers */
+    hash_map_add(&engine->requests.map, &request->by_message,
                  key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
-    leg_send(leg, exchange->datagram, exchange->datagram_len);
-    timer_set(&engine->wheel, &exchange->timer, now_ms + exchange->retransmit_ms, on_retransmit);
+    leg_send(leg, request->datagram, request->datagram_len);
+    timer_set(&engine->wheel, &request->timer, now_ms + request->again.timeout_ms, on_retransmit);
 }
 
 /* A separate answer that is never sent again: five times the answer is too much (AMP-1). */
-static void send_once(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+static void send_once(struct engine *engine, struct request *request, const struct reply *reply)
 {
-    const struct leg *leg = &exchange->leg;
+    const struct leg *leg = &request->leg;
     uint16_t mid;
     if (leg_take_mid(engine, leg, &mid)) {
         struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
                                              MESSAGE_NON, mid, leg, reply);
         leg_send(leg, datagram.data, datagram.len);
     }
-    finish_acknowledged(engine, exchange);
+    finish_acknowledged(engine, request);
 }
 
-void reply_to_exchange(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+void reply_to_request(struct engine *engine, struct request *request, const struct reply *reply)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
     if (echo_shorten(engine, leg, reply, options, &shorter)) {
         reply = &shorter;
     }
-    timer_cancel(&engine->wheel, &exchange->ack_timer);
+    timer_cancel(&engine->wheel, &request->ack_timer);
     if (leg->kind != LEG_DATAGRAM) {
         if (leg->kind == LEG_STREAM) {
             stream_reply(engine, leg, reply);
         }
-        exchange_finish(engine, exchange, (struct bytes){0});
+        request_finish(engine, request, (struct bytes){0});
     } else if (leg->acknowledged && reply_is_unwanted(leg, reply->code)) {
-        finish_acknowledged(engine, exchange);
+        finish_acknowledged(engine, request);
     } else if (leg->acknowledged && leg->is_unverified) {
-        send_once(engine, exchange, reply);
+        send_once(engine, request, reply);
     } else if (leg->acknowledged) {
-        send_separate(engine, exchange, reply);
+        send_separate(engine, request, reply);
     } else {
-        exchange_finish(engine, exchange, send_plain(engine, leg, reply));
+        request_finish(engine, request, send_plain(engine, leg, reply));
     }
 }
 
-void reply_one_of_many(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+void reply_one_of_many(struct engine *engine, struct request *request, const struct reply *reply)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     uint16_t mid;
     if (reply_is_unwanted(leg, reply->code) || !reply_fits(engine, leg, reply)) {
         return;
@@ -342,52 +330,52 @@ void reply_one_of_many(struct engine *engine, struct exchange *exchange, const s
         return;
     }
     if (leg->confirmable && !leg->acknowledged) {
-        reply_acknowledge(engine, exchange);
+        reply_acknowledge(engine, request);
     }
     if (!leg_take_mid(engine, leg, &mid)) {
         return;
     }
     struct bytes datagram =
         reply_encode(engine->scratch, leg_message_max(engine, leg), MESSAGE_NON, mid, leg, reply);
-    hash_map_remove(&exchange->by_message);
-    hash_map_add(&engine->exchanges.map, &exchange->by_message,
+    hash_map_remove(&request->by_message);
+    hash_map_add(&engine->requests.map, &request->by_message,
                  key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
     leg_send(leg, datagram.data, datagram.len);
 }
 
-void reply_acknowledge(struct engine *engine, struct exchange *exchange)
+void reply_acknowledge(struct engine *engine, struct request *request)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     leg->acknowledged = true;
-    timer_cancel(&engine->wheel, &exchange->ack_timer);
-    trace_event(engine, exchange, EVENT_empty_ack, 0);
+    timer_cancel(&engine->wheel, &request->ack_timer);
+    trail_event(engine, &request->trail, EVENT_empty_ack, 0);
     leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
-struct bytes reply_acknowledge_only(struct engine *engine, struct exchange *exchange)
+struct bytes reply_acknowledge_only(struct engine *engine, struct request *request)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {
         return (struct bytes){0};
     }
     if (!leg->acknowledged) {
-        reply_acknowledge(engine, exchange);
+        reply_acknowledge(engine, request);
     }
     message_write_empty(engine->empty_ack, MESSAGE_ACK, leg->mid);
     return (struct bytes){engine->empty_ack, sizeof(engine->empty_ack)};
 }
 
-void reply_nothing(struct engine *engine, struct exchange *exchange)
+void reply_nothing(struct engine *engine, struct request *request)
 {
-    exchange_finish(engine, exchange, reply_acknowledge_only(engine, exchange));
+    request_finish(engine, request, reply_acknowledge_only(engine, request));
 }
 
-void reply_on_acknowledged(struct engine *engine, struct exchange *exchange, bool is_reset)
+void reply_on_acknowledged(struct engine *engine, struct request *request, bool is_reset)
 {
-    trace_event(engine, exchange, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
+    trail_event(engine, &request->trail, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
     if (is_reset) {
-        exchange_drop(engine, exchange, REASON_client_reset);
-    } else if (exchange->state == EXCHANGE_delivering) {
-        finish_acknowledged(engine, exchange);
+        request_drop(engine, request, REASON_client_reset);
+    } else if (request->is_delivering) {
+        finish_acknowledged(engine, request);
     }
 }

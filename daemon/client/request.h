@@ -1,26 +1,136 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of clients, after the message layer: to an exchange or an answer. */
+/*
+ * A request: what a client asked, and where its answer goes. It waits for a fetch
+ * (fetch/fetch.h), or with others for an observation; after that, where its answer was a separate
+ * confirmable message, for the client's acknowledgement (delivering).
+ *
+ * Requests live in slots of fixed size with some bytes behind them, for the token and a separate
+ * answer: a request allocates nothing.
+ */
 #ifndef CRIPROXY_REQUEST_H
 #define CRIPROXY_REQUEST_H
 
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/memory.h"
+#include "base/timer.h"
 #include "client/leg.h"
-#include "coap/message.h"
-#include "coap/reason.h"
+#include "coap/reply.h"
+#include "coap/retransmit.h"
+#include "fetch/fetch.h"
 
-struct address;
 struct engine;
+struct observation;
+
+/* Bytes behind each request; one that needs more takes a large block. */
+#define REQUEST_MEMORY_BYTES 1536u
+
+struct request {
+    uint32_t slot;
+    bool is_used, is_delivering;
+    enum reason reason;     /* why it ended: counted when it is over for the client too, */
+    uint8_t ended_code;     /* with the code of the answer, 0: none, */
+    uint8_t ended_upstream; /* and what it was sent over, as in struct metric_end */
+    struct trail trail;
+    struct leg leg;
+    struct holding holding, large; /* of its client's source: the slot; a large block */
+    struct hash_node by_request;   /* client and message id */
+    struct hash_node by_token;     /* client and token */
+    struct hash_node by_message;   /* of the answer that is out, to the client */
+    struct timer ack_timer;        /* ack-delay */
+    struct timer timer;            /* retransmission of the separate answer */
+    struct retransmission again;
+    struct fetch *fetch;             /* which it waits for; NULL: it has its answer */
+    struct observation *observation; /* whose answer it waits for, with its fetch kept, or NULL */
+    struct list_node waiting;        /* of an observation's followers, or of those delivering */
+    uint64_t query;                  /* as in struct serve_subject */
+    struct request *next_of_peer, **link_of_peer; /* in the client's list */
+    uint8_t *datagram;                            /* the separate answer that is out */
+    uint32_t datagram_len;
+    struct memory memory;
+};
+
+struct request_table {
+    struct request *slots;
+    uint8_t *memory;
+    uint32_t capacity, used; /* slots ever used: memory is touched in order */
+    uint32_t *free;          /* stack of slots that are free again */
+    uint32_t free_count;
+    uint32_t in_use;
+    struct list delivering; /* the oldest first */
+    uint32_t delivering_count;
+    struct hash_map map;          /* by_request and by_message: exact keys */
+    struct hash_map tokens;       /* by_token */
+    struct account_book accounts; /* of slots */
+};
+
+/** @return 0 or -ENOMEM */
+int request_table_init(struct request_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
+void request_table_clear(struct request_table *table);
+
+/** Whether all slots are in use. */
+bool request_table_is_full(const struct request_table *table);
 
 /**
- * Deal with a request that is no repetition.
+ * A new request over @p leg, which is copied with its token; charged to its client's source.
  *
- * @param leg   where its answer goes; token and method are filled in here.
- * @param local the address and port that it came to.
+ * @return NULL when the table, or the large blocks, are used up. Free with request_free().
  */
-void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
-                    const struct address *local);
+struct request *request_new(struct engine *engine, const struct leg *leg);
 
-/** Answer a request for @p reason without a look at it. */
-void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
-                    enum reason reason);
+/** Its fetch, or its answer, is in a large block: that is charged to its client's source. */
+void request_charge_large(struct engine *engine, struct request *request);
+
+/** The slot is free again; the request must be in no map, list or timer, and have no fetch. */
+void request_free(struct engine *engine, struct request *request);
+
+/**
+ * Forget what is in its memory and have at least @p bytes of it.
+ *
+ * @return false when the large blocks are used up; nothing has changed then.
+ */
+bool request_renew_memory(struct engine *engine, struct request *request, size_t bytes);
+
+/** All that is left of it is a separate answer that waits for its acknowledgement. */
+void request_deliver(struct request_table *table, struct request *request);
+
+/** How its fetch tells it. */
+extern const struct waiter_calls request_waiter_calls;
+
+/** The request that waits for @p fetch, or NULL. */
+struct request *request_of_fetch(const struct fetch *fetch);
+
+/** Into the list of its client. */
+void request_join(struct request *request, struct peer *peer);
+
+/**
+ * The request is over for @p reason: its answer is made where the reason has a code. Its fetch
+ * goes on only if equal ones wait for it.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+void request_end(struct engine *engine, struct request *request, enum reason reason,
+                 const char *text);
+
+/** The same with an answer: cut, aged and worded for its client. */
+void request_answer(struct engine *engine, struct request *request, enum reason reason,
+                    const struct reply *reply);
+
+/** As request_end(), without any answer; also for a separate answer under delivery. */
+void request_drop(struct engine *engine, struct request *request, enum reason reason);
+
+/**
+ * It is over for the client too: remembered for repetitions of the request with
+ * @p answer, out of every map and timer, its slot free.
+ */
+void request_finish(struct engine *engine, struct request *request, struct bytes answer);
+
+/**
+ * The connection that @p peer stands for is gone: safe requests end, unsafe ones
+ * go on without a client to answer (MSG-42).
+ */
+void request_leave_all(struct engine *engine, struct peer *peer);
 
 #endif

@@ -428,16 +428,17 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
     return make_fit(engine, leg, reply, ret_cut);
 }
 
-enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exchange,
-                               const struct reply *reply, struct reply *ret_cut)
+enum reason serve_cut_request(struct engine *engine, const struct request *request,
+                              const struct reply *reply, struct reply *ret_cut)
 {
     struct message message = {0};
-    struct serve_subject subject = {.target = &exchange->target, .query = exchange->query};
-    /* Its own encoding: it cannot be malformed. */
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    const struct fetch *fetch = request->fetch;
+    struct serve_subject subject = {.target = &fetch->target, .query = request->query};
+    /* Our own encoding: it cannot be malformed. */
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     subject.code = message.code;
     subject.options = message.options;
-    return serve_cut(engine, &exchange->leg, &subject, reply, ret_cut);
+    return serve_cut(engine, &request->leg, &subject, reply, ret_cut);
 }
 
 bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,

@@ -58,9 +58,9 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut);
 
-/** The same for the answer to a client's exchange. */
-enum reason serve_cut_exchange(struct engine *engine, const struct exchange *exchange,
-                               const struct reply *reply, struct reply *ret_cut);
+/** The same for the answer to a request that has its fetch still. */
+enum reason serve_cut_request(struct engine *engine, const struct request *request,
+                              const struct reply *reply, struct reply *ret_cut);
 
 /**
  * A client asks for a later block of a body that is kept for it.

@@ -15,10 +15,10 @@
 #include "client/stream.h"
 
 #include "base/log.h"
-#include "client/admit.h"
+#include "client/admission.h"
+#include "client/handle.h"
 #include "client/limit.h"
 #include "client/reply.h"
-#include "client/request.h"
 #include "coap/frame.h"
 #include "coap/option.h"
 #include "coap/signal.h"
@@ -230,10 +230,12 @@ static void on_request(struct stream *stream, const struct message *message)
         .kind = LEG_STREAM,
         .peer = &stream->peer,
         .stream = stream,
-        .identity = conn_identity(stream->conn),
-        .path = {.remote = *conn_remote(stream->conn), .local = *conn_local(stream->conn)},
-        .scheme = scheme_of(stream->conn),
+        .asker = {.path = {.remote = *conn_remote(stream->conn),
+                           .local = *conn_local(stream->conn)},
+                  .identity = conn_identity(stream->conn),
+                  .scheme = scheme_of(stream->conn)},
     };
+    leg.asker.serial = leg_serial(stream->engine, &leg);
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */
     }
@@ -407,7 +409,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     closed->requests = stream->peer.requests;
     closed->at_ms = engine_now_ms(engine);
     closed->why = stream->why != NULL ? stream->why : why;
-    exchange_leave_all(engine, &stream->peer);
+    request_leave_all(engine, &stream->peer);
     *stream->link = stream->next;
     if (stream->next != NULL) {
         stream->next->link = stream->link;
@@ -563,7 +565,7 @@ uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, c
         }
         close_stream(stream, why);
         /* Not only when the connection has closed: it may take long to send what is queued. */
-        exchange_leave_all(engine, &stream->peer);
+        request_leave_all(engine, &stream->peer);
         count++;
     }
     return count;

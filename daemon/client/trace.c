@@ -21,19 +21,15 @@ static const char *code_text(uint8_t code, char text[8])
     return text;
 }
 
-/*
- * While a separate answer is delivered it has the memory that the target was in;
- * the request has been logged before, with its target.
- */
-static bool has_target(const struct exchange *exchange)
+/* Without a fetch it is being delivered: it has been logged before, with its target. */
+static bool has_target(const struct request *request)
 {
-    return exchange->state != EXCHANGE_delivering;
+    return request->fetch != NULL;
 }
 
-/* 0 where its datagram is not there, or not any more. */
-static uint8_t method_of(const struct exchange *exchange)
+static uint8_t method_of(const struct request *request)
 {
-    return has_target(exchange) && exchange->datagram_len >= 2 ? exchange->datagram[1] : 0;
+    return has_target(request) ? request->fetch->datagram[1] : 0;
 }
 
 /* Text for "client=": the address, and the identity if there is one. */
@@ -42,17 +38,17 @@ static uint8_t method_of(const struct exchange *exchange)
 static const char *client_text(const struct leg *leg, char text[CLIENT_TEXT_MAX])
 {
     char address[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
-    bool is_known = identity_is_known(leg->identity);
-    snprintf(text, CLIENT_TEXT_MAX, "%s%s%s", address_format(&leg->path.remote, address),
+    bool is_known = identity_is_known(leg->asker.identity);
+    snprintf(text, CLIENT_TEXT_MAX, "%s%s%s", address_format(&leg->asker.path.remote, address),
              is_known ? " identity=" : "",
-             is_known ? identity_format(leg->identity, identity) : "");
+             is_known ? identity_format(leg->asker.identity, identity) : "");
     return text;
 }
 
 /* Which access rule decided. */
 static const char *rule_text(const struct leg *leg)
 {
-    return leg->rule != NULL ? leg->rule : "-";
+    return leg->asker.rule != NULL ? leg->asker.rule : "-";
 }
 
 static const char *type_name(bool is_confirmable)
@@ -120,10 +116,10 @@ static bool matches(const struct trace_tap *tap, const struct trace_view *view)
 static void give(const struct engine *engine, struct log_block *block, const struct leg *leg,
                  struct trace_view *view)
 {
-    if (identity_is_known(leg->identity)) {
-        (void)identity_format(leg->identity, view->identity);
+    if (identity_is_known(leg->asker.identity)) {
+        (void)identity_format(leg->asker.identity, view->identity);
     }
-    view->rule = leg->rule != NULL ? leg->rule : "";
+    view->rule = leg->asker.rule != NULL ? leg->asker.rule : "";
     const struct tracer *tracer = &engine->tracer;
     view->text = block->text;
     view->text_len = block->len;
@@ -140,29 +136,16 @@ static void give(const struct engine *engine, struct log_block *block, const str
 
 /* --- events ------------------------------------------------------------- */
 
-void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
-                 uint32_t number)
-{
-    if (!engine->trace) {
-        return;
-    }
-    const struct event event = {.exchange = exchange->id,
-                                .at_us = loop_clock_us(engine->loop),
-                                .number = number,
-                                .kind = kind};
-    event_ring_add(engine->tracer.ring, &event, &exchange->last_event);
-}
-
-static void add_events(const struct engine *engine, const struct exchange *exchange,
+static void add_events(const struct engine *engine, const struct request *request,
                        struct log_block *block)
 {
     const struct event *events[EVENTS_SHOWN_MAX];
     char text[128];
-    size_t count =
-        event_ring_collect(engine->tracer.ring, exchange->id, exchange->last_event, events);
+    size_t count = event_ring_collect(engine->tracer.ring, request->trail.id,
+                                      request->trail.last_event, events);
     for (size_t i = 0; i < count; i++) {
         event_format(events[i], text, sizeof(text));
-        uint64_t us = events[i]->at_us - exchange->started_us;
+        uint64_t us = events[i]->at_us - request->trail.started_us;
         log_block_line(block, "  +%" PRIu64 ".%03u ms  %s", us / 1000, (unsigned)(us % 1000), text);
     }
 }
@@ -184,69 +167,72 @@ static void add_target(struct log_block *block, const struct target *target, con
     log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
 }
 
-static void trace_block(struct engine *engine, const struct exchange *exchange, enum reason reason,
+static void trace_block(struct engine *engine, const struct request *request, enum reason reason,
                         uint8_t code)
 {
     struct log_block block;
     char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX], client[CLIENT_TEXT_MAX];
     char target_text[TARGET_TEXT_MAX];
-    const struct target *target = &exchange->target;
-    struct trace_view view = {.client = client_text(&exchange->leg, client),
+    const struct target *target = &request->fetch->target;
+    struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(reason)->name,
-                              .method = method_name(method_of(exchange)),
+                              .method = method_name(method_of(request)),
                               .form = target_form_name(target->form),
-                              .cache = cache_answer_name(exchange->ticket.answer),
-                              .route = exchange->hop.route,
-                              .exchange = exchange->id,
-                              .us = elapsed_us(engine, exchange->started_us)};
-    const struct leg *leg = &exchange->leg;
+                              .cache = cache_answer_name(request->fetch->ticket.answer),
+                              .route = request->fetch->hop.route,
+                              .exchange = request->trail.id,
+                              .us = elapsed_us(engine, request->trail.started_us)};
+    const struct leg *leg = &request->leg;
     log_block_init(&block);
     (void)code_text(code, view.code);
-    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", exchange->id, client,
-                   type_name(exchange->leg.confirmable), method_name(method_of(exchange)));
+    log_block_line(&block, "request %" PRIu64 " from %s: %s %s", request->trail.id, client,
+                   type_name(request->leg.confirmable), method_name(method_of(request)));
     add_target(&block, target, target_text);
-    log_block_line(
-        &block, "  options    %s",
-        describe_options(exchange->datagram, exchange->datagram_len, text, sizeof(text)));
-    log_block_line(&block, "  rule       %s", rule_text(&exchange->leg));
-    if (exchange->hop.route.len > 0) {
-        log_block_line(&block, "  route      %.*s: %s", (int)exchange->hop.route.len,
-                       (const char *)exchange->hop.route.data,
-                       exchange->hop.is_parent ? next_hop_format(&exchange->hop, text, sizeof(text))
-                                               : "direct");
+    log_block_line(&block, "  options    %s",
+                   describe_options(request->fetch->datagram, request->fetch->datagram_len, text,
+                                    sizeof(text)));
+    log_block_line(&block, "  rule       %s", rule_text(&request->leg));
+    if (request->fetch->hop.route.len > 0) {
+        log_block_line(&block, "  route      %.*s: %s", (int)request->fetch->hop.route.len,
+                       (const char *)request->fetch->hop.route.data,
+                       request->fetch->hop.is_parent
+                           ? next_hop_format(&request->fetch->hop, text, sizeof(text))
+                           : "direct");
     }
-    if (exchange->ticket.answer == CACHE_ANSWER_FOLLOWS) {
-        log_block_line(&block, "  cache      follows request %" PRIu64, exchange->ticket.leader_id);
+    if (request->fetch->ticket.answer == CACHE_ANSWER_FOLLOWS) {
+        log_block_line(&block, "  cache      follows request %" PRIu64,
+                       request->fetch->ticket.leader_id);
     } else {
-        log_block_line(&block, "  cache      %s", cache_answer_name(exchange->ticket.answer));
+        log_block_line(&block, "  cache      %s", cache_answer_name(request->fetch->ticket.answer));
     }
-    if (exchange->candidate_count > 0) {
-        view.origin = &exchange->candidates[exchange->candidate];
-        log_block_line(&block, "  sent to    %s, %u time(s)",
-                       address_format(&exchange->candidates[exchange->candidate], address),
-                       exchange->retransmit_count + 1u);
+    if (request->fetch->candidate_count > 0) {
+        view.origin = &request->fetch->candidates[request->fetch->candidate];
+        log_block_line(
+            &block, "  sent to    %s, %u time(s)",
+            address_format(&request->fetch->candidates[request->fetch->candidate], address),
+            request->fetch->again.count + 1u);
     }
-    add_events(engine, exchange, &block);
+    add_events(engine, request, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,
                    view.us / 1000, (unsigned)(view.us % 1000));
     give(engine, &block, leg, &view);
 }
 
-void trace_delivered(struct engine *engine, const struct exchange *exchange)
+void trace_delivered(struct engine *engine, const struct request *request)
 {
     struct log_block block;
     char client[CLIENT_TEXT_MAX];
-    struct trace_view view = {.client = client_text(&exchange->leg, client),
+    struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = "",
-                              .reason = reason_row(exchange->reason)->name,
-                              .exchange = exchange->id,
-                              .us = elapsed_us(engine, exchange->started_us)};
-    const struct leg *leg = &exchange->leg;
+                              .reason = reason_row(request->reason)->name,
+                              .exchange = request->trail.id,
+                              .us = elapsed_us(engine, request->trail.started_us)};
+    const struct leg *leg = &request->leg;
     log_block_init(&block);
-    log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", exchange->id,
+    log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", request->trail.id,
                    client);
-    add_events(engine, exchange, &block);
+    add_events(engine, request, &block);
     give(engine, &block, leg, &view);
 }
 
@@ -255,7 +241,7 @@ void trace_count(struct engine *engine, const struct leg *leg, enum reason reaso
 {
     const struct metric_end end = {.reason = reason,
                                    .code = code,
-                                   .scheme = leg->scheme,
+                                   .scheme = leg->asker.scheme,
                                    .upstream = upstream,
                                    .route = leg->route_label};
     metrics_count_end(&engine->metrics, &end);
@@ -265,7 +251,8 @@ static void count_duration(struct engine *engine, const struct leg *leg, bool is
                            uint64_t duration_us)
 {
     struct metrics *metrics = &engine->metrics;
-    histogram_add(&metrics->durations[metrics_front(leg->scheme)][is_hit ? 1 : 0], duration_us);
+    histogram_add(&metrics->durations[metrics_front(leg->asker.scheme)][is_hit ? 1 : 0],
+                  duration_us);
     if (!is_hit) {
         histogram_add(&metrics->by_route[leg->route_label], duration_us);
     }
@@ -275,46 +262,47 @@ static void count_duration(struct engine *engine, const struct leg *leg, bool is
 static void note_refusal(struct engine *engine, const struct leg *leg, enum reason reason,
                          const char *why)
 {
-    const struct refusal_note note = {.client = &leg->path.remote,
+    const struct refusal_note note = {.client = &leg->asker.path.remote,
                                       .kind = REFUSAL_REQUEST,
                                       .word = reason_row(reason)->name,
-                                      .identity = leg->identity,
+                                      .identity = leg->asker.identity,
                                       .detail = why};
-    if (!reason_is_success(reason) && leg->kind != LEG_INTERNAL) {
+    if (!reason_is_success(reason)) {
         refusals_add(engine, &note);
     }
 }
 
 /* The values for the counters, for when the request is over for the client, too. */
-static void note_end(struct exchange *exchange, uint8_t code)
+static void note_end(struct request *request, uint8_t code)
 {
-    exchange->ended_code = code;
-    if (has_target(exchange)) {
-        exchange->ended_upstream =
-            exchange->candidate_count > 0 ? (uint8_t)(exchange->hop.scheme->transport + 1) : 0;
+    request->ended_code = code;
+    if (has_target(request)) {
+        request->ended_upstream = request->fetch->candidate_count > 0
+                                      ? (uint8_t)(request->fetch->hop.scheme->transport + 1)
+                                      : 0;
     }
 }
 
-void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason, uint8_t code)
+void trace_ended(struct engine *engine, struct request *request, enum reason reason, uint8_t code)
 {
     const struct access_record record = {
-        .leg = &exchange->leg,
-        .exchange = exchange,
-        .target = has_target(exchange) ? &exchange->target : NULL,
-        .cache = exchange->ticket.answer,
+        .leg = &request->leg,
+        .request = request,
+        .target = has_target(request) ? &request->fetch->target : NULL,
+        .cache = has_target(request) ? request->fetch->ticket.answer : CACHE_ANSWER_OFF,
         .reason = reason,
-        .method = method_of(exchange),
+        .method = method_of(request),
         .code = code,
     };
-    note_end(exchange, code);
-    note_refusal(engine, &exchange->leg, reason, NULL);
+    note_end(request, code);
+    note_refusal(engine, &request->leg, reason, NULL);
     if (record.target != NULL) {
-        count_duration(engine, &exchange->leg, false, elapsed_us(engine, exchange->started_us));
+        count_duration(engine, &request->leg, false, elapsed_us(engine, request->trail.started_us));
     }
     access_log(engine, &record);
     if (engine->trace && record.target != NULL) {
-        trace_block(engine, exchange, reason, code);
-        exchange->last_event = 0; /* these were shown */
+        trace_block(engine, request, reason, code);
+        request->trail.last_event = 0; /* these were shown */
     }
 }
 
@@ -337,8 +325,8 @@ static void trace_short_block(struct engine *engine, const struct access_record 
     if (record->target != NULL) {
         add_target(&block, record->target, target_format(record->target, uri, sizeof(uri)));
     }
-    if (leg->rule != NULL) {
-        log_block_line(&block, "  rule       %s", leg->rule);
+    if (leg->asker.rule != NULL) {
+        log_block_line(&block, "  rule       %s", leg->asker.rule);
     }
     log_block_line(&block, "  outcome    %s %s%s%s", view.reason, view.code,
                    record->why[0] != '\0' ? ": " : "",

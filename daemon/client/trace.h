@@ -9,7 +9,7 @@
 #ifndef CRIPROXY_TRACE_H
 #define CRIPROXY_TRACE_H
 
-#include "fetch/exchange.h"
+#include "client/request.h"
 #include "ops/events.h"
 
 struct engine;
@@ -58,16 +58,11 @@ void trace_remove_tap(struct engine *engine, uint64_t id);
 /** Frees the tracer's memory; takes a zeroed tracer. The struct is the caller's. */
 void trace_clear(struct tracer *tracer);
 
-/** Adds an event of @p exchange, if there is a trace. Cannot fail: the oldest event makes room. */
-void trace_event(struct engine *engine, struct exchange *exchange, enum event_kind kind,
-                 uint32_t number);
-
 /**
- * An exchange ended for @p reason; the client is given @p code (0: nothing). It is
- * counted by exchange_finish(): the delivery of its answer may still fail.
+ * A request ended for @p reason; the client is given @p code (0: nothing). It is
+ * counted by request_finish(): the delivery of its answer may still fail.
  */
-void trace_ended(struct engine *engine, struct exchange *exchange, enum reason reason,
-                 uint8_t code);
+void trace_ended(struct engine *engine, struct request *request, enum reason reason, uint8_t code);
 
 /**
  * Counts a request that has ended. All arguments are borrowed for the call.
@@ -78,20 +73,20 @@ void trace_count(struct engine *engine, const struct leg *leg, enum reason reaso
                  uint8_t upstream);
 
 /**
- * Shows that the separate answer of @p exchange was delivered or given up, and the events since it
- * was sent. @p exchange is borrowed for the call.
+ * Shows that the separate answer of @p request was delivered or given up, and the events since it
+ * was sent. @p request is borrowed for the call.
  */
-void trace_delivered(struct engine *engine, const struct exchange *exchange);
+void trace_delivered(struct engine *engine, const struct request *request);
 
 /**
- * Shows a request that was answered from the cache, with @p code, without an exchange. All
+ * Shows a request that was answered from the cache, with @p code, that was not kept. All
  * arguments are borrowed for the call.
  */
 void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code);
 
 /**
- * Shows a request without an exchange, which the proxy itself has answered with @p code. All
+ * Shows a request that was not kept, which the proxy itself has answered with @p code. All
  * arguments are borrowed for the call.
  * @param target NULL if there is none, or if it is the proxy itself.
  */

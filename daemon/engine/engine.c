@@ -49,8 +49,8 @@ static uint32_t observation_count(const struct config *config)
 static void set_sources(struct engine *engine)
 {
     uint32_t bits = engine->config->limits_ipv6_prefix;
-    engine->exchanges.accounts.ipv6_bits = bits;
-    engine->exchanges.large_accounts.ipv6_bits = bits;
+    engine->requests.accounts.ipv6_bits = bits;
+    engine->large.accounts.ipv6_bits = bits;
     engine->bodies.kept.ipv6_bits = bits;
     engine->bodies.transfers.ipv6_bits = bits;
     engine->observers.accounts.ipv6_bits = bits;
@@ -67,7 +67,9 @@ static int init_tables(struct engine *engine)
     uint32_t large_bytes = 4 * (uint32_t)config->limits_datagram_bytes;
     bool good =
         init_memory(engine) && init_changes(engine, seed) &&
-        exchange_table_init(&engine->exchanges, config->limits_exchanges, large_bytes, seed) == 0 &&
+        memory_pool_init(&engine->large, large_bytes, seed) == 0 &&
+        request_table_init(&engine->requests, config->limits_exchanges, seed) == 0 &&
+        fetch_table_init(&engine->fetches, config->limits_exchanges, seed) == 0 &&
         client_table_init(&engine->clients, config->limits_clients, seed) == 0 &&
         origin_table_init(&engine->origins, config->limits_origins, config->limits_origin_ports,
                           seed) == 0 &&
@@ -111,8 +113,8 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
         return error;
     }
     if (options->worker_count > 1) {
-        engine->exchanges.last_id = options->worker_index;
-        engine->exchanges.id_step = options->worker_count;
+        engine->fetches.last_id = options->worker_index;
+        engine->fetches.id_step = options->worker_count;
     }
     *ret_engine = engine;
     return 0;
@@ -124,8 +126,8 @@ void engine_free(struct engine *engine)
         return;
     }
     listen_close_all(engine);
-    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
-        transfer_cancel(engine, &engine->exchanges.slots[i]);
+    for (uint32_t i = 0; i < engine->fetches.used; i++) {
+        transfer_cancel(engine, &engine->fetches.slots[i]);
     }
     via_session_free(engine);
     names_withdraw_all(engine);
@@ -136,7 +138,9 @@ void engine_free(struct engine *engine)
     name_table_clear(&engine->names);
     observer_table_clear(&engine->observers);
     observation_table_clear(&engine->observations);
-    exchange_table_clear(&engine->exchanges);
+    request_table_clear(&engine->requests);
+    fetch_table_clear(&engine->fetches);
+    memory_pool_clear(&engine->large);
     body_store_clear(&engine->bodies);
     cookies_free(engine->cookies);
     dedup_clear(&engine->dedup);
@@ -174,6 +178,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);
     totals_update(engine);
+    metric_set(&engine->metrics.exchanges, engine_in_flight(engine));
     metric_set(&engine->metrics.clients, engine->clients.used - engine->clients.forgotten);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
@@ -212,7 +217,7 @@ void engine_welcome_newcomers(struct engine *engine)
 
 size_t engine_in_flight(const struct engine *engine)
 {
-    return engine->exchanges.in_use;
+    return engine->fetches.in_use + engine->requests.delivering_count;
 }
 
 size_t engine_stream_count(const struct engine *engine)
@@ -229,6 +234,12 @@ static const struct config_scheme *renewed(const struct engine *engine,
     return scheme != NULL ? scheme : engine->coap;
 }
 
+static void renew_asker(const struct engine *engine, struct asker *asker)
+{
+    asker->rule = access_rule_name(engine->config->access, asker->rule);
+    asker->standing = STANDING_UNKNOWN;
+}
+
 void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->config = config;
@@ -237,13 +248,17 @@ void engine_set_config(struct engine *engine, const struct config *config)
     engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
-    for (uint32_t i = 0; i < engine->exchanges.used; i++) {
-        struct exchange *exchange = &engine->exchanges.slots[i];
-        if (exchange->state != EXCHANGE_free) {
-            exchange->target.scheme = renewed(engine, exchange->target.scheme);
-            exchange->hop.scheme = renewed(engine, exchange->hop.scheme);
-            exchange->leg.rule = access_rule_name(config->access, exchange->leg.rule);
-            exchange->leg.standing = STANDING_UNKNOWN;
+    for (uint32_t i = 0; i < engine->fetches.used; i++) {
+        struct fetch *fetch = &engine->fetches.slots[i];
+        if (fetch->state != FETCH_free) {
+            fetch->target.scheme = renewed(engine, fetch->target.scheme);
+            fetch->hop.scheme = renewed(engine, fetch->hop.scheme);
+            renew_asker(engine, &fetch->own_asker);
+        }
+    }
+    for (uint32_t i = 0; i < engine->requests.used; i++) {
+        if (engine->requests.slots[i].is_used) {
+            renew_asker(engine, &engine->requests.slots[i].leg.asker);
         }
     }
     set_sources(engine);

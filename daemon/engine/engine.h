@@ -29,7 +29,7 @@ struct engine_options {
     const struct config *config; /* borrowed, until engine_set_config() gives another */
     struct loop *loop;           /* borrowed */
     struct resolver *resolver;   /* borrowed; on the same loop */
-    unsigned worker_index;       /* so that exchange ids of several workers differ; */
+    unsigned worker_index;       /* so that the numbers of several workers differ; */
     unsigned worker_count;       /* 0 is taken as 1 */
     struct changes *changes;     /* borrowed; shared by all workers; NULL: there are no others */
     struct origin_labels *origin_labels; /* borrowed; shared by all workers; or NULL */
@@ -40,7 +40,7 @@ struct engine_options {
 int engine_new(const struct engine_options *options, struct engine **ret_engine);
 
 /**
- * Ends every exchange (without an answer), closes the sockets, takes back what it
+ * Ends every request (without an answer), closes the sockets, takes back what it
  * has asked the resolver, which has to be there still. Takes NULL. When the loop
  * does not run any more, or in its thread.
  */

@@ -153,7 +153,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     json_uint(out, "worker", engine->worker_index);
     json_text(out, "origin", address_format(&origin->address, text));
     json_text(out, "transport", config_transport_name(origin->transport));
-    json_uint(out, "in_flight", origin->exchanges);
+    json_uint(out, "in_flight", origin->fetches);
     json_uint(out, "outstanding", origin->window.outstanding);
     json_uint(out, "window", origin->window.size_x256 / 256);
     json_uint(out, "rtt_ms", window_rtt_ms(&origin->window));
@@ -225,46 +225,70 @@ bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cu
 
 /* --- exchanges ---------------------------------------------------------- */
 
-static const char *state_name(enum exchange_state state)
-{
-    static const char *const names[] = {
-#define STATE(name, help) #name,
-#include "fetch/states.def"
-#undef STATE
-    };
-    return names[state];
-}
+/* A request with its fetch, or either alone. */
+struct exchange_row {
+    const struct trail *trail;
+    const struct address *client; /* NULL: the proxy itself */
+    const struct fetch *fetch;    /* NULL: its answer is being delivered */
+    uint8_t retransmit_count;
+};
 
-static bool add_exchange(const struct engine *engine, const struct exchange *exchange,
+static bool add_exchange(const struct engine *engine, const struct exchange_row *row,
                          struct json_writer *out)
 {
     char text[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
-    bool is_internal = exchange->leg.kind == LEG_INTERNAL;
+    const struct fetch *fetch = row->fetch;
     json_begin(out);
-    json_uint(out, "exchange", exchange->id);
-    json_text(out, "state", state_name(exchange->state));
-    json_text(out, "client",
-              is_internal ? "-" : address_format(&exchange->leg.path.remote, address));
-    if (exchange->state != EXCHANGE_delivering) { /* else its memory has the answer */
-        json_text(out, "target", describe_target(&exchange->target, text, sizeof(text)));
+    json_uint(out, "exchange", row->trail->id);
+    json_text(out, "state", fetch != NULL ? fetch_state_name(fetch->state) : "delivering");
+    json_text(out, "client", row->client != NULL ? address_format(row->client, address) : "-");
+    if (fetch != NULL) {
+        json_text(out, "target", describe_target(&fetch->target, text, sizeof(text)));
     }
-    if (exchange->origin != NULL) {
-        json_text(out, "origin", address_format(&exchange->origin->address, address));
+    if (fetch != NULL && fetch->origin != NULL) {
+        json_text(out, "origin", address_format(&fetch->origin->address, address));
     }
-    json_uint(out, "retransmissions", exchange->retransmit_count);
-    json_uint(out, "ms", (engine_now_us(engine) - exchange->started_us) / 1000);
+    json_uint(out, "retransmissions", row->retransmit_count);
+    json_uint(out, "ms", (engine_now_us(engine) - row->trail->started_us) / 1000);
     return json_end(out);
+}
+
+static bool add_request(const struct engine *engine, const struct request *request,
+                        struct json_writer *out)
+{
+    const struct fetch *fetch = request->fetch;
+    const struct exchange_row row = {&request->trail, &request->leg.asker.path.remote, fetch,
+                                     fetch != NULL ? fetch->again.count : request->again.count};
+    return !request->is_used || add_exchange(engine, &row, out);
+}
+
+static bool add_own_fetch(const struct engine *engine, const struct fetch *fetch,
+                          struct json_writer *out)
+{
+    const struct exchange_row row = {fetch->trail, NULL, fetch, fetch->again.count};
+    return fetch->state == FETCH_free || request_of_fetch(fetch) != NULL ||
+           add_exchange(engine, &row, out);
 }
 
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out)
 {
+    const uint64_t requests = engine->requests.capacity; /* the fetches' places begin there */
     uint64_t end = *cursor + PIECE_SLOTS;
     (void)argument;
-    for (; *cursor < engine->exchanges.used; (*cursor)++) {
-        const struct exchange *exchange = &engine->exchanges.slots[*cursor];
-        bool is_used = exchange->state != EXCHANGE_free;
-        if (*cursor == end || (is_used && !add_exchange(engine, exchange, out))) {
+    for (; *cursor < requests + engine->fetches.used; (*cursor)++) {
+        if (*cursor >= engine->requests.used && *cursor < requests) {
+            end += requests - *cursor;
+            *cursor = requests;
+        }
+        if (*cursor >= requests + engine->fetches.used) {
+            break;
+        }
+        bool is_written =
+            *cursor < requests
+                ? add_request(engine, &engine->requests.slots[*cursor], out)
+                : add_own_fetch(engine, &engine->fetches.slots[*cursor - requests], out);
+        if (*cursor == end || !is_written) {
             return false;
         }
     }
@@ -329,9 +353,9 @@ static bool add_observation(const struct engine *engine, const struct observatio
     char text[TARGET_TEXT_MAX];
     json_begin(out);
     json_text(out, "target",
-              observation->exchange == NULL
+              observation->fetch == NULL
                   ? "-"
-                  : describe_target(&observation->exchange->target, text, sizeof(text)));
+                  : describe_target(&observation->fetch->target, text, sizeof(text)));
     json_text(out, "state", observation_state_name(observation->state));
     json_uint(out, "observers", observation->observer_count);
     if (latest->code != CODE_EMPTY) {

@@ -84,7 +84,7 @@ static void find_tables(const struct engine *engine, struct table_list *list)
     const struct config *config = engine->config;
     const struct observation_table *observations = &engine->observations;
     list->count = 0;
-    add_table(list, HELD_REQUESTS, &engine->exchanges.accounts, engine->exchanges.capacity);
+    add_table(list, HELD_REQUESTS, &engine->requests.accounts, engine->requests.capacity);
     add_table(list, HELD_BODY_BYTES, &engine->bodies.kept, engine->bodies.bytes_max);
     add_table(list, HELD_TRANSFER_BYTES, &engine->bodies.transfers, engine->bodies.bytes_max);
     add_table(list, HELD_OBSERVATIONS, &engine->observers.accounts, engine->observers.capacity);

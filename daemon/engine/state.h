@@ -6,7 +6,9 @@
 #include "cache/changes.h"
 #include "client/client.h"
 #include "client/limit.h"
+#include "client/observation.h"
 #include "client/observer.h"
+#include "client/request.h"
 #include "client/source.h"
 #include "client/stream.h"
 #include "client/totals.h"
@@ -17,9 +19,9 @@
 #include "engine/engine.h"
 #include "fetch/body.h"
 #include "fetch/cached.h"
-#include "fetch/exchange.h"
-#include "fetch/observation.h"
+#include "fetch/fetch.h"
 #include "fetch/rename.h"
+#include "fetch/via_session.h"
 #include "net/entropy.h"
 #include "net/loop.h"
 #include "net/udp.h"
@@ -29,7 +31,6 @@
 #include "origin/names.h"
 #include "origin/origin.h"
 #include "origin/throttle.h"
-#include "origin/via_session.h"
 
 #define LISTENERS_MAX 64
 #define OWN_ADDRESSES_MAX 1024
@@ -53,13 +54,15 @@ struct engine {
     bool is_draining;
     uint32_t policy_epoch; /* counts configurations, so that what was decided before is not used */
     uint32_t admitted_epoch; /* of @a admitted */
-    struct address admitted; /* sender of the last datagram that was let in; client/admit.c */
+    struct address admitted; /* sender of the last datagram that was let in; fetch/admit.c */
     bool trace;              /* somebody does: see */
     struct tracer tracer;
     uint64_t access_count; /* requests that log.access = sampled has chosen from */
     struct entropy entropy;
     struct timer_wheel wheel;
-    struct exchange_table exchanges;
+    struct request_table requests;
+    struct fetch_table fetches;
+    struct memory_pool large; /* blocks for what does not fit a slot of these */
     struct client_table clients;
     struct origin_table origins;
     struct upstream *upstream; /* sessions; NULL before the first is needed */
@@ -76,7 +79,7 @@ struct engine {
     struct changes *changes;     /* shared, or */
     struct changes *own_changes; /* of this engine alone */
     bool has_siblings;
-    struct hash_map leaders; /* exchanges that equal requests can follow */
+    struct hash_map leaders; /* fetches that equal ones can follow */
     uint8_t key_memory[CACHED_KEY_MAX];
     struct metrics metrics;
     struct refusals refusals; /* for criproxyctl why */
@@ -92,7 +95,7 @@ struct engine {
     uint64_t stream_count, stream_serial; /* open; ever opened */
     uint8_t *scratch;                     /* one message to encode */
     size_t scratch_bytes;
-    uint8_t empty_ack[MESSAGE_HEADER_LEN]; /* not in scratch: exchanges end while requests are being
+    uint8_t empty_ack[MESSAGE_HEADER_LEN]; /* not in scratch: requests end while messages are being
                                              made there */
     uint8_t *target_memory;
     size_t target_memory_bytes;
@@ -104,7 +107,7 @@ struct engine {
     uint64_t zones_until_ms;
 };
 
-/* What a key of the deduplication store or of the exchange map is for. */
+/* What a key of the deduplication store or of the maps of requests and fetches is for. */
 enum key_kind {
     KEY_CLIENT_REQUEST,  /* a client's message id */
     KEY_CLIENT_RESPONSE, /* ours, towards a client */
@@ -134,10 +137,10 @@ static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *or
 }
 
 /* Members have no slots: what they answer and who they are, as 61 bits of a hash. */
-static inline uint64_t key_of_member(const struct exchange *exchange, const struct address *member,
+static inline uint64_t key_of_member(const struct fetch *fetch, const struct address *member,
                                      uint16_t mid)
 {
-    uint64_t hash = hash_mix(address_hash(member, exchange->id), mid);
+    uint64_t hash = hash_mix(address_hash(member, fetch->trail->id), mid);
     return (uint64_t)KEY_MEMBER_RESPONSE << 61 | hash >> 3;
 }
 

@@ -40,19 +40,19 @@ void body_store_clear(struct body_store *store)
 /* A kept body counts as its part of the number that there may be at least: that is used up, too. */
 static uint64_t holding_amount(const struct body_store *store, const struct body_share *share)
 {
-    uint64_t least = share->exchange == NULL ? store->bytes_max / store->count_max : 0;
+    uint64_t least = share->fetch == NULL ? store->bytes_max / store->count_max : 0;
     return share->bytes > least ? share->bytes : least;
 }
 
 static struct account_book *book_of(struct body_store *store, const struct body_share *share)
 {
-    return share->exchange == NULL ? &store->kept : &store->transfers;
+    return share->fetch == NULL ? &store->kept : &store->transfers;
 }
 
 void body_share_open(struct body_store *store, struct body_share *share,
-                     const struct address *remote, struct exchange *exchange)
+                     const struct address *remote, struct fetch *fetch)
 {
-    *share = (struct body_share){.exchange = exchange};
+    *share = (struct body_share){.fetch = fetch};
     account_charge(book_of(store, share), &share->holding, remote, holding_amount(store, share));
 }
 
@@ -65,7 +65,7 @@ static void share_grow(struct body_store *store, const struct body *body, uint64
         return;
     }
     share->bytes += more - less;
-    if (share->exchange != NULL) {
+    if (share->fetch != NULL) {
         store->transfer_bytes += more - less;
     }
     account_resize(book_of(store, share), &share->holding, holding_amount(store, share));
@@ -82,7 +82,7 @@ void body_share_close(struct body_store *store, struct body_share *share)
     account_discharge(book_of(store, share), &share->holding);
 }
 
-/* An eighth is left for newcomers until it is known what makes room for them (fetch/room). */
+/* An eighth is left for newcomers until it is known what makes room for them (client/room). */
 bool body_store_is_short(const struct body_store *store)
 {
     return store->transfer_bytes > store->bytes_max - store->bytes_max / 8;

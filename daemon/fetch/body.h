@@ -12,12 +12,12 @@
 #include "base/hash.h"
 #include "coap/message.h"
 
-struct exchange;
+struct fetch;
 
 /* What one kept body, or one transfer, takes of the budget, charged to its client's source. */
 struct body_share {
     struct holding holding;
-    struct exchange *exchange; /* a transfer's, which ends to give its bytes back; NULL: kept */
+    struct fetch *fetch; /* a transfer's, which ends to give its bytes back; NULL: kept */
     uint64_t bytes;
 };
 
@@ -68,7 +68,7 @@ struct body_store {
 };
 
 /**
- * @param transfers_max as many transfers as there may be: one for each exchange
+ * @param transfers_max as many transfers as there may be: one for each fetch
  * @return 0 or -ENOMEM
  */
 int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_max,
@@ -91,10 +91,10 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
  * Charge the bodies of a transfer to the source of @p remote: those that have @p share as theirs
  * from now on. Close it before it is freed.
  *
- * @param exchange ends if its bytes are needed for others.
+ * @param fetch ends if its bytes are needed for others.
  */
 void body_share_open(struct body_store *store, struct body_share *share,
-                     const struct address *remote, struct exchange *exchange);
+                     const struct address *remote, struct fetch *fetch);
 
 /** Takes one that is not open, too. Its bodies are part of no share then. */
 void body_share_close(struct body_store *store, struct body_share *share);

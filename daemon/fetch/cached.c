@@ -2,12 +2,9 @@
 /* Requests: what the cache has for them, and the tickets of those that go on. */
 #include "fetch/cached_internal.h"
 
-#include "client/admit.h"
-#include "client/serve.h"
-#include "client/stream.h"
-#include "client/trace.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/admit.h"
 #include "fetch/coalesce.h"
 #include "policy/access.h"
 
@@ -47,7 +44,7 @@ static bool is_secure(const struct config_scheme *scheme)
  * For whom an answer may be kept: what came over a secure transport is not for everybody
  * (RFC 7252 section 11.2; CACHE-20). False: for nobody.
  */
-static bool set_audience(const struct engine *engine, const struct leg *leg, uint64_t *serial,
+static bool set_audience(const struct engine *engine, const struct asker *asker,
                          struct cache_key_source *source)
 {
     enum config_cache_secure_targets rule = engine->config->cache_secure_targets;
@@ -57,14 +54,13 @@ static bool set_audience(const struct engine *engine, const struct leg *leg, uin
     if (rule == CACHE_SECURE_OFF) {
         return false;
     }
-    if (identity_is_distinct(leg->identity)) {
-        source->audience_kind = (uint8_t)leg->identity->kind;
+    if (identity_is_distinct(asker->identity)) {
+        source->audience_kind = (uint8_t)asker->identity->kind;
         source->audience =
-            (struct bytes){(const uint8_t *)leg->identity->names, leg->identity->names_len};
+            (struct bytes){(const uint8_t *)asker->identity->names, asker->identity->names_len};
     } else {
-        *serial = leg_serial(engine, leg);
         source->audience_kind = AUDIENCE_ONE_CLIENT;
-        source->audience = (struct bytes){(const uint8_t *)serial, sizeof(*serial)};
+        source->audience = (struct bytes){(const uint8_t *)&asker->serial, sizeof(asker->serial)};
     }
     return true;
 }
@@ -79,8 +75,7 @@ static bool make_key(struct engine *engine, const struct cached_request *request
         .payload = request->message->payload,
         .drops_echo = request->drops_echo,
     };
-    uint64_t serial;
-    return set_audience(engine, request->leg, &serial, &source) &&
+    return set_audience(engine, request->asker, &source) &&
            cache_key_make(&source, engine->key_memory, sizeof(engine->key_memory),
                           engine->changes->seed, ret_key);
 }
@@ -119,8 +114,8 @@ struct reply cached_reply_of(const struct representation *representation, uint64
     };
 }
 
-static struct reply reply_for(struct bytes etags, const struct reply *reply,
-                              uint8_t etag_option[ETAG_OPTION_MAX])
+struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
+                             uint8_t etag_option[ETAG_OPTION_MAX])
 {
     struct reply made = *reply;
     struct bytes etag = freshness_etag(reply->options);
@@ -139,14 +134,14 @@ static struct reply reply_for(struct bytes etags, const struct reply *reply,
     return made;
 }
 
-struct reply cached_reply_for(const struct exchange *exchange, const struct reply *reply,
+struct reply cached_reply_for(const struct fetch *fetch, const struct reply *reply,
                               uint8_t etag_option[ETAG_OPTION_MAX])
 {
-    return exchange->ticket.has_key ? reply_for(exchange->ticket.etags, reply, etag_option)
-                                    : *reply;
+    return fetch->ticket.has_key ? cached_reply_to(fetch->ticket.etags, reply, etag_option)
+                                 : *reply;
 }
 
-bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct target *target,
+bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct target *target,
                         uint8_t method, const struct address *address)
 {
     if (!target->is_name) {
@@ -155,41 +150,9 @@ bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct tar
     if (address->family == ADDRESS_NONE) {
         /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
         return !engine->config->access->has_address_allow ||
-               admit_target(engine, leg, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
+               admit_target(engine, asker, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
     }
-    return admit_address(engine, leg, target, method, address) == REASON_none;
-}
-
-static bool does_blocks(const struct leg *leg)
-{
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
-}
-
-/* @return false where it is not for this client: its request has to go the long way. */
-static bool serve(struct engine *engine, struct cache_entry *entry,
-                  const struct cached_request *request)
-{
-    uint8_t etag_option[ETAG_OPTION_MAX];
-    struct leg *leg = request->leg;
-    const struct message *message = request->message;
-    const struct serve_subject subject = {request->target, message->code, message->options,
-                                          serve_query(engine, message)};
-    struct representation kept = cache_entry_get(&engine->cache, entry);
-    struct reply whole = cached_reply_of(&kept, engine_now_ms(engine)), cut;
-    struct reply reply = reply_for(message->options, &whole, etag_option);
-    if (!cached_is_admitted(engine, leg, request->target, message->code, &entry->origin) ||
-        (freshness_is_partial(kept.options) && !does_blocks(leg))) {
-        return false;
-    }
-    enum reason trouble = serve_cut(engine, leg, &subject, &reply, &cut);
-    if (trouble == REASON_response_too_large) {
-        return false;
-    }
-    cache_entry_touch(entry);
-    metric_add(&engine->metrics.cache_hits, 1);
-    trace_hit(engine, leg, request->target, message, cut.code);
-    reply_at_once(engine, leg, &cut);
-    return true;
+    return admit_address(engine, asker, target, method, address) == REASON_none;
 }
 
 /* Stale: to be validated, where it can be, else of no use any more. */
@@ -216,11 +179,10 @@ static void consider(struct engine *engine, struct cache_entry *entry,
     }
 }
 
-enum look { LOOK_ANSWERED, LOOK_NOTHING, LOOK_UNFIT };
-
 /* Among the entries of @p key, the newest first; only in whole bodies where a block is cut. */
-static enum look look_at(struct engine *engine, const struct cache_key *key,
-                         const struct cached_request *request, struct cached_lookup *lookup)
+static struct cache_entry *look_at(struct engine *engine, const struct cache_key *key,
+                                   const struct cached_request *request,
+                                   struct cached_lookup *lookup)
 {
     bool needs_whole = lookup->key.len > key->len;
     struct cache_entry *next, *entry = cache_store_find(&engine->cache, key);
@@ -232,55 +194,61 @@ static enum look look_at(struct engine *engine, const struct cache_key *key,
         }
         if (is_for(engine, entry, request->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(engine), engine_now_ms(engine))) {
-            return serve(engine, entry, request) ? LOOK_ANSWERED : LOOK_UNFIT;
+            return entry;
         }
         consider(engine, entry, request, lookup);
     }
-    return LOOK_NOTHING;
+    return NULL;
 }
 
 /* What asks for a block may have it of a body that is here as a whole. */
-static enum look look_twice(struct engine *engine, const struct cached_request *request,
-                            struct cached_lookup *lookup)
+static struct cache_entry *look_twice(struct engine *engine, const struct cached_request *request,
+                                      struct cached_lookup *lookup)
 {
     struct cache_key base = cache_key_base(&lookup->key);
-    enum look look = LOOK_NOTHING;
+    struct cache_entry *entry = NULL;
     if (lookup->key.len > base.len) {
-        look = look_at(engine, &base, request, lookup);
+        entry = look_at(engine, &base, request, lookup);
     }
-    return look == LOOK_NOTHING ? look_at(engine, &lookup->key, request, lookup) : look;
+    return entry == NULL ? look_at(engine, &lookup->key, request, lookup) : entry;
 }
 
-bool cached_look(struct engine *engine, const struct cached_request *request,
-                 struct cached_lookup *ret_lookup)
+/* The request goes on: count what the cache had. */
+static void note_miss(struct engine *engine, struct cached_lookup *lookup)
+{
+    bool is_stale = lookup->candidates.count > 0;
+    lookup->answer = is_stale ? CACHE_ANSWER_STALE : CACHE_ANSWER_MISS;
+    metric_add(is_stale ? &engine->metrics.cache_stale : &engine->metrics.cache_misses, 1);
+}
+
+struct cache_entry *cached_look(struct engine *engine, const struct cached_request *request,
+                                struct cached_lookup *ret_lookup)
 {
     struct cache_key *key = &ret_lookup->key;
     *ret_lookup = (struct cached_lookup){.hop_limit = request->hop_limit};
     bool is_on = cache_store_is_on(&engine->cache);
     bool needs_key = is_on || engine->config->cache_coalesce || request->is_registration;
     if (!needs_key || !make_key(engine, request, key)) {
-        return false;
+        return NULL;
     }
     ret_lookup->has_key = true;
     if (!is_on || request->is_registration) {
-        return false;
+        return NULL;
     }
-    switch (look_twice(engine, request, ret_lookup)) {
-    case LOOK_ANSWERED:
-        return true;
-    case LOOK_UNFIT:
-        /* What comes for this client is as good for the others, but not the reverse. */
-        ret_lookup->is_unfit = true;
-        ret_lookup->candidates.count = 0;
-        ret_lookup->etag_count = 0;
-        break;
-    case LOOK_NOTHING:
-        break;
+    struct cache_entry *entry = look_twice(engine, request, ret_lookup);
+    if (entry == NULL) {
+        note_miss(engine, ret_lookup);
     }
-    bool is_stale = ret_lookup->candidates.count > 0;
-    ret_lookup->answer = is_stale ? CACHE_ANSWER_STALE : CACHE_ANSWER_MISS;
-    metric_add(is_stale ? &engine->metrics.cache_stale : &engine->metrics.cache_misses, 1);
-    return false;
+    return entry;
+}
+
+void cached_note_unfit(struct engine *engine, struct cached_lookup *lookup)
+{
+    /* What comes for this client is as good for the others, but not the reverse. */
+    lookup->is_unfit = true;
+    lookup->candidates.count = 0;
+    lookup->etag_count = 0;
+    note_miss(engine, lookup);
 }
 
 /* --- tickets ------------------------------------------------------------ */
@@ -293,22 +261,22 @@ size_t cached_bytes(const struct cached_lookup *lookup, const struct message *me
                : lookup->key.len + (has_etag ? message->options.len : 0);
 }
 
-static bool keep_etags(struct exchange *exchange, const struct message *message)
+static bool keep_etags(struct fetch *fetch, const struct message *message)
 {
+    struct memory *memory = &fetch->memory;
     if (!message_has_option(message, OPTION_etag)) {
         return true;
     }
-    size_t left = exchange->memory_capacity - exchange->memory_used;
-    uint8_t *at = exchange->memory + exchange->memory_used;
-    size_t len = etags_copy(message->options, at, left);
-    exchange->ticket.etags = (struct bytes){at, len};
-    return exchange_alloc(exchange, len) != NULL;
+    uint8_t *at = memory->bytes + memory->used;
+    size_t len = etags_copy(message->options, at, memory->capacity - memory->used);
+    fetch->ticket.etags = (struct bytes){at, len};
+    return memory_alloc(memory, len) != NULL;
 }
 
 /* Whether the client has named an ETag that no candidate has. */
-static bool has_foreign_etags(const struct engine *engine, const struct exchange *exchange)
+static bool has_foreign_etags(const struct engine *engine, const struct fetch *fetch)
 {
-    const struct cache_ticket *ticket = &exchange->ticket;
+    const struct cache_ticket *ticket = &fetch->ticket;
     struct option_iter iter;
     struct option option;
     option_iter_init(&iter, ticket->etags);
@@ -326,15 +294,15 @@ static bool has_foreign_etags(const struct engine *engine, const struct exchange
     return false;
 }
 
-bool cached_begin(struct engine *engine, struct exchange *exchange,
-                  const struct cached_lookup *lookup, const struct message *message)
+bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cached_lookup *lookup,
+                  const struct message *message)
 {
-    struct cache_ticket *ticket = &exchange->ticket;
+    struct cache_ticket *ticket = &fetch->ticket;
     if (lookup == NULL || !lookup->has_key) {
         return true;
     }
-    uint8_t *bytes = exchange_alloc(exchange, lookup->key.len);
-    if (bytes == NULL || !keep_etags(exchange, message)) {
+    uint8_t *bytes = memory_alloc(&fetch->memory, lookup->key.len);
+    if (bytes == NULL || !keep_etags(fetch, message)) {
         return false;
     }
     ticket->has_key = true;
@@ -348,15 +316,15 @@ bool cached_begin(struct engine *engine, struct exchange *exchange,
             ticket->candidates.entries[ticket->candidates.count++] = lookup->candidates.entries[i];
         }
     }
-    ticket->has_foreign_etags = has_foreign_etags(engine, exchange);
+    ticket->has_foreign_etags = has_foreign_etags(engine, fetch);
     return true;
 }
 
-void cached_release(struct engine *engine, struct exchange *exchange)
+void cached_release(struct engine *engine, struct fetch *fetch)
 {
-    struct cache_ticket *ticket = &exchange->ticket;
-    coalesce_leave(exchange);
-    coalesce_close(exchange);
+    struct cache_ticket *ticket = &fetch->ticket;
+    coalesce_leave(fetch);
+    coalesce_close(fetch);
     for (uint32_t i = 0; i < ticket->candidates.count; i++) {
         cache_store_unpin(&engine->cache, ticket->candidates.entries[i]);
     }

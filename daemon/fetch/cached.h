@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between exchanges and the cache: requests are answered from it, answers are kept in it.
+ * Between fetches and the cache: requests are answered from it, answers are kept in it.
  * What may be kept, and for how long, is cache/freshness.h's; where, cache/store.h's.
  */
 #ifndef CRIPROXY_CACHED_H
 #define CRIPROXY_CACHED_H
 
-#include "client/leg.h"
+#include "coap/reply.h"
 #include "fetch/ticket.h"
+#include "policy/asker.h"
 
 struct engine;
-struct reply;
+struct fetch;
 
 /* Longest key; a FETCH with a longer body is neither cached nor shared. */
 #define CACHED_KEY_MAX 4096u
 
 /* What is looked up. */
 struct cached_request {
-    struct leg *leg;
+    const struct asker *asker;
     const struct target *target;
     const struct message *message;
     uint8_t hop_limit;    /* towards the next hop; 0: none */
@@ -38,36 +39,46 @@ struct cached_lookup {
 };
 
 /**
- * Answer the request from the cache, or tell what has to be known to forward it. A hit
- * allocates nothing.
+ * Look for an answer that is fresh, or tell what has to be known to forward the request. Allocates
+ * nothing.
  *
- * @return true: it has been answered.
+ * @return what answers the request, if its client may have it: borrowed until the cache changes;
+ *         else NULL.
  */
-bool cached_look(struct engine *engine, const struct cached_request *request,
-                 struct cached_lookup *ret_lookup);
+struct cache_entry *cached_look(struct engine *engine, const struct cached_request *request,
+                                struct cached_lookup *ret_lookup);
 
-/** Bytes that cached_begin() takes of an exchange's memory. */
+/** The client cannot have what was found: its request goes on, for itself alone. */
+void cached_note_unfit(struct engine *engine, struct cached_lookup *lookup);
+
+/**
+ * Whether @p asker may have what came from the origin server at @p address (of no family: not
+ * known): it was another client that asked then (CACHE-22).
+ */
+bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct target *target,
+                        uint8_t method, const struct address *address);
+
+/** Bytes that cached_begin() takes of a fetch's memory. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 
-/** Give a new exchange its ticket; @p lookup may be NULL. @return false: no room. */
-bool cached_begin(struct engine *engine, struct exchange *exchange,
-                  const struct cached_lookup *lookup, const struct message *message);
+/** Give a new fetch its ticket; @p lookup may be NULL. @return false: no room. */
+bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cached_lookup *lookup,
+                  const struct message *message);
 
-/** The exchange is over: let go of what its ticket holds. */
-void cached_release(struct engine *engine, struct exchange *exchange);
+/** The fetch is over: let go of what its ticket holds. */
+void cached_release(struct engine *engine, struct fetch *fetch);
 
 /** Whether an unsafe request has changed its target since it began. */
-bool cached_has_changed(const struct engine *engine, const struct exchange *exchange);
+bool cached_has_changed(const struct engine *engine, const struct fetch *fetch);
 
 /** Where what it is answered with came from; NULL: not known, or a parent proxy's affair. */
-const struct address *cached_source(const struct exchange *exchange);
+const struct address *cached_source(const struct fetch *fetch);
 
 /**
  * Whether its client may have what another one was given from @p source (NULL: not known):
  * rules about addresses hold for hits and followers as well (CACHE-22).
  */
-bool cached_may_have(struct engine *engine, struct exchange *exchange,
-                     const struct address *source);
+bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct address *source);
 
 /**
  * The origin server has answered: keep the answer, or what it says about answers that are
@@ -75,21 +86,21 @@ bool cached_may_have(struct engine *engine, struct exchange *exchange,
  *
  * @param reply options and payload as they came.
  */
-void cached_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+void cached_answer(struct engine *engine, struct fetch *fetch, const struct reply *reply);
 
 /**
  * What the origin server says in an answer or a notification to a request of the proxy's own
  * that has a key: kept for others. For the request's owner, who has noted in the ticket which
  * changes of the target it is newer than.
  */
-void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply);
+void cached_note(struct engine *engine, const struct fetch *fetch, const struct reply *reply);
 
 /**
  * It ends for @p reason: an unsafe request that may have been carried out although no answer
- * says so counts as a change of its target. For an exchange that still holds what it has
+ * says so counts as a change of its target. For a fetch that still holds what it has
  * towards the origin server.
  */
-void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason);
+void cached_note_end(struct engine *engine, const struct fetch *fetch, enum reason reason);
 
 /** Whether an answer of @p code is one that a stale answer may stand in for (RFC 5861 section 4).
  */
@@ -101,15 +112,19 @@ bool cached_is_failure(uint8_t code);
  *
  * @return true: it has been answered.
  */
-bool cached_help(struct engine *engine, struct exchange *exchange);
+bool cached_help(struct engine *engine, struct fetch *fetch);
 
 /**
- * The answer as it is for this exchange's client: 2.03 where it named the ETag.
+ * The answer as it is for this fetch's client: 2.03 where it named the ETag.
  *
  * @param etag_option room for an option; borrowed by what is returned.
  */
-struct reply cached_reply_for(const struct exchange *exchange, const struct reply *reply,
+struct reply cached_reply_for(const struct fetch *fetch, const struct reply *reply,
                               uint8_t etag_option[ETAG_OPTION_MAX]);
+
+/** The same for a request that names @p etags, encoded options. */
+struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
+                             uint8_t etag_option[ETAG_OPTION_MAX]);
 
 /** What is kept, as an answer of the age that it has at @p now_ms. */
 struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms);

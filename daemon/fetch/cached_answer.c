@@ -2,7 +2,6 @@
 /* Answers and failures: what they change of what is kept, and what is made of it. */
 #include "fetch/cached_internal.h"
 
-#include "client/reply.h"
 #include "coap/option.h"
 #include "engine/state.h"
 #include "fetch/coalesce.h"
@@ -11,9 +10,9 @@
 
 /* --- changes ------------------------------------------------------------ */
 
-bool cached_has_changed(const struct engine *engine, const struct exchange *exchange)
+bool cached_has_changed(const struct engine *engine, const struct fetch *fetch)
 {
-    const struct cache_ticket *ticket = &exchange->ticket;
+    const struct cache_ticket *ticket = &fetch->ticket;
     return changes_happened(engine->changes, ticket->key.target_hash, ticket->changes);
 }
 
@@ -65,49 +64,49 @@ static void change_location(struct engine *engine, const struct target *target,
  * and so may any other success of an unsafe one, as 2.31 has begun to (RFC 7959 section 2.10),
  * and some failures.
  */
-static void note_change(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+static void note_change(struct engine *engine, struct fetch *fetch, const struct reply *reply)
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
-    bool may_be_one = exchange_answer_may_follow_action(exchange, reply->code);
-    exchange->is_sent = false; /* the answer tells what became of it */
-    if (is_change || (may_be_one && !exchange->leg.is_safe)) {
-        change(engine, &exchange->target);
+    bool may_be_one = fetch_answer_may_follow_action(fetch, reply->code);
+    fetch->is_sent = false; /* the answer tells what became of it */
+    if (is_change || (may_be_one && !fetch->is_safe)) {
+        change(engine, &fetch->target);
     }
     if (reply->code == CODE(2, 1)) {
-        change_location(engine, &exchange->target, reply->options);
+        change_location(engine, &fetch->target, reply->options);
     }
 }
 
 /* --- answers ------------------------------------------------------------ */
 
-const struct address *cached_source(const struct exchange *exchange)
+const struct address *cached_source(const struct fetch *fetch)
 {
-    if (exchange->ticket.source.family != ADDRESS_NONE) {
-        return &exchange->ticket.source;
+    if (fetch->ticket.source.family != ADDRESS_NONE) {
+        return &fetch->ticket.source;
     }
     /* What a parent proxy has reached is that one's affair. */
-    bool is_known = exchange->candidate_count > 0 && !exchange->hop.is_parent;
-    return is_known ? &exchange->candidates[exchange->candidate] : NULL;
+    bool is_known = fetch->candidate_count > 0 && !fetch->hop.is_parent;
+    return is_known ? &fetch->candidates[fetch->candidate] : NULL;
 }
 
-bool cached_may_have(struct engine *engine, struct exchange *exchange, const struct address *source)
+bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct address *source)
 {
     static const struct address unknown;
-    return cached_is_admitted(engine, &exchange->leg, &exchange->target, exchange->datagram[1],
+    return cached_is_admitted(engine, fetch->asker, &fetch->target, fetch->datagram[1],
                               source != NULL ? source : &unknown);
 }
 
-static void keep(struct engine *engine, const struct exchange *exchange, const struct reply *reply)
+static void keep(struct engine *engine, const struct fetch *fetch, const struct reply *reply)
 {
-    const struct cache_ticket *ticket = &exchange->ticket;
-    const struct address *from = cached_source(exchange);
+    const struct cache_ticket *ticket = &fetch->ticket;
+    const struct address *from = cached_source(fetch);
     /* What is not one of several blocks is the whole, for who asks without blocks as well. */
     struct cache_key whole = cache_key_base(&ticket->key);
     bool is_whole = reply->code == CODE(2, 5) && !freshness_is_partial(reply->options);
     uint32_t max_age_s = freshness_max_age_s(reply->options);
     bool can_be_validated = reply->code == CODE(2, 5) && freshness_etag(reply->options).len > 0;
-    if (cached_has_changed(engine, exchange) ||
+    if (cached_has_changed(engine, fetch) ||
         (max_age_s == 0 && !can_be_validated && engine->config->cache_stale_if_error == 0)) {
         return;
     }
@@ -133,10 +132,10 @@ static bool has_etag(const struct engine *engine, const struct cache_entry *entr
     return own.len > 0 && bytes_equal(own, etag);
 }
 
-static struct cache_entry *candidate_with(const struct engine *engine,
-                                          const struct exchange *exchange, struct bytes etag)
+static struct cache_entry *candidate_with(const struct engine *engine, const struct fetch *fetch,
+                                          struct bytes etag)
 {
-    const struct cache_candidates *candidates = &exchange->ticket.candidates;
+    const struct cache_candidates *candidates = &fetch->ticket.candidates;
     for (uint32_t i = 0; i < candidates->count; i++) {
         struct cache_entry *entry = candidates->entries[i];
         /* Without a record it is lost: there was no room for it. */
@@ -148,46 +147,45 @@ static struct cache_entry *candidate_with(const struct engine *engine,
 }
 
 /* The origin server stands by a representation that is here (RFC 7252 section 5.6.2). */
-static void answer_validated(struct engine *engine, struct exchange *exchange,
-                             struct cache_entry *entry, const struct reply *valid)
+static void answer_validated(struct engine *engine, struct fetch *fetch, struct cache_entry *entry,
+                             const struct reply *valid)
 {
     uint64_t now_ms = engine_now_ms(engine);
     if (!cache_store_refresh(&engine->cache, entry, valid->options, now_ms, engine->scratch,
                              engine->scratch_bytes)) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
         return;
     }
-    entry->changes = exchange->ticket.changes;
-    if (cached_has_changed(engine, exchange)) {
+    entry->changes = fetch->ticket.changes;
+    if (cached_has_changed(engine, fetch)) {
         entry->is_invalid = true; /* what it was asked about may be gone by now */
     }
     metric_add(&engine->metrics.cache_validated, 1);
-    exchange->ticket.answer = CACHE_ANSWER_VALIDATED;
+    fetch->ticket.answer = CACHE_ANSWER_VALIDATED;
     struct representation kept = cache_entry_get(&engine->cache, entry);
     struct reply reply = cached_reply_of(&kept, now_ms);
-    exchange_answer(engine, exchange, REASON_answered, &reply);
+    fetch_answer(engine, fetch, REASON_answered, &reply);
 }
 
 /* A 2.03: an ETag that was asked about, and no payload (CACHE-15). */
-static void answer_valid(struct engine *engine, struct exchange *exchange,
-                         const struct reply *reply)
+static void answer_valid(struct engine *engine, struct fetch *fetch, const struct reply *reply)
 {
     struct bytes etag = freshness_etag(reply->options);
-    struct cache_entry *entry = etag.len > 0 ? candidate_with(engine, exchange, etag) : NULL;
+    struct cache_entry *entry = etag.len > 0 ? candidate_with(engine, fetch, etag) : NULL;
     if (etag.len == 0 || reply->payload.len > 0) {
-        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+        fetch_fail(engine, fetch, REASON_origin_invalid, NULL);
     } else if (entry != NULL) {
-        answer_validated(engine, exchange, entry, reply);
-    } else if (!exchange->ticket.has_key || etag_is_among(exchange->ticket.etags, etag)) {
-        exchange_answer(engine, exchange, REASON_answered, reply); /* CACHE-14 */
+        answer_validated(engine, fetch, entry, reply);
+    } else if (!fetch->ticket.has_key || etag_is_among(fetch->ticket.etags, etag)) {
+        fetch_answer(engine, fetch, REASON_answered, reply); /* CACHE-14 */
     } else {
-        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+        fetch_fail(engine, fetch, REASON_origin_invalid, NULL);
     }
 }
 
-void cached_note(struct engine *engine, const struct exchange *exchange, const struct reply *reply)
+void cached_note(struct engine *engine, const struct fetch *fetch, const struct reply *reply)
 {
-    const struct cache_ticket *ticket = &exchange->ticket;
+    const struct cache_ticket *ticket = &fetch->ticket;
     if (!ticket->has_key) {
         return;
     }
@@ -197,7 +195,7 @@ void cached_note(struct engine *engine, const struct exchange *exchange, const s
     }
     if (reply->code != CODE(2, 3)) {
         if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
-            keep(engine, exchange, reply);
+            keep(engine, fetch, reply);
         }
         return;
     }
@@ -210,32 +208,32 @@ void cached_note(struct engine *engine, const struct exchange *exchange, const s
         cache_store_refresh(&engine->cache, entry, reply->options, engine_now_ms(engine),
                             engine->scratch, engine->scratch_bytes)) {
         entry->changes = ticket->changes;
-        entry->is_invalid = cached_has_changed(engine, exchange);
+        entry->is_invalid = cached_has_changed(engine, fetch);
     }
 }
 
-void cached_answer(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+void cached_answer(struct engine *engine, struct fetch *fetch, const struct reply *reply)
 {
-    note_change(engine, exchange, reply);
-    if (exchange->leg.kind == LEG_INTERNAL && !exchange->ticket.is_abandoned) {
-        exchange_answer(engine, exchange, REASON_answered, reply); /* its owner knows better */
+    note_change(engine, fetch, reply);
+    if (fetch->is_own) {
+        fetch_answer(engine, fetch, REASON_answered, reply); /* its owner knows better */
         return;
     }
     if (reply->code == CODE(2, 3)) {
-        answer_valid(engine, exchange, reply);
+        answer_valid(engine, fetch, reply);
         return;
     }
     enum answer_use use =
-        exchange->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
-    if (cached_is_failure(reply->code) && cached_help(engine, exchange)) {
+        fetch->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
+    if (cached_is_failure(reply->code) && cached_help(engine, fetch)) {
         return;
     }
     if (use == ANSWER_FOR_ONE) {
-        coalesce_scatter(engine, exchange);
+        coalesce_scatter(engine, fetch);
     } else if (use == ANSWER_STORABLE) {
-        keep(engine, exchange, reply);
+        keep(engine, fetch, reply);
     }
-    exchange_answer(engine, exchange, REASON_answered, reply);
+    fetch_answer(engine, fetch, REASON_answered, reply);
 }
 
 /* --- failures ----------------------------------------------------------- */
@@ -249,10 +247,10 @@ static bool is_usable_stale(const struct engine *engine, const struct cache_entr
                                      engine_now_ms(engine));
 }
 
-void cached_note_end(struct engine *engine, const struct exchange *exchange, enum reason reason)
+void cached_note_end(struct engine *engine, const struct fetch *fetch, enum reason reason)
 {
-    if (!exchange->leg.is_safe && exchange_may_have_acted(exchange, reason)) {
-        change(engine, &exchange->target);
+    if (!fetch->is_safe && fetch_may_have_acted(fetch, reason)) {
+        change(engine, &fetch->target);
     }
 }
 
@@ -261,19 +259,18 @@ bool cached_is_failure(uint8_t code)
     return code == CODE(5, 0) || code == CODE(5, 2) || code == CODE(5, 3) || code == CODE(5, 4);
 }
 
-bool cached_help(struct engine *engine, struct exchange *exchange)
+bool cached_help(struct engine *engine, struct fetch *fetch)
 {
-    struct cache_ticket *ticket = &exchange->ticket;
-    /* Who has asked for the proxy itself is told why, and helps those that wait for it. */
-    bool has_owner = exchange->leg.kind == LEG_INTERNAL && !ticket->is_abandoned;
-    if (!ticket->has_key || has_owner || engine->config->cache_stale_if_error == 0) {
+    struct cache_ticket *ticket = &fetch->ticket;
+    /* A part of the proxy that asks is told why, and helps those that wait for it. */
+    if (!ticket->has_key || fetch->is_own || engine->config->cache_stale_if_error == 0) {
         return false;
     }
     struct cache_entry *entry = cache_store_find(&engine->cache, &ticket->key);
     while (entry != NULL && !is_usable_stale(engine, entry)) {
         entry = cache_store_find_next(&engine->cache, entry);
     }
-    if (entry == NULL || !cached_may_have(engine, exchange, &entry->origin)) {
+    if (entry == NULL || !cached_may_have(engine, fetch, &entry->origin)) {
         return false;
     }
     cache_entry_touch(entry);
@@ -281,6 +278,6 @@ bool cached_help(struct engine *engine, struct exchange *exchange)
     metric_add(&engine->metrics.cache_stale_served, 1);
     struct representation kept = cache_entry_get(&engine->cache, entry);
     struct reply reply = cached_reply_of(&kept, engine_now_ms(engine));
-    exchange_answer(engine, exchange, REASON_stale, &reply);
+    fetch_answer(engine, fetch, REASON_stale, &reply);
     return true;
 }

@@ -11,11 +11,4 @@
  */
 bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry);
 
-/**
- * Whether the client of @p leg may have what came from the origin server at @p address: it
- * was another client that asked then (CACHE-22).
- */
-bool cached_is_admitted(struct engine *engine, struct leg *leg, const struct target *target,
-                        uint8_t method, const struct address *address);
-
 #endif

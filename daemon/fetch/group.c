@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/group.h"
 
-#include "client/reply.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/receive.h"
 #include "origin/naming.h"
-#include "origin/receive.h"
 
 static bool is_global(const struct address *address)
 {
@@ -52,52 +51,52 @@ enum reason group_reason_against(const struct config *config, const struct next_
     return is_global(address) ? REASON_target_refused : REASON_none;
 }
 
-bool group_is_target(const struct exchange *exchange)
+bool group_is_target(const struct fetch *fetch)
 {
-    return exchange->is_group && exchange->candidate_count > 0 &&
-           address_is_multicast(&exchange->candidates[exchange->candidate]);
+    return fetch->is_group && fetch->candidate_count > 0 &&
+           address_is_multicast(&fetch->candidates[fetch->candidate]);
 }
 
 static void on_time(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    exchange_drop(context, HASH_ENTRY(timer, struct exchange, timer), REASON_group_done);
+    fetch_end_unanswered(context, HASH_ENTRY(timer, struct fetch, timer), REASON_group_done);
 }
 
-void group_collect(struct engine *engine, struct exchange *exchange)
+void group_collect(struct engine *engine, struct fetch *fetch)
 {
     uint64_t most_ms = engine->config->multicast_timeout_max;
-    uint64_t asked_ms = (uint64_t)exchange->group_timeout_s * 1000;
+    uint64_t asked_ms = (uint64_t)fetch->group_timeout_s * 1000;
     metric_add(&engine->metrics.group_requests, 1);
-    exchange->state = EXCHANGE_collecting;
-    timer_set(&engine->wheel, &exchange->timer,
+    fetch_set_state(engine, fetch, FETCH_collecting);
+    timer_set(&engine->wheel, &fetch->timer,
               engine_now_ms(engine) + (asked_ms < most_ms ? asked_ms : most_ms), on_time);
 }
 
 /* The member as a CRI of scheme and authority (draft-ietf-core-groupcomm-proxy section 3). */
-static struct bytes reply_from(const struct exchange *exchange, const struct address *remote,
+static struct bytes reply_from(const struct fetch *fetch, const struct address *remote,
                                uint8_t room[NAMING_CRI_ROOM])
 {
     size_t len = 0;
     const struct target member = {
-        .scheme = exchange->hop.scheme,
+        .scheme = fetch->hop.scheme,
         .address = *remote,
         .port = remote->port,
     };
     return (struct bytes){room, naming_cri(&member, room, &len) ? len : 0};
 }
 
-void group_on_response(struct engine *engine, struct exchange *exchange,
-                       const struct message *message, const struct address *remote)
+void group_on_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+                       const struct address *remote)
 {
     uint8_t room[NAMING_CRI_ROOM];
-    if (exchange->group_timeout_s == 0 || !receive_is_usable(message, exchange->hop.scheme)) {
+    if (fetch->group_timeout_s == 0 || !receive_is_usable(message, fetch->hop.scheme)) {
         return;
     }
     /* Free at this time: it is for requests while they are looked at. */
     struct message_writer writer = {.buffer = engine->target_memory,
                                     .capacity = engine->target_memory_bytes};
-    const struct option member = {OPTION_reply_from, reply_from(exchange, remote, room)};
+    const struct option member = {OPTION_reply_from, reply_from(fetch, remote, room)};
     message_writer_options(&writer, message->options, NULL, member.value.len > 0 ? &member : NULL);
     const struct reply reply = {
         .code = message->code,
@@ -106,6 +105,9 @@ void group_on_response(struct engine *engine, struct exchange *exchange,
     };
     if (!writer.overflow) {
         metric_add(&engine->metrics.group_responses, 1);
-        reply_one_of_many(engine, exchange, &reply);
+        const struct waiter *waiter = &fetch->waiter;
+        if (waiter->calls->on_member != NULL) {
+            waiter->calls->on_member(engine, waiter->owner, fetch, &reply);
+        }
     }
 }

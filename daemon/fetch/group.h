@@ -4,14 +4,14 @@
  * address; the answers of its members that come within the time the client has asked for
  * with Multicast-Timeout go to it one by one, each with Reply-From, which names the member.
  *
- * The client's exchange is in state `collecting` from sending until that time is over. It
+ * The client's fetch is in state `collecting` from sending until that time is over. It
  * counts in the window of the group's address as one request to one server (MCAST-12).
  */
 #ifndef CRIPROXY_GROUP_H
 #define CRIPROXY_GROUP_H
 
 #include "client/target.h"
-#include "fetch/exchange.h"
+#include "fetch/fetch.h"
 
 /**
  * Whether the target and the options of a group request go together, as far as they show
@@ -31,14 +31,14 @@ enum reason group_check(const struct config *config, const struct target *target
 enum reason group_reason_against(const struct config *config, const struct next_hop *hop,
                                  bool is_group, const struct address *address);
 
-/** Whether the request of @p exchange goes to a group: its candidate address is one. */
-bool group_is_target(const struct exchange *exchange);
+/** Whether the request of @p fetch goes to a group: its candidate address is one. */
+bool group_is_target(const struct fetch *fetch);
 
 /** It has been sent: wait for answers, or end. */
-void group_collect(struct engine *engine, struct exchange *exchange);
+void group_collect(struct engine *engine, struct fetch *fetch);
 
 /** A member at @p remote has answered. */
-void group_on_response(struct engine *engine, struct exchange *exchange,
-                       const struct message *message, const struct address *remote);
+void group_on_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+                       const struct address *remote);
 
 #endif

@@ -2,14 +2,14 @@
 #include "fetch/make.h"
 
 #include "engine/state.h"
+#include "fetch/forward.h"
 #include "fetch/rename.h"
-#include "origin/forward.h"
 #include "origin/naming.h"
 
 #include <string.h>
 
 /* How the target is named to the next hop. */
-static enum reason find_naming(const struct engine *engine, const struct exchange_recipe *recipe,
+static enum reason find_naming(const struct engine *engine, const struct fetch_recipe *recipe,
                                struct next_hop *hop, struct naming_room *room,
                                struct naming *ret_naming)
 {
@@ -22,8 +22,8 @@ static enum reason find_naming(const struct engine *engine, const struct exchang
     return REASON_none;
 }
 
-/* Bytes that an exchange for this request needs: token, target, way, datagram. */
-static size_t memory_needed(const struct exchange_recipe *recipe, const struct naming *naming)
+/* Bytes that a fetch for this request needs: target, way, datagram. */
+static size_t memory_needed(const struct fetch_recipe *recipe, const struct naming *naming)
 {
     const struct target *target = recipe->target;
     size_t packed = target->path.len + target->query.len;
@@ -31,21 +31,21 @@ static size_t memory_needed(const struct exchange_recipe *recipe, const struct n
     size_t options =
         packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(naming);
     size_t message =
-        4 + EXCHANGE_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
+        4 + FETCH_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
     size_t additions = 32;
     for (size_t i = 0; i < recipe->additions.etag_count; i++) {
         additions += 1 + recipe->additions.etags[i].len;
     }
     /* Forwarding drops options, which can lengthen the delta of the next one by 2. */
     size_t texts = recipe->hop->name.len + recipe->hop->route.len;
-    return recipe->leg->token.len + packed + texts + options + message + additions +
+    return packed + texts + options + message + additions +
            cached_bytes(recipe->lookup, recipe->message) + 64;
 }
 
-/* A copy in the memory of @p exchange; false where it does not fit. */
-static bool keep_bytes(struct exchange *exchange, struct bytes *bytes)
+/* A copy in the memory of @p fetch; false where it does not fit. */
+static bool keep_bytes(struct fetch *fetch, struct bytes *bytes)
 {
-    uint8_t *copy = exchange_alloc(exchange, bytes->len);
+    uint8_t *copy = memory_alloc(&fetch->memory, bytes->len);
     if (copy != NULL && bytes->len > 0) {
         memcpy(copy, bytes->data, bytes->len);
     }
@@ -54,30 +54,25 @@ static bool keep_bytes(struct exchange *exchange, struct bytes *bytes)
 }
 
 /* The way outlives the configuration that it was found in. */
-static bool keep_hop(struct exchange *exchange, const struct next_hop *hop, uint32_t epoch)
+static bool keep_hop(struct fetch *fetch, const struct next_hop *hop, uint32_t epoch)
 {
-    exchange->hop = *hop;
-    exchange->route_epoch = epoch;
+    fetch->hop = *hop;
+    fetch->route_epoch = epoch;
     if (!hop->is_parent && hop->is_name) {
-        exchange->hop.name.data = exchange->target.name;
+        fetch->hop.name.data = fetch->target.name;
     }
-    return (!hop->is_parent || keep_bytes(exchange, &exchange->hop.name)) &&
-           keep_bytes(exchange, &exchange->hop.route);
+    return (!hop->is_parent || keep_bytes(fetch, &fetch->hop.name)) &&
+           keep_bytes(fetch, &fetch->hop.route);
 }
 
-/* Copy what has to outlive the request: the token and the target's segments. */
-static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe)
+/* Copy what has to outlive the request: the target's segments. */
+static bool keep_recipe(struct fetch *fetch, const struct fetch_recipe *recipe)
 {
     const struct target *target = recipe->target;
-    size_t token_len = recipe->leg->token.len;
-    uint8_t *token = exchange_alloc(exchange, token_len);
-    uint8_t *path = exchange_alloc(exchange, target->path.len);
-    uint8_t *query = exchange_alloc(exchange, target->query.len);
-    if (token == NULL || path == NULL || query == NULL) {
+    uint8_t *path = memory_alloc(&fetch->memory, target->path.len);
+    uint8_t *query = memory_alloc(&fetch->memory, target->query.len);
+    if (path == NULL || query == NULL) {
         return false;
-    }
-    if (token_len > 0) {
-        memcpy(token, recipe->leg->token.data, token_len);
     }
     if (target->path.len > 0) {
         memcpy(path, target->path.packed, target->path.len);
@@ -85,35 +80,40 @@ static bool keep(struct exchange *exchange, const struct exchange_recipe *recipe
     if (target->query.len > 0) {
         memcpy(query, target->query.packed, target->query.len);
     }
-    exchange->leg = *recipe->leg;
-    (void)identity_acquire(exchange->leg.identity);
-    exchange->leg.token = (struct bytes){token, token_len};
-    exchange->target = *target;
-    exchange->target.path.packed = path;
-    exchange->target.query.packed = query;
-    exchange->not_local = recipe->not_local;
-    exchange->may_stay_unanswered = recipe->may_stay_unanswered;
-    exchange->is_group = recipe->is_group;
-    exchange->group_timeout_s = recipe->group_timeout_s;
+    fetch->target = *target;
+    fetch->target.path.packed = path;
+    fetch->target.query.packed = query;
+    fetch->is_safe = recipe->is_safe;
+    fetch->not_local = recipe->not_local;
+    fetch->may_stay_unanswered = recipe->may_stay_unanswered;
+    fetch->is_group = recipe->is_group;
+    fetch->group_timeout_s = recipe->group_timeout_s;
     return true;
 }
 
-/*
- * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them,
- * sent before, makes room when all slots are in use.
- */
-static struct exchange *take_slot(struct engine *engine, size_t needed)
+/* On whose behalf, and what the trace knows it by. */
+static void keep_asker(struct engine *engine, struct fetch *fetch,
+                       const struct fetch_recipe *recipe)
 {
-    struct exchange_table *table = &engine->exchanges;
-    if (exchange_table_is_full(table) && table->delivering.first != NULL) {
-        metric_add(&engine->metrics.deliveries_cut, 1);
-        exchange_drop(engine, table->delivering.first, REASON_client_unreachable);
+    fetch->is_own = recipe->is_own;
+    fetch->asker = recipe->asker;
+    if (recipe->is_own) {
+        fetch->own_asker = *recipe->asker;
+        (void)identity_acquire(fetch->own_asker.identity);
+        fetch->asker = &fetch->own_asker;
     }
-    return exchange_new(table, needed);
+    fetch->turn = recipe->turn;
+    fetch->trail = recipe->trail;
+    if (fetch->trail == NULL) {
+        fetch->own_trail = (struct trail){.id = fetch_next_id(&engine->fetches),
+                                          .started_us = engine_now_us(engine),
+                                          .started_ms = engine_now_ms(engine)};
+        fetch->trail = &fetch->own_trail;
+    }
 }
 
-enum reason exchange_make(struct engine *engine, const struct exchange_recipe *recipe,
-                          struct exchange **ret_exchange)
+enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
+                       struct waiter waiter, struct fetch **ret_fetch)
 {
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
@@ -123,26 +123,25 @@ enum reason exchange_make(struct engine *engine, const struct exchange_recipe *r
         return reason;
     }
     size_t needed = memory_needed(recipe, &naming);
-    if (needed > engine->exchanges.large_bytes) {
+    if (needed > engine->large.block_bytes) {
         return REASON_request_too_large;
     }
-    struct exchange *exchange = take_slot(engine, needed);
-    if (exchange == NULL) {
+    struct fetch *fetch = fetch_new(&engine->fetches, &engine->large, needed);
+    if (fetch == NULL) {
         return REASON_proxy_busy;
     }
-    exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    if (!keep(exchange, recipe) || !keep_hop(exchange, &hop, engine->policy_epoch) ||
-        !cached_begin(engine, exchange, recipe->lookup, recipe->message) ||
-        !forward_encode(engine, exchange, recipe->message, &naming, &recipe->additions)) {
-        cached_release(engine, exchange);
-        exchange_free(&engine->exchanges, exchange);
+    fetch->waiter = waiter;
+    fetch_set_token(fetch, entropy_u64(&engine->entropy));
+    keep_asker(engine, fetch, recipe);
+    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, &hop, engine->policy_epoch) ||
+        !cached_begin(engine, fetch, recipe->lookup, recipe->message) ||
+        !forward_encode(engine, fetch, recipe, &naming)) {
+        cached_release(engine, fetch);
+        fetch_free(&engine->fetches, &engine->large, fetch);
         return REASON_request_too_large;
     }
-    exchange->form = (uint8_t)naming_form(&naming);
-    exchange->started_ms = engine_now_ms(engine);
-    exchange->started_us = engine_now_us(engine);
-    exchange->deadline_ms = exchange->started_ms + engine->config->proxy_request_timeout;
-    exchange_charge(&engine->exchanges, exchange);
-    *ret_exchange = exchange;
+    fetch->form = (uint8_t)naming_form(&naming);
+    fetch->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
+    *ret_fetch = fetch;
     return REASON_none;
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a request that has been understood to an exchange that can be forwarded. */
+/* From a request that has been understood to a fetch that can be forwarded. */
 #ifndef CRIPROXY_MAKE_H
 #define CRIPROXY_MAKE_H
 
 #include "fetch/cached.h"
-#include "fetch/exchange.h"
+#include "fetch/fetch.h"
 #include "origin/encode.h"
 
-/* What an exchange is made from; all of it is copied. */
-struct exchange_recipe {
-    const struct leg *leg;
+/* What a fetch is made from. All of it is copied, but for asker, trail and turn of a request. */
+struct fetch_recipe {
+    struct asker *asker;     /* on whose behalf; borrowed as long as the request is its waiter */
+    struct trail *trail;     /* of the request, likewise; NULL: the fetch has its own */
+    struct queue_turn *turn; /* of the request's client, likewise; NULL: the proxy's own */
+    bool is_own;             /* a part of the proxy asks: asker is copied */
+    bool mirrors_non;        /* the client's request is a NON (upstream-type = mirror) */
+    bool is_safe;            /* the method is */
     const struct target *target;
     const struct message *message;    /* the request; its options have been scanned */
     const struct next_hop *hop;       /* the way to the target, */
@@ -23,12 +28,12 @@ struct exchange_recipe {
 };
 
 /**
- * A new exchange with its token, its target and the datagram to the next hop; its
- * clock has started, and nobody knows it yet.
+ * A new fetch in state prepared, with its token, its target and the datagram to the next hop.
+ * Its time runs.
  *
  * @return REASON_none, or why there is none.
  */
-enum reason exchange_make(struct engine *engine, const struct exchange_recipe *recipe,
-                          struct exchange **ret_exchange);
+enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
+                       struct waiter waiter, struct fetch **ret_fetch);
 
 #endif

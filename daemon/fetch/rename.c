@@ -6,12 +6,11 @@
 #include "fetch/rename.h"
 
 #include "base/log.h"
-#include "client/trace.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/forward.h"
+#include "fetch/via_session.h"
 #include "origin/encode.h"
-#include "origin/forward.h"
-#include "origin/via_session.h"
 
 #include <string.h>
 
@@ -62,23 +61,23 @@ bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop
            engine_now_ms(engine) < memory->parents[hop->parent_index].bare_until_ms;
 }
 
-/* NULL where the exchange is from before a reload: its index says nothing any more. */
-static struct parent_habits *habits_of(struct engine *engine, const struct exchange *exchange)
+/* NULL where the fetch is from before a reload: its index says nothing any more. */
+static struct parent_habits *habits_of(struct engine *engine, const struct fetch *fetch)
 {
     struct parent_memory *memory = &engine->parents;
-    if (exchange->route_epoch != engine->policy_epoch) {
+    if (fetch->route_epoch != engine->policy_epoch) {
         return NULL;
     }
     if (memory->epoch != engine->policy_epoch) {
         *memory = (struct parent_memory){.epoch = engine->policy_epoch};
     }
-    return &memory->parents[exchange->hop.parent_index];
+    return &memory->parents[fetch->hop.parent_index];
 }
 
 /* The parent has gone for the target: it takes the form, whatever it said to those before. */
-static void learn(struct engine *engine, const struct exchange *exchange)
+static void learn(struct engine *engine, const struct fetch *fetch)
 {
-    struct parent_habits *habits = habits_of(engine, exchange);
+    struct parent_habits *habits = habits_of(engine, fetch);
     uint64_t now_ms = engine_now_ms(engine);
     if (habits == NULL) {
         return;
@@ -87,20 +86,20 @@ static void learn(struct engine *engine, const struct exchange *exchange)
         habits->taken = 0;
         habits->taken_until_ms = now_ms + REMEMBERED_MS;
     }
-    if (exchange->hop.has_bare_ipv6) {
+    if (fetch->hop.has_bare_ipv6) {
         habits->bare_until_ms = now_ms + REMEMBERED_MS;
     }
-    habits->taken |= (uint8_t)form_bit(exchange->form);
-    habits->refused &= (uint8_t)~form_bit(exchange->form);
+    habits->taken |= (uint8_t)form_bit(fetch->form);
+    habits->refused &= (uint8_t)~form_bit(fetch->form);
     /* Proxy-Scheme is asked twice where the host was written in two ways. */
-    uint8_t tried = (uint8_t)(exchange->forms_tried & ~form_bit(exchange->form));
+    uint8_t tried = (uint8_t)(fetch->forms_tried & ~form_bit(fetch->form));
     if (tried == 0) {
         return;
     }
     if (now_ms >= habits->refused_until_ms) {
         log_event(LOG_WARNING, "parent_takes_another_form", "route=%.*s form=%s",
-                  (int)exchange->hop.route.len, (const char *)exchange->hop.route.data,
-                  exchange->form == ROUTE_FORM_PROXY_URI ? "proxy-uri" : "proxy-scheme");
+                  (int)fetch->hop.route.len, (const char *)fetch->hop.route.data,
+                  fetch->form == ROUTE_FORM_PROXY_URI ? "proxy-uri" : "proxy-scheme");
         habits->refused = 0;
     }
     habits->refused |= tried;
@@ -111,23 +110,23 @@ static void learn(struct engine *engine, const struct exchange *exchange)
 }
 
 /* Whether the parent is known to take the form: what it refuses is then not the form. */
-static bool is_known_to_take(struct engine *engine, const struct exchange *exchange)
+static bool is_known_to_take(struct engine *engine, const struct fetch *fetch)
 {
-    const struct parent_habits *habits = habits_of(engine, exchange);
-    return habits != NULL && (habits->taken & form_bit(exchange->form)) != 0 &&
+    const struct parent_habits *habits = habits_of(engine, fetch);
+    return habits != NULL && (habits->taken & form_bit(fetch->form)) != 0 &&
            engine_now_ms(engine) < habits->taken_until_ms;
 }
 
-static bool may_be_in_vain(struct engine *engine, const struct exchange *exchange)
+static bool may_be_in_vain(struct engine *engine, const struct fetch *fetch)
 {
-    const struct parent_habits *habits = habits_of(engine, exchange);
+    const struct parent_habits *habits = habits_of(engine, fetch);
     return habits == NULL || habits->in_vain < IN_VAIN_MAX ||
            engine_now_ms(engine) >= habits->in_vain_until_ms;
 }
 
-static void note_in_vain(struct engine *engine, const struct exchange *exchange)
+static void note_in_vain(struct engine *engine, const struct fetch *fetch)
 {
-    struct parent_habits *habits = habits_of(engine, exchange);
+    struct parent_habits *habits = habits_of(engine, fetch);
     uint64_t now_ms = engine_now_ms(engine);
     if (habits == NULL) {
         return;
@@ -148,63 +147,62 @@ static bool may_be_about_form(uint8_t code)
 }
 
 /* Whether to ask in another form: a 4.02 says that nothing was done, the others do not. */
-static bool is_refusal(struct engine *engine, const struct exchange *exchange, uint8_t code)
+static bool is_refusal(struct engine *engine, const struct fetch *fetch, uint8_t code)
 {
-    return may_be_about_form(code) && may_be_in_vain(engine, exchange) &&
-           (code == CODE(4, 2) || (exchange->leg.is_safe && !is_known_to_take(engine, exchange)));
+    return may_be_about_form(code) && may_be_in_vain(engine, fetch) &&
+           (code == CODE(4, 2) || (fetch->is_safe && !is_known_to_take(engine, fetch)));
 }
 
 /*
  * Whether the parent has gone for the target. That it has not refused a form is a sign only
  * where it had refused another: else it may have looked no further than at who asks.
  */
-static bool shows_taken(const struct exchange *exchange, uint8_t code)
+static bool shows_taken(const struct fetch *fetch, uint8_t code)
 {
-    return CODE_CLASS(code) == 2 || (exchange->forms_tried != 0 && !may_be_about_form(code));
+    return CODE_CLASS(code) == 2 || (fetch->forms_tried != 0 && !may_be_about_form(code));
 }
 
 /* The request in another form, in place of the one that was sent; false where it does not fit. */
-static bool rename_request(struct engine *engine, struct exchange *exchange,
-                           enum config_route_form form)
+static bool rename_request(struct engine *engine, struct fetch *fetch, enum config_route_form form)
 {
     struct message sent;
     struct naming naming;
     struct naming_room room;
-    if (message_decode(exchange->datagram, exchange->datagram_len, &sent) != MESSAGE_OK ||
-        naming_for_parent(&exchange->target, form, &exchange->hop, &room, &naming) != REASON_none ||
+    if (message_decode(fetch->datagram, fetch->datagram_len, &sent) != MESSAGE_OK ||
+        naming_for_parent(&fetch->target, form, &fetch->hop, &room, &naming) != REASON_none ||
         naming_form(&naming) != form) {
         return false;
     }
     /* A new token: whatever else the old request may still bring is not an answer to this. */
-    uint8_t old_token[EXCHANGE_TOKEN_LEN];
-    memcpy(old_token, exchange->token, sizeof(old_token));
-    exchange_set_token(exchange, entropy_u64(&engine->entropy));
-    size_t at = (size_t)(exchange->datagram - exchange->memory);
-    size_t capacity = exchange->memory_capacity - at;
+    uint8_t old_token[FETCH_TOKEN_LEN];
+    memcpy(old_token, fetch->token, sizeof(old_token));
+    fetch_set_token(fetch, entropy_u64(&engine->entropy));
+    size_t at = (size_t)(fetch->datagram - fetch->memory.bytes);
+    size_t capacity = fetch->memory.capacity - at;
     if (capacity > engine->config->limits_datagram_bytes) {
         capacity = (size_t)engine->config->limits_datagram_bytes;
     }
-    size_t len = encode_renamed(&exchange->target, &naming, &sent,
-                                (struct bytes){exchange->token, EXCHANGE_TOKEN_LEN},
-                                engine->scratch, capacity);
+    size_t len =
+        encode_renamed(&fetch->target, &naming, &sent,
+                       (struct bytes){fetch->token, FETCH_TOKEN_LEN}, engine->scratch, capacity);
     if (len == 0) {
-        memcpy(exchange->token, old_token, sizeof(old_token));
+        memcpy(fetch->token, old_token, sizeof(old_token));
         return false;
     }
-    via_session_cancel(engine, exchange); /* a session may still look at what was sent */
-    memcpy(exchange->datagram, engine->scratch, len);
-    exchange->datagram_len = (uint32_t)len;
-    exchange->memory_used = (uint32_t)(at + len);
-    exchange->form = (uint8_t)form;
+    via_session_cancel(engine, fetch); /* a session may still look at what was sent */
+    memcpy(fetch->datagram, engine->scratch, len);
+    fetch->datagram_len = (uint32_t)len;
+    fetch->memory.used = (uint32_t)(at + len);
+    fetch->form = (uint8_t)form;
     return true;
 }
 
-static bool rename_to_next(struct engine *engine, struct exchange *exchange)
+static bool rename_to_next(struct engine *engine, struct fetch *fetch)
 {
-    exchange->forms_tried |= (uint8_t)form_bit(exchange->form);
+    fetch->forms_tried |= (uint8_t)form_bit(fetch->form);
     for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
-        if ((exchange->forms_tried & form_bit(known_forms[i])) == 0 &&
-            rename_request(engine, exchange, known_forms[i])) {
+        if ((fetch->forms_tried & form_bit(known_forms[i])) == 0 &&
+            rename_request(engine, fetch, known_forms[i])) {
             return true;
         }
     }
@@ -215,40 +213,39 @@ static bool rename_to_next(struct engine *engine, struct exchange *exchange)
  * Last, an IPv6 address in Uri-Host without its brackets: so some parents take it, against RFC
  * 7252 section 6.4, and with them in no form (PXO-26).
  */
-static bool rename_to_bare(struct engine *engine, struct exchange *exchange, uint8_t code)
+static bool rename_to_bare(struct engine *engine, struct fetch *fetch, uint8_t code)
 {
-    const struct target *target = &exchange->target;
+    const struct target *target = &fetch->target;
     bool is_ipv6 = !target->is_name && target->address.family == ADDRESS_IPV6;
-    bool was_done = code != CODE(4, 2) && !exchange->leg.is_safe;
-    if (!is_ipv6 || exchange->hop.has_bare_ipv6 || !may_be_about_form(code) || was_done ||
-        !may_be_in_vain(engine, exchange)) {
+    bool was_done = code != CODE(4, 2) && !fetch->is_safe;
+    if (!is_ipv6 || fetch->hop.has_bare_ipv6 || !may_be_about_form(code) || was_done ||
+        !may_be_in_vain(engine, fetch)) {
         return false;
     }
-    enum config_route_form form = exchange->form == ROUTE_FORM_PROXY_SCHEME_NUMBER
+    enum config_route_form form = fetch->form == ROUTE_FORM_PROXY_SCHEME_NUMBER
                                       ? ROUTE_FORM_PROXY_SCHEME_NUMBER
                                       : ROUTE_FORM_PROXY_SCHEME;
-    exchange->hop.has_bare_ipv6 = true;
-    return rename_request(engine, exchange, form);
+    fetch->hop.has_bare_ipv6 = true;
+    return rename_request(engine, fetch, form);
 }
 
-bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code)
+bool rename_and_ask_again(struct engine *engine, struct fetch *fetch, uint8_t code)
 {
-    if (!exchange->hop.is_parent) {
+    if (!fetch->hop.is_parent) {
         return false;
     }
-    if (shows_taken(exchange, code)) {
-        learn(engine, exchange);
+    if (shows_taken(fetch, code)) {
+        learn(engine, fetch);
     }
-    bool is_about_form = is_refusal(engine, exchange, code);
-    if (!(is_about_form && rename_to_next(engine, exchange)) &&
-        !rename_to_bare(engine, exchange, code)) {
-        if (is_about_form || (exchange->hop.has_bare_ipv6 && may_be_about_form(code))) {
-            note_in_vain(engine, exchange);
+    bool is_about_form = is_refusal(engine, fetch, code);
+    if (!(is_about_form && rename_to_next(engine, fetch)) && !rename_to_bare(engine, fetch, code)) {
+        if (is_about_form || (fetch->hop.has_bare_ipv6 && may_be_about_form(code))) {
+            note_in_vain(engine, fetch);
         }
         return false;
     }
     metric_add(&engine->metrics.upstream_renamed, 1);
-    trace_event(engine, exchange, EVENT_renamed, 0);
-    forward_renamed(engine, exchange);
+    trail_event(engine, fetch->trail, EVENT_renamed, 0);
+    forward_renamed(engine, fetch);
     return true;
 }

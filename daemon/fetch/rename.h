@@ -11,7 +11,7 @@
 #define CRIPROXY_RENAME_H
 
 #include "conf/schema.h"
-#include "fetch/exchange.h"
+#include "fetch/fetch.h"
 
 /* What has been learned about one parent; whatever else it may take in several ways goes here. */
 struct parent_habits {
@@ -42,6 +42,6 @@ bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop
  * @param code of the response that has come.
  * @return whether the request is on its way again: the response is then nobody's.
  */
-bool rename_and_ask_again(struct engine *engine, struct exchange *exchange, uint8_t code);
+bool rename_and_ask_again(struct engine *engine, struct fetch *fetch, uint8_t code);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an exchange has to do with the cache and with equal requests. */
+/* What a fetch has to do with the cache and with equal requests. */
 #ifndef CRIPROXY_TICKET_H
 #define CRIPROXY_TICKET_H
 
+#include "base/list.h"
 #include "cache/store.h"
-#include "fetch/list.h"
 
 /* What the cache said to a request; for the log. */
 enum cache_answer {
@@ -29,20 +29,19 @@ struct cache_ticket {
     bool has_key;
     bool has_foreign_etags; /* the client asks about representations that are not here */
     bool is_fanning_out;    /* followers are being answered */
-    bool is_abandoned;      /* its own client has gone, others wait */
     bool is_alone;          /* it neither follows nor leads */
     uint8_t hop_limit;      /* towards the next hop; 0: none */
     enum cache_answer answer;
-    struct cache_key key;               /* its bytes are in the exchange's memory */
+    struct cache_key key;               /* its bytes are in the fetch's memory */
     struct bytes etags;                 /* of the client, as encoded options; there as well */
     struct cache_candidates candidates; /* pinned */
     struct address source;              /* of a stored answer it is given; else not set */
     uint64_t changes;                   /* of targets, counted when the request began */
 
     struct hash_node by_key; /* leaders only */
-    struct exchange *leader; /* whom it follows, or NULL */
+    struct fetch *leader;    /* whom it follows, or NULL */
     uint64_t leader_id;      /* for the log */
-    struct exchange_list followers;
+    struct list followers;
     uint32_t follower_count;
 };
 

@@ -2,13 +2,11 @@
 #include "fetch/transfer.h"
 
 #include "cache/freshness.h"
-#include "client/reply.h"
-#include "client/stream.h"
 #include "coap/option.h"
 #include "engine/state.h"
 #include "fetch/cached.h"
-#include "fetch/internal.h"
-#include "origin/forward.h"
+#include "fetch/forward.h"
+#include "fetch/own.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,8 @@ enum phase {
 };
 
 struct transfer {
-    struct exchange *client; /* for whom; it owns this */
-    struct exchange *step;   /* the request that is out; NULL between two */
+    struct fetch *client; /* for whom; it owns this */
+    struct fetch *step;   /* the request that is out; NULL between two */
     enum phase phase;
     bool has_restarted;
     bool has_block1; /* the client's own last block, to be told in the answer: */
@@ -35,16 +33,16 @@ struct transfer {
     uint64_t tag;
 };
 
-static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
-                      enum reason reason, const struct reply *reply);
+static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struct fetch *fetch,
+                                       enum reason reason, const struct reply *reply);
 
-static const struct internal_handler handler = {.on_answer = on_answer};
+static const struct waiter_calls step_calls = {.on_answer = on_step_answer};
 
 /* --- steps -------------------------------------------------------------- */
 
 static void fail(struct engine *engine, struct transfer *transfer, enum reason reason)
 {
-    exchange_end(engine, transfer->client, reason, NULL); /* frees the transfer */
+    fetch_fail(engine, transfer->client, reason, NULL); /* frees the transfer */
 }
 
 static struct bytes piece(const struct transfer *transfer)
@@ -86,10 +84,11 @@ static bool is_countable(const struct transfer *transfer)
 /* The next request; the transfer may be gone when this returns. */
 static void send_step(struct engine *engine, struct transfer *transfer)
 {
-    struct exchange *client = transfer->client;
+    struct fetch *client = transfer->client;
     struct message message = {0};
-    struct exchange_recipe recipe = {
-        .leg = &client->leg,
+    struct fetch_recipe recipe = {
+        .asker = client->asker,
+        .is_safe = client->is_safe,
         .target = &client->target,
         .message = &message,
         .additions = {.hop_limit = transfer->hop_limit, .request_tag = transfer->tag},
@@ -109,7 +108,8 @@ static void send_step(struct engine *engine, struct transfer *transfer)
         }
         add_block2(transfer, &recipe.additions);
     }
-    enum reason reason = internal_start(engine, &recipe, &handler, transfer, &transfer->step);
+    enum reason reason =
+        fetch_start_own(engine, &recipe, (struct waiter){&step_calls, transfer}, &transfer->step);
     if (reason != REASON_none) {
         fail(engine, transfer, reason);
     }
@@ -171,8 +171,8 @@ static bool is_same_body(const struct transfer *transfer, const struct reply *re
 static void answer(struct engine *engine, struct transfer *transfer, uint8_t code,
                    struct bytes payload)
 {
-    struct exchange *client = transfer->client;
-    /* They outlive the transfer, which goes with the exchange. */
+    struct fetch *client = transfer->client;
+    /* They outlive the transfer, which goes with the fetch. */
     body_leave_share(&engine->bodies, &transfer->body);
     body_leave_share(&engine->bodies, &transfer->options);
     struct body body = transfer->body, options = transfer->options;
@@ -190,14 +190,11 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
     body_free(&engine->bodies, &options);
 }
 
-/* Whether the client can go on from @p block by itself. */
-static bool client_takes(const struct exchange *client, const struct block *block)
+/* Whether the waiter can go on from @p block by itself. */
+static bool waiter_takes(const struct fetch *client, const struct block *block)
 {
-    const struct leg *leg = &client->leg;
-    if (block->szx == BLOCK_SZX_BERT) {
-        return leg->kind == LEG_STREAM && stream_takes_bert(leg);
-    }
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+    const struct waiter *waiter = &client->waiter;
+    return waiter->calls->takes_block == NULL || waiter->calls->takes_block(waiter->owner, block);
 }
 
 /* The first block of a longer answer. */
@@ -229,7 +226,7 @@ static void take_answer(struct engine *engine, struct transfer *transfer, const 
         code = transfer->code; /* the first block has made it (RFC 7959 section 2.10) */
     }
     if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
-        !client_takes(transfer->client, &block)) {
+        !waiter_takes(transfer->client, &block)) {
         begin_gathering(engine, transfer, reply, &block);
     } else if (keep_options(engine, transfer, reply->options, is_of_answer)) {
         answer(engine, transfer, code, reply->payload);
@@ -281,7 +278,7 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
  */
 static void restart_gathering(struct engine *engine, struct transfer *transfer)
 {
-    if (transfer->has_restarted || !transfer->client->leg.is_safe) {
+    if (transfer->has_restarted || !transfer->client->is_safe) {
         fail(engine, transfer, REASON_origin_invalid);
         return;
     }
@@ -312,18 +309,18 @@ static void on_gathered(struct engine *engine, struct transfer *transfer, const 
     }
 }
 
-static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
-                      enum reason reason, const struct reply *reply)
+static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struct fetch *fetch,
+                                       enum reason reason, const struct reply *reply)
 {
     struct transfer *transfer = owner;
-    const struct address *source = cached_source(exchange);
+    const struct address *source = cached_source(fetch);
     transfer->step = NULL;
     if (source != NULL) {
         transfer->client->ticket.source = *source; /* who else may have it (CACHE-22) */
     }
     if (reason == REASON_local) {
         /* The way led to the proxy itself (TGT-4). Frees the transfer. */
-        exchange_answer(engine, transfer->client, reason, reply);
+        fetch_answer(engine, transfer->client, reason, reply);
     } else if (reason != REASON_answered) {
         fail(engine, transfer, reason);
     } else if (transfer->phase == UPLOADING) {
@@ -331,16 +328,16 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
     } else {
         on_gathered(engine, transfer, reply);
     }
-    return false;
+    return WAITER_DONE;
 }
 
 /* --- beginning and end -------------------------------------------------- */
 
-static uint8_t hop_limit_of(const struct exchange *exchange)
+static uint8_t hop_limit_of(const struct fetch *fetch)
 {
     struct message message = {0};
     struct bytes value;
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
 }
 
@@ -348,30 +345,30 @@ static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
     struct engine *engine = context;
-    exchange_end(engine, HASH_ENTRY(timer, struct exchange, timer), REASON_transfer_timeout, NULL);
+    fetch_fail(engine, HASH_ENTRY(timer, struct fetch, timer), REASON_transfer_timeout, NULL);
 }
 
-static struct transfer *begin(struct engine *engine, struct exchange *exchange, enum phase phase)
+static struct transfer *begin(struct engine *engine, struct fetch *fetch, enum phase phase)
 {
     struct transfer *transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL) {
         return NULL;
     }
-    transfer->client = exchange;
+    transfer->client = fetch;
     transfer->phase = phase;
-    transfer->hop_limit = hop_limit_of(exchange);
-    body_share_open(&engine->bodies, &transfer->share, &exchange->leg.path.remote, exchange);
+    transfer->hop_limit = hop_limit_of(fetch);
+    body_share_open(&engine->bodies, &transfer->share, &fetch->asker->path.remote, fetch);
     transfer->body.share = transfer->options.share = &transfer->share;
-    exchange->transfer = transfer;
-    exchange->state = EXCHANGE_transferring;
-    timer_set(&engine->wheel, &exchange->timer,
+    fetch->transfer = transfer;
+    fetch_set_state(engine, fetch, FETCH_transferring);
+    timer_set(&engine->wheel, &fetch->timer,
               engine_now_ms(engine) + engine->config->block_transfer_timeout, on_deadline);
     return transfer;
 }
 
-uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct bytes options)
+uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes options)
 {
-    uint64_t tag = hash_mix(leg_serial(engine, leg), engine->bodies.seed);
+    uint64_t tag = hash_mix(serial, engine->bodies.seed);
     struct option_iter iter;
     struct option option;
     option_iter_init(&iter, options);
@@ -383,17 +380,17 @@ uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct
     return tag != 0 ? tag : 1;
 }
 
-/* Send the payload of @p message, which is else the exchange's own, in blocks of a size. */
-static void upload(struct engine *engine, struct exchange *exchange, const struct message *message,
+/* Send the payload of @p message, which is else the fetch's own, in blocks of a size. */
+static void upload(struct engine *engine, struct fetch *fetch, const struct message *message,
                    uint8_t szx, struct bytes block1)
 {
     struct bytes payload = message->payload;
-    struct transfer *transfer = begin(engine, exchange, UPLOADING);
+    struct transfer *transfer = begin(engine, fetch, UPLOADING);
     if (transfer == NULL) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
         return;
     }
-    transfer->tag = transfer_tag(engine, &exchange->leg, message->options);
+    transfer->tag = transfer_tag(engine, fetch->asker->serial, message->options);
     transfer->szx = szx;
     transfer->has_block1 = block1.data != NULL;
     transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
@@ -407,47 +404,47 @@ static void upload(struct engine *engine, struct exchange *exchange, const struc
     send_step(engine, transfer);
 }
 
-void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
+void transfer_send(struct engine *engine, struct fetch *fetch, struct bytes payload,
                    struct bytes block1)
 {
     struct message message = {0};
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     message.payload = payload;
-    upload(engine, exchange, &message, block_szx_for(engine->config->block_size), block1);
+    upload(engine, fetch, &message, block_szx_for(engine->config->block_size), block1);
 }
 
-bool transfer_in_blocks(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct reply *reply)
 {
     static const struct bytes none;
-    const struct leg *leg = &exchange->leg;
+    const struct waiter *waiter = &fetch->waiter;
     struct message message = {0};
     struct block block;
-    if (exchange->transfer != NULL || reply->code != CODE(4, 13) || leg->kind != LEG_STREAM ||
-        stream_takes_blocks(leg) || !find_block(reply, OPTION_block1, &block) ||
-        block.szx == BLOCK_SZX_BERT) {
+    if (fetch->transfer != NULL || reply->code != CODE(4, 13) ||
+        waiter->calls->does_blocks == NULL || waiter->calls->does_blocks(waiter->owner) ||
+        !find_block(reply, OPTION_block1, &block) || block.szx == BLOCK_SZX_BERT) {
         return false;
     }
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &message);
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     if (message.payload.len <= block_size(&block)) {
         return false;
     }
-    forward_release(engine, exchange);
-    upload(engine, exchange, &message, block.szx, none);
+    forward_release(engine, fetch);
+    upload(engine, fetch, &message, block.szx, none);
     return true;
 }
 
-bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply)
+bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct reply *reply)
 {
     struct block block;
-    if (exchange->transfer != NULL || exchange->leg.has_block2 || CODE_CLASS(reply->code) != 2 ||
+    if (fetch->transfer != NULL || CODE_CLASS(reply->code) != 2 ||
         !find_block(reply, OPTION_block2, &block) || block.num > 0 || !block.more ||
-        client_takes(exchange, &block)) {
+        waiter_takes(fetch, &block)) {
         return false;
     }
-    forward_release(engine, exchange);
-    struct transfer *transfer = begin(engine, exchange, GATHERING);
+    forward_release(engine, fetch);
+    struct transfer *transfer = begin(engine, fetch, GATHERING);
     if (transfer == NULL) {
-        exchange_end(engine, exchange, REASON_proxy_busy, NULL);
+        fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
         return true;
     }
     metric_add(&engine->metrics.transfers, 1);
@@ -455,15 +452,15 @@ bool transfer_gather(struct engine *engine, struct exchange *exchange, const str
     return true;
 }
 
-void transfer_cancel(struct engine *engine, struct exchange *exchange)
+void transfer_cancel(struct engine *engine, struct fetch *fetch)
 {
-    struct transfer *transfer = exchange->transfer;
+    struct transfer *transfer = fetch->transfer;
     if (transfer == NULL) {
         return;
     }
-    exchange->transfer = NULL;
+    fetch->transfer = NULL;
     if (transfer->step != NULL) {
-        internal_cancel(engine, transfer->step, exchange->reason);
+        fetch_cancel_own(engine, transfer->step, fetch->reason);
     }
     body_free(&engine->bodies, &transfer->body);
     body_free(&engine->bodies, &transfer->options);

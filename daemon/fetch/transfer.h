@@ -3,7 +3,7 @@
  * A request whose body goes to the origin server in blocks (Block1), or whose answer is
  * fetched in blocks (Block2) because the client's side cannot do that: a client on a
  * reliable transport sent in one message what no datagram holds (RFC 7959, RFC 8323
- * section 6). The client's exchange waits in state `transferring`; each step is a request
+ * section 6). The client's fetch waits in state `transferring`; each step is a request
  * of our own.
  *
  *                  2.31, more to send              Block2, more to come
@@ -17,18 +17,18 @@
 #define CRIPROXY_TRANSFER_H
 
 #include "fetch/body.h"
-#include "fetch/exchange.h"
+#include "fetch/fetch.h"
 
 struct reply;
 struct transfer;
 
 /**
- * Send @p payload in blocks on behalf of @p exchange, whose own datagram has no payload
- * and no block options. May end the exchange at once.
+ * Send @p payload in blocks on behalf of @p fetch, whose own datagram has no payload
+ * and no block options. May end the fetch at once.
  *
  * @param block1 the client's Block1 option where the body came in blocks; data NULL: it did not.
  */
-void transfer_send(struct engine *engine, struct exchange *exchange, struct bytes payload,
+void transfer_send(struct engine *engine, struct fetch *fetch, struct bytes payload,
                    struct bytes block1);
 
 /**
@@ -37,20 +37,19 @@ void transfer_send(struct engine *engine, struct exchange *exchange, struct byte
  *
  * @return false where this is no such answer or client; nothing has been done then.
  */
-bool transfer_in_blocks(struct engine *engine, struct exchange *exchange,
-                        const struct reply *reply);
+bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct reply *reply);
 
 /**
  * @p reply is the first of several blocks, and the client does not do blocks: fetch the rest.
  *
  * @return false where this is no such answer or client; nothing has been done then.
  */
-bool transfer_gather(struct engine *engine, struct exchange *exchange, const struct reply *reply);
+bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct reply *reply);
 
-/** The exchange ends: let go of its transfer. Takes one that has none. */
-void transfer_cancel(struct engine *engine, struct exchange *exchange);
+/** The fetch ends: let go of its transfer. Takes one that has none. */
+void transfer_cancel(struct engine *engine, struct fetch *fetch);
 
 /** The Request-Tag that keeps the uploads of different clients apart (RFC 9175 section 3.4). */
-uint64_t transfer_tag(const struct engine *engine, const struct leg *leg, struct bytes options);
+uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes options);
 
 #endif

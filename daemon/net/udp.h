@@ -20,12 +20,6 @@ struct udp_socket;
 /* Longest payload of a UDP datagram over IPv4; a longer one cannot be sent. */
 #define UDP_DATAGRAM_MAX 65507u
 
-/* The two ends of a datagram's way. */
-struct udp_path {
-    struct address remote;
-    struct address local; /* family ADDRESS_NONE: not known, or for the kernel to choose */
-};
-
 /*
  * One datagram as it came in: borrowed for the time of the callback.
  *

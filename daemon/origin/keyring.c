@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/keyring.h"
 
-#include "fetch/exchange.h"
+#include "fetch/fetch.h"
+#include "fetch/via_session.h"
 #include "net/client.h"
-#include "origin/via_session.h"
 #include "policy/pattern.h"
 
 #include <stdio.h>
@@ -154,19 +154,18 @@ static bool matches(const struct config_upstream *upstream, const struct target 
     return false;
 }
 
-struct upstream_credentials *keyring_find(const struct config *config,
-                                          const struct exchange *exchange)
+struct upstream_credentials *keyring_find(const struct config *config, const struct fetch *fetch)
 {
     const struct keyring *keyring = config->keyring;
-    const struct address *address = &exchange->candidates[exchange->candidate];
+    const struct address *address = &fetch->candidates[fetch->candidate];
     struct target parent;
-    const struct target *target = &exchange->target;
+    const struct target *target = &fetch->target;
 
     if (keyring == NULL) {
         return NULL;
     }
-    if (exchange->hop.is_parent) {
-        parent = target_of(&exchange->hop);
+    if (fetch->hop.is_parent) {
+        parent = target_of(&fetch->hop);
         target = &parent;
     }
     for (size_t i = 0; i + 1 < keyring->count; i++) {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct config;
-struct exchange;
+struct fetch;
 struct keyring;
 struct upstream_credentials;
 
@@ -25,13 +25,12 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
 void keyring_free(struct keyring *keyring);
 
 /**
- * For the next hop of @p exchange: of the first section with a pattern that matches it, or
+ * For the next hop of @p fetch: of the first section with a pattern that matches it, or
  * of [upstream]. A parent proxy is matched by its own scheme, host and port: what is for
  * a target is not shown to somebody between.
  *
  * @return borrowed from the configuration's keyring; NULL where there is none.
  */
-struct upstream_credentials *keyring_find(const struct config *config,
-                                          const struct exchange *exchange);
+struct upstream_credentials *keyring_find(const struct config *config, const struct fetch *fetch);
 
 #endif

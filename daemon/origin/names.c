@@ -2,7 +2,7 @@
 #include "origin/names.h"
 
 #include "engine/state.h"
-#include "origin/forward.h"
+#include "fetch/forward.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 
@@ -135,33 +135,33 @@ static struct name *get_name(struct engine *engine, struct bytes text)
 
 /* --- questions and their sources ---------------------------------------- */
 
-static const struct address *client_of(const struct exchange *exchange)
+static const struct address *client_of(const struct fetch *fetch)
 {
-    return &exchange->leg.path.remote;
+    return &fetch->asker->path.remote;
 }
 
 /* The name of a parent proxy is the operator's: all need it, and it never makes room. */
-static bool is_charged(const struct exchange *exchange)
+static bool is_charged(const struct fetch *fetch)
 {
-    return !exchange->hop.is_parent;
+    return !fetch->hop.is_parent;
 }
 
 static bool has_source_of(const struct name_table *table, const struct name *name,
-                          const struct exchange *exchange)
+                          const struct fetch *fetch)
 {
-    struct address source = account_source(client_of(exchange), table->book.ipv6_bits);
+    struct address source = account_source(client_of(fetch), table->book.ipv6_bits);
     const struct account *account = name->holding.account;
     return account != NULL && address_equal(&account->source, &source);
 }
 
-/* The question is now for @p exchange. */
-static void pass_to(struct name_table *table, struct name *name, const struct exchange *exchange)
+/* The question is now for @p fetch. */
+static void pass_to(struct name_table *table, struct name *name, const struct fetch *fetch)
 {
-    if (!is_charged(exchange)) {
+    if (!is_charged(fetch)) {
         account_discharge(&table->book, &name->holding);
-    } else if (!has_source_of(table, name, exchange)) {
+    } else if (!has_source_of(table, name, fetch)) {
         account_discharge(&table->book, &name->holding);
-        account_charge(&table->book, &name->holding, client_of(exchange), 1);
+        account_charge(&table->book, &name->holding, client_of(fetch), 1);
     }
 }
 
@@ -181,17 +181,16 @@ static bool may_use_stale(const struct name *name, uint64_t now_ms)
     return name->address_count > 0 && now_ms < name->stale_until_ms;
 }
 
-static void give_addresses(struct engine *engine, const struct name *name,
-                           struct exchange *exchange)
+static void give_addresses(struct engine *engine, const struct name *name, struct fetch *fetch)
 {
-    trace_event(engine, exchange, EVENT_resolved, (uint32_t)name->address_count);
-    forward_with_addresses(engine, exchange, name->addresses, name->address_count);
+    trail_event(engine, fetch->trail, EVENT_resolved, (uint32_t)name->address_count);
+    forward_with_addresses(engine, fetch, name->addresses, name->address_count);
 }
 
-static void give_stale(struct engine *engine, const struct name *name, struct exchange *exchange)
+static void give_stale(struct engine *engine, const struct name *name, struct fetch *fetch)
 {
     metric_add(&engine->metrics.names_stale, 1);
-    give_addresses(engine, name, exchange);
+    give_addresses(engine, name, fetch);
 }
 
 static enum reason reason_of_status(enum resolve_status status)
@@ -215,23 +214,23 @@ static enum reason reason_of_status(enum resolve_status status)
  * answer that the name has other addresses, or none, replaces those that were in use (RFC 8767
  * section 4).
  */
-static void give_failure(struct engine *engine, struct exchange *exchange, enum reason reason)
+static void give_failure(struct engine *engine, struct fetch *fetch, enum reason reason)
 {
-    if (exchange->origin != NULL && reason != REASON_name_unresolvable) {
-        forward_with_addresses(engine, exchange, &exchange->origin->address, 1);
+    if (fetch->origin != NULL && reason != REASON_name_unresolvable) {
+        forward_with_addresses(engine, fetch, &fetch->origin->address, 1);
     } else {
-        exchange_end(engine, exchange, reason, NULL);
+        fetch_fail(engine, fetch, reason, NULL);
     }
 }
 
-static void give_result(struct engine *engine, const struct name *name, struct exchange *exchange)
+static void give_result(struct engine *engine, const struct name *name, struct fetch *fetch)
 {
     if (name->status == RESOLVE_OK) {
-        give_addresses(engine, name, exchange);
+        give_addresses(engine, name, fetch);
     } else if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, exchange);
+        give_stale(engine, name, fetch);
     } else {
-        give_failure(engine, exchange, reason_of_status(name->status));
+        give_failure(engine, fetch, reason_of_status(name->status));
     }
 }
 
@@ -320,9 +319,9 @@ static void settle_name(struct name *name, const struct resolve_result *result)
     count_result(engine, name->status);
     name->is_given = true;
     while (name->waiting.first != NULL) {
-        struct exchange *exchange = name->waiting.first;
-        names_forget(engine, exchange);
-        give_result(engine, name, exchange);
+        struct fetch *fetch = fetch_of_waiting(name->waiting.first);
+        names_forget(engine, fetch);
+        give_result(engine, name, fetch);
     }
     name->is_given = false;
 }
@@ -355,44 +354,44 @@ static void on_question_late(void *context, struct timer *timer, uint64_t now_ms
     timer_set(&engine->wheel, timer, end_ms, on_question_late);
     name->is_given = true;
     while (name->waiting.first != NULL && may_use_stale(name, now_ms)) {
-        struct exchange *exchange = name->waiting.first;
-        names_forget(engine, exchange);
-        give_stale(engine, name, exchange);
+        struct fetch *fetch = fetch_of_waiting(name->waiting.first);
+        names_forget(engine, fetch);
+        give_stale(engine, name, fetch);
     }
     name->is_given = false;
 }
 
 /* A request of another source that waits for the name, or NULL. */
-static const struct exchange *other_waiting(const struct name_table *table, const struct name *name)
+static const struct fetch *other_waiting(const struct name_table *table, const struct name *name)
 {
-    const struct exchange *exchange = name->waiting.first;
-    while (exchange != NULL && has_source_of(table, name, exchange)) {
-        exchange = exchange->next_waiting;
+    struct list_node *node = name->waiting.first;
+    while (node != NULL && has_source_of(table, name, fetch_of_waiting(node))) {
+        node = node->next;
     }
-    return exchange;
+    return node != NULL ? fetch_of_waiting(node) : NULL;
 }
 
 /*
- * Whether one more question may be asked, for @p exchange. Where the table is full, the source
+ * Whether one more question may be asked, for @p fetch. Where the table is full, the source
  * that has most makes room; a question that requests of other sources wait for becomes theirs
  * instead. The few of the operator's are asked in any case.
  */
-static bool make_room(struct engine *engine, const struct exchange *exchange)
+static bool make_room(struct engine *engine, const struct fetch *fetch)
 {
     struct name_table *table = &engine->names;
     uint32_t most = (uint32_t)at_most(engine->config->resolve_queue, table->capacity / 2);
     table->book.ipv6_bits = engine->config->limits_ipv6_prefix;
     for (unsigned i = 0; i < MAKE_ROOM_TRIES && table->asked_count >= most; i++) {
         bool is_owed;
-        struct holding *holding = account_yield(&table->book, client_of(exchange), 1, &is_owed);
+        struct holding *holding = account_yield(&table->book, client_of(fetch), 1, &is_owed);
         if (holding == NULL) {
             break;
         }
         struct name *name = HASH_ENTRY(holding, struct name, holding);
-        if (!is_owed && !has_source_of(table, name, exchange)) {
+        if (!is_owed && !has_source_of(table, name, fetch)) {
             break; /* all is fairly divided */
         }
-        const struct exchange *other = other_waiting(table, name);
+        const struct fetch *other = other_waiting(table, name);
         if (other != NULL) {
             pass_to(table, name, other);
         } else {
@@ -401,15 +400,15 @@ static bool make_room(struct engine *engine, const struct exchange *exchange)
             give_up(name, RESOLVE_SHORTAGE);
         }
     }
-    return table->asked_count < most || !is_charged(exchange);
+    return table->asked_count < most || !is_charged(fetch);
 }
 
 /* @return 0 or -errno, with nothing changed */
-static int ask_for(struct engine *engine, struct name *name, const struct exchange *exchange)
+static int ask_for(struct engine *engine, struct name *name, const struct fetch *fetch)
 {
     const struct config *config = engine->config;
     struct name_table *table = &engine->names;
-    struct address source = account_source(client_of(exchange), config->limits_ipv6_prefix);
+    struct address source = account_source(client_of(fetch), config->limits_ipv6_prefix);
     const struct resolve_query query = {
         .name = (const char *)name->text,
         .name_len = name->text_len,
@@ -424,7 +423,7 @@ static int ask_for(struct engine *engine, struct name *name, const struct exchan
         return error;
     }
     table->asked_count++;
-    pass_to(table, name, exchange);
+    pass_to(table, name, fetch);
     metric_add(&engine->metrics.names_asked, 1);
     name->is_slow = false;
     name->asked_ms = engine_now_ms(engine);
@@ -434,92 +433,92 @@ static int ask_for(struct engine *engine, struct name *name, const struct exchan
     return 0;
 }
 
-static void wait_for(struct engine *engine, struct name *name, struct exchange *exchange)
+static void wait_for(struct engine *engine, struct name *name, struct fetch *fetch)
 {
     if (name->is_slow && may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, exchange);
+        give_stale(engine, name, fetch);
         return;
     }
-    exchange->state = EXCHANGE_resolving;
-    exchange->name = name;
-    exchange_list_add(&name->waiting, exchange);
-    trace_event(engine, exchange, EVENT_resolving, 0);
-    exchange_set_deadline(engine, exchange);
+    fetch_set_state(engine, fetch, FETCH_resolving);
+    fetch->name = name;
+    list_add(&name->waiting, &fetch->waiting);
+    trail_event(engine, fetch->trail, EVENT_resolving, 0);
+    fetch_set_deadline(engine, fetch);
 }
 
 /*
- * Ask for the name of @p exchange. Making room ends other requests, whose callbacks may resolve
+ * Ask for the name of @p fetch. Making room ends other requests, whose callbacks may resolve
  * names too: only then is the name's slot looked up.
  */
-static void ask_and_wait(struct engine *engine, struct exchange *exchange)
+static void ask_and_wait(struct engine *engine, struct fetch *fetch)
 {
-    bool has_room = make_room(engine, exchange);
-    struct name *name = get_name(engine, exchange->hop.name);
+    bool has_room = make_room(engine, fetch);
+    struct name *name = get_name(engine, fetch->hop.name);
     int error = 0;
     if (name == NULL) {
-        give_failure(engine, exchange, REASON_proxy_busy);
+        give_failure(engine, fetch, REASON_proxy_busy);
         return;
     }
     if (name->question == NULL) {
-        error = has_room ? ask_for(engine, name, exchange) : -EAGAIN;
+        error = has_room ? ask_for(engine, name, fetch) : -EAGAIN;
     }
     if (error == 0) {
-        wait_for(engine, name, exchange);
+        wait_for(engine, name, fetch);
     } else if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, exchange);
+        give_stale(engine, name, fetch);
     } else {
-        give_failure(engine, exchange,
+        give_failure(engine, fetch,
                      error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
     }
 }
 
 /* RFC 6761 section 6.3: no server is asked, as some would answer. */
-static void give_localhost(struct engine *engine, struct exchange *exchange)
+static void give_localhost(struct engine *engine, struct fetch *fetch)
 {
     struct address addresses[RANGES_LOCALHOST_COUNT];
     ranges_localhost(engine->config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
-    trace_event(engine, exchange, EVENT_resolved, RANGES_LOCALHOST_COUNT);
-    forward_with_addresses(engine, exchange, addresses, RANGES_LOCALHOST_COUNT);
+    trail_event(engine, fetch->trail, EVENT_resolved, RANGES_LOCALHOST_COUNT);
+    forward_with_addresses(engine, fetch, addresses, RANGES_LOCALHOST_COUNT);
 }
 
-void names_resolve(struct engine *engine, struct exchange *exchange)
+void names_resolve(struct engine *engine, struct fetch *fetch)
 {
     const struct name_table *table = &engine->names;
-    struct bytes text = exchange->hop.name;
+    struct bytes text = fetch->hop.name;
     if (!name_is_askable(text.data, text.len)) {
-        exchange_end(engine, exchange, REASON_name_unresolvable, NULL);
+        fetch_fail(engine, fetch, REASON_name_unresolvable, NULL);
         return;
     }
     if (hostname_is_localhost(text.data, text.len)) {
-        give_localhost(engine, exchange);
+        give_localhost(engine, fetch);
         return;
     }
     struct name *name = find_name(table, text, hash_bytes(text.data, text.len, table->map.seed));
     if (name == NULL) {
-        ask_and_wait(engine, exchange);
+        ask_and_wait(engine, fetch);
     } else if (name->question != NULL) {
-        wait_for(engine, name, exchange);
+        wait_for(engine, name, fetch);
     } else if (engine_now_ms(engine) < name->expires_ms) {
-        give_result(engine, name, exchange);
+        give_result(engine, name, fetch);
     } else {
-        ask_and_wait(engine, exchange);
+        ask_and_wait(engine, fetch);
     }
 }
 
-void names_forget(struct engine *engine, struct exchange *exchange)
+void names_forget(struct engine *engine, struct fetch *fetch)
 {
-    struct name *name = exchange->name;
+    struct name *name = fetch->name;
     if (name == NULL) {
         return;
     }
-    exchange_list_remove(&name->waiting, exchange);
-    exchange->name = NULL;
-    timer_cancel(&engine->wheel, &exchange->timer);
+    list_remove(&name->waiting, &fetch->waiting);
+    fetch->name = NULL;
+    timer_cancel(&engine->wheel, &fetch->timer);
     if (name->question == NULL) {
         return;
     }
     if (name->waiting.first != NULL) {
-        pass_to(&engine->names, name, name->waiting.first);
+        pass_to(&engine->names, name, fetch_of_waiting(name->waiting.first));
     } else if (!may_use_stale(name, engine_now_ms(engine))) { /* else it is asked for later ones */
         resolver_withdraw(name->question);
         end_question(engine, name);

@@ -14,13 +14,13 @@
 
 #include "base/account.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/timer.h"
 #include "client/target.h"
-#include "fetch/list.h"
 #include "net/resolve.h"
 
 struct engine;
-struct exchange;
+struct fetch;
 
 struct name {
     struct hash_node node;
@@ -34,11 +34,11 @@ struct name {
     uint64_t expires_ms;        /* until then */
     uint8_t address_count;      /* the last that were known, */
     struct address addresses[4];
-    uint64_t stale_until_ms;      /* which may be used until then where servers fail */
-    uint64_t asked_ms;            /* when the question was sent; */
-    struct holding holding;       /* it is charged to the source that it is for */
-    struct timer timer;           /* of the question */
-    struct exchange_list waiting; /* for its addresses */
+    uint64_t stale_until_ms; /* which may be used until then where servers fail */
+    uint64_t asked_ms;       /* when the question was sent; */
+    struct holding holding;  /* it is charged to the source that it is for */
+    struct timer timer;      /* of the question */
+    struct list waiting;     /* fetches that wait for its addresses */
 };
 
 struct name_table {
@@ -63,18 +63,18 @@ void name_table_clear(struct name_table *table);
 bool name_is_askable(const uint8_t *name, size_t len);
 
 /**
- * Find the addresses of the exchange's next hop, at once or later: then
- * forward_with_addresses() is called, or the exchange ends for a reason. The
- * exchange is in state resolving while it waits. One that has an origin server already, as
+ * Find the addresses of the fetch's next hop, at once or later: then
+ * forward_with_addresses() is called, or the fetch ends for a reason. The
+ * fetch is in state resolving while it waits. One that has an origin server already, as
  * its request is sent again, stays with that one's address where no server can be asked.
  */
-void names_resolve(struct engine *engine, struct exchange *exchange);
+void names_resolve(struct engine *engine, struct fetch *fetch);
 
 /**
  * It no longer waits for its name; a question that it was the last to wait for is withdrawn.
- * Takes an exchange that waits for none.
+ * Takes a fetch that waits for none.
  */
-void names_forget(struct engine *engine, struct exchange *exchange);
+void names_forget(struct engine *engine, struct fetch *fetch);
 
 /** No question of the engine is out afterwards: it is about to be freed. */
 void names_withdraw_all(struct engine *engine);

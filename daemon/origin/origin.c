@@ -2,7 +2,7 @@
 #include "origin/origin.h"
 
 #include "engine/state.h"
-#include "origin/receive.h"
+#include "fetch/receive.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static struct origin *slot_to_use(struct origin_table *table)
     for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
         table->random = hash_mix(table->random, i + 1);
         struct origin *origin = &table->slots[table->random % table->capacity];
-        if (origin->exchanges == 0 && (oldest == NULL || origin->seen_s < oldest->seen_s)) {
+        if (origin->fetches == 0 && (oldest == NULL || origin->seen_s < oldest->seen_s)) {
             oldest = origin;
         }
     }
@@ -237,47 +237,43 @@ bool origin_take_mid_of(struct engine *engine, struct origin *origin, const stru
  * Rounds make the queue fair: in each round every client has one request, so that one that
  * sends many waits for itself. A client begins in the round that is under way.
  */
-static uint32_t round_of(const struct origin *origin, struct peer *peer)
+static uint32_t round_of(const struct origin *origin, struct queue_turn *turn)
 {
     uint32_t round = origin->queue_round;
     uint32_t here = origin->slot ^ origin->generation << 20;
-    if (peer == NULL) {
+    if (turn == NULL) {
         return round; /* the proxy itself */
     }
-    bool is_ahead = peer->queue_origin == here && (int32_t)(peer->queue_round - round) >= 0;
-    peer->queue_origin = here;
-    peer->queue_round = is_ahead ? peer->queue_round + 1 : round;
-    return peer->queue_round;
+    bool is_ahead = turn->origin == here && (int32_t)(turn->round - round) >= 0;
+    turn->origin = here;
+    turn->round = is_ahead ? turn->round + 1 : round;
+    return turn->round;
 }
 
 /* Behind what is of the same round or an earlier one; most often that is all. */
-static struct exchange *last_before(const struct origin *origin, uint32_t round)
+static struct list_node *last_before(const struct origin *origin, uint32_t round)
 {
-    struct exchange *last = origin->queue.last;
-    if (last == NULL || (int32_t)(last->queue_round - round) <= 0) {
-        return last;
-    }
-    struct exchange *at = origin->queue.first;
-    for (last = NULL; (int32_t)(at->queue_round - round) <= 0; at = at->next_waiting) {
-        last = at;
+    struct list_node *last = origin->queue.last;
+    while (last != NULL && (int32_t)(fetch_of_waiting(last)->queue_round - round) > 0) {
+        last = last->previous;
     }
     return last;
 }
 
-void origin_queue_add(struct origin *origin, struct exchange *exchange)
+void origin_queue_add(struct origin *origin, struct fetch *fetch)
 {
-    exchange->queue_round = round_of(origin, exchange->leg.peer);
-    exchange_list_insert(&origin->queue, last_before(origin, exchange->queue_round), exchange);
+    fetch->queue_round = round_of(origin, fetch->turn);
+    list_insert(&origin->queue, last_before(origin, fetch->queue_round), &fetch->waiting);
     origin->queue_count++;
-    exchange->is_queued = true;
+    fetch->is_queued = true;
 }
 
-void origin_queue_remove(struct origin *origin, struct exchange *exchange)
+void origin_queue_remove(struct origin *origin, struct fetch *fetch)
 {
-    if (!exchange->is_queued) {
+    if (!fetch->is_queued) {
         return;
     }
-    exchange_list_remove(&origin->queue, exchange);
-    exchange->is_queued = false;
+    list_remove(&origin->queue, &fetch->waiting);
+    fetch->is_queued = false;
     origin->queue_count--;
 }

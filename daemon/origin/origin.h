@@ -11,16 +11,16 @@
 #define CRIPROXY_ORIGIN_H
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/timer.h"
 #include "coap/mid.h"
 #include "conf/config.h"
-#include "fetch/list.h"
 #include "net/udp.h"
 #include "origin/silence.h"
 #include "origin/window.h"
 
 struct engine;
-struct exchange;
+struct fetch;
 
 /* Families of source ports. */
 enum port_family {
@@ -55,17 +55,17 @@ struct origin {
     struct port *ping_port;   /* of the last Ping that is unanswered, */
     uint16_t ping_mid;        /* and its message id */
     uint64_t ping_ms;         /* when the next may be sent */
-    struct exchange_list queue;
+    struct list queue;        /* fetches */
     uint32_t queue_count;
     uint32_t queue_round;                      /* of the request that was sent last */
-    uint32_t exchanges;                        /* that point here */
+    uint32_t fetches;                          /* that point here */
     uint64_t requests, answers, retransmitted; /* so far, for people */
     uint8_t label;                             /* in the metrics (ops/origin_labels.h), */
     uint32_t label_generation;                 /* of this generation, */
     uint32_t label_until_s;                    /* until which it is not looked up again */
     bool is_sending;                           /* its queue is being worked off */
     uint32_t seen_s;
-    uint32_t lifetime_ms;      /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
+    uint32_t lifetime_ms;      /* FETCH_LIFETIME, the longest of the schemes it was asked by */
     uint16_t port_index;       /* source port in use now */
     struct mid_space first;    /* ids from source port 0 */
     struct mid_space *further; /* from the others; NULL until the first are used up */
@@ -112,7 +112,7 @@ bool origin_take_mid_of(struct engine *engine, struct origin *origin, const stru
                         uint16_t *ret_mid);
 
 /** Queue handling: in by turns of the clients, out from anywhere. */
-void origin_queue_add(struct origin *origin, struct exchange *exchange);
-void origin_queue_remove(struct origin *origin, struct exchange *exchange);
+void origin_queue_add(struct origin *origin, struct fetch *fetch);
+void origin_queue_remove(struct origin *origin, struct fetch *fetch);
 
 #endif

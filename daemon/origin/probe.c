@@ -2,7 +2,7 @@
 #include "origin/probe.h"
 
 #include "engine/state.h"
-#include "origin/forward.h"
+#include "fetch/forward.h"
 
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
@@ -10,7 +10,7 @@
 /* The scheme of what waits first: origin servers have none of their own. */
 static const struct config_scheme *scheme_of(const struct origin *origin)
 {
-    return origin->queue.first->hop.scheme;
+    return fetch_of_waiting(origin->queue.first)->hop.scheme;
 }
 
 static uint64_t interval_ms(const struct config_scheme *scheme)

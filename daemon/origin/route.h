@@ -14,8 +14,8 @@
 #include "coap/reason.h"
 
 /*
- * Where the request of an exchange is sent: the target's own host, or a parent. Whoever
- * sends uses this, never the target. In memory of the exchange, so that it outlives the
+ * Where a fetch is sent: the target's own host, or a parent. Whoever
+ * sends uses this, never the target. In memory of the fetch, so that it outlives the
  * configuration it came from.
  */
 struct next_hop {

@@ -168,7 +168,7 @@ void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_da
     (void)peer;
     assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
     if (message_is_request(&message)) {
-        assert_int_equal(message.token.len, EXCHANGE_TOKEN_LEN);
+        assert_int_equal(message.token.len, FETCH_TOKEN_LEN);
         chaos_check_request(message.code, &message);
         origin->kept[origin->count++ % KEPT] = *datagram;
     }

@@ -109,23 +109,27 @@ static bool is_empty(const struct hash_map *map)
 /* Every counter is back at zero, nothing is in any map, list or timer. */
 static void expect_nothing_left(const struct engine *engine)
 {
-    const struct exchange_table *exchanges = &engine->exchanges;
-    assert_int_equal(exchanges->in_use, 0);
-    assert_int_equal(exchanges->free_count, exchanges->used);
-    assert_int_equal(exchanges->large_free_count,
-                     sizeof(exchanges->large_free) / sizeof(exchanges->large_free[0]));
-    assert_true(is_empty(&exchanges->map));
-    assert_null(exchanges->delivering.first);
-    assert_null(exchanges->delivering.last);
-    assert_true(is_empty(&exchanges->tokens));
+    const struct request_table *requests = &engine->requests;
+    const struct fetch_table *fetches = &engine->fetches;
+    assert_int_equal(requests->in_use, 0);
+    assert_int_equal(requests->free_count, requests->used);
+    assert_true(list_is_empty(&requests->delivering));
+    assert_int_equal(requests->delivering_count, 0);
+    assert_true(is_empty(&requests->map));
+    assert_true(is_empty(&requests->tokens));
+    assert_int_equal(fetches->in_use, 0);
+    assert_int_equal(fetches->free_count, fetches->used);
+    assert_int_equal(fetches->changes_refused, 0);
+    assert_true(is_empty(&fetches->map));
+    assert_int_equal(engine->large.free_count, MEMORY_LARGE_COUNT);
     for (uint32_t i = 0; i < engine->clients.used; i++) {
         assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);
-        assert_null(engine->clients.slots[i].peer.exchanges);
+        assert_null(engine->clients.slots[i].peer.pending);
         assert_null(engine->clients.slots[i].peer.watcher);
     }
     for (uint32_t i = 0; i < engine->origins.used; i++) {
         const struct origin *origin = &engine->origins.slots[i];
-        assert_int_equal(origin->exchanges, 0);
+        assert_int_equal(origin->fetches, 0);
         assert_int_equal(origin->queue_count, 0);
         assert_null(origin->queue.first);
         assert_null(origin->queue.last);

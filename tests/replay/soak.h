@@ -52,7 +52,7 @@ struct ask {
     uint8_t datagram[DATAGRAM_MAX];
 };
 
-struct asker {
+struct soak_client {
     unsigned index;
     struct fake_peer *peer;
     bool is_rude; /* never acknowledges */
@@ -91,7 +91,7 @@ extern struct soak {
     uint64_t random;
     bool is_corrupting;
     struct address proxy;
-    struct asker clients[CLIENTS];
+    struct soak_client clients[CLIENTS];
     struct server servers[ORIGINS];
     struct ask asks[ASKS_MAX];
     uint32_t ask_count;
@@ -117,10 +117,10 @@ struct bytes soak_text_bytes(const char *text);
 void soak_make_clients(void);
 
 /** One more request of a client, with its first transmission. */
-void soak_begin(struct asker *client);
+void soak_begin(struct soak_client *client);
 
 /** Retransmissions and requests given up, of a client. */
-void soak_go_on(struct asker *client, uint64_t now_ms);
+void soak_go_on(struct soak_client *client, uint64_t now_ms);
 
 /** All origin servers and their names, each with its manner. */
 void soak_make_servers(void);

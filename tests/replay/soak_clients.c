@@ -85,7 +85,7 @@ static void transmit(struct ask *ask)
     fake_peer_send_bytes(soak.clients[ask->client].peer, &soak.proxy, ask->datagram, ask->len);
 }
 
-void soak_begin(struct asker *client)
+void soak_begin(struct soak_client *client)
 {
     uint32_t number = soak.ask_count++;
     struct ask *ask = &soak.asks[number];
@@ -112,13 +112,13 @@ void soak_begin(struct asker *client)
     transmit(ask);
 }
 
-static void end(struct asker *client, unsigned place)
+static void end(struct soak_client *client, unsigned place)
 {
     soak.asks[client->outstanding[place]].is_over = true;
     client->outstanding[place] = client->outstanding[--client->count];
 }
 
-void soak_go_on(struct asker *client, uint64_t now_ms)
+void soak_go_on(struct soak_client *client, uint64_t now_ms)
 {
     for (unsigned i = 0; i < client->count; i++) {
         struct ask *ask = &soak.asks[client->outstanding[i]];
@@ -170,7 +170,7 @@ static void prove(const struct message *message, uint32_t number, const struct a
     assert_int_equal(message->code, ask->is_safe ? CODE(2, 5) : CODE(2, 4));
 }
 
-static void on_answer(struct asker *client, const struct message *message)
+static void on_answer(struct soak_client *client, const struct message *message)
 {
     uint32_t number = ask_of(message);
     if (soak_is_excused(number < ASKS_MAX && soak.asks[number].client == client->index)) {
@@ -197,7 +197,7 @@ static void on_answer(struct asker *client, const struct message *message)
     }
 }
 
-static void on_promise(const struct asker *client, const struct message *message)
+static void on_promise(const struct soak_client *client, const struct message *message)
 {
     for (unsigned i = 0; i < client->count; i++) {
         struct ask *ask = &soak.asks[client->outstanding[i]];
@@ -212,7 +212,7 @@ static void on_promise(const struct asker *client, const struct message *message
 static void on_client_datagram(void *context, struct fake_peer *peer,
                                const struct fake_datagram *datagram)
 {
-    struct asker *client = context;
+    struct soak_client *client = context;
     struct message message;
     if (soak_is_excused(message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK)) {
         return;
@@ -232,7 +232,7 @@ void soak_make_clients(void)
     char address[64];
     for (unsigned i = 0; i < CLIENTS; i++) {
         snprintf(address, sizeof(address), "198.51.100.%u:%u", 1 + i / 3, 40001 + i);
-        soak.clients[i] = (struct asker){
+        soak.clients[i] = (struct soak_client){
             .index = i,
             .peer = fake_peer_new(address),
             .next_mid = (uint16_t)soak_below(65536),

@@ -324,7 +324,7 @@ static void test_parent_that_knows_no_cris(void **state)
             words("48 02 MID TOKEN", "3=h 4:e1 11=x 12:28 15=q 16:10 39=coap 2048:01 /6f6b"),
             &second);
         fake_peer_reply(parent, &second, "6T 44 MID TOKEN ff 6f6b");
-        assert_memory_not_equal(first.data + 4, second.data + 4, EXCHANGE_TOKEN_LEN);
+        assert_memory_not_equal(first.data + 4, second.data + 4, FETCH_TOKEN_LEN);
         fake_peer_expect(replay.client, "61 44 0001 aa ff 6f6b", NULL);
         /* The old answer once more, with the old token: nobody's. */
         fake_peer_reply(parent, &first, "6T 82 MID TOKEN ff 6e6f");

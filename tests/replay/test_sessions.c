@@ -142,21 +142,21 @@ static void test_identity_travels_with_the_request(void **state)
     const struct identity *identity = dtls_session_identity(session);
     fake_dtls_send(session, "41020001aad8de8320816168816178");
     fake_peer_expect(replay.origin, "48 02 MID TOKEN 31688178", &request);
-    const struct exchange *exchange = &replay.engine->exchanges.slots[0];
-    assert_true(identity_has_name(exchange->leg.identity, IDENTITY_PSK, "alice"));
+    const struct leg *leg = &replay.engine->requests.slots[0].leg;
+    assert_true(identity_has_name(leg->asker.identity, IDENTITY_PSK, "alice"));
     assert_int_equal(identity->holders, 2);
 
     fake_dtls_close(session);
-    assert_int_equal(exchange->leg.kind, LEG_GONE);
-    assert_true(identity_has_name(exchange->leg.identity, IDENTITY_PSK, "alice"));
+    assert_int_equal(leg->kind, LEG_GONE);
+    assert_true(identity_has_name(leg->asker.identity, IDENTITY_PSK, "alice"));
     fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
     fake_net_run(0);
-    assert_null(exchange->leg.identity);
+    assert_null(leg->asker.identity);
     assert_int_equal(identity->holders, 1);
 
     replay_ask(&replay, "41010001aad8de8320816168816179");
     fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &request);
-    assert_null(exchange->leg.identity); /* in the clear: an address only */
+    assert_null(leg->asker.identity); /* in the clear: an address only */
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
     fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
 }

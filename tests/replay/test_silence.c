@@ -49,19 +49,19 @@ struct heard {
     uint64_t start_ms, bytes, requests, datagrams, pings;
     uint64_t first_ms, last_ms; /* of the first and last request */
     unsigned rate;              /* 0: not checked */
-    uint8_t tokens[TOKENS_MAX][EXCHANGE_TOKEN_LEN];
+    uint8_t tokens[TOKENS_MAX][FETCH_TOKEN_LEN];
 };
 
 static bool is_new(struct heard *heard, const struct fake_datagram *datagram)
 {
     const uint8_t *token = datagram->data + HEADER_LEN;
     for (uint64_t i = 0; i < heard->requests; i++) {
-        if (memcmp(heard->tokens[i], token, EXCHANGE_TOKEN_LEN) == 0) {
+        if (memcmp(heard->tokens[i], token, FETCH_TOKEN_LEN) == 0) {
             return false;
         }
     }
     assert_true(heard->requests < TOKENS_MAX);
-    memcpy(heard->tokens[heard->requests++], token, EXCHANGE_TOKEN_LEN);
+    memcpy(heard->tokens[heard->requests++], token, FETCH_TOKEN_LEN);
     return true;
 }
 

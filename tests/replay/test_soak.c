@@ -14,7 +14,7 @@ static void step(bool is_asking)
 {
     uint64_t now_ms = fake_net_now_ms();
     for (unsigned i = 0; i < CLIENTS; i++) {
-        struct asker *client = &soak.clients[i];
+        struct soak_client *client = &soak.clients[i];
         soak_go_on(client, now_ms);
         if (is_asking && client->count < OUTSTANDING_MAX && soak_below(4) == 0) {
             soak_begin(client);

@@ -196,10 +196,10 @@ static void test_a_fault_of_our_own(void **state)
     start(NULL);
     fake_net_name("slow", 100, RESOLVE_OK, "192.0.2.5");
     ask("35=coaps://slow/x");
-    struct exchange *exchange = &replay.engine->exchanges.slots[0];
-    assert_int_equal(exchange->state, EXCHANGE_resolving);
-    assert_true(exchange->datagram_len > 0);
-    exchange->datagram[0] = 0; /* another version: what we have made cannot be read any more */
+    struct fetch *fetch = &replay.engine->fetches.slots[0];
+    assert_int_equal(fetch->state, FETCH_resolving);
+    assert_true(fetch->datagram_len > 0);
+    fetch->datagram[0] = 0; /* another version: what we have made cannot be read any more */
     fake_net_run(200);
     replay_expect_words(&replay, "61 a0 ???? aa", "internal error");
     assert_int_equal(replay_ended(&replay, REASON_internal), 1);

@@ -165,7 +165,7 @@ static void to_origin(void *context, struct fake_peer *peer, const struct fake_d
         return;
     }
     assert(message_is_request(&message) && message.type == MESSAGE_CON);
-    assert(message.token.len == EXCHANGE_TOKEN_LEN);
+    assert(message.token.len == FETCH_TOKEN_LEN);
     unsigned forms = 0;
     option_iter_init(&iter, message.options);
     while (option_iter_next(&iter, &option)) {
@@ -186,7 +186,7 @@ static void to_group(void *context, struct fake_peer *peer, const struct fake_da
     (void)peer;
     struct message message = decode(datagram);
     assert(message_is_request(&message) && message.type == MESSAGE_NON);
-    assert(message.token.len == EXCHANGE_TOKEN_LEN);
+    assert(message.token.len == FETCH_TOKEN_LEN);
     world.origin.last = *datagram;
     world.origin.has_last = true;
     world.origin.is_of_group = true;
@@ -364,7 +364,7 @@ static void check_end(void)
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
     for (uint32_t i = 0; i < world.engine->origins.used; i++) {
         const struct origin *origin = &world.engine->origins.slots[i];
-        assert(origin->exchanges == 0 && origin->queue_count == 0);
+        assert(origin->fetches == 0 && origin->queue_count == 0);
         assert(origin->window.outstanding == 0);
     }
     for (uint32_t i = 0; i < world.engine->clients.used; i++) {

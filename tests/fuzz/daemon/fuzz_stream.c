@@ -89,7 +89,7 @@ static void to_origin(void *context, struct fake_peer *peer, const struct fake_d
     assert(datagram->len <= FAKE_DATAGRAM_MAX);
     assert(message_decode(datagram->data, datagram->len, &message) == MESSAGE_OK);
     if (message_is_request(&message)) {
-        assert(message.token.len == EXCHANGE_TOKEN_LEN);
+        assert(message.token.len == FETCH_TOKEN_LEN);
         world.last = *datagram;
         world.has_last = true;
     }
@@ -122,10 +122,10 @@ static void origin_answers(const uint8_t *data, size_t len)
     if (!world.has_last || len < 2) {
         return;
     }
-    datagram[0] = (uint8_t)(0x40 | (data[0] & 0x30) | (data[1] == 0 ? 0 : EXCHANGE_TOKEN_LEN));
+    datagram[0] = (uint8_t)(0x40 | (data[0] & 0x30) | (data[1] == 0 ? 0 : FETCH_TOKEN_LEN));
     datagram[1] = data[1];
-    memcpy(datagram + 2, world.last.data + 2, 2 + EXCHANGE_TOKEN_LEN);
-    size_t head = data[1] == 0 ? 4 : 4 + EXCHANGE_TOKEN_LEN;
+    memcpy(datagram + 2, world.last.data + 2, 2 + FETCH_TOKEN_LEN);
+    size_t head = data[1] == 0 ? 4 : 4 + FETCH_TOKEN_LEN;
     memcpy(datagram + head, data + 2, len - 2);
     fake_peer_send_bytes(world.origin, &world.last.from, datagram, head + len - 2);
 }

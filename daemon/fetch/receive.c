@@ -5,22 +5,21 @@
  * from the address the request went to, at the source port it left from. A
  * piggybacked response has to match in both.
  */
-#include "origin/receive.h"
+#include "fetch/receive.h"
 
 #include "cache/freshness.h"
-#include "client/hops.h"
-#include "client/reply.h"
 #include "coap/block.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/forward.h"
 #include "fetch/group.h"
+#include "fetch/hops.h"
 #include "fetch/rename.h"
-#include "origin/forward.h"
 #include "origin/probe.h"
 
 #include <errno.h>
 
-static struct exchange *by_mid(const struct port *port, const struct address *remote, uint16_t mid)
+static struct fetch *by_mid(const struct port *port, const struct address *remote, uint16_t mid)
 {
     const struct engine *engine = port->engine;
     const struct origin *origin = origin_find(&engine->origins, remote);
@@ -28,27 +27,27 @@ static struct exchange *by_mid(const struct port *port, const struct address *re
         return NULL;
     }
     struct hash_node *node =
-        hash_map_find(&engine->exchanges.map, key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
-    return node != NULL ? HASH_ENTRY(node, struct exchange, by_message) : NULL;
+        hash_map_find(&engine->fetches.map, key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
+    return node != NULL ? HASH_ENTRY(node, struct fetch, by_message) : NULL;
 }
 
-static struct exchange *by_token(const struct port *port, const struct address *remote,
-                                 struct bytes token)
+static struct fetch *by_token(const struct port *port, const struct address *remote,
+                              struct bytes token)
 {
-    struct exchange *exchange = exchange_by_token(&port->engine->exchanges, token);
-    if (exchange == NULL || exchange->origin == NULL || exchange->port != port) {
+    struct fetch *fetch = fetch_by_token(&port->engine->fetches, token);
+    if (fetch == NULL || fetch->origin == NULL || fetch->port != port) {
         return NULL;
     }
     /* The members of a group answer from addresses of their own (RFC 7252 section 8.2). */
-    bool is_match = exchange->state == EXCHANGE_collecting
+    bool is_match = fetch->state == FETCH_collecting
                         ? !address_is_multicast(remote)
-                        : address_equal(&exchange->origin->address, remote);
-    return is_match ? exchange : NULL;
+                        : address_equal(&fetch->origin->address, remote);
+    return is_match ? fetch : NULL;
 }
 
-static uint16_t mid_of(const struct exchange *exchange)
+static uint16_t mid_of(const struct fetch *fetch)
 {
-    return (uint16_t)(exchange->datagram[2] << 8 | exchange->datagram[3]);
+    return (uint16_t)(fetch->datagram[2] << 8 | fetch->datagram[3]);
 }
 
 static void send_empty(struct port *port, const struct address *remote, enum message_type type,
@@ -110,12 +109,12 @@ static bool is_good_code(const struct message *message)
 }
 
 /* 2.31 asks for the next block (RFC 7959 section 2.9.1): of a request that has one. */
-static bool is_stray_continue(const struct exchange *exchange, const struct message *answer)
+static bool is_stray_continue(const struct fetch *fetch, const struct message *answer)
 {
     struct message request;
     struct bytes block1;
     return answer->code == CODE(2, 31) &&
-           (message_decode(exchange->datagram, exchange->datagram_len, &request) != MESSAGE_OK ||
+           (message_decode(fetch->datagram, fetch->datagram_len, &request) != MESSAGE_OK ||
             !option_find(request.options, OPTION_block1, &block1) || !block_of(block1).more);
 }
 
@@ -129,7 +128,7 @@ static bool is_hop_limit_reached(const struct message *message)
  * A 5.08 on its way back takes our name along (HOP-5). One that has it already is not
  * passed on: the request has come around, and the 5.08 that says so is our own (HOP-6).
  */
-static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange,
+static void pass_hop_limit_back(struct engine *engine, struct fetch *fetch,
                                 const struct reply *reply)
 {
     char trail[HOPS_TRAIL_MAX + 1];
@@ -138,7 +137,7 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     switch (hops_pass_back(engine->config, reply->payload, trail, &len)) {
     case HOPS_LOOP:
         trail[len] = '\0';
-        exchange_end(engine, exchange, REASON_hop_loop, trail);
+        fetch_fail(engine, fetch, REASON_hop_loop, trail);
         return;
     case HOPS_NAMED:
         named.payload = (struct bytes){(const uint8_t *)trail, len};
@@ -146,7 +145,7 @@ static void pass_hop_limit_back(struct engine *engine, struct exchange *exchange
     case HOPS_UNCHANGED:
         break;
     }
-    cached_answer(engine, exchange, &named);
+    cached_answer(engine, fetch, &named);
 }
 
 bool receive_is_usable(const struct message *message, const struct config_scheme *scheme)
@@ -155,11 +154,11 @@ bool receive_is_usable(const struct message *message, const struct config_scheme
 }
 
 /* How long the origin server took, sending again included; of an observation once. */
-static void count_answer(struct engine *engine, const struct exchange *exchange)
+static void count_answer(struct engine *engine, const struct fetch *fetch)
 {
-    struct origin *origin = exchange->origin;
+    struct origin *origin = fetch->origin;
     uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
-    bool is_awaited = exchange->state == EXCHANGE_sent || exchange->state == EXCHANGE_acknowledged;
+    bool is_awaited = fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged;
     origin->answers++;
     if (engine->origin_labels == NULL || !is_awaited) {
         return;
@@ -171,30 +170,30 @@ static void count_answer(struct engine *engine, const struct exchange *exchange)
         origin->label_until_s = now_s + ORIGIN_LABEL_LOOK_S;
     }
     metrics_count_origin(&engine->metrics, origin->label, origin->label_generation,
-                         engine_now_us(engine) - exchange->sent_us);
+                         engine_now_us(engine) - fetch->sent_us);
 }
 
-void receive_response(struct engine *engine, struct exchange *exchange,
-                      const struct message *message, bool truncated)
+void receive_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+                      bool truncated)
 {
-    count_answer(engine, exchange);
-    trace_event(engine, exchange, EVENT_answer, (uint32_t)message->payload.len);
-    names_forget(engine, exchange); /* a notification: its address is in use still */
-    forward_settle(engine, exchange, true);
+    count_answer(engine, fetch);
+    trail_event(engine, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
+    names_forget(engine, fetch); /* a notification: its address is in use still */
+    forward_settle(engine, fetch, true);
     if (truncated) {
-        exchange_end(engine, exchange, REASON_response_too_large, NULL);
+        fetch_fail(engine, fetch, REASON_response_too_large, NULL);
         return;
     }
     /* Before anything in it counts: libcoap's 4.02 has the option that it does not know. */
-    if (rename_and_ask_again(engine, exchange, message->code)) {
+    if (rename_and_ask_again(engine, fetch, message->code)) {
         return;
     }
-    if (!receive_is_usable(message, exchange->hop.scheme) || is_stray_continue(exchange, message)) {
-        exchange_end(engine, exchange, REASON_origin_invalid, NULL);
+    if (!receive_is_usable(message, fetch->hop.scheme) || is_stray_continue(fetch, message)) {
+        fetch_fail(engine, fetch, REASON_origin_invalid, NULL);
         return;
     }
     if (message->code == CODE(4, 29)) {
-        throttle_note(engine, &exchange->target, exchange->datagram[1],
+        throttle_note(engine, &fetch->target, fetch->datagram[1],
                       freshness_max_age_s(message->options));
     }
     struct reply reply = {
@@ -203,9 +202,9 @@ void receive_response(struct engine *engine, struct exchange *exchange,
         .payload = message->payload,
     };
     if (is_hop_limit_reached(message)) {
-        pass_hop_limit_back(engine, exchange, &reply);
+        pass_hop_limit_back(engine, fetch, &reply);
     } else {
-        cached_answer(engine, exchange, &reply);
+        cached_answer(engine, fetch, &reply);
     }
 }
 
@@ -215,51 +214,50 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
 {
     struct engine *engine = port->engine;
     const struct address *remote = &datagram->path.remote;
-    struct exchange *exchange = by_mid(port, remote, message->mid);
+    struct fetch *fetch = by_mid(port, remote, message->mid);
     bool is_empty = message->code == CODE_EMPTY;
     bool is_ack = message->type == MESSAGE_ACK;
-    if (exchange == NULL && is_empty && probe_on_response(port, remote, message->mid)) {
+    if (fetch == NULL && is_empty && probe_on_response(port, remote, message->mid)) {
         return;
     }
-    if (exchange == NULL || (!is_empty && (!is_ack || !message_is_response(message) ||
-                                           by_token(port, remote, message->token) != exchange))) {
+    if (fetch == NULL || (!is_empty && (!is_ack || !message_is_response(message) ||
+                                        by_token(port, remote, message->token) != fetch))) {
         metric_add(&engine->metrics.upstream_unmatched, 1);
     } else if (!is_empty) {
-        receive_response(engine, exchange, message, datagram->truncated);
+        receive_response(engine, fetch, message, datagram->truncated);
     } else if (!is_ack) {
-        silence_on_heard(&exchange->origin->silence);
-        exchange_end(engine, exchange, REASON_origin_reset, NULL);
-    } else if (exchange->state == EXCHANGE_sent) {
-        forward_acknowledged(engine, exchange);
+        silence_on_heard(&fetch->origin->silence);
+        fetch_fail(engine, fetch, REASON_origin_reset, NULL);
+    } else if (fetch->state == FETCH_sent) {
+        forward_acknowledged(engine, fetch);
     }
 }
 
 /*
- * Whether a message for an exchange that stays is one that was dealt with already; any other
- * exchange is over after its answer.
+ * Whether a message for a fetch that stays is one that was dealt with already; any other
+ * fetch is over after its answer.
  */
-static bool is_repeated_notification(const struct engine *engine, const struct exchange *exchange,
+static bool is_repeated_notification(const struct engine *engine, const struct fetch *fetch,
                                      const struct message *message)
 {
     struct bytes answer;
-    return exchange->leg.kind == LEG_INTERNAL && message->type == MESSAGE_CON &&
-           dedup_find(
-               &engine->dedup,
-               key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, exchange->port, message->mid),
-               engine_now_ms(engine), &answer);
+    return fetch->is_own && message->type == MESSAGE_CON &&
+           dedup_find(&engine->dedup,
+                      key_of_origin(KEY_ORIGIN_RESPONSE, fetch->origin, fetch->port, message->mid),
+                      engine_now_ms(engine), &answer);
 }
 
 /*
  * A response from a member of a group. One may send several (MCAST-8), but each counts once,
  * CON or NON, however often the network brings it (RFC 7252 section 4.5).
  */
-static void on_member(struct port *port, const struct datagram *datagram, struct exchange *exchange,
+static void on_member(struct port *port, const struct datagram *datagram, struct fetch *fetch,
                       const struct message *message)
 {
     struct engine *engine = port->engine;
     const struct address *remote = &datagram->path.remote;
     uint64_t now_ms = engine_now_ms(engine);
-    uint64_t key = key_of_member(exchange, remote, message->mid);
+    uint64_t key = key_of_member(fetch, remote, message->mid);
     struct bytes none = {0}, answer;
     if (message->type == MESSAGE_CON) {
         send_empty(port, remote, MESSAGE_ACK, message->mid);
@@ -268,10 +266,9 @@ static void on_member(struct port *port, const struct datagram *datagram, struct
         metric_add(&engine->metrics.upstream_duplicate, 1);
         return;
     }
-    dedup_add(&engine->dedup, DEDUP_SAFE, key, none, now_ms,
-              exchange->hop.scheme->exchange_lifetime);
+    dedup_add(&engine->dedup, DEDUP_SAFE, key, none, now_ms, fetch->hop.scheme->exchange_lifetime);
     if (!datagram->truncated) {
-        group_on_response(engine, exchange, message, remote);
+        group_on_response(engine, fetch, message, remote);
     }
 }
 
@@ -282,20 +279,20 @@ static void on_separate(struct port *port, const struct datagram *datagram,
     struct engine *engine = port->engine;
     const struct address *remote = &datagram->path.remote;
     bool is_con = message->type == MESSAGE_CON;
-    struct exchange *exchange = by_token(port, remote, message->token);
-    if (exchange != NULL && exchange->state == EXCHANGE_collecting) {
-        on_member(port, datagram, exchange, message);
+    struct fetch *fetch = by_token(port, remote, message->token);
+    if (fetch != NULL && fetch->state == FETCH_collecting) {
+        on_member(port, datagram, fetch, message);
         return;
     }
-    if (exchange != NULL && !is_repeated_notification(engine, exchange, message)) {
+    if (fetch != NULL && !is_repeated_notification(engine, fetch, message)) {
         if (is_con) {
             struct bytes none = {0};
-            uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, exchange->origin, port, message->mid);
+            uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, fetch->origin, port, message->mid);
             send_empty(port, remote, MESSAGE_ACK, message->mid);
             dedup_add(&engine->dedup, DEDUP_SAFE, key, none, engine_now_ms(engine),
-                      exchange->hop.scheme->exchange_lifetime);
+                      fetch->hop.scheme->exchange_lifetime);
         }
-        receive_response(engine, exchange, message, datagram->truncated);
+        receive_response(engine, fetch, message, datagram->truncated);
         return;
     }
     const struct origin *origin = origin_find(&engine->origins, remote);
@@ -319,10 +316,9 @@ static void on_malformed(struct port *port, const struct address *remote,
                          const struct message *message)
 {
     metric_add(&port->engine->metrics.upstream_malformed, 1);
-    struct exchange *exchange =
-        message->type == MESSAGE_ACK ? by_mid(port, remote, message->mid) : NULL;
-    if (exchange != NULL) {
-        exchange->has_malformed = true;
+    struct fetch *fetch = message->type == MESSAGE_ACK ? by_mid(port, remote, message->mid) : NULL;
+    if (fetch != NULL) {
+        fetch->has_malformed = true;
     }
     if (message->type == MESSAGE_CON) {
         send_empty(port, remote, MESSAGE_RST, message->mid);
@@ -363,28 +359,28 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     (void)socket;
     struct port *port = context;
     struct engine *engine = port->engine;
-    if (quoted_len < 4 + EXCHANGE_TOKEN_LEN) {
+    if (quoted_len < 4 + FETCH_TOKEN_LEN) {
         /* Its host is there again: what waits will be told the same. */
         if (quoted_len >= 4 && quoted[1] == CODE_EMPTY) {
             (void)probe_on_response(port, remote, (uint16_t)(quoted[2] << 8 | quoted[3]));
         }
         return;
     }
-    struct bytes token = {quoted + 4, EXCHANGE_TOKEN_LEN};
-    struct exchange *exchange = by_token(port, remote, token);
-    if (exchange == NULL || mid_of(exchange) != (quoted[2] << 8 | quoted[3])) {
+    struct bytes token = {quoted + 4, FETCH_TOKEN_LEN};
+    struct fetch *fetch = by_token(port, remote, token);
+    if (fetch == NULL || mid_of(fetch) != (quoted[2] << 8 | quoted[3])) {
         return;
     }
     switch (error) {
     case ECONNREFUSED:
-        silence_on_heard(&exchange->origin->silence); /* somebody is there, and says no */
-        forward_failed(engine, exchange, REASON_origin_refused, NULL);
+        silence_on_heard(&fetch->origin->silence); /* somebody is there, and says no */
+        forward_failed(engine, fetch, REASON_origin_refused, NULL);
         break;
     case EMSGSIZE:
-        forward_failed(engine, exchange, REASON_request_too_large, NULL);
+        forward_failed(engine, fetch, REASON_request_too_large, NULL);
         break;
     default:
-        forward_failed(engine, exchange, REASON_no_route, NULL);
+        forward_failed(engine, fetch, REASON_no_route, NULL);
         break;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots, bytes and caps of observations; what happens in them is observation.c's. */
+#include "client/observation_internal.h"
 #include "client/observer.h"
-#include "fetch/observation_internal.h"
 
 #include "engine/state.h"
 
@@ -68,7 +68,7 @@ static void charge(struct engine *engine, struct observation *observation,
                    const struct observer *payer)
 {
     struct observation_table *table = &engine->observations;
-    const struct address *source = &payer->leg.path.remote;
+    const struct address *source = &payer->leg.asker.path.remote;
     account_discharge(&table->accounts, &observation->holding);
     account_discharge(&table->byte_accounts, &observation->bytes);
     account_charge(&table->accounts, &observation->holding, source, 1);

@@ -7,20 +7,20 @@
 #include "net/udp.h"
 
 struct engine;
-struct exchange;
+struct fetch;
 struct message;
 
 /** The handler of our source ports; the context is the struct port. */
 extern const struct udp_handler receive_handler;
 
 /**
- * A response to the request of @p exchange, whatever transport brought it: check it, and
+ * A response to the request of @p fetch, whatever transport brought it: check it, and
  * give it to whom it is for. The message layer has done its part.
  *
  * @param truncated only the beginning of it is here.
  */
-void receive_response(struct engine *engine, struct exchange *exchange,
-                      const struct message *message, bool truncated);
+void receive_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+                      bool truncated);
 
 /** Whether a response that came over @p transport may be given to a client: its code and options.
  */

@@ -12,7 +12,7 @@ struct engine;
 struct leg;
 
 /**
- * Have room for a request over @p leg, of @p bytes, if that is fair. May end any exchange, of
+ * Have room for a request over @p leg, of @p bytes, if that is fair. May end any request, of
  * this client too, and use the engine's memory for keys and messages: nothing may be half made.
  */
 void room_make(struct engine *engine, struct leg *leg, size_t bytes);

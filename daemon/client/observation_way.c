@@ -3,7 +3,7 @@
  * A request that is under way when a reload comes goes on as it began; but an observation may
  * go on for months, on a way that the operator has closed or that leads elsewhere now.
  */
-#include "fetch/observation_internal.h"
+#include "client/observation_internal.h"
 
 #include "engine/state.h"
 #include "origin/route.h"
@@ -20,14 +20,14 @@ static bool same_hop(const struct next_hop *a, const struct next_hop *b)
 enum reason observation_reason_against_way(const struct engine *engine,
                                            const struct observation *observation)
 {
-    const struct exchange *exchange = observation->exchange;
+    const struct fetch *fetch = observation->fetch;
     struct next_hop hop;
     const struct config_route *route;
-    if (exchange == NULL || exchange->route_epoch == engine->policy_epoch) {
+    if (fetch == NULL || fetch->route_epoch == engine->policy_epoch) {
         return REASON_none;
     }
-    enum reason reason = route_find(engine->config, &exchange->target, &hop, &route);
-    if (reason == REASON_none && !same_hop(&hop, &exchange->hop)) {
+    enum reason reason = route_find(engine->config, &fetch->target, &hop, &route);
+    if (reason == REASON_none && !same_hop(&hop, &fetch->hop)) {
         reason = REASON_way_changed;
     }
     return reason;

@@ -3,13 +3,13 @@
  * Sessions are made when the first request needs one: an engine that has only plain
  * UDP to do starts no library for them.
  */
-#include "origin/via_session.h"
+#include "fetch/via_session.h"
 
 #include "engine/state.h"
-#include "fetch/internal.h"
-#include "origin/forward.h"
+#include "fetch/forward.h"
+#include "fetch/own.h"
+#include "fetch/receive.h"
 #include "origin/keyring.h"
-#include "origin/receive.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,27 +40,27 @@ bool via_session_transport(const struct config_scheme *scheme,
     return true;
 }
 
-bool via_session_is_for(const struct exchange *exchange)
+bool via_session_is_for(const struct fetch *fetch)
 {
     enum upstream_transport transport;
-    return via_session_transport(exchange->hop.scheme, &transport);
+    return via_session_transport(fetch->hop.scheme, &transport);
 }
 
 /* --- what comes back ---------------------------------------------------- */
 
 /* libcoap retransmits by itself and does not say so: an answer that took longer than the
  * first time-out needed it, or came from an origin server that is slow. */
-static void note_loss(struct engine *engine, struct exchange *exchange)
+static void note_loss(struct engine *engine, struct fetch *fetch)
 {
-    const struct config_scheme *scheme = exchange->hop.scheme;
+    const struct config_scheme *scheme = fetch->hop.scheme;
     uint64_t now_ms = engine_now_ms(engine);
     uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
-    if (scheme->transport != TRANSPORT_DTLS || !exchange->is_outstanding ||
-        now_ms - exchange->sent_ms < first_ms) {
+    if (scheme->transport != TRANSPORT_DTLS || !fetch->is_outstanding ||
+        now_ms - fetch->sent_ms < first_ms) {
         return;
     }
-    exchange->retransmit_count = 1; /* its time is no measure (Karn) */
-    if (window_on_loss(&exchange->origin->window, exchange->sent_ms, now_ms)) {
+    fetch->again.count = 1; /* its time is no measure (Karn) */
+    if (window_on_loss(&fetch->origin->window, fetch->sent_ms, now_ms)) {
         metric_add(&engine->metrics.upstream_losses, 1);
     }
 }
@@ -68,12 +68,12 @@ static void note_loss(struct engine *engine, struct exchange *exchange)
 static void on_response(void *context, void *user, const struct message *response)
 {
     struct engine *engine = context;
-    struct exchange *exchange = user;
-    if (!exchange->is_kept_upstream) {
-        exchange->upstream = NULL; /* over, whoever it is for by now */
+    struct fetch *fetch = user;
+    if (!fetch->is_kept_upstream) {
+        fetch->upstream = NULL; /* over, whoever it is for by now */
     }
-    note_loss(engine, exchange);
-    receive_response(engine, exchange, response, false);
+    note_loss(engine, fetch);
+    receive_response(engine, fetch, response, false);
 }
 
 static enum reason reason_of(enum upstream_status status)
@@ -114,23 +114,23 @@ static enum reason reason_of(enum upstream_status status)
 static void on_failure(void *context, void *user, const struct upstream_failure *failure)
 {
     struct engine *engine = context;
-    struct exchange *exchange = user;
+    struct fetch *fetch = user;
     enum reason reason = reason_of(failure->status);
     char text[PROBLEM_TEXT_MAX] = "";
 
-    exchange->upstream = NULL;
-    trace_event(engine, exchange, EVENT_session_failed, failure->was_sent ? 1 : 0);
-    if (internal_lost(engine, exchange)) {
+    fetch->upstream = NULL;
+    trail_event(engine, fetch->trail, EVENT_session_failed, failure->was_sent ? 1 : 0);
+    if (fetch_lost(engine, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
-    exchange->is_sent = failure->was_sent;
+    fetch->is_sent = failure->was_sent;
     if (reason == REASON_transport_missing) {
         (void)snprintf(text, sizeof text, "no %s: libcoap %s has no OpenSSL",
-                       exchange->hop.scheme->name, upstream_version());
+                       fetch->hop.scheme->name, upstream_version());
     } else if (failure->why != NULL) {
         (void)snprintf(text, sizeof text, "%s: %s", reason_row(reason)->diagnostic, failure->why);
     }
-    forward_failed(engine, exchange, reason, text);
+    forward_failed(engine, fetch, reason, text);
 }
 
 static const struct upstream_handler handler = {on_response, on_failure};
@@ -221,27 +221,29 @@ static const char *host_of(const struct next_hop *hop, char *buffer, size_t capa
 static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    struct exchange *exchange = HASH_ENTRY(timer, struct exchange, timer);
-    exchange_end(context, exchange, exchange->reason, NULL);
+    struct fetch *fetch = HASH_ENTRY(timer, struct fetch, timer);
+    fetch_fail(context, fetch, fetch->reason, NULL);
 }
 
 /* Not from below: who lets a request go has another one sent, and holds on to what it answers. */
-static void end_soon(struct engine *engine, struct exchange *exchange, enum reason reason)
+static void end_soon(struct engine *engine, struct fetch *fetch, enum reason reason)
 {
-    exchange->state = EXCHANGE_sent;
-    exchange->reason = reason;
-    timer_set(&engine->wheel, &exchange->timer, engine_now_ms(engine), on_unsent);
+    if (fetch->state != FETCH_sent) {
+        fetch_set_state(engine, fetch, FETCH_sent);
+    }
+    fetch->reason = reason;
+    timer_set(&engine->wheel, &fetch->timer, engine_now_ms(engine), on_unsent);
 }
 
-void via_session_send(struct engine *engine, struct exchange *exchange)
+void via_session_send(struct engine *engine, struct fetch *fetch)
 {
-    const struct config_scheme *scheme = exchange->hop.scheme;
+    const struct config_scheme *scheme = fetch->hop.scheme;
     char host[TARGET_NAME_MAX + 1];
     struct upstream_target target = {
-        .address = exchange->origin->address,
-        .source = exchange->leg.path.remote,
-        .host = host_of(&exchange->hop, host, sizeof host),
-        .credentials = keyring_find(engine->config, exchange),
+        .address = fetch->origin->address,
+        .source = fetch->asker->path.remote,
+        .host = host_of(&fetch->hop, host, sizeof host),
+        .credentials = keyring_find(engine->config, fetch),
         .ack_timeout_ms = scheme->ack_timeout,
         .ack_random_factor = scheme->ack_random_factor,
         .max_retransmit = scheme->max_retransmit,
@@ -249,37 +251,36 @@ void via_session_send(struct engine *engine, struct exchange *exchange)
     struct message request;
     struct upstream *pool = pool_of(engine);
 
-    via_session_cancel(engine, exchange); /* what was sent before, under the same token */
+    via_session_cancel(engine, fetch); /* what was sent before, under the same token */
     if (pool == NULL || !via_session_transport(scheme, &target.transport) ||
-        message_decode(exchange->datagram, exchange->datagram_len, &request) != MESSAGE_OK) {
-        end_soon(engine, exchange, pool == NULL ? REASON_proxy_busy : REASON_internal);
+        message_decode(fetch->datagram, fetch->datagram_len, &request) != MESSAGE_OK) {
+        end_soon(engine, fetch, pool == NULL ? REASON_proxy_busy : REASON_internal);
         return;
     }
-    exchange->state = EXCHANGE_sent;
-    exchange->sent_ms = engine_now_ms(engine);
-    exchange->sent_us = engine_now_us(engine);
-    exchange->retransmit_count = 0;
-    exchange->is_outstanding = true;
-    window_on_send(&exchange->origin->window);
-    exchange_set_deadline(engine, exchange);
+    fetch_set_state(engine, fetch, FETCH_sent);
+    fetch->sent_ms = engine_now_ms(engine);
+    fetch->sent_us = engine_now_us(engine);
+    fetch->again.count = 0;
+    fetch->is_outstanding = true;
+    window_on_send(&fetch->origin->window);
+    fetch_set_deadline(engine, fetch);
     metric_add(&engine->metrics.upstream_requests, 1);
-    exchange->origin->requests++;
-    trace_event(engine, exchange, EVENT_session, 0);
+    fetch->origin->requests++;
+    trail_event(engine, fetch->trail, EVENT_session, 0);
     /* Of our own: an observation's stays. A client's may become nobody's meanwhile. */
-    exchange->is_kept_upstream = exchange->leg.kind == LEG_INTERNAL;
-    exchange->upstream =
-        upstream_send(pool, &target, &request, exchange->is_kept_upstream, exchange);
-    exchange->is_sent = exchange->upstream != NULL;
-    if (exchange->upstream == NULL) {
-        end_soon(engine, exchange, REASON_proxy_busy);
+    fetch->is_kept_upstream = fetch->is_own;
+    fetch->upstream = upstream_send(pool, &target, &request, fetch->is_kept_upstream, fetch);
+    fetch->is_sent = fetch->upstream != NULL;
+    if (fetch->upstream == NULL) {
+        end_soon(engine, fetch, REASON_proxy_busy);
     }
 }
 
-void via_session_cancel(struct engine *engine, struct exchange *exchange)
+void via_session_cancel(struct engine *engine, struct fetch *fetch)
 {
-    if (exchange->upstream != NULL) {
+    if (fetch->upstream != NULL) {
         /* Who wants no more notifications says so in a request of its own (OBS-25). */
-        upstream_cancel(engine->upstream, exchange->upstream, false);
-        exchange->upstream = NULL;
+        upstream_cancel(engine->upstream, fetch->upstream, false);
+        fetch->upstream = NULL;
     }
 }

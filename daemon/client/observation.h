@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Observations (RFC 7641 section 5): one registration with an origin server a target and
- * cache key, for all clients that observe it. The registration is an exchange of the
+ * cache key, for all clients that observe it. The registration is a fetch of the
  * proxy's own that stays (state observing); the latest representation is kept once.
  *
  *                     Observe in the answer
@@ -18,16 +18,16 @@
 
 #include "base/account.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/timer.h"
 #include "cache/key.h"
 #include "coap/observe.h"
 #include "coap/reason.h"
-#include "fetch/list.h"
 
 struct config;
 struct engine;
-struct exchange;
-struct exchange_recipe;
+struct request;
+struct fetch_recipe;
 struct leg;
 struct observer;
 struct reply;
@@ -56,12 +56,12 @@ struct observation {
     uint8_t *key_bytes; /* allocated */
     bool is_private;    /* for one client only, without a key: OSCORE */
     enum observation_state state;
-    struct exchange *exchange;      /* the registration; NULL: none any more */
-    struct exchange_list followers; /* exchanges of clients that wait for the answer */
-    struct observer *observers;     /* list */
-    struct holding holding;         /* charged to the source that asked first and is still there, */
-    struct holding bytes;           /* as are these, of key and latest; to none without any */
-    const struct observer *payer;   /* its observer; NULL: it waits for the answer, or has left */
+    struct fetch *fetch;          /* the registration; NULL: none any more */
+    struct list followers;        /* requests that wait for the answer */
+    struct observer *observers;   /* list */
+    struct holding holding;       /* charged to the source that asked first and is still there, */
+    struct holding bytes;         /* as are these, of key and latest; to none without any */
+    const struct observer *payer; /* its observer; NULL: it waits for the answer, or has left */
     uint32_t observer_count;
     struct timer timer;       /* when to register again */
     struct observe_mark mark; /* the origin server's last notification */
@@ -101,25 +101,25 @@ int observation_table_init(struct observation_table *table, uint32_t capacity, u
 void observation_table_clear(struct observation_table *table);
 
 /**
- * The client's @p exchange is a registration: answer it from what is known, or have it
+ * The client's @p request is a registration: answer it from what is known, or have it
  * wait for the origin server's answer to the one registration of its @p key.
  *
- * @param recipe what @p exchange was made from.
+ * @param recipe what @p request was made from.
  * @return false where the resource is not observed: it is a request like others.
  */
-bool observation_join(struct engine *engine, struct exchange *exchange,
-                      const struct exchange_recipe *recipe, const struct cache_key *key);
+bool observation_join(struct engine *engine, struct request *request,
+                      const struct fetch_recipe *recipe, const struct cache_key *key);
 
 /**
  * The same for a request whose answers are for its sender only (OSC-6): a registration of
  * its own, which is not renewed, as the server would take that for a replay (OSC-7), and
  * cancelled by rejecting the next notification.
  */
-bool observation_join_alone(struct engine *engine, struct exchange *exchange,
-                            const struct exchange_recipe *recipe);
+bool observation_join_alone(struct engine *engine, struct request *request,
+                            const struct fetch_recipe *recipe);
 
-/** @p exchange, of a client, waits no more. Takes one that does not. */
-void observation_unfollow(struct engine *engine, struct exchange *exchange);
+/** @p request, of a client, waits no more. Takes one that does not. */
+void observation_unfollow(struct engine *engine, struct request *request);
 
 /** @p observer observes it from now on. */
 void observation_on_joined(struct engine *engine, struct observation *observation,

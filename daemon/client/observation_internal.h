@@ -3,8 +3,8 @@
 #ifndef CRIPROXY_OBSERVATION_INTERNAL_H
 #define CRIPROXY_OBSERVATION_INTERNAL_H
 
-#include "fetch/internal.h"
-#include "fetch/observation.h"
+#include "client/observation.h"
+#include "fetch/own.h"
 
 /**
  * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
@@ -22,7 +22,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
  */
 void observation_displace(struct engine *engine, struct observation *observation);
 
-/** It has no exchange, follower or observer any more. */
+/** It has no fetch, follower or observer any more. */
 void observation_free(struct engine *engine, struct observation *observation);
 
 /** The one that takes observers for @p key, or NULL. */
@@ -49,7 +49,7 @@ void observation_check(struct engine *engine, struct observation *observation);
 void observation_settle(struct engine *engine, struct observation *observation);
 
 /** The origin server's side of the registration: its owner is the observation. */
-extern const struct internal_handler observation_handler;
+extern const struct waiter_calls observation_calls;
 
 /**
  * Whether the latest state may be given to who asks now: within its Max-Age, and no request
@@ -66,6 +66,6 @@ void observation_register_again(struct engine *engine, struct observation *obser
 
 /** Give the latest state to a client that has asked, and have it observe if it can. */
 void observation_admit(struct engine *engine, struct observation *observation,
-                       struct exchange *exchange, enum reason reason);
+                       struct request *request, enum reason reason);
 
 #endif

@@ -3,19 +3,21 @@
  * What comes from the origin server, and what becomes of it. Nothing here is freed
  * under those who call: what nobody observes any more is ended at the end of the turn.
  */
-#include "fetch/observation.h"
+#include "client/observation.h"
 
 #include "cache/freshness.h"
-#include "client/admit.h"
+#include "client/admission.h"
+#include "client/observation_internal.h"
 #include "client/observer.h"
 #include "client/reply.h"
+#include "client/request.h"
 #include "client/serve.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/admit.h"
 #include "fetch/cached.h"
-#include "fetch/internal.h"
-#include "fetch/observation_internal.h"
-#include "origin/forward.h"
+#include "fetch/forward.h"
+#include "fetch/own.h"
 #include "policy/access.h"
 
 #include <string.h>
@@ -28,6 +30,11 @@
 
 /* Who restarts is away for a while: registrations in vain before clients are told. */
 #define FAILURES_MAX 4u
+
+static struct request *first_follower(const struct observation *observation)
+{
+    return HASH_ENTRY(observation->followers.first, struct request, waiting);
+}
 
 /* --- representations ---------------------------------------------------- */
 
@@ -98,9 +105,9 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
 
 /* --- telling the clients ------------------------------------------------ */
 
-static enum admit_resolver resolver_of(const struct exchange *exchange)
+static enum admit_resolver resolver_of(const struct fetch *fetch)
 {
-    return exchange->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
+    return fetch->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
 }
 
 static void tell_observers(struct engine *engine, struct observation *observation)
@@ -119,46 +126,47 @@ static void tell_observers(struct engine *engine, struct observation *observatio
 enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
                                        struct leg *leg)
 {
-    const struct exchange *from = observation->exchange;
+    const struct fetch *from = observation->fetch;
     if (from == NULL || from->origin == NULL || !from->target.is_name || from->hop.is_parent) {
         return REASON_none;
     }
-    return admit_address(engine, leg, &from->target, from->datagram[1], &from->origin->address);
+    return admit_address(engine, &leg->asker, &from->target, from->datagram[1],
+                         &from->origin->address);
 }
 
 /*
  * Whether the state fits the client, whole or in blocks. If it does not, the client is told of
  * trouble, which is the end of a registration (RFC 7641 section 4.1): nothing may follow.
  */
-static bool can_be_told(struct engine *engine, const struct exchange *exchange,
+static bool can_be_told(struct engine *engine, const struct request *request,
                         const struct reply *reply)
 {
     struct reply observed = *reply, cut;
     observed.has_observe = true;
     observed.observe = OBSERVE_NUMBER_MAX;
-    return reply_fits(engine, &exchange->leg, &observed) ||
-           serve_cut_exchange(engine, exchange, &observed, &cut) == REASON_none;
+    return reply_fits(engine, &request->leg, &observed) ||
+           serve_cut_request(engine, request, &observed, &cut) == REASON_none;
 }
 
 /* Give the latest state to a client that has asked, and have it observe if it can. */
 void observation_admit(struct engine *engine, struct observation *observation,
-                       struct exchange *exchange, enum reason reason)
+                       struct request *request, enum reason reason)
 {
-    struct leg leg = exchange->leg;
+    struct leg leg = request->leg;
     struct reply reply = observation_reply(observation, engine_now_ms(engine));
-    bool may_observe = !engine->is_draining && can_be_told(engine, exchange, &reply);
+    bool may_observe = !engine->is_draining && can_be_told(engine, request, &reply);
     struct observer *observer = may_observe ? observer_add(engine, observation, &leg) : NULL;
     if (observer == NULL) {
-        exchange_answer(engine, exchange, reason, &reply);
+        fetch_answer(engine, request->fetch, reason, &reply);
     } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {
         /* A message of its own: as a notification, so that newer ones take its place and a
          * Reset is understood. */
-        exchange_drop(engine, exchange, reason);
+        request_drop(engine, request, reason);
         observer_answer(engine, observer);
     } else {
         reply.has_observe = true;
         reply.observe = observer_answered(engine, observer);
-        exchange_answer(engine, exchange, reason, &reply);
+        fetch_answer(engine, request->fetch, reason, &reply);
     }
 }
 
@@ -174,15 +182,15 @@ static bool is_answer(enum reason reason)
  */
 static enum reason reason_against_follower(struct engine *engine,
                                            const struct observation *observation,
-                                           struct exchange *exchange)
+                                           struct request *request)
 {
-    struct leg *leg = &exchange->leg;
+    struct leg *leg = &request->leg;
     enum reason against = REASON_none;
-    if (leg->standing == STANDING_UNKNOWN) {
+    if (leg->asker.standing == STANDING_UNKNOWN) {
         against = admit_client(engine, leg);
         if (against == REASON_none) {
-            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
-                                   resolver_of(exchange));
+            against = admit_target(engine, &leg->asker, &request->fetch->target,
+                                   request->fetch->datagram[1], resolver_of(request->fetch));
         }
     }
     return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
@@ -192,21 +200,21 @@ static enum reason reason_against_follower(struct engine *engine,
 static void answer_followers(struct engine *engine, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
-    while (observation->followers.first != NULL) {
-        struct exchange *exchange = observation->followers.first;
-        enum reason against = reason_against_follower(engine, observation, exchange);
-        observation_unfollow(engine, exchange);
+    while (!list_is_empty(&observation->followers)) {
+        struct request *request = first_follower(observation);
+        enum reason against = reason_against_follower(engine, observation, request);
+        observation_unfollow(engine, request);
         if (reason_is_about_client(reason)) {
             /* Others may have what the client that it was made for may not. */
-            forward_start(engine, exchange);
+            forward_start(engine, request->fetch);
         } else if (!is_answer(reason)) {
-            exchange_end(engine, exchange, reason, NULL);
+            fetch_fail(engine, request->fetch, reason, NULL);
         } else if (against != REASON_none) {
-            exchange_end(engine, exchange, against, NULL);
+            fetch_fail(engine, request->fetch, against, NULL);
         } else if (observation->state != OBSERVATION_ENDED) {
-            observation_admit(engine, observation, exchange, reason);
-        } else if (!cached_is_failure(reply->code) || !cached_help(engine, exchange)) {
-            exchange_answer(engine, exchange, reason, reply);
+            observation_admit(engine, observation, request, reason);
+        } else if (!cached_is_failure(reply->code) || !cached_help(engine, request->fetch)) {
+            fetch_answer(engine, request->fetch, reason, reply);
         }
     }
 }
@@ -215,10 +223,10 @@ static void answer_followers(struct engine *engine, struct observation *observat
 static void answer_followers_for(struct engine *engine, struct observation *observation,
                                  enum reason reason)
 {
-    while (observation->followers.first != NULL) {
-        struct exchange *exchange = observation->followers.first;
-        observation_unfollow(engine, exchange);
-        exchange_end(engine, exchange, reason, NULL);
+    while (!list_is_empty(&observation->followers)) {
+        struct request *request = first_follower(observation);
+        observation_unfollow(engine, request);
+        fetch_fail(engine, request->fetch, reason, NULL);
     }
 }
 
@@ -254,21 +262,20 @@ static void end_for_reason(struct engine *engine, struct observation *observatio
  */
 static void register_for_present(struct observation *observation)
 {
-    const struct leg *present = observation->observers != NULL ? &observation->observers->leg
-                                : observation->followers.first != NULL
-                                    ? &observation->followers.first->leg
-                                    : NULL;
-    struct leg *leg = &observation->exchange->leg;
+    const struct leg *present = NULL;
+    if (observation->observers != NULL) {
+        present = &observation->observers->leg;
+    } else if (!list_is_empty(&observation->followers)) {
+        present = &first_follower(observation)->leg;
+    }
+    struct asker *asker = observation->fetch->asker;
     if (present == NULL) {
         return;
     }
-    struct identity *before = leg->identity;
-    leg->path = present->path;
-    leg->scheme = present->scheme;
-    leg->identity = present->identity;
-    leg->standing = present->standing;
-    leg->rule = NULL;
-    (void)identity_acquire(leg->identity);
+    struct identity *before = asker->identity;
+    *asker = present->asker;
+    asker->rule = NULL;
+    (void)identity_acquire(asker->identity);
     identity_release(before);
 }
 
@@ -279,15 +286,15 @@ void observation_register_again(struct engine *engine, struct observation *obser
     observation->state = OBSERVATION_REGISTERING;
     observation->changes = changes_count(engine->changes);
     register_for_present(observation);
-    forward_again(engine, observation->exchange);
+    forward_again(engine, observation->fetch);
 }
 
 static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct observation *observation = HASH_ENTRY(timer, struct observation, timer);
-    const struct exchange *exchange = observation->exchange;
-    uint64_t wait_s = throttle_left_s(engine, &exchange->target, exchange->datagram[1]);
+    const struct fetch *fetch = observation->fetch;
+    uint64_t wait_s = throttle_left_s(engine, &fetch->target, fetch->datagram[1]);
     if (wait_s > 0) {
         timer_set(&engine->wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
     } else {
@@ -311,20 +318,20 @@ static void await_next(struct engine *engine, struct observation *observation, u
 /* End it for those who may not have it, under rules or from an address that are new. */
 static void recheck(struct engine *engine, struct observation *observation)
 {
-    const struct exchange *exchange = observation->exchange;
+    const struct fetch *fetch = observation->fetch;
     struct observer *next, *observer = observation->observers;
     for (; observer != NULL; observer = next) {
         struct leg *leg = &observer->leg;
         next = observer->next;
         enum reason against = admit_client(engine, leg);
-        if (against == REASON_none && exchange != NULL) {
-            against = admit_target(engine, leg, &exchange->target, exchange->datagram[1],
-                                   resolver_of(exchange));
+        if (against == REASON_none && fetch != NULL) {
+            against = admit_target(engine, &leg->asker, &fetch->target, fetch->datagram[1],
+                                   resolver_of(fetch));
         }
         if (against == REASON_none) {
             against = observation_reason_against(engine, observation, leg);
         }
-        leg->rule = NULL; /* the snapshot's, which goes some day */
+        leg->asker.rule = NULL; /* the snapshot's, which goes some day */
         if (against != REASON_none) {
             observer_end(engine, observer, against);
         }
@@ -334,7 +341,7 @@ static void recheck(struct engine *engine, struct observation *observation)
 /* A name may lead elsewhere by the time it is registered with again. */
 static void note_source(struct engine *engine, struct observation *observation)
 {
-    const struct address *source = &observation->exchange->origin->address;
+    const struct address *source = &observation->fetch->origin->address;
     if (!address_equal(source, &observation->source)) {
         observation->source = *source;
         recheck(engine, observation);
@@ -351,11 +358,11 @@ static void note_source(struct engine *engine, struct observation *observation)
 static bool is_format_taken(const struct observation *observation, uint32_t format)
 {
     struct message request = {0};
-    const struct exchange *exchange = observation->exchange;
+    const struct fetch *fetch = observation->fetch;
     if (format == observation->content_format || observation->is_private) {
         return true;
     }
-    (void)message_decode(exchange->datagram, exchange->datagram_len, &request);
+    (void)message_decode(fetch->datagram, fetch->datagram_len, &request);
     uint32_t accept = uint_option(request.options, OPTION_accept, NO_CONTENT_FORMAT);
     return accept == NO_CONTENT_FORMAT || accept == format;
 }
@@ -428,12 +435,12 @@ static bool on_notification(struct engine *engine, struct observation *observati
     if (!is_asked) {
         observation->changes = changes_count(engine->changes); /* it tells what there is now */
     }
-    observation->exchange->ticket.changes = observation->changes;
+    observation->fetch->ticket.changes = observation->changes;
     if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
         return ask_for_state(engine, observation);
     }
     if (CODE_CLASS(reply->code) != 2) {
-        cached_note(engine, observation->exchange, reply);
+        cached_note(engine, observation->fetch, reply);
         end(engine, observation, REASON_answered, reply); /* OBS-16 */
         return false;
     }
@@ -441,7 +448,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
         if (!observation->is_private) {
             observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
         }
-        cached_note(engine, observation->exchange, reply);
+        cached_note(engine, observation->fetch, reply);
         end(engine, observation, REASON_answered, reply);
         return false;
     }
@@ -452,7 +459,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
      * What answers a registration counts whatever its number: an origin server that has
      * started anew begins anew, and it is silent for longer than Max-Age before we ask.
      */
-    if (!is_asked && has_observe && config_is_datagram(observation->exchange->hop.scheme) &&
+    if (!is_asked && has_observe && config_is_datagram(observation->fetch->hop.scheme) &&
         !observe_is_newer(&observation->mark, number, now_ms)) {
         metric_add(&engine->metrics.notifications_late, 1); /* OBS-13, OBS-14 */
         return true;
@@ -460,7 +467,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
     if (has_observe) {
         observation->mark = (struct observe_mark){number, now_ms};
     }
-    cached_note(engine, observation->exchange, reply); /* OBS-28, CACHE-28 */
+    cached_note(engine, observation->fetch, reply); /* OBS-28, CACHE-28 */
     take_state(engine, observation, reply, has_observe);
     return true; /* where it has ended, to be cancelled at the end of the turn */
 }
@@ -485,27 +492,28 @@ static bool may_come_back(const struct observation *observation, enum reason rea
 static bool end_registrant(struct engine *engine, struct observation *observation,
                            enum reason reason)
 {
-    const struct leg *registrant = &observation->exchange->leg;
+    const struct asker *registrant = observation->fetch->asker;
     struct observer *next, *observer = observation->observers;
     if (observation->is_private || !reason_is_about_client(reason)) {
         return false;
     }
     for (; observer != NULL; observer = next) {
         next = observer->next;
-        if (observer->leg.identity == registrant->identity &&
-            address_equal(&observer->leg.path.remote, &registrant->path.remote)) {
+        if (observer->leg.asker.identity == registrant->identity &&
+            address_equal(&observer->leg.asker.path.remote, &registrant->path.remote)) {
             observer_end(engine, observer, reason);
         }
     }
     return observation->observers != NULL;
 }
 
-static bool on_answer(struct engine *engine, void *owner, struct exchange *exchange,
-                      enum reason reason, const struct reply *reply)
+static enum waiter_wish on_registration_answer(struct engine *engine, void *owner,
+                                               struct fetch *fetch, enum reason reason,
+                                               const struct reply *reply)
 {
     struct observation *observation = owner;
     bool stays = false;
-    (void)exchange;
+    (void)fetch;
     if (observation->state == OBSERVATION_CANCELLING || observation->state == OBSERVATION_ENDED) {
         /* Whatever it is: what comes under the token after this is rejected. */
     } else if (reason == REASON_answered) {
@@ -524,18 +532,18 @@ static bool on_answer(struct engine *engine, void *owner, struct exchange *excha
         end(engine, observation, reason, reply); /* OBS-19 */
     }
     if (!stays) {
-        observation->exchange = NULL;
+        observation->fetch = NULL;
         observation_check(engine, observation);
     }
-    return stays;
+    return stays ? WAITER_STAYS : WAITER_DONE;
 }
 
 /* The connection to the origin server has ended, and the registration with it (RFC 8323
  * section 7.4): it is made anew after a while, as after silence. */
-static bool on_lost(struct engine *engine, void *owner, struct exchange *exchange)
+static bool on_registration_lost(struct engine *engine, void *owner, struct fetch *fetch)
 {
     struct observation *observation = owner;
-    (void)exchange;
+    (void)fetch;
     if (observation->state != OBSERVATION_OBSERVING || observation->is_private) {
         return false;
     }
@@ -543,75 +551,75 @@ static bool on_lost(struct engine *engine, void *owner, struct exchange *exchang
     return true;
 }
 
-const struct internal_handler observation_handler = {on_answer, on_lost};
+const struct waiter_calls observation_calls = {.on_answer = on_registration_answer,
+                                               .on_lost = on_registration_lost};
 
 /* --- ending ------------------------------------------------------------- */
 
 /* Explicitly, at once: a sensor should not go on for nobody (RFC 7641 section 3.6). */
 static void cancel(struct engine *engine, struct observation *observation)
 {
-    struct exchange *exchange = observation->exchange;
+    struct fetch *fetch = observation->fetch;
     hash_map_remove(&observation->node);
     timer_cancel(&engine->wheel, &observation->timer);
     if (observation->state != OBSERVATION_ENDED) {
         observation->state = OBSERVATION_CANCELLING;
     }
-    bool is_known_there = !observation->is_private && exchange->origin != NULL;
-    if (!is_known_there || !forward_deregister(engine, exchange)) {
-        observation->exchange = NULL;
-        internal_cancel(engine, exchange,
-                        REASON_client_gone); /* its notifications will be rejected */
+    bool is_known_there = !observation->is_private && fetch->origin != NULL;
+    if (!is_known_there || !forward_deregister(engine, fetch)) {
+        observation->fetch = NULL;
+        fetch_cancel_own(engine, fetch,
+                         REASON_client_gone); /* its notifications will be rejected */
     }
 }
 
 /*
  * The origin server is told without the observation, whose place is needed now. That takes an
- * exchange, which makes no room for others: only while a quarter of them is free. Else what comes
+ * request, which makes no room for others: only while a quarter of them is free. Else what comes
  * under its token is rejected, as where the registration is not answered yet.
  */
-static void displace_exchange(struct engine *engine, struct observation *observation)
+static void displace_fetch(struct engine *engine, struct observation *observation)
 {
-    const struct exchange_table *table = &engine->exchanges;
-    struct exchange *exchange = observation->exchange;
+    const struct fetch_table *table = &engine->fetches;
+    struct fetch *fetch = observation->fetch;
     bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
     bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
-                    !observation->is_private && exchange->origin != NULL &&
-                    (is_cancelling || exchange->state == EXCHANGE_observing);
-    observation->exchange = NULL;
-    exchange->leg.handler = &internal_unowned;
-    exchange->leg.owner = NULL;
-    if (!may_last || (!is_cancelling && !forward_deregister(engine, exchange))) {
-        internal_cancel(engine, exchange, REASON_displaced);
+                    !observation->is_private && fetch->origin != NULL &&
+                    (is_cancelling || fetch->state == FETCH_observing);
+    observation->fetch = NULL;
+    fetch_disown(fetch);
+    if (!may_last || (!is_cancelling && !forward_deregister(engine, fetch))) {
+        fetch_cancel_own(engine, fetch, REASON_displaced);
     }
 }
 
 void observation_displace(struct engine *engine, struct observation *observation)
 {
     hash_map_remove(&observation->node);
-    while (observation->followers.first != NULL) {
-        struct exchange *exchange = observation->followers.first;
-        observation_unfollow(engine, exchange);
-        exchange_end(engine, exchange, REASON_displaced, NULL);
+    while (!list_is_empty(&observation->followers)) {
+        struct request *request = first_follower(observation);
+        observation_unfollow(engine, request);
+        fetch_fail(engine, request->fetch, REASON_displaced, NULL);
     }
     while (observation->observers != NULL) {
         metric_add(&engine->metrics.observers_displaced, 1);
         observer_end(engine, observation->observers, REASON_displaced);
     }
-    if (observation->exchange != NULL) {
-        displace_exchange(engine, observation);
+    if (observation->fetch != NULL) {
+        displace_fetch(engine, observation);
     }
     observation_free(engine, observation);
 }
 
 void observation_settle(struct engine *engine, struct observation *observation)
 {
-    struct exchange *exchange = observation->exchange;
-    bool is_wanted = observation->observers != NULL || observation->followers.first != NULL;
-    if (exchange != NULL && exchange->state == EXCHANGE_observing &&
+    struct fetch *fetch = observation->fetch;
+    bool is_wanted = observation->observers != NULL || !list_is_empty(&observation->followers);
+    if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(engine, observation);
     }
-    if (observation->exchange == NULL && !is_wanted) {
+    if (observation->fetch == NULL && !is_wanted) {
         observation_free(engine, observation);
     }
 }
@@ -625,7 +633,7 @@ void observations_drain(struct engine *engine)
                        observation->state == OBSERVATION_CANCELLING ||
                        observation->state == OBSERVATION_ENDED;
         /* Those whose registration is under way are answered first, and end then. */
-        if (!is_over && observation->followers.first == NULL) {
+        if (!is_over && list_is_empty(&observation->followers)) {
             end_for_reason(engine, observation, REASON_shutting_down);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/hops.h"
+#include "fetch/hops.h"
 
 #include "coap/option.h"
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which clients are let in: the decisions of policy/access.h, remembered where they are asked
+ * for often. */
+#ifndef CRIPROXY_ADMISSION_H
+#define CRIPROXY_ADMISSION_H
+
+#include "client/leg.h"
+#include "coap/reason.h"
+
+struct engine;
+
+/**
+ * Whether a datagram in the clear from @p remote is looked at; one that is not has been
+ * counted, and nothing is sent: whoever it says it is from may not have sent it.
+ */
+bool admit_datagram(struct engine *engine, const struct address *remote);
+
+/** Whether a connection may stay that has just been made. */
+bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
+                      const struct identity *identity);
+
+/** REASON_none, or the refusal of a client that is not served. Fills in leg->asker.standing. */
+enum reason admit_client(const struct engine *engine, struct leg *leg);
+
+#endif

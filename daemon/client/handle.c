@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A request, whatever carried it: admitted, understood, and made into a request that waits
+ * or an answer.
+ */
+#include "client/handle.h"
+
+#include "cache/freshness.h"
+#include "client/admission.h"
+#include "client/blocks.h"
+#include "client/echo.h"
+#include "client/limit.h"
+#include "client/local.h"
+#include "client/registration.h"
+#include "client/reply.h"
+#include "client/request.h"
+#include "client/room.h"
+#include "client/scan.h"
+#include "client/serve.h"
+#include "client/stream.h"
+#include "client/trace.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/admit.h"
+#include "fetch/cached.h"
+#include "fetch/coalesce.h"
+#include "fetch/forward.h"
+#include "fetch/group.h"
+#include "fetch/hops.h"
+#include "fetch/make.h"
+#include "fetch/transfer.h"
+#include "origin/route.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define METHOD_DETAIL_MAX 7u /* 0.07 iPATCH: the last that is defined (RFC 8132) */
+
+/* What the request to the next hop may have more than the client's: header, token, options. */
+#define FETCH_OVERHEAD 512u
+
+/* What has been found out about a request so far. */
+struct incoming {
+    const struct message *message;
+    struct leg *leg;
+    struct request_options options;
+    struct target target;
+    const struct target *found; /* that target, once it is known and not the proxy itself */
+    uint8_t hop_limit;          /* for the next hop; 0: send none */
+    bool drops_echo;            /* its Echo was ours */
+};
+
+/* --- answers of the proxy's own ----------------------------------------- */
+
+static void refuse(struct engine *engine, struct incoming *incoming, const struct problem *problem)
+{
+    trace_refused(engine, incoming->leg, incoming->found, incoming->message, problem);
+    /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
+     * for those that did something (MSG-17). */
+    incoming->leg->is_safe = true;
+    reply_reason_at_once(engine, incoming->leg, problem->reason, problem->text);
+}
+
+/* An answer of the proxy's own that is more than words about a problem. */
+static void answer_here(struct engine *engine, struct incoming *incoming, const struct reply *reply,
+                        enum reason reason)
+{
+    const struct problem problem = {.reason = reason};
+    trace_answered(engine, incoming->leg, incoming->found, incoming->message, &problem,
+                   reply->code);
+    incoming->leg->is_safe = true; /* see refuse() */
+    reply_at_once(engine, incoming->leg, reply);
+}
+
+/* --- requests ----------------------------------------------------------- */
+
+/* The request of the client of @p leg under its token, or NULL. */
+static struct request *by_token(const struct engine *engine, const struct leg *leg)
+{
+    const struct hash_map *tokens = &engine->requests.tokens;
+    struct hash_node *node = hash_map_find(tokens, leg_token_key(leg, tokens->seed));
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct request *request = HASH_ENTRY(node, struct request, by_token);
+        if (leg_has_same_token(&request->leg, leg)) {
+            return request;
+        }
+    }
+    return NULL;
+}
+
+static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    struct engine *engine = context;
+    metric_add(&engine->metrics.acknowledgements, 1);
+    reply_acknowledge(engine, HASH_ENTRY(timer, struct request, ack_timer));
+}
+
+/*
+ * What waits under the token that the client uses again waits no more (MSG-26), whether or not
+ * the new one is kept: a deregistration that the cache answers ends a
+ * registration under way (OBS-24).
+ */
+static void replace_older(struct engine *engine, const struct leg *leg)
+{
+    struct peer *peer = leg->peer;
+    struct request *older = peer->in_flight > 0 ? by_token(engine, leg) : NULL;
+    if (older != NULL) {
+        peer->in_flight++; /* its connection is not through: there is the new request */
+        request_drop(engine, older, REASON_client_replaced);
+        peer->in_flight--;
+    }
+}
+
+/* Enter the request into the maps and start its clocks. */
+static void begin(struct engine *engine, struct request *request)
+{
+    struct request_table *table = &engine->requests;
+    uint64_t now_ms = engine_now_ms(engine);
+    const struct leg *leg = &request->leg;
+    request_join(request, leg->peer);
+    hash_map_add(&table->tokens, &request->by_token, leg_token_key(leg, table->tokens.seed));
+    if (leg->kind == LEG_DATAGRAM) {
+        hash_map_add(&table->map, &request->by_request,
+                     key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
+    }
+    if (leg->confirmable) {
+        timer_set(&engine->wheel, &request->ack_timer, now_ms + engine->config->proxy_ack_delay,
+                  on_ack_due);
+    }
+}
+
+/*
+ * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them,
+ * sent before, makes room when all slots are in use.
+ */
+static struct request *take_slot(struct engine *engine, const struct leg *leg)
+{
+    struct request_table *table = &engine->requests;
+    if (request_table_is_full(table) && !list_is_empty(&table->delivering)) {
+        metric_add(&engine->metrics.deliveries_cut, 1);
+        request_drop(engine, HASH_ENTRY(table->delivering.first, struct request, waiting),
+                     REASON_client_unreachable);
+    }
+    return request_new(engine, leg);
+}
+
+/* A request, with the fetch that is to answer it. */
+static enum reason make_request(struct engine *engine, const struct leg *leg,
+                                struct fetch_recipe *recipe, struct request **ret_request)
+{
+    struct request *request = take_slot(engine, leg);
+    if (request == NULL) {
+        return REASON_proxy_busy;
+    }
+    recipe->asker = &request->leg.asker;
+    recipe->trail = &request->trail;
+    recipe->turn = &leg->peer->turn;
+    enum reason reason = fetch_make(engine, recipe, (struct waiter){&request_waiter_calls, request},
+                                    &request->fetch);
+    if (reason != REASON_none) {
+        request_free(engine, request);
+        return reason;
+    }
+    if (request->fetch->memory.is_large) {
+        request_charge_large(engine, request);
+    }
+    *ret_request = request;
+    return REASON_none;
+}
+
+/* --- may it go ---------------------------------------------------------- */
+
+/* Whether the request is for a later block of a body that is kept for this client. */
+static bool is_served(struct engine *engine, struct incoming *incoming)
+{
+    const struct serve_subject subject = {&incoming->target, incoming->message->code,
+                                          incoming->message->options,
+                                          serve_query(engine, incoming->message)};
+    struct reply reply;
+    enum reason reason;
+    if (!incoming->leg->has_block2 || incoming->leg->block2.num == 0 ||
+        !serve_kept(engine, incoming->leg, &subject, &reply, &reason)) {
+        return false;
+    }
+    answer_here(engine, incoming, &reply, reason == REASON_none ? REASON_block_served : reason);
+    return true;
+}
+
+/*
+ * A request of our own that came back: its token is one that we have given to a request
+ * which is still out, and those are random. Loops by way of other proxies, which give
+ * tokens of their own, end by Hop-Limit (ERR-14).
+ */
+static bool is_own_request(const struct engine *engine, const struct message *message)
+{
+    return message->token.len == FETCH_TOKEN_LEN &&
+           fetch_by_token(&engine->fetches, message->token) != NULL;
+}
+
+/* Whether the request may go on, to where it wants. */
+static enum reason check(struct engine *engine, struct incoming *incoming)
+{
+    if (is_own_request(engine, incoming->message)) {
+        return REASON_loop_detected;
+    }
+    enum reason reason = group_check(engine->config, &incoming->target, &incoming->options);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    reason = hops_take(engine->config, incoming->options.hop_limit, &incoming->hop_limit);
+    if (reason == REASON_none) {
+        reason = admit_target(engine, &incoming->leg->asker, &incoming->target,
+                              incoming->message->code, ADMIT_RESOLVER_BY_ROUTE);
+    }
+    if (reason == REASON_none && echo_is_required(incoming->leg, &incoming->options)) {
+        reason = REASON_echo_required;
+    }
+    return reason;
+}
+
+static bool may_go(struct engine *engine, struct incoming *incoming)
+{
+    struct problem problem = {.reason = check(engine, incoming)};
+    if (problem.reason == REASON_none) {
+        return true;
+    }
+    if (problem.reason == REASON_option_unknown) { /* where no group is meant */
+        scan_name_option(&problem, REASON_option_unknown, "unrecognized option",
+                         OPTION_multicast_timeout);
+    }
+    if (problem.reason == REASON_echo_required) {
+        uint8_t options[ECHO_OPTIONS_MAX];
+        struct reply reply = echo_challenge(engine, incoming->leg, options);
+        answer_here(engine, incoming, &reply, problem.reason);
+        return false;
+    }
+    if (reason_row(problem.reason)->code == CODE(5, 8)) {
+        /* Who stopped it: the first name of the trail (HOP-5). */
+        snprintf(problem.text, sizeof(problem.text), "%s", engine->config->proxy_name);
+    }
+    refuse(engine, incoming, &problem);
+    return false;
+}
+
+/* --- to the next hop ---------------------------------------------------- */
+
+static bool does_blocks(const struct leg *leg)
+{
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+}
+
+/* Answer from @p entry. @return false where it is not for this client. */
+static bool serve_entry(struct engine *engine, struct incoming *incoming, struct cache_entry *entry)
+{
+    uint8_t etag_option[ETAG_OPTION_MAX];
+    struct leg *leg = incoming->leg;
+    const struct message *message = incoming->message;
+    const struct serve_subject subject = {&incoming->target, message->code, message->options,
+                                          serve_query(engine, message)};
+    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct reply whole = cached_reply_of(&kept, engine_now_ms(engine)), cut;
+    struct reply reply = cached_reply_to(message->options, &whole, etag_option);
+    if (!cached_is_admitted(engine, &leg->asker, &incoming->target, message->code,
+                            &entry->origin) ||
+        (freshness_is_partial(kept.options) && !does_blocks(leg)) ||
+        serve_cut(engine, leg, &subject, &reply, &cut) == REASON_response_too_large) {
+        return false;
+    }
+    cache_entry_touch(entry);
+    metric_add(&engine->metrics.cache_hits, 1);
+    trace_hit(engine, leg, &incoming->target, message, cut.code);
+    reply_at_once(engine, leg, &cut);
+    return true;
+}
+
+static bool is_in_cache(struct engine *engine, struct incoming *incoming,
+                        struct cached_lookup *ret_lookup)
+{
+    const struct cached_request asked = {
+        .asker = &incoming->leg->asker,
+        .target = &incoming->target,
+        .message = incoming->message,
+        .hop_limit = incoming->hop_limit,
+        .drops_echo = incoming->drops_echo,
+        .is_registration = registration_is_one(engine, &incoming->options),
+    };
+    struct cache_entry *entry = cached_look(engine, &asked, ret_lookup);
+    if (entry == NULL) {
+        return false;
+    }
+    if (!serve_entry(engine, incoming, entry)) {
+        cached_note_unfit(engine, ret_lookup);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the origin server is told what the client does not want to hear (NOR-4). */
+static bool forwards_no_response(const struct engine *engine, const struct incoming *incoming)
+{
+    return engine->config->proxy_no_response == NO_RESPONSE_FORWARD && !incoming->leg->is_safe &&
+           incoming->leg->unwanted != 0;
+}
+
+/* What the fetch is made from, but for the way, which is the caller's to fill in. */
+static struct fetch_recipe recipe_of(const struct engine *engine, const struct incoming *incoming,
+                                     const struct cached_lookup *lookup)
+{
+    bool is_forwarded = forwards_no_response(engine, incoming);
+    return (struct fetch_recipe){
+        .mirrors_non = incoming->leg->kind == LEG_DATAGRAM && !incoming->leg->confirmable,
+        .is_safe = incoming->leg->is_safe,
+        .target = &incoming->target,
+        .message = incoming->message,
+        .additions = {.hop_limit = incoming->hop_limit,
+                      .etags = lookup->etags,
+                      .etag_count = lookup->etag_count,
+                      .no_response = {true, is_forwarded, incoming->leg->unwanted},
+                      .drops_echo = incoming->drops_echo},
+        .may_stay_unanswered = is_forwarded,
+        .is_group = incoming->options.multicast_timeout.data != NULL,
+        .group_timeout_s = option_uint(incoming->options.multicast_timeout),
+        .not_local = incoming->options.not_local,
+        .lookup = lookup,
+    };
+}
+
+/*
+ * Whether a client on a reliable transport can send more at once than the next hop takes: that
+ * is reached with datagrams; or is to be treated as if it were, as what the client has sent is
+ * longer than a fetch holds.
+ */
+static bool is_datagram_hop(const struct engine *engine, const struct incoming *incoming,
+                            const struct next_hop *hop)
+{
+    const struct message *message = incoming->message;
+    bool is_long = message->options.len + message->payload.len + FETCH_OVERHEAD >
+                   engine->config->limits_datagram_bytes;
+    return incoming->leg->kind == LEG_STREAM && (config_is_datagram(hop->scheme) || is_long);
+}
+
+/* What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. */
+static enum block_plan plan_blocks(struct engine *engine, struct incoming *incoming,
+                                   struct fetch_recipe *recipe, struct bytes *ret_body)
+{
+    const struct block_request blocks = {
+        .leg = incoming->leg,
+        .message = incoming->message,
+        .options = &incoming->options,
+        .target = &incoming->target,
+        .is_datagram_hop = is_datagram_hop(engine, incoming, recipe->hop),
+    };
+    struct reply reply;
+    enum reason reason;
+    enum block_plan plan =
+        blocks_plan(engine, &blocks, &recipe->additions, ret_body, &reply, &reason);
+    if (plan == BLOCK_PLAN_ANSWER) {
+        answer_here(engine, incoming, &reply, reason);
+    }
+    return plan;
+}
+
+/* Whether its origin server has asked not to be asked this now: it is told so here (RATE-5). */
+static bool is_throttled(struct engine *engine, struct incoming *incoming,
+                         const struct cached_lookup *lookup)
+{
+    uint8_t method = incoming->message->code;
+    if (engine_now_ms(engine) >= engine->throttles.latest_ms) {
+        return false;
+    }
+    /* What a lookup has made lies where another key would be made. */
+    uint32_t left_s = lookup->has_key ? throttle_left_of_s(engine, lookup->key.target_hash, method)
+                                      : throttle_left_s(engine, &incoming->target, method);
+    if (left_s == 0) {
+        return false;
+    }
+    struct reply reply = reply_of(REASON_origin_throttles, NULL);
+    reply.max_age_s = left_s;
+    answer_here(engine, incoming, &reply, REASON_origin_throttles);
+    return true;
+}
+
+/* Not answered here: a request, which observes, follows an equal one, or goes its own way. */
+static void proxy_request(struct engine *engine, struct incoming *incoming)
+{
+    struct cached_lookup lookup;
+    if (is_in_cache(engine, incoming, &lookup) || is_throttled(engine, incoming, &lookup)) {
+        return;
+    }
+    struct fetch_recipe recipe = recipe_of(engine, incoming, &lookup);
+    struct next_hop hop;
+    struct problem problem = {
+        .reason = route_find(engine->config, &incoming->target, &hop, &recipe.route)};
+    incoming->leg->route_label = recipe.route != NULL ? recipe.route->label : 0;
+    if (problem.reason == REASON_scheme_unsupported) { /* a known one, without a transport */
+        snprintf(problem.text, sizeof(problem.text), "%s: %s",
+                 reason_row(problem.reason)->diagnostic, incoming->target.scheme->name);
+    }
+    if (problem.reason != REASON_none) {
+        refuse(engine, incoming, &problem);
+        return;
+    }
+    recipe.hop = &hop;
+    struct bytes body;
+    enum block_plan plan = plan_blocks(engine, incoming, &recipe, &body);
+    if (plan == BLOCK_PLAN_ANSWER) {
+        return;
+    }
+    struct message bodiless = *incoming->message;
+    bodiless.payload = (struct bytes){0};
+    recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : incoming->message;
+    struct request *request;
+    problem.reason = make_request(engine, incoming->leg, &recipe, &request);
+    if (problem.reason != REASON_none) {
+        refuse(engine, incoming, &problem);
+        return;
+    }
+    request->query = serve_query(engine, incoming->message);
+    begin(engine, request);
+    if (plan == BLOCK_PLAN_TRANSFER) {
+        transfer_send(engine, request->fetch, body, incoming->options.block1);
+    } else if (!registration_take(engine, request, &recipe, &incoming->options) &&
+               !coalesce_enter(engine, request->fetch)) {
+        forward_start(engine, request->fetch);
+    }
+}
+
+/* --- what comes in ------------------------------------------------------ */
+
+/* What can be said without a look at the options: who asks, how much, and in which form. */
+static enum reason admit(struct engine *engine, const struct incoming *incoming)
+{
+    struct leg *leg = incoming->leg;
+    enum reason reason = admit_client(engine, leg);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
+        return REASON_shutting_down;
+    }
+    reason = limit_take(engine, leg);
+    if (reason == REASON_none &&
+        incoming->message->token.len > engine->config->proxy_max_token_bytes) {
+        reason = REASON_token_too_long;
+    } else if (reason == REASON_none && CODE_DETAIL(incoming->message->code) > METHOD_DETAIL_MAX) {
+        reason = REASON_method_unknown;
+    }
+    return reason;
+}
+
+/* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
+static uint8_t unwanted_classes(struct bytes no_response)
+{
+    return no_response.data != NULL ? (uint8_t)option_uint(no_response) : 0;
+}
+
+/* Its options, and what those mean that are between the client and us. */
+static bool take_options(struct engine *engine, struct incoming *incoming,
+                         struct problem *ret_problem)
+{
+    struct request_options *options = &incoming->options;
+    struct leg *leg = incoming->leg;
+    if (!scan_options(incoming->message, options, ret_problem)) {
+        return false;
+    }
+    registration_on_request(engine, leg, options);
+    incoming->drops_echo = echo_take(engine, leg, options->echo);
+    leg->unwanted = unwanted_classes(options->no_response);
+    if (!blocks_check(leg, incoming->message, options, ret_problem)) {
+        return false;
+    }
+    leg->has_block2 = options->block2.data != NULL;
+    if (leg->has_block2) {
+        leg->block2 = block_of(options->block2);
+    }
+    return true;
+}
+
+/* Where the request came to; port 0 for the default of the scheme that it came over (PXO-22). */
+static struct address received_at(const struct engine *engine, const struct leg *leg,
+                                  const struct address *local)
+{
+    const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
+    struct address at = *local;
+    if (scheme != NULL && at.port == scheme->default_port) {
+        at.port = 0;
+    }
+    return at;
+}
+
+/*
+ * Early Stop: the client wants no more answers of a group (draft-ietf-core-groupcomm-proxy
+ * section 5.1.3). Nothing is said to that, a CON gets its ACK.
+ */
+static bool is_early_stop(struct engine *engine, struct incoming *incoming)
+{
+    static const struct reply nothing = {.code = CODE(2, 5)};
+    struct leg *leg = incoming->leg;
+    bool is_stop = incoming->target.form == TARGET_FORM_NONE &&
+                   incoming->message->code == CODE_GET &&
+                   incoming->options.multicast_timeout.data != NULL &&
+                   option_uint(incoming->options.multicast_timeout) == 0;
+    struct request *request = is_stop ? by_token(engine, leg) : NULL;
+    if (request == NULL || request->fetch == NULL || request->fetch->state != FETCH_collecting) {
+        return false;
+    }
+    request_drop(engine, request, REASON_group_done);
+    leg->unwanted = UINT8_MAX;
+    answer_here(engine, incoming, &nothing, REASON_local);
+    return true;
+}
+
+/* The interface of a link-local target; most are not, and cost nothing here. */
+static bool find_zone(struct engine *engine, const struct address *local, struct target *target,
+                      struct problem *ret_problem)
+{
+    bool is_plain =
+        target->zone[0] == '\0' && (target->is_name || !zones_concern(&target->address));
+    return is_plain || zones_apply(zones_of(engine), local, target, ret_problem);
+}
+
+static bool find_target(struct engine *engine, struct incoming *incoming,
+                        const struct address *local, struct problem *ret_problem)
+{
+    struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
+    struct address at = received_at(engine, incoming->leg, local);
+    incoming->options.default_host = leg_default_host(incoming->leg);
+    if (!target_find(engine->config, incoming->message, &incoming->options, &at, memory,
+                     &incoming->target, ret_problem)) {
+        return false;
+    }
+    incoming->found = incoming->target.form != TARGET_FORM_NONE ? &incoming->target : NULL;
+    return find_zone(engine, local, &incoming->target, ret_problem);
+}
+
+/* For the proxy as an endpoint: critical options count, CON or NON (OPT-5, OPT-6). */
+static void serve_locally(struct engine *engine, struct incoming *incoming)
+{
+    struct problem problem;
+    if (incoming->options.not_local == 0) {
+        local_answer(engine, incoming->leg, incoming->message, &incoming->target.path);
+        return;
+    }
+    scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
+                     incoming->options.not_local);
+    refuse(engine, incoming, &problem);
+}
+
+static bool is_for_proxy(struct engine *engine, const struct target *target)
+{
+    return target->form == TARGET_FORM_NONE ||
+           (!target->is_name && engine_is_own_address(engine, target->scheme, &target->address));
+}
+
+static void handle(struct engine *engine, struct incoming *incoming, const struct address *local)
+{
+    struct problem problem = {.reason = admit(engine, incoming)};
+    metric_add(&engine->metrics.requests, 1);
+    incoming->leg->peer->requests++;
+    if (problem.reason == REASON_client_busy && limit_is_silent(engine, incoming->leg)) {
+        return;
+    }
+    if (problem.reason != REASON_none || !take_options(engine, incoming, &problem) ||
+        !find_target(engine, incoming, local, &problem)) {
+        refuse(engine, incoming, &problem);
+        return;
+    }
+    if (target_is_mixed(&incoming->options)) {
+        metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
+    }
+    if (is_early_stop(engine, incoming)) {
+        return;
+    }
+    replace_older(engine, incoming->leg);
+    if (is_for_proxy(engine, &incoming->target)) {
+        serve_locally(engine, incoming);
+    } else if (may_go(engine, incoming) && !is_served(engine, incoming)) {
+        const struct message *message = incoming->message;
+        room_make(engine, incoming->leg, message->options.len + message->payload.len);
+        proxy_request(engine, incoming);
+    }
+}
+
+static bool is_safe_method(uint8_t code)
+{
+    return code == CODE_GET || code == CODE_FETCH;
+}
+
+void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+                    const struct address *local)
+{
+    struct incoming incoming = {.message = message, .leg = leg};
+    leg->token = message->token;
+    leg->is_safe = is_safe_method(message->code);
+    handle(engine, &incoming, local);
+}
+
+void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+                    enum reason reason)
+{
+    struct incoming incoming = {.message = message, .leg = leg};
+    struct problem problem = {.reason = reason};
+    metric_add(&engine->metrics.requests, 1);
+    leg->token = message->token;
+    leg->is_safe = is_safe_method(message->code);
+    refuse(engine, &incoming, &problem);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests of clients, after the message layer: to a fetch or an answer. */
+#ifndef CRIPROXY_HANDLE_H
+#define CRIPROXY_HANDLE_H
+
+#include "client/leg.h"
+#include "coap/message.h"
+#include "coap/reason.h"
+
+struct address;
+struct engine;
+
+/**
+ * Deal with a request that is no repetition.
+ *
+ * @param leg   where its answer goes; token and method are filled in here.
+ * @param local the address and port that it came to.
+ */
+void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+                    const struct address *local);
+
+/** Answer a request for @p reason without a look at it. */
+void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+                    enum reason reason);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registrations of clients: a new observation for them, or one that is there. */
+#include "client/observation_internal.h"
+#include "client/request.h"
+#include "coap/option.h"
+#include "engine/state.h"
+#include "fetch/cached.h"
+#include "fetch/own.h"
+
+static bool is_no_etag(uint16_t number)
+{
+    return number != OPTION_etag;
+}
+
+/*
+ * The registration is the first client's request without its ETags: the representation is
+ * for all of them (OBS-18). False where its options are too long.
+ */
+static bool make_registration(struct engine *engine, const struct message *from,
+                              struct message *ret_message)
+{
+    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    message_writer_options(&writer, from->options, is_no_etag, NULL);
+    *ret_message = *from;
+    ret_message->options = (struct bytes){engine->scratch, writer.len};
+    return !writer.overflow;
+}
+
+static void follow(struct engine *engine, struct observation *observation, struct request *request)
+{
+    fetch_set_state(engine, request->fetch, FETCH_registering);
+    request->observation = observation;
+    list_add(&observation->followers, &request->waiting);
+    fetch_set_deadline(engine, request->fetch);
+}
+
+void observation_unfollow(struct engine *engine, struct request *request)
+{
+    struct observation *observation = request->observation;
+    if (observation == NULL) {
+        return;
+    }
+    list_remove(&observation->followers, &request->waiting);
+    request->observation = NULL;
+    timer_cancel(&engine->wheel, &request->fetch->timer);
+    observation_check(engine, observation);
+}
+
+static bool begin(struct engine *engine, struct request *request, const struct fetch_recipe *recipe,
+                  const struct cache_key *key)
+{
+    struct message message;
+    struct fetch_recipe own = *recipe;
+    struct observation *observation = observation_new(engine, key, &request->leg.asker.path.remote);
+    if (observation == NULL) {
+        return false;
+    }
+    struct cached_lookup lookup = *recipe->lookup;
+    lookup.candidates.count = 0;
+    own.lookup = &lookup;
+    own.message = &message;
+    own.additions.has_observe = true;
+    own.additions.observe = OBSERVE_REGISTER;
+    own.additions.etags = NULL;
+    own.additions.etag_count = 0;
+    follow(engine, observation, request);
+    if (!make_registration(engine, recipe->message, &message) ||
+        fetch_start_own(engine, &own, (struct waiter){&observation_calls, observation},
+                        &observation->fetch) != REASON_none) {
+        observation_unfollow(engine, request);
+        observation_free(engine, observation);
+        return false;
+    }
+    return true;
+}
+
+bool observation_join_alone(struct engine *engine, struct request *request,
+                            const struct fetch_recipe *recipe)
+{
+    return begin(engine, request, recipe, NULL);
+}
+
+/*
+ * A registration that comes back to us in a loop must not wait for itself: its Hop-Limit
+ * tells. It goes on as a plain request, and ends the loop.
+ */
+static bool may_be_itself(const struct observation *observation, const struct request *request)
+{
+    const struct fetch *ours = observation->fetch;
+    return ours != NULL && observation->state != OBSERVATION_OBSERVING &&
+           ours->ticket.hop_limit != request->fetch->ticket.hop_limit;
+}
+
+bool observation_join(struct engine *engine, struct request *request,
+                      const struct fetch_recipe *recipe, const struct cache_key *key)
+{
+    struct observation *observation = observation_find(engine, key);
+    if (observation == NULL) {
+        return !observation_is_unobservable(engine, key) && begin(engine, request, recipe, key);
+    }
+    if (may_be_itself(observation, request)) {
+        return false;
+    }
+    if (observation->state != OBSERVATION_OBSERVING) {
+        follow(engine, observation, request);
+    } else if (observation_is_fresh(engine, observation) && observation->fetch->origin != NULL) {
+        enum reason against = observation_reason_against(engine, observation, &request->leg);
+        if (against != REASON_none) {
+            fetch_fail(engine, request->fetch, against, NULL);
+        } else {
+            observation_admit(engine, observation, request, REASON_observed); /* OBS-9 */
+        }
+    } else {
+        follow(engine, observation, request);
+        observation_register_again(engine, observation);
+    }
+    return true;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An answer, before it is put into a message of some transport. */
+#ifndef CRIPROXY_COAP_REPLY_H
+#define CRIPROXY_COAP_REPLY_H
+
+#include "coap/message.h"
+#include "coap/reason.h"
+
+/* An answer to send. Where options and payload come from is the caller's. */
+struct reply {
+    uint8_t code;
+    struct bytes options; /* encoded, of the origin server's answer; filtered on the way */
+    struct bytes payload;
+    uint32_t max_age_s; /* added where not 0 */
+    bool is_aged;       /* max_age_s stands in for a Max-Age among the options, 0 too */
+    bool has_observe;   /* a notification, or the answer to a registration: */
+    uint32_t observe;   /* its sequence number */
+    bool has_block1;    /* the request was the last block of an upload: */
+    uint32_t block1;    /* its Block1 */
+    bool has_block2;    /* the payload is a piece of a body, cut by the proxy: */
+    uint32_t block2;    /* the value of Block2, in place of the origin server's; */
+    uint32_t size2;     /* the whole body's length, told where not 0 */
+    uint32_t size1;     /* with 4.13: the longest body that is taken, told where not 0 */
+};
+
+/** The answer for @p reason: its code, Max-Age, and @p text (borrowed) or its own words. */
+struct reply reply_of(enum reason reason, const char *text);
+
+#endif

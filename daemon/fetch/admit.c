@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fetch/admit.h"
+
+#include "client/target.h"
+#include "engine/state.h"
+#include "origin/route.h"
+#include "policy/access.h"
+
+static struct access_client client_of(const struct asker *asker)
+{
+    return access_client_of(&asker->path.remote, asker->scheme, asker->identity);
+}
+
+static struct access_request request_of(const struct engine *engine, const struct asker *asker,
+                                        const struct target *target, uint8_t method)
+{
+    struct access_request request = {
+        .client = client_of(asker),
+        .standing = (enum access_standing)asker->standing,
+        .target = target,
+        .method = method,
+    };
+    if (request.standing == STANDING_UNKNOWN) { /* the rules have changed since */
+        request.standing = access_standing(engine->config->access, &request.client);
+    }
+    return request;
+}
+
+static enum reason conclude(struct engine *engine, struct asker *asker,
+                            const struct access_client *client, const struct address *address,
+                            struct access_verdict verdict)
+{
+    if (!engine->config->policy_own_host) {
+        size_t count;
+        const struct address *own = engine_host_addresses(engine, &count);
+        access_check_own_host(engine->config->access, client, own, count, address, &verdict);
+    }
+    asker->rule = verdict.rule;
+    return verdict.reason;
+}
+
+/* Only what is refused pays for the search of a route. */
+static bool is_resolved_here(const struct engine *engine, const struct target *target,
+                             enum admit_resolver resolver)
+{
+    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_is_to_parent(engine->config, target)
+                                               : resolver == ADMIT_RESOLVER_PROXY;
+}
+
+enum reason admit_target(struct engine *engine, struct asker *asker, const struct target *target,
+                         uint8_t method, enum admit_resolver resolver)
+{
+    const struct access_request request = request_of(engine, asker, target, method);
+    struct access_verdict verdict = access_check_target(engine->config->access, &request);
+    if (verdict.may_be_opened && is_resolved_here(engine, target, resolver)) {
+        verdict.reason = REASON_none; /* admit_address() decides */
+    }
+    return conclude(engine, asker, &request.client, &target->address, verdict);
+}
+
+enum reason admit_address(struct engine *engine, struct asker *asker, const struct target *target,
+                          uint8_t method, const struct address *address)
+{
+    const struct access_request request = request_of(engine, asker, target, method);
+    struct access_verdict verdict = access_check_address(engine->config->access, &request, address);
+    return conclude(engine, asker, &request.client, address, verdict);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A fetch: one question to one origin server or parent proxy, with a life of its own.
+ *
+ * Whoever starts a fetch is its waiter, and is told what comes of it: a client's request, or a
+ * part of the proxy that asks for itself (a transfer, an observation). Equal fetches in flight
+ * become one: the others wait for it (fetch/coalesce.h).
+ *
+ * Fetches live in slots of fixed size, with their bytes (target, key, the datagram to the origin
+ * server) behind them, so that a request allocates nothing. The token towards the origin server
+ * leads to the slot in O(1): 24 bits of it are the slot, 40 are random.
+ */
+#ifndef CRIPROXY_FETCH_H
+#define CRIPROXY_FETCH_H
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/memory.h"
+#include "base/timer.h"
+#include "coap/reason.h"
+#include "coap/reply.h"
+#include "coap/retransmit.h"
+#include "fetch/ticket.h"
+#include "fetch/trail.h"
+#include "origin/route.h"
+#include "policy/asker.h"
+
+struct block;
+struct engine;
+struct fetch;
+struct name;
+struct origin;
+struct port;
+struct transfer;
+struct upstream_request;
+
+enum fetch_state {
+#define STATE(name, help) FETCH_##name,
+#include "fetch/fetch.def"
+#undef STATE
+};
+
+/* Bytes behind each fetch; one that needs more takes a large block. */
+#define FETCH_MEMORY_BYTES 1536u
+
+#define FETCH_TOKEN_LEN 8u
+
+/* What a waiter says to an answer or a failure. */
+enum waiter_wish {
+    WAITER_DONE,  /* it is over: the fetch ends when the call returns */
+    WAITER_STAYS, /* there is more to come under the token, or it will be sent again */
+    WAITER_ENDED, /* the waiter has seen to the fetch, which may be gone */
+};
+
+/* How a waiter is told. */
+struct waiter_calls {
+    /*
+     * The answer has come (reason_is_success()), or, where there is no on_failure, the fetch has
+     * failed and @p reply is what a client would be told. Borrowed during the call.
+     *
+     * WAITER_STAYS after an answer: further ones are waited for (state observing). After a
+     * failure: the fetch stays, to be sent again with forward_again().
+     */
+    enum waiter_wish (*on_answer)(struct engine *engine, void *owner, struct fetch *fetch,
+                                  enum reason reason, const struct reply *reply);
+    /* It has failed for @p reason; @p text: diagnostic payload, NULL or "" for the reason's own. */
+    enum waiter_wish (*on_failure)(struct engine *engine, void *owner, struct fetch *fetch,
+                                   enum reason reason, const char *text);
+    /* It is over without an answer to be given: sees to the fetch. NULL: nothing is done. */
+    void (*on_nothing)(struct engine *engine, void *owner, struct fetch *fetch, enum reason reason);
+    /* One of several answers, of a member of a group; the fetch goes on. NULL: not wanted. */
+    void (*on_member)(struct engine *engine, void *owner, struct fetch *fetch,
+                      const struct reply *reply);
+    /*
+     * The session that further answers would have come over has ended. NULL: the fetch ends.
+     *
+     * @return whether it stays, as the waiter will have it sent again.
+     */
+    bool (*on_lost)(struct engine *engine, void *owner, struct fetch *fetch);
+    /* Whether it can go on from @p block of an answer by itself. NULL: it can. */
+    bool (*takes_block)(const void *owner, const struct block *block);
+    /* Whether it can send its request in blocks itself. NULL: it can. */
+    bool (*does_blocks)(const void *owner);
+};
+
+struct waiter {
+    const struct waiter_calls *calls;
+    void *owner; /* borrowed */
+};
+
+/* When a client may send next to an origin server where several wait (origin_queue_add()). */
+struct queue_turn {
+    uint32_t origin; /* where it queued last: slot and generation mixed, */
+    uint32_t round;  /* and in which round */
+};
+
+struct fetch {
+    uint32_t slot;
+    enum fetch_state state;
+    enum reason reason; /* why it ended */
+    struct waiter waiter;
+    bool is_own;            /* the waiter is a part of the proxy, which judges answers itself */
+    struct asker *asker;    /* on whose behalf: of the client's request, or */
+    struct asker own_asker; /* its own copy, where the fetch may outlive the client */
+    struct trail *trail;    /* likewise */
+    struct trail own_trail;
+    struct queue_turn *turn;  /* its client's; NULL: the proxy's own */
+    bool is_safe;             /* the method is: GET or FETCH */
+    bool may_stay_unanswered; /* as in struct fetch_recipe */
+    uint16_t not_local;       /* as in struct request_options */
+
+    struct hash_node by_message; /* message id of what is out */
+    struct timer timer;          /* retransmission, or the queue's deadline, or the fetch's */
+    uint64_t deadline_ms;
+    uint64_t sent_ms; /* first transmission of the datagram that is out */
+    uint64_t sent_us; /* the same, for the metrics */
+    struct retransmission again;
+
+    struct target target; /* its segments are in memory */
+    struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
+    struct cache_ticket ticket;
+
+    struct origin *origin;             /* NULL before it is known */
+    struct port *port;                 /* source port the request left from, or */
+    struct upstream_request *upstream; /* what of it is on a session; NULL: nothing */
+    bool is_kept_upstream;             /* it stays there when an answer has come */
+    bool is_group;                     /* the client expects the answers of a group, */
+    uint32_t group_timeout_s;          /* for so long */
+    struct transfer *transfer;         /* that moves its bodies in blocks, or NULL */
+    struct name *name;                 /* whose addresses it waits for, or NULL */
+    struct list_node waiting;          /* in a queue, for a name, or for an equal fetch */
+    bool is_confirmable;               /* towards the origin server (MSG-37) */
+    bool is_queued;
+    uint32_t queue_round;
+    bool is_outstanding; /* counted in the origin's window */
+    bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
+    uint32_t route_epoch; /* of the configuration that hop came from */
+    uint8_t form;         /* towards a parent: enum config_route_form of what is sent, */
+    uint8_t forms_tried;  /* and those that were refused before, a bit each */
+    bool has_malformed;   /* the origin server sent what could not be read */
+    uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
+    struct address candidates[4];
+
+    uint8_t token[FETCH_TOKEN_LEN];
+    uint8_t *datagram; /* what is (re)transmitted */
+    uint32_t datagram_len;
+    struct memory memory;
+};
+
+struct fetch_table {
+    struct fetch *slots;
+    uint8_t *memory;
+    uint32_t capacity, used; /* slots ever used: memory is touched in order */
+    uint32_t *free;          /* stack of slots that are free again */
+    uint32_t free_count;
+    uint32_t in_use;
+    uint64_t last_id, id_step; /* of trails; those of several workers interleave */
+    struct hash_map map;       /* by_message: exact keys */
+    uint64_t changes_refused;  /* of states that fetch.def does not have */
+};
+
+/** @return 0 or -ENOMEM */
+int fetch_table_init(struct fetch_table *table, uint32_t capacity, uint64_t seed);
+
+/** Takes a zeroed table. */
+void fetch_table_clear(struct fetch_table *table);
+
+/** The number of a new trail. */
+static inline uint64_t fetch_next_id(struct fetch_table *table)
+{
+    return table->last_id += table->id_step;
+}
+
+/**
+ * A new fetch, in state prepared, with @p bytes of memory.
+ *
+ * @return NULL when the table, or the large blocks, are used up. Free with fetch_free().
+ */
+struct fetch *fetch_new(struct fetch_table *table, struct memory_pool *large, size_t bytes);
+
+/** The slot is free again; the fetch must be in no map, list or timer. */
+void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fetch *fetch);
+
+/** Whether all slots are in use. */
+bool fetch_table_is_full(const struct fetch_table *table);
+
+/** Change its state, as fetch.def has it; a change that is not there is counted, and asserted. */
+void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_state state);
+
+/** As "queued"; static. */
+const char *fetch_state_name(enum fetch_state state);
+
+/**
+ * Whether the origin server may have carried out the request although it ends, or fails, for
+ * @p reason. A reason that says otherwise speaks of the last copy that was sent: an earlier one
+ * may have arrived, by a datagram or over the session before.
+ */
+static inline bool fetch_may_have_acted(const struct fetch *fetch, enum reason reason)
+{
+    return fetch->is_sent &&
+           (reason_row(reason)->may_have_acted || fetch->again.count > 0 || fetch->port == NULL);
+}
+
+/**
+ * Whether the origin server may have carried out the request although, or as, the answer has
+ * @p code. A server that broke down over an unsafe request does not say that it changed nothing,
+ * nor does a proxy that lost the request or the answer on the way, or that ran out of room after
+ * it had sent the request on. An origin server's 5.03 says so.
+ */
+static inline bool fetch_answer_may_follow_action(const struct fetch *fetch, uint8_t code)
+{
+    bool is_given_up = code == CODE(5, 3) && fetch->hop.is_parent;
+    return CODE_CLASS(code) == 2 || code == CODE(5, 0) || code == CODE(5, 2) ||
+           code == CODE(5, 4) || is_given_up;
+}
+
+/** The fetch whose token towards an origin server is @p token, or NULL. */
+struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token);
+
+/** Give it a token: the slot and 40 bits of @p random. */
+void fetch_set_token(struct fetch *fetch, uint64_t random);
+
+/** The fetch that @p node, a struct waiting, is of. */
+static inline struct fetch *fetch_of_waiting(struct list_node *node)
+{
+    return HASH_ENTRY(node, struct fetch, waiting);
+}
+
+/**
+ * The fetch has failed for @p reason: its waiter is told, unless a stale answer helps. May end
+ * it.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+void fetch_fail(struct engine *engine, struct fetch *fetch, enum reason reason, const char *text);
+
+/** The answer has come, the origin server's or a local one: give it to all that wait for it. */
+void fetch_answer(struct engine *engine, struct fetch *fetch, enum reason reason,
+                  const struct reply *reply);
+
+/** It is over for @p reason, and its waiter has no answer to give. */
+void fetch_end_unanswered(struct engine *engine, struct fetch *fetch, enum reason reason);
+
+/**
+ * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
+ * knows what became of it. Others that waited for the window may be sent, but none ends. What it
+ * was (target, next hop, addresses) is there until fetch_free().
+ */
+void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason);
+
+/**
+ * Its waiter does not want it any more, for @p reason. Ends it, unless equal fetches wait for
+ * it: then it goes on for those. No call is made.
+ */
+void fetch_leave(struct engine *engine, struct fetch *fetch, enum reason reason);
+
+/** It ends with @p reason when its time is over, unless something else comes: 5.04. */
+void fetch_set_deadline(struct engine *engine, struct fetch *fetch);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The way to the origin server: encode, find the address, queue, send, send again. */
+#ifndef CRIPROXY_FORWARD_H
+#define CRIPROXY_FORWARD_H
+
+#include "fetch/fetch.h"
+#include "fetch/make.h"
+#include "origin/origin.h"
+
+/**
+ * Encode the request to the next hop into the fetch's memory.
+ *
+ * @param naming which options name its target.
+ * @return false where it does not fit.
+ */
+bool forward_encode(const struct engine *engine, struct fetch *fetch,
+                    const struct fetch_recipe *recipe, const struct naming *naming);
+
+/** Start: the fetch has its target and its datagram. May end it at once. */
+void forward_start(struct engine *engine, struct fetch *fetch);
+
+/** The addresses of its name are known. */
+void forward_with_addresses(struct engine *engine, struct fetch *fetch,
+                            const struct address *addresses, size_t count);
+
+/**
+ * The candidate address failed for @p reason: try the next one, or end.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+void forward_failed(struct engine *engine, struct fetch *fetch, enum reason reason,
+                    const char *text);
+
+/** The origin acknowledged or answered: it counts no more in the window. */
+void forward_settle(struct engine *engine, struct fetch *fetch, bool is_success);
+
+/** What waits for @p origin may be sent, perhaps. */
+void forward_resume(struct engine *engine, struct origin *origin);
+
+/** The fetch stays for further answers: nothing is out, no time runs (state observing). */
+void forward_keep(struct engine *engine, struct fetch *fetch);
+
+/** It has failed and stays, to be sent again: nothing is held, not even its origin server. */
+void forward_park(struct engine *engine, struct fetch *fetch);
+
+/**
+ * Send the request of a fetch in state observing once more, with the same token: to the same
+ * address from the same source port, unless its host name has other addresses by now, none of
+ * which is the present one; where it was parked, from the beginning. May end it at once.
+ */
+void forward_again(struct engine *engine, struct fetch *fetch);
+
+/**
+ * Send it as a deregistration to the address that it was sent to, of a fetch in state
+ * observing that is not parked. May end it at once.
+ *
+ * @return false where it cannot be made one; nothing is sent then.
+ */
+bool forward_deregister(struct engine *engine, struct fetch *fetch);
+
+/** What was sent is over: send the datagram that has taken its place, to the same address. */
+void forward_renamed(struct engine *engine, struct fetch *fetch);
+
+/** The origin has promised an answer: no more retransmissions. */
+void forward_acknowledged(struct engine *engine, struct fetch *fetch);
+
+/**
+ * Let go of queue, window, origin and timer. Others that waited may be sent, but none ends: what
+ * is borrowed from a store stays there.
+ */
+void forward_release(struct engine *engine, struct fetch *fetch);
+
+#endif

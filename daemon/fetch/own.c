@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fetch/own.h"
+
+#include "engine/state.h"
+#include "fetch/coalesce.h"
+#include "fetch/forward.h"
+
+enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *recipe,
+                            struct waiter waiter, struct fetch **ret_fetch)
+{
+    struct fetch_recipe own = *recipe;
+    struct next_hop hop;
+    own.hop = &hop;
+    own.trail = NULL;
+    own.turn = NULL;
+    own.is_own = true;
+    own.mirrors_non = false;
+    enum reason reason = route_find(engine->config, recipe->target, &hop, &own.route);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    struct fetch *fetch;
+    reason = fetch_make(engine, &own, waiter, &fetch);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    *ret_fetch = fetch;
+    forward_start(engine, fetch);
+    return REASON_none;
+}
+
+bool fetch_lost(struct engine *engine, struct fetch *fetch)
+{
+    const struct waiter *waiter = &fetch->waiter;
+    return fetch->state == FETCH_observing && waiter->calls->on_lost != NULL &&
+           waiter->calls->on_lost(engine, waiter->owner, fetch);
+}
+
+void fetch_cancel_own(struct engine *engine, struct fetch *fetch, enum reason reason)
+{
+    fetch_leave(engine, fetch, reason);
+}
+
+static enum waiter_wish on_answer_without_waiter(struct engine *engine, void *owner,
+                                                 struct fetch *fetch, enum reason reason,
+                                                 const struct reply *reply)
+{
+    (void)engine;
+    (void)owner;
+    (void)fetch;
+    (void)reason;
+    (void)reply;
+    return WAITER_DONE;
+}
+
+void fetch_disown(struct fetch *fetch)
+{
+    static const struct waiter_calls calls = {.on_answer = on_answer_without_waiter};
+    fetch->waiter = (struct waiter){.calls = &calls};
+    if (fetch->asker != &fetch->own_asker) {
+        fetch->own_asker = *fetch->asker;
+        (void)identity_acquire(fetch->own_asker.identity);
+        fetch->asker = &fetch->own_asker;
+    }
+    if (fetch->trail != &fetch->own_trail) {
+        fetch->own_trail = *fetch->trail;
+        fetch->trail = &fetch->own_trail;
+    }
+    fetch->turn = NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The proxy's own few resources (RFC 7252 section 5.7.2). */
+#ifndef CRIPROXY_SELF_H
+#define CRIPROXY_SELF_H
+
+#include "fetch/fetch.h"
+
+struct segments;
+
+/** REASON_local where the proxy itself has an answer to @p method at @p path, or why not. */
+enum reason self_reason(uint8_t method, const struct segments *path);
+
+/**
+ * The answer to @p method for the resource at @p path (TGT-14).
+ *
+ * @param ret_reply set for REASON_local only; static.
+ * @return as self_reason()
+ */
+enum reason self_answer_for(uint8_t method, const struct segments *path, struct reply *ret_reply);
+
+/** Answer a fetch whose target's name turned out to be the proxy's own (TGT-4). */
+void self_answer(struct engine *engine, struct fetch *fetch);
+
+#endif

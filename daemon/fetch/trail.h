@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the trace knows something by: a request with its fetch, or a fetch of the proxy's own. */
+#ifndef CRIPROXY_TRAIL_H
+#define CRIPROXY_TRAIL_H
+
+#include "ops/events.h"
+
+struct engine;
+
+struct trail {
+    uint64_t id;         /* for people: counts up */
+    uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
+    uint64_t started_us, started_ms;
+};
+
+/** Something has happened on @p trail; nothing is done while no one traces. */
+void trail_event(struct engine *engine, struct trail *trail, enum event_kind kind, uint32_t number);
+
+#endif
