@@ -13,7 +13,7 @@
 #define CRIPROXY_BLOCKS_H
 
 #include "client/reply.h"
-#include "origin/encode.h"
+#include "fetch/encode.h"
 
 /* A request, as far as its blocks are concerned. */
 struct block_request {

@@ -3,7 +3,7 @@
 
 #include "base/escape.h"
 #include "coap/option.h"
-#include "origin/naming.h"
+#include "fetch/naming.h"
 
 #include <cri/diag.h>
 #include <cri/uri.h>

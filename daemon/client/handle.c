@@ -28,8 +28,8 @@
 #include "fetch/group.h"
 #include "fetch/hops.h"
 #include "fetch/make.h"
+#include "fetch/route.h"
 #include "fetch/transfer.h"
-#include "origin/route.h"
 
 #include <stdio.h>
 #include <string.h>

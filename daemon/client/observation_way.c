@@ -6,7 +6,7 @@
 #include "client/observation_internal.h"
 
 #include "engine/state.h"
-#include "origin/route.h"
+#include "fetch/route.h"
 
 static bool same_hop(const struct next_hop *a, const struct next_hop *b)
 {

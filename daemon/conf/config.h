@@ -156,7 +156,7 @@ struct config {
     const struct config_limit *limits;
     size_t limit_count;
 
-    struct keyring *keyring;     /* origin/keyring.h: loaded later, the snapshot's; or NULL */
+    struct keyring *keyring;     /* fetch/keyring.h: loaded later, the snapshot's; or NULL */
     const struct access *access; /* policy/access.h: these, and the section policy, compiled */
 
     struct config_arena *arena; /* owns everything that is pointed to */

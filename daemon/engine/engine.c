@@ -173,7 +173,8 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
             observers_turn(engine);
             observations_turn(engine);
         } while (engine->observers.ready != NULL);
-        session_ms = via_session_turn(engine, now_ms); /* which may end something, too */
+        session_ms = engine->upstream != NULL ? via_session_turn(engine, now_ms) /* may end some */
+                                              : UINT64_MAX;
     } while (engine->observers.ready != NULL || engine->observations.idle != NULL);
     uint64_t next_ms = listen_turn(engine, now_ms);
     flush(engine);

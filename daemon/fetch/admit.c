@@ -3,7 +3,7 @@
 
 #include "client/target.h"
 #include "engine/state.h"
-#include "origin/route.h"
+#include "fetch/route.h"
 #include "policy/access.h"
 
 static struct access_client client_of(const struct asker *asker)

@@ -20,9 +20,9 @@
 #include "coap/reason.h"
 #include "coap/reply.h"
 #include "coap/retransmit.h"
+#include "fetch/route.h"
 #include "fetch/ticket.h"
 #include "fetch/trail.h"
-#include "origin/route.h"
 #include "policy/asker.h"
 
 struct block;

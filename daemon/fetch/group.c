@@ -3,8 +3,8 @@
 
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/naming.h"
 #include "fetch/receive.h"
-#include "origin/naming.h"
 
 static bool is_global(const struct address *address)
 {

@@ -3,8 +3,8 @@
 
 #include "engine/state.h"
 #include "fetch/forward.h"
+#include "fetch/naming.h"
 #include "fetch/rename.h"
-#include "origin/naming.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #define CRIPROXY_MAKE_H
 
 #include "fetch/cached.h"
+#include "fetch/encode.h"
 #include "fetch/fetch.h"
-#include "origin/encode.h"
 
 /* What a fetch is made from. All of it is copied, but for asker, trail and turn of a request. */
 struct fetch_recipe {

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "coap/option.h"
 #include "engine/state.h"
+#include "fetch/encode.h"
 #include "fetch/forward.h"
 #include "fetch/via_session.h"
-#include "origin/encode.h"
 
 #include <string.h>
 

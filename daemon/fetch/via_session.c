@@ -7,9 +7,9 @@
 
 #include "engine/state.h"
 #include "fetch/forward.h"
+#include "fetch/keyring.h"
 #include "fetch/own.h"
 #include "fetch/receive.h"
-#include "origin/keyring.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,9 +9,9 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "fetch/keyring.h"
 #include "net/credentials.h"
 #include "ops/notify.h"
-#include "origin/keyring.h"
 #include "server/server.h"
 
 #include <errno.h>

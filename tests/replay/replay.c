@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/replay.h"
 
-#include "origin/keyring.h"
+#include "fetch/keyring.h"
 
 #include "net/resolve.h"
 

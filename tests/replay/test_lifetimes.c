@@ -2,7 +2,7 @@
 /* What outlives what: snapshots, sockets, source ports, clients, message ids. */
 #include "replay/replay.h"
 
-#include "origin/keyring.h"
+#include "fetch/keyring.h"
 #include "replay/words.h"
 
 #include <errno.h>

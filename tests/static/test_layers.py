@@ -24,7 +24,7 @@ LAYERS = [
     ("client", "base cache coap conf fetch net ops origin policy"),
     ("engine", "base cache client coap conf fetch net ops origin policy"),
     ("worker", "base conf coap engine net ops client"),
-    ("server", "base cache conf coap engine net ops client policy origin worker"),
+    ("server", "base cache conf coap engine fetch net ops client policy worker"),
     ("conf/doc", "base coap conf net"),
     ("ctl", "base ops"),
 ]

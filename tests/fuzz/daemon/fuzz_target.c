@@ -12,7 +12,7 @@
 #include "client/target.h"
 #include "coap/option.h"
 #include "conf/config.h"
-#include "origin/encode.h"
+#include "fetch/encode.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef CRIPROXY_NAMING_H
 #define CRIPROXY_NAMING_H
 
-#include "origin/route.h"
+#include "fetch/route.h"
 
 #define NAMING_CRI_MAX 1023u /* Proxy-Cri (draft section 8.2.1) */
 #define NAMING_URI_MAX 1034u /* Proxy-Uri (RFC 7252 section 5.10) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "origin/encode.h"
+#include "fetch/encode.h"
 
 #include "client/serve.h"
 #include "coap/observe.h"

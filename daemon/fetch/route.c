@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "origin/route.h"
+#include "fetch/route.h"
 
 #include "base/escape.h"
 #include "policy/pattern.h"

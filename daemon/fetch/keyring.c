@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "origin/keyring.h"
+#include "fetch/keyring.h"
 
 #include "fetch/fetch.h"
 #include "fetch/via_session.h"

@@ -4,7 +4,7 @@
  * builder, which checks what it has built: nothing leaves here that libcri itself would not
  * take. A Proxy-Uri is made from that CRI by libcri's formatter.
  */
-#include "origin/naming.h"
+#include "fetch/naming.h"
 
 #include "coap/option.h"
 

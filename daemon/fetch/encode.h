@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_ENCODE_H
 #define CRIPROXY_ENCODE_H
 
-#include "origin/naming.h"
+#include "fetch/naming.h"
 
 /* An option of one hop: the client's is passed on, or we have our own, or none. */
 struct own_option {
