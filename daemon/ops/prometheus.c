@@ -183,7 +183,7 @@ static void write_routes(FILE *out, const struct metrics *sum, const struct proc
         out, "route_duration", "_seconds", "histogram",
         "From a forwarded request to its end, by route; route=\"\" is for requests that matched "
         "no route. 62 routes have a label, later ones share (other).");
-    for (unsigned label = 0; label < METRICS_ROUTES; label++) {
+    for (unsigned label = 0; label < ROUTE_LABELS; label++) {
         bool is_known = status->route_names != NULL && status->route_names[label] != NULL;
         if (label == 0 || is_known || count_of(&sum->by_route[label]) > 0) {
             (void)snprintf(labels, sizeof(labels), "route=\"%.480s\",", route_name(status, label));

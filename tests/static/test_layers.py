@@ -32,7 +32,6 @@ LAYERS = [
 REMAINING = """
 cache client
 client engine
-conf ops
 fetch client
 fetch engine
 net ops
