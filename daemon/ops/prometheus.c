@@ -236,7 +236,7 @@ static void write_status(FILE *out, const struct process_status *status)
     write_help(out, "build_info", "", "gauge",
                "1; the labels are the versions of criproxyd and of its libraries.");
     (void)fputs("criproxyd_build_info{", out);
-    for (const struct metric_library *library = status->libraries;
+    for (const struct library *library = status->libraries;
          library != NULL && library->name != NULL; library++) {
         (void)fprintf(out, "%s=\"%s\",", library->name, library->version);
     }

@@ -34,7 +34,6 @@ cache client
 client engine
 fetch client
 fetch engine
-net ops
 ops engine
 origin client
 origin engine

@@ -215,7 +215,7 @@ static void test_what_was_counted_of_another_owner_is_not_added(void **state)
 /* Buckets add up; the last one and the count have all of them. */
 static void test_histograms_as_text(void **state)
 {
-    static const struct metric_library none = {0};
+    static const struct library none = {0};
     static const struct process_status status = {.version = "1", .libraries = &none};
     struct metrics *sum = metrics_new();
     char *text = NULL;
