@@ -34,7 +34,6 @@ cache client
 client engine
 fetch client
 fetch engine
-ops engine
 origin client
 origin engine
 origin fetch
