@@ -11,6 +11,10 @@
  *
  * Several entries may have one key: representations with different ETags, of which the
  * newest is the one to serve and the others wait to be validated (RFC 7252 section 5.6.2).
+ *
+ * It was chosen over SIEVE and LRU-like lists because both rings are plain rings of bytes. An
+ * answer that is replaced by one that fits takes its place, so a resource that changes often
+ * does not wash out the others. Making room moves at most 128 records.
  */
 #ifndef CRIPROXY_STORE_H
 #define CRIPROXY_STORE_H

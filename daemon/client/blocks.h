@@ -8,6 +8,8 @@
  * not mix them (RFC 9175 section 3.4). Only where a reliable transport in front carries
  * more in one message than a datagram behind (large payloads, BERT) does the proxy
  * transfer the body itself.
+ *
+ * A size of 7 (BERT) becomes 6 on datagrams.
  */
 #ifndef CRIPROXY_BLOCKS_H
 #define CRIPROXY_BLOCKS_H

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* criproxyd --explain TARGET: what the proxy would make of a target. */
+/*
+ * criproxyd --explain TARGET: what the proxy would make of a target.
+ *
+ * It goes through the functions that requests go through, in their order; replay_test_explain
+ * and fuzz/explain compare it with an engine.
+ */
 #ifndef CRIPROXY_EXPLAIN_H
 #define CRIPROXY_EXPLAIN_H
 

@@ -12,6 +12,29 @@
  *    |  no Observe, an error, no answer        cancelling --- answered, or not ---> free
  *    v
  *   ended: the last word goes to all who observe ---------------------------------> free
+ *
+ * The registration has no ETags, as its answers are for all clients. Silence for longer than
+ * Max-Age and 5 to 15 s registers again, with the same token from the same source port; that
+ * answer counts whatever its number, since an origin server that was restarted begins anew. A
+ * failure that may pass is tried again three times (the fetch is parked), then clients get the
+ * error. The name is resolved again each time: while it has the address in use, the
+ * registration stays there.
+ *
+ * The last client that leaves cancels at once with Observe 1 under the same token, and does not
+ * wait for a notification to reject: a sensor should not go on for no observer. What comes
+ * under a token that is gone gets a Reset. A session that ends takes the registration with it,
+ * not the clients: it is made anew over another one. A resource whose origin server answers
+ * without Observe is asked for without it for observe.retry. A request that changes the target
+ * makes the kept state one to be asked for anew.
+ *
+ * A change of Content-Format is passed on, since each notification says its own; only clients
+ * that asked for a format (Accept, which is in the key) get the 4.06 of RFC 7641 section 4.2.
+ * The registration is made on behalf of the first client. Another client gets what comes from
+ * an address only if it may have it from there, and a reload asks about all of them again.
+ *
+ * OSCORE is observed for each client alone: no key, no renewal, a Reset to end it. Where
+ * observers, registrations or bytes are used up and no source holds more than the newcomer's, a
+ * registration is answered as a plain GET.
  */
 #ifndef CRIPROXY_OBSERVATION_H
 #define CRIPROXY_OBSERVATION_H

@@ -16,6 +16,16 @@
  *
  * Turns are a client's, not an observer's: RFC 7641 section 4.5.1 and RFC 7252
  * section 4.7 limit what may be under way to one client, whatever it observes.
+ *
+ * An answer that does not travel on an ACK is sent as the observer's first notification: newer
+ * states then take its place, and a Reset to it is understood. Numbers are the clock in
+ * milliseconds, or one more than the last, so they go up even for a client that was forgotten
+ * and comes back with its token; connections get them too, as some clients compare all the
+ * same.
+ *
+ * Confirmable notifications go out within NSTART, others a round-trip time apart, or 3 s while
+ * none is measured. A connection with 4 KiB of waiting output gets nothing until it has taken
+ * them. Notifications leave at the end of a turn, so two changes within one turn are sent once.
  */
 #ifndef CRIPROXY_OBSERVER_H
 #define CRIPROXY_OBSERVER_H

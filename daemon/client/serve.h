@@ -4,6 +4,12 @@
  * Block2 pieces (RFC 7959 section 2.4), the body kept for the pieces that it asks for
  * later. Answers that are a block of the origin server's own pass as they are, unless the client
  * takes less in one message: then it gets a part of that block, and asks for the rest.
+ *
+ * An answer that came in one piece leaves in one for a client on datagrams, too, up to
+ * block.whole-bytes: by default as much as needs no IP fragments anywhere (RFC 7252 section
+ * 4.6). OSCORE messages that need no fragments are never cut, because Block options outside of
+ * the protection are not known to every endpoint. A kept body has a key of client, target,
+ * method and options: a block that another client asks for goes to the origin server.
  */
 #ifndef CRIPROXY_SERVE_H
 #define CRIPROXY_SERVE_H
@@ -69,5 +75,8 @@ enum reason serve_cut_request(struct engine *engine, const struct request *reque
  */
 bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
                 struct reply *ret_reply, enum reason *ret_reason);
+
+/** Whether @p etag is one that serve_cut() has made up: no origin server knows it (BLK-13). */
+bool serve_is_own_etag(uint64_t seed, struct bytes etag);
 
 #endif

@@ -2,6 +2,11 @@
 /*
  * Between fetches and the cache: requests are answered from it, answers are kept in it.
  * What may be kept, and for how long, is cache/freshness.h's; where, cache/store.h's.
+ *
+ * Large bodies: one that is whole in the cache is cut for each client (client/serve.h), from
+ * any block that it asks for. Blocks that pass through are kept one by one, under keys that
+ * share their base, if they have an ETag; a block with another ETag makes the others stale, so
+ * bodies are never mixed. A registration is never answered from here.
  */
 #ifndef CRIPROXY_CACHED_H
 #define CRIPROXY_CACHED_H

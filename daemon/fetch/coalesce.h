@@ -4,6 +4,10 @@
  * follow it and get its answer or its failure, each in its own time and form. A follower
  * is a fetch in state following: it has its own deadline, and its own datagram for the
  * case that it has to go by itself after all.
+ *
+ * A NON that leaves as NON (upstream-type = mirror) may be lost without a word: no request that
+ * would leave as CON follows it, and none at all once its answer is overdue. A fetch whose
+ * client has gone goes on for the others.
  */
 #ifndef CRIPROXY_COALESCE_H
 #define CRIPROXY_COALESCE_H

@@ -2,6 +2,10 @@
 /*
  * Loops of proxies (RFC 8768): Hop-Limit counts down on the way out, and the names of
  * the proxies come back in the diagnostic payload of 5.08.
+ *
+ * The proxy's name comes first in the payload of a 5.08. One that has the name already is not
+ * passed on (section 4): the request has come around, and a 5.08 of our own has the names of
+ * the loop once each.
  */
 #ifndef CRIPROXY_HOPS_H
 #define CRIPROXY_HOPS_H

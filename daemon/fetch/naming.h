@@ -3,6 +3,12 @@
  * How a target is named to the next hop: to the origin server itself by Uri-*
  * options alone, to a parent proxy in one of four forms. Never more than one form
  * goes into a request (PXO-16).
+ *
+ * A name that is too long for one option is said with the other option of the same vocabulary
+ * (Proxy-Scheme-Number or Proxy-Scheme with Uri-*), because a proxy that knows one knows the
+ * other. Towards a parent Uri-Host is always there: without it a request is for the parent
+ * itself. Uri-Port is left out only where all ways to read RFC 7252 section 5.10.2 agree on the
+ * port. A target with a zone cannot be named to a parent at all.
  */
 #ifndef CRIPROXY_NAMING_H
 #define CRIPROXY_NAMING_H

@@ -6,6 +6,13 @@
  * then Proxy-Uri; and an IPv6 address in Uri-Host without its brackets, as aiocoap and libcoap
  * take it (PXO-26). The last refusal is the answer where none helps. What a parent has
  * taken is remembered for all routes to it, for some minutes or until the next reload.
+ *
+ * A 4.02 says that nothing was done, so any method is sent again. The other codes may come from
+ * behind the parent: only GET and FETCH are sent again, and only while the parent is not known
+ * to take the form. After 16 refusals of all forms within 10 s a parent is not asked in other
+ * forms for a while, because proxies in a chain would each multiply by three the requests that
+ * the last one refuses. The new datagram is made of our own, as the client's request is gone by
+ * then, under a new token.
  */
 #ifndef CRIPROXY_RENAME_H
 #define CRIPROXY_RENAME_H

@@ -5,6 +5,12 @@
  * They note the event and return; it is acted on in upstream_turn(). Only a response goes straight
  * to its handler, because its bytes live no longer than the callback, and no function that a
  * handler may call enters libcoap.
+ *
+ * libcoap drops without a word messages of more than 1,472 bytes on DTLS, and responses with an
+ * option of a wrong length or an unsafe one that it does not know. Such a request ends by its
+ * time-out (5.04), where over UDP, TCP and TLS it is 5.02. OpenSSL shows the head of a longer
+ * record, but that is not authenticated: a forger could end requests with it. libcoap also
+ * retransmits unseen: an answer that took longer than the first time-out counts as a loss.
  */
 #include "net/client_coap_internal.h"
 

@@ -3,6 +3,13 @@
  * Keys and certificates for origin servers. OpenSSL has one object that holds a certificate, its
  * chain, its key and trust anchors together, a context: one is filled when the files are read and
  * is only copied from later, so that a session never meets a file that has changed.
+ *
+ * libcoap offers anonymous suites, needs files at each handshake, and takes TLS 1.3 with a
+ * pre-shared key, where the server may show any certificate instead. So the OpenSSL contexts
+ * that coap_new_context() makes get their settings here: the creation of one calls back
+ * (SSL_CTX_get_ex_new_index()). Suites, versions, trust anchors and certificate are then the
+ * same for DTLS and TLS. With a pre-shared key nothing newer than 1.2 is offered, and no
+ * certificate is taken.
  */
 #include "net/client_internal.h"
 

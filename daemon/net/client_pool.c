@@ -8,6 +8,13 @@
  * the old one; when its handshake succeeds and the old one is still silent, it takes its place, and
  * requests that may be repeated are. One that must not be is not sent on a session that has been
  * silent for a while, before a Ping has been answered.
+ *
+ * Back-off: after the first failure the next request waits for upstream.back-off, so that it is
+ * not lost; from the second in a row on, requests get 5.03 until the doubled time is over. A
+ * session that was up and carried a request is no failure.
+ *
+ * Reload: a place is found by a digest of the credentials that were loaded, so sessions outlive
+ * a reload that changes nothing for them. Others finish their requests and are not used again.
  */
 #include "net/client_internal.h"
 

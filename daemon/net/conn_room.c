@@ -4,6 +4,10 @@
  * has most of them gives up one; where all have as many, only one that has been idle for a while
  * goes. Of a few that were not used for longest it is the one that is needed least (enum
  * conn_need).
+ *
+ * A use of connections that outweighs these, such as a device that is reached only over the
+ * connection that it has opened, is one more row of enum conn_need behind them. What keeps such
+ * a connection alive has to be counted with conn_note_use().
  */
 #include "net/conn_internal.h"
 #include "net/entropy.h"

@@ -6,6 +6,11 @@
  * The first certificate is in the contexts themselves: for clients that ask for its name, for no
  * name, or for a name without a certificate. Each of the others is kept in a context of its own
  * that no handshake uses; the handshake borrows from it.
+ *
+ * The first pair of files is in the OpenSSL contexts of the listeners; further ones are in
+ * contexts of their own that no handshake uses. In the callback for SNI the handshake drops the
+ * certificates of its context and borrows each that has the name, so that an ECDSA and an RSA
+ * certificate can serve one host.
  */
 #include "net/credentials_internal.h"
 

@@ -6,6 +6,10 @@
  * frees a record layer of DTLS twice when it could not make the next. Their smaller allocations
  * that the system refuses come out of here instead. That is for what is under way; nothing new
  * is begun while little of it is left.
+ *
+ * It has 256 slots of 1 KiB and 64 of 8 KiB in static memory, resident only once used. OpenSSL
+ * makes the place for a thread's errors at its first error; each thread makes one error when it
+ * starts, as that place would stay in the reserve.
  */
 #ifndef CRIPROXY_RESERVE_H
 #define CRIPROXY_RESERVE_H

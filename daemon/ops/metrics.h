@@ -5,15 +5,17 @@
  *
  * Labels are bounded. Requests that ended are counted for each combination of reason, code class,
  * front, upstream transport and route that has occurred, up to METRICS_SERIES_USED of them in each
- * worker; later combinations are counted by their reason alone. Routes have up to ROUTE_LABELS
+ * worker; later combinations are counted by their reason alone. Routes have up to METRICS_ROUTES
  * labels, origin servers METRICS_ORIGINS; the rest share one label, "(other)". How a new origin
  * server gets a label is in ops/origin_labels.h.
+ *
+ * A duration is from the turn in which the request came to the clock at its end: one look at
+ * the vDSO.
  */
 #ifndef CRIPROXY_METRICS_H
 #define CRIPROXY_METRICS_H
 
 #include "coap/reason.h"
-#include "conf/config.h"
 #include "net/handshake.h"
 
 #include <stdatomic.h>
@@ -40,6 +42,10 @@ enum metric_front {
     FRONT_COAPS_WS,
     FRONT_COUNT,
 };
+
+/* Labels of routes: 0 is no route, the last one is shared by all that came too late. */
+#define METRICS_ROUTES 64u
+#define METRICS_ROUTE_OTHER (METRICS_ROUTES - 1)
 
 /* Labels of origin servers; the last one is shared by those without one of their own. */
 #define METRICS_ORIGINS 64u
@@ -79,7 +85,7 @@ struct metrics {
     _Atomic uint64_t unlabelled[REASON_COUNT];
     uint32_t series_used;                       /* the writer's */
     struct histogram durations[FRONT_COUNT][2]; /* of forwarded requests, and of cache hits */
-    struct histogram by_route[ROUTE_LABELS];
+    struct histogram by_route[METRICS_ROUTES];
     struct metric_origin by_origin[METRICS_ORIGINS];
 };
 

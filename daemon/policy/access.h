@@ -21,6 +21,12 @@
  *   - Reserved addresses (policy/ranges.h) are opened only by a rule that allows with a
  *     range, and ports that are not CoAP's only by one that allows with a port.
  *   - A client that is served only because a rule names it may only send requests that rules allow.
+ *
+ * An allowance by name gives way to any denial by range because otherwise the owner of an
+ * allowed zone could lead requests anywhere. While a name is not resolved, a refusal stands
+ * only if no rule allows by range, as that rule may open it yet. Where a parent proxy resolves
+ * the name, the refusal is final. Requests for localhost go to a parent only if policy allows
+ * 127.0.0.1 and ::1.
  */
 #ifndef CRIPROXY_ACCESS_H
 #define CRIPROXY_ACCESS_H

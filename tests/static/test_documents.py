@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The glossary is sorted, and what it and CONTRIBUTING.md name is in the tree."""
+"""The glossary is sorted, and what it, ARCHITECTURE.md and CONTRIBUTING.md name is in the tree."""
 import os
 import re
 
@@ -73,6 +73,26 @@ def test_contributing_names_files_that_are_there():
     assert len(names) > 60
     missing = [name for name in names if not is_there(name)]
     assert not missing, missing
+
+
+def architecture_names():
+    """Files, types and functions in backquotes, and functions and files in the pictures."""
+    text = read("docs/ARCHITECTURE.md")
+    for name in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)):
+        if re.fullmatch(r"(struct |enum )?\w+|\w+\(\)|[\w./-]+/[\w./-]*|\w+\.(c|h|def|py|md)", name):
+            yield name
+    for picture in re.findall(r"^```\n(.*?)^```$", text, re.M | re.S):
+        yield from re.findall(r"\b\w+\(\)|\b[a-z]+/[a-z_]+\.[ch]\b", picture)
+
+
+@pytest.mark.parametrize("name", sorted(set(architecture_names())))
+def test_architecture_names_what_is_there(name):
+    assert is_there(name)
+
+
+def test_architecture_is_short_enough_to_be_read_first():
+    assert len(set(architecture_names())) > 150
+    assert len(read("docs/ARCHITECTURE.md").splitlines()) <= 420
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if re.fullmatch(r"(docs/)?[A-Z]+\.md", n)])

@@ -32,8 +32,11 @@ LAYERS = [
 REMAINING = """
 cache client
 client engine
+conf ops
 fetch client
 fetch engine
+net ops
+ops engine
 origin client
 origin engine
 origin fetch
