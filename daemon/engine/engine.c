@@ -5,6 +5,7 @@
 #include "client/listen.h"
 #include "engine/state.h"
 #include "fetch/coalesce.h"
+#include "fetch/forward.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
 #include "policy/access.h"
@@ -71,9 +72,9 @@ static int init_tables(struct engine *engine)
         request_table_init(&engine->requests, config->limits_exchanges, seed) == 0 &&
         fetch_table_init(&engine->fetches, config->limits_exchanges, seed) == 0 &&
         client_table_init(&engine->clients, config->limits_clients, seed) == 0 &&
-        origin_table_init(&engine->origins, config->limits_origins, config->limits_origin_ports,
-                          seed) == 0 &&
-        name_table_init(&engine->names, config->resolve_names, seed) == 0 &&
+        origin_table_init(&engine->origins, &forward_origin_calls, config->limits_origins,
+                          config->limits_origin_ports, seed) == 0 &&
+        name_table_init(&engine->names, forward_on_name, config->resolve_names, seed) == 0 &&
         observer_table_init(&engine->observers, config->observe_max, seed) == 0 &&
         observation_table_init(&engine->observations, observation_count(config),
                                config->observe_bytes, seed) == 0 &&

@@ -23,14 +23,13 @@
 #include "fetch/route.h"
 #include "fetch/ticket.h"
 #include "fetch/trail.h"
+#include "origin/names.h"
+#include "origin/origin.h"
 #include "policy/asker.h"
 
 struct block;
 struct engine;
 struct fetch;
-struct name;
-struct origin;
-struct port;
 struct transfer;
 struct upstream_request;
 
@@ -88,12 +87,6 @@ struct waiter {
     void *owner; /* borrowed */
 };
 
-/* When a client may send next to an origin server where several wait (origin_queue_add()). */
-struct queue_turn {
-    uint32_t origin; /* where it queued last: slot and generation mixed, */
-    uint32_t round;  /* and in which round */
-};
-
 struct fetch {
     uint32_t slot;
     enum fetch_state state;
@@ -104,7 +97,6 @@ struct fetch {
     struct asker own_asker; /* its own copy, where the fetch may outlive the client */
     struct trail *trail;    /* likewise */
     struct trail own_trail;
-    struct queue_turn *turn;  /* its client's; NULL: the proxy's own */
     bool is_safe;             /* the method is: GET or FETCH */
     bool may_stay_unanswered; /* as in struct fetch_recipe */
     uint16_t not_local;       /* as in struct request_options */
@@ -127,12 +119,11 @@ struct fetch {
     bool is_group;                     /* the client expects the answers of a group, */
     uint32_t group_timeout_s;          /* for so long */
     struct transfer *transfer;         /* that moves its bodies in blocks, or NULL */
-    struct name *name;                 /* whose addresses it waits for, or NULL */
-    struct list_node waiting;          /* in a queue, for a name, or for an equal fetch */
+    struct name_wait asking;           /* for the addresses of its name */
+    struct list_node waiting;          /* for an equal fetch */
     bool is_confirmable;               /* towards the origin server (MSG-37) */
-    bool is_queued;
-    uint32_t queue_round;
-    bool is_outstanding; /* counted in the origin's window */
+    struct queued queued;              /* towards the origin server */
+    bool is_outstanding;               /* counted in the origin's window */
     bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
     uint32_t route_epoch; /* of the configuration that hop came from */
     uint8_t form;         /* towards a parent: enum config_route_form of what is sent, */
@@ -224,6 +215,12 @@ void fetch_set_token(struct fetch *fetch, uint64_t random);
 static inline struct fetch *fetch_of_waiting(struct list_node *node)
 {
     return HASH_ENTRY(node, struct fetch, waiting);
+}
+
+/** The fetch that @p queued is of. */
+static inline struct fetch *fetch_of_queued(struct queued *queued)
+{
+    return HASH_ENTRY(queued, struct fetch, queued);
 }
 
 /**

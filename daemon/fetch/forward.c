@@ -4,6 +4,7 @@
 #include "engine/state.h"
 #include "fetch/admit.h"
 #include "fetch/group.h"
+#include "fetch/receive.h"
 #include "fetch/self.h"
 #include "fetch/transfer.h"
 #include "origin/probe.h"
@@ -103,10 +104,10 @@ static void send_queued(struct engine *engine, struct origin *origin)
     }
     origin->is_sending = true;
     while (origin->queue.first != NULL && window_is_open(&origin->window) &&
-           !is_held_back(engine, fetch_of_waiting(origin->queue.first))) {
-        struct fetch *fetch = fetch_of_waiting(origin->queue.first);
+           !is_held_back(engine, fetch_of_queued(origin_queue_first(origin)))) {
+        struct fetch *fetch = fetch_of_queued(origin_queue_first(origin));
         if (via_session_is_for(fetch)) {
-            origin_queue_remove(origin, fetch);
+            origin_queue_remove(origin, &fetch->queued);
             via_session_send(engine, fetch);
             continue;
         }
@@ -116,18 +117,24 @@ static void send_queued(struct engine *engine, struct origin *origin)
             metric_add(&engine->metrics.message_ids_exhausted, 1);
             break; /* they wait, each until its own deadline */
         }
-        origin->queue_round = fetch->queue_round;
-        origin_queue_remove(origin, fetch);
+        origin->queue_round = fetch->queued.round;
+        origin_queue_remove(origin, &fetch->queued);
         send_first(engine, fetch, port, mid);
     }
     origin->is_sending = false;
     check_probe(engine, origin);
 }
 
-void forward_resume(struct engine *engine, struct origin *origin)
+static const struct config_scheme *scheme_of_queued(struct queued *queued)
 {
-    send_queued(engine, origin);
+    return fetch_of_queued(queued)->hop.scheme;
 }
+
+const struct origin_calls forward_origin_calls = {
+    .resume = send_queued,
+    .scheme_of = scheme_of_queued,
+    .datagrams = &receive_handler,
+};
 
 static void retransmit(struct engine *engine, struct fetch *fetch, uint64_t now_ms)
 {
@@ -229,9 +236,9 @@ static void enqueue(struct engine *engine, struct fetch *fetch)
     struct origin *origin = fetch->origin;
     uint64_t now_ms = engine_now_ms(engine);
     fetch_set_state(engine, fetch, FETCH_queued);
-    origin_queue_add(origin, fetch);
+    origin_queue_add(origin, &fetch->queued);
     send_queued(engine, origin);
-    if (!fetch->is_queued) {
+    if (!fetch->queued.is_in) {
         return;
     }
     probe_wait(engine, origin);
@@ -360,10 +367,49 @@ void forward_with_addresses(struct engine *engine, struct fetch *fetch,
     }
 }
 
+/*
+ * There is no address, for @p reason. A registration that is renewed stays where it is, as only an
+ * answer that the name has other addresses, or none, replaces those that were in use (RFC 8767
+ * section 4).
+ */
+static void go_without_name(struct engine *engine, struct fetch *fetch, enum reason reason)
+{
+    if (fetch->origin != NULL && reason != REASON_name_unresolvable) {
+        forward_with_addresses(engine, fetch, &fetch->origin->address, 1);
+    } else {
+        fetch_fail(engine, fetch, reason, NULL);
+    }
+}
+
+void forward_on_name(struct engine *engine, struct name_wait *wait,
+                     const struct name_result *result)
+{
+    struct fetch *fetch = HASH_ENTRY(wait, struct fetch, asking);
+    timer_cancel(&engine->wheel, &fetch->timer);
+    if (result->reason != REASON_none) {
+        go_without_name(engine, fetch, result->reason);
+        return;
+    }
+    trail_event(engine, fetch->trail, EVENT_resolved, (uint32_t)result->address_count);
+    forward_with_addresses(engine, fetch, result->addresses, result->address_count);
+}
+
+static void ask_for_name(struct engine *engine, struct fetch *fetch)
+{
+    fetch->asking.text = fetch->hop.name;
+    fetch->asking.client = fetch->asker->path.remote;
+    fetch->asking.is_operators = fetch->hop.is_parent;
+    if (names_resolve(engine, &fetch->asking)) {
+        fetch_set_state(engine, fetch, FETCH_resolving);
+        trail_event(engine, fetch->trail, EVENT_resolving, 0);
+        fetch_set_deadline(engine, fetch);
+    }
+}
+
 void forward_start(struct engine *engine, struct fetch *fetch)
 {
     if (fetch->hop.is_name) {
-        names_resolve(engine, fetch);
+        ask_for_name(engine, fetch);
     } else {
         forward_with_addresses(engine, fetch, &fetch->hop.address, 1);
     }
@@ -421,7 +467,8 @@ void forward_acknowledged(struct engine *engine, struct fetch *fetch)
 
 void forward_keep(struct engine *engine, struct fetch *fetch)
 {
-    origin_queue_remove(fetch->origin, fetch); /* what it says makes asking again needless */
+    origin_queue_remove(fetch->origin,
+                        &fetch->queued); /* what it says makes asking again needless */
     check_probe(engine, fetch->origin);
     fetch_set_state(engine, fetch, FETCH_observing);
     timer_cancel(&engine->wheel, &fetch->timer);
@@ -454,8 +501,9 @@ void forward_again(struct engine *engine, struct fetch *fetch)
 void forward_renamed(struct engine *engine, struct fetch *fetch)
 {
     fetch->is_sent = false; /* what was sent was refused */
-    names_forget(engine, fetch);
-    origin_queue_remove(fetch->origin, fetch); /* a registration may wait to be made anew */
+    names_forget(engine, &fetch->asking);
+    origin_queue_remove(fetch->origin,
+                        &fetch->queued); /* a registration may wait to be made anew */
     timer_cancel(&engine->wheel, &fetch->timer);
     hash_map_remove(&fetch->by_message);
     enqueue(engine, fetch);
@@ -479,15 +527,15 @@ void forward_release(struct engine *engine, struct fetch *fetch)
     struct origin *origin = fetch->origin;
     transfer_cancel(engine, fetch);
     via_session_cancel(engine, fetch);
-    names_forget(engine, fetch);
+    names_forget(engine, &fetch->asking);
     timer_cancel(&engine->wheel, &fetch->timer);
     hash_map_remove(&fetch->by_message);
     fetch->is_sent = false;
     if (origin == NULL) {
         return;
     }
-    if (fetch->is_queued) {
-        origin_queue_remove(origin, fetch);
+    if (fetch->queued.is_in) {
+        origin_queue_remove(origin, &fetch->queued);
         check_probe(engine, origin);
     }
     forward_settle(engine, fetch, false);

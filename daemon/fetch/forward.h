@@ -34,8 +34,12 @@ void forward_failed(struct engine *engine, struct fetch *fetch, enum reason reas
 /** The origin acknowledged or answered: it counts no more in the window. */
 void forward_settle(struct engine *engine, struct fetch *fetch, bool is_success);
 
-/** What waits for @p origin may be sent, perhaps. */
-void forward_resume(struct engine *engine, struct origin *origin);
+/** How origin servers call back. */
+extern const struct origin_calls forward_origin_calls;
+
+/** The addresses of the name of a fetch are known, or will not be; as name_result_fn. */
+void forward_on_name(struct engine *engine, struct name_wait *wait,
+                     const struct name_result *result);
 
 /** The fetch stays for further answers: nothing is out, no time runs (state observing). */
 void forward_keep(struct engine *engine, struct fetch *fetch);

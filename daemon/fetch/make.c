@@ -102,7 +102,7 @@ static void keep_asker(struct engine *engine, struct fetch *fetch,
         (void)identity_acquire(fetch->own_asker.identity);
         fetch->asker = &fetch->own_asker;
     }
-    fetch->turn = recipe->turn;
+    fetch->queued.turn = recipe->turn;
     fetch->trail = recipe->trail;
     if (fetch->trail == NULL) {
         fetch->own_trail = (struct trail){.id = fetch_next_id(&engine->fetches),

@@ -66,5 +66,5 @@ void fetch_disown(struct fetch *fetch)
         fetch->own_trail = *fetch->trail;
         fetch->trail = &fetch->own_trail;
     }
-    fetch->turn = NULL;
+    fetch->queued.turn = NULL;
 }

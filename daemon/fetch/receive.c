@@ -178,7 +178,10 @@ void receive_response(struct engine *engine, struct fetch *fetch, const struct m
 {
     count_answer(engine, fetch);
     trail_event(engine, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
-    names_forget(engine, fetch); /* a notification: its address is in use still */
+    if (fetch->asking.name != NULL) { /* a notification: its address is in use still */
+        names_forget(engine, &fetch->asking);
+        timer_cancel(&engine->wheel, &fetch->timer);
+    }
     forward_settle(engine, fetch, true);
     if (truncated) {
         fetch_fail(engine, fetch, REASON_response_too_large, NULL);

@@ -2,7 +2,6 @@
 #include "origin/names.h"
 
 #include "engine/state.h"
-#include "fetch/forward.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 
@@ -29,9 +28,10 @@
 
 #define ADDRESSES_MAX (sizeof(((struct name *)0)->addresses) / sizeof(struct address))
 
-int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed)
+int name_table_init(struct name_table *table, name_result_fn *on_result, uint32_t capacity,
+                    uint64_t seed)
 {
-    struct name_table made = {.capacity = capacity, .random = seed};
+    struct name_table made = {.on_result = on_result, .capacity = capacity, .random = seed};
     made.slots = calloc(capacity, sizeof(*made.slots));
     if (made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0 ||
         account_book_init(&made.book, capacity, capacity, IPV6_BITS, seed) != 0) {
@@ -133,35 +133,40 @@ static struct name *get_name(struct engine *engine, struct bytes text)
     return name;
 }
 
+static struct name_wait *wait_of(struct list_node *node)
+{
+    return HASH_ENTRY(node, struct name_wait, node);
+}
+
 /* --- questions and their sources ---------------------------------------- */
 
-static const struct address *client_of(const struct fetch *fetch)
+static const struct address *client_of(const struct name_wait *wait)
 {
-    return &fetch->asker->path.remote;
+    return &wait->client;
 }
 
 /* The name of a parent proxy is the operator's: all need it, and it never makes room. */
-static bool is_charged(const struct fetch *fetch)
+static bool is_charged(const struct name_wait *wait)
 {
-    return !fetch->hop.is_parent;
+    return !wait->is_operators;
 }
 
 static bool has_source_of(const struct name_table *table, const struct name *name,
-                          const struct fetch *fetch)
+                          const struct name_wait *wait)
 {
-    struct address source = account_source(client_of(fetch), table->book.ipv6_bits);
+    struct address source = account_source(client_of(wait), table->book.ipv6_bits);
     const struct account *account = name->holding.account;
     return account != NULL && address_equal(&account->source, &source);
 }
 
-/* The question is now for @p fetch. */
-static void pass_to(struct name_table *table, struct name *name, const struct fetch *fetch)
+/* The question is now for @p wait. */
+static void pass_to(struct name_table *table, struct name *name, const struct name_wait *wait)
 {
-    if (!is_charged(fetch)) {
+    if (!is_charged(wait)) {
         account_discharge(&table->book, &name->holding);
-    } else if (!has_source_of(table, name, fetch)) {
+    } else if (!has_source_of(table, name, wait)) {
         account_discharge(&table->book, &name->holding);
-        account_charge(&table->book, &name->holding, client_of(fetch), 1);
+        account_charge(&table->book, &name->holding, client_of(wait), 1);
     }
 }
 
@@ -181,16 +186,17 @@ static bool may_use_stale(const struct name *name, uint64_t now_ms)
     return name->address_count > 0 && now_ms < name->stale_until_ms;
 }
 
-static void give_addresses(struct engine *engine, const struct name *name, struct fetch *fetch)
+static void give_addresses(struct engine *engine, const struct name *name, struct name_wait *wait)
 {
-    trail_event(engine, fetch->trail, EVENT_resolved, (uint32_t)name->address_count);
-    forward_with_addresses(engine, fetch, name->addresses, name->address_count);
+    const struct name_result result = {.addresses = name->addresses,
+                                       .address_count = name->address_count};
+    engine->names.on_result(engine, wait, &result);
 }
 
-static void give_stale(struct engine *engine, const struct name *name, struct fetch *fetch)
+static void give_stale(struct engine *engine, const struct name *name, struct name_wait *wait)
 {
     metric_add(&engine->metrics.names_stale, 1);
-    give_addresses(engine, name, fetch);
+    give_addresses(engine, name, wait);
 }
 
 static enum reason reason_of_status(enum resolve_status status)
@@ -209,28 +215,20 @@ static enum reason reason_of_status(enum resolve_status status)
     return REASON_name_unresolvable;
 }
 
-/*
- * There is no address, for @p reason. A registration that is renewed stays where it is, as only an
- * answer that the name has other addresses, or none, replaces those that were in use (RFC 8767
- * section 4).
- */
-static void give_failure(struct engine *engine, struct fetch *fetch, enum reason reason)
+static void give_failure(struct engine *engine, struct name_wait *wait, enum reason reason)
 {
-    if (fetch->origin != NULL && reason != REASON_name_unresolvable) {
-        forward_with_addresses(engine, fetch, &fetch->origin->address, 1);
-    } else {
-        fetch_fail(engine, fetch, reason, NULL);
-    }
+    const struct name_result result = {.reason = reason};
+    engine->names.on_result(engine, wait, &result);
 }
 
-static void give_result(struct engine *engine, const struct name *name, struct fetch *fetch)
+static void give_result(struct engine *engine, const struct name *name, struct name_wait *wait)
 {
     if (name->status == RESOLVE_OK) {
-        give_addresses(engine, name, fetch);
+        give_addresses(engine, name, wait);
     } else if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, fetch);
+        give_stale(engine, name, wait);
     } else {
-        give_failure(engine, fetch, reason_of_status(name->status));
+        give_failure(engine, wait, reason_of_status(name->status));
     }
 }
 
@@ -319,9 +317,9 @@ static void settle_name(struct name *name, const struct resolve_result *result)
     count_result(engine, name->status);
     name->is_given = true;
     while (name->waiting.first != NULL) {
-        struct fetch *fetch = fetch_of_waiting(name->waiting.first);
-        names_forget(engine, fetch);
-        give_result(engine, name, fetch);
+        struct name_wait *wait = wait_of(name->waiting.first);
+        names_forget(engine, wait);
+        give_result(engine, name, wait);
     }
     name->is_given = false;
 }
@@ -354,44 +352,45 @@ static void on_question_late(void *context, struct timer *timer, uint64_t now_ms
     timer_set(&engine->wheel, timer, end_ms, on_question_late);
     name->is_given = true;
     while (name->waiting.first != NULL && may_use_stale(name, now_ms)) {
-        struct fetch *fetch = fetch_of_waiting(name->waiting.first);
-        names_forget(engine, fetch);
-        give_stale(engine, name, fetch);
+        struct name_wait *wait = wait_of(name->waiting.first);
+        names_forget(engine, wait);
+        give_stale(engine, name, wait);
     }
     name->is_given = false;
 }
 
 /* A request of another source that waits for the name, or NULL. */
-static const struct fetch *other_waiting(const struct name_table *table, const struct name *name)
+static const struct name_wait *other_waiting(const struct name_table *table,
+                                             const struct name *name)
 {
     struct list_node *node = name->waiting.first;
-    while (node != NULL && has_source_of(table, name, fetch_of_waiting(node))) {
+    while (node != NULL && has_source_of(table, name, wait_of(node))) {
         node = node->next;
     }
-    return node != NULL ? fetch_of_waiting(node) : NULL;
+    return node != NULL ? wait_of(node) : NULL;
 }
 
 /*
- * Whether one more question may be asked, for @p fetch. Where the table is full, the source
+ * Whether one more question may be asked, for @p wait. Where the table is full, the source
  * that has most makes room; a question that requests of other sources wait for becomes theirs
  * instead. The few of the operator's are asked in any case.
  */
-static bool make_room(struct engine *engine, const struct fetch *fetch)
+static bool make_room(struct engine *engine, const struct name_wait *wait)
 {
     struct name_table *table = &engine->names;
     uint32_t most = (uint32_t)at_most(engine->config->resolve_queue, table->capacity / 2);
     table->book.ipv6_bits = engine->config->limits_ipv6_prefix;
     for (unsigned i = 0; i < MAKE_ROOM_TRIES && table->asked_count >= most; i++) {
         bool is_owed;
-        struct holding *holding = account_yield(&table->book, client_of(fetch), 1, &is_owed);
+        struct holding *holding = account_yield(&table->book, client_of(wait), 1, &is_owed);
         if (holding == NULL) {
             break;
         }
         struct name *name = HASH_ENTRY(holding, struct name, holding);
-        if (!is_owed && !has_source_of(table, name, fetch)) {
+        if (!is_owed && !has_source_of(table, name, wait)) {
             break; /* all is fairly divided */
         }
-        const struct fetch *other = other_waiting(table, name);
+        const struct name_wait *other = other_waiting(table, name);
         if (other != NULL) {
             pass_to(table, name, other);
         } else {
@@ -400,15 +399,15 @@ static bool make_room(struct engine *engine, const struct fetch *fetch)
             give_up(name, RESOLVE_SHORTAGE);
         }
     }
-    return table->asked_count < most || !is_charged(fetch);
+    return table->asked_count < most || !is_charged(wait);
 }
 
 /* @return 0 or -errno, with nothing changed */
-static int ask_for(struct engine *engine, struct name *name, const struct fetch *fetch)
+static int ask_for(struct engine *engine, struct name *name, const struct name_wait *wait)
 {
     const struct config *config = engine->config;
     struct name_table *table = &engine->names;
-    struct address source = account_source(client_of(fetch), config->limits_ipv6_prefix);
+    struct address source = account_source(client_of(wait), config->limits_ipv6_prefix);
     const struct resolve_query query = {
         .name = (const char *)name->text,
         .name_len = name->text_len,
@@ -423,7 +422,7 @@ static int ask_for(struct engine *engine, struct name *name, const struct fetch 
         return error;
     }
     table->asked_count++;
-    pass_to(table, name, fetch);
+    pass_to(table, name, wait);
     metric_add(&engine->metrics.names_asked, 1);
     name->is_slow = false;
     name->asked_ms = engine_now_ms(engine);
@@ -433,92 +432,91 @@ static int ask_for(struct engine *engine, struct name *name, const struct fetch 
     return 0;
 }
 
-static void wait_for(struct engine *engine, struct name *name, struct fetch *fetch)
+/* @return whether it waits: else it has been given old addresses. */
+static bool wait_for(struct engine *engine, struct name *name, struct name_wait *wait)
 {
     if (name->is_slow && may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, fetch);
-        return;
+        give_stale(engine, name, wait);
+        return false;
     }
-    fetch_set_state(engine, fetch, FETCH_resolving);
-    fetch->name = name;
-    list_add(&name->waiting, &fetch->waiting);
-    trail_event(engine, fetch->trail, EVENT_resolving, 0);
-    fetch_set_deadline(engine, fetch);
+    wait->name = name;
+    list_add(&name->waiting, &wait->node);
+    return true;
 }
 
 /*
- * Ask for the name of @p fetch. Making room ends other requests, whose callbacks may resolve
+ * Ask for the name of @p wait. Making room ends other requests, whose callbacks may resolve
  * names too: only then is the name's slot looked up.
  */
-static void ask_and_wait(struct engine *engine, struct fetch *fetch)
+static bool ask_and_wait(struct engine *engine, struct name_wait *wait)
 {
-    bool has_room = make_room(engine, fetch);
-    struct name *name = get_name(engine, fetch->hop.name);
+    bool has_room = make_room(engine, wait);
+    struct name *name = get_name(engine, wait->text);
     int error = 0;
     if (name == NULL) {
-        give_failure(engine, fetch, REASON_proxy_busy);
-        return;
+        give_failure(engine, wait, REASON_proxy_busy);
+        return false;
     }
     if (name->question == NULL) {
-        error = has_room ? ask_for(engine, name, fetch) : -EAGAIN;
+        error = has_room ? ask_for(engine, name, wait) : -EAGAIN;
     }
     if (error == 0) {
-        wait_for(engine, name, fetch);
-    } else if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, fetch);
-    } else {
-        give_failure(engine, fetch,
-                     error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
+        return wait_for(engine, name, wait);
     }
+    if (may_use_stale(name, engine_now_ms(engine))) {
+        give_stale(engine, name, wait);
+    } else {
+        give_failure(engine, wait, error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
+    }
+    return false;
 }
 
 /* RFC 6761 section 6.3: no server is asked, as some would answer. */
-static void give_localhost(struct engine *engine, struct fetch *fetch)
+static void give_localhost(struct engine *engine, struct name_wait *wait)
 {
     struct address addresses[RANGES_LOCALHOST_COUNT];
     ranges_localhost(engine->config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
-    trail_event(engine, fetch->trail, EVENT_resolved, RANGES_LOCALHOST_COUNT);
-    forward_with_addresses(engine, fetch, addresses, RANGES_LOCALHOST_COUNT);
+    const struct name_result result = {.addresses = addresses,
+                                       .address_count = RANGES_LOCALHOST_COUNT};
+    engine->names.on_result(engine, wait, &result);
 }
 
-void names_resolve(struct engine *engine, struct fetch *fetch)
+bool names_resolve(struct engine *engine, struct name_wait *wait)
 {
     const struct name_table *table = &engine->names;
-    struct bytes text = fetch->hop.name;
+    struct bytes text = wait->text;
     if (!name_is_askable(text.data, text.len)) {
-        fetch_fail(engine, fetch, REASON_name_unresolvable, NULL);
-        return;
+        give_failure(engine, wait, REASON_name_unresolvable);
+        return false;
     }
     if (hostname_is_localhost(text.data, text.len)) {
-        give_localhost(engine, fetch);
-        return;
+        give_localhost(engine, wait);
+        return false;
     }
     struct name *name = find_name(table, text, hash_bytes(text.data, text.len, table->map.seed));
-    if (name == NULL) {
-        ask_and_wait(engine, fetch);
-    } else if (name->question != NULL) {
-        wait_for(engine, name, fetch);
-    } else if (engine_now_ms(engine) < name->expires_ms) {
-        give_result(engine, name, fetch);
-    } else {
-        ask_and_wait(engine, fetch);
+    if (name != NULL && name->question != NULL) {
+        return wait_for(engine, name, wait);
     }
+    if (name != NULL && engine_now_ms(engine) < name->expires_ms) {
+        give_result(engine, name, wait);
+        return false;
+    }
+    return ask_and_wait(engine, wait);
 }
 
-void names_forget(struct engine *engine, struct fetch *fetch)
+void names_forget(struct engine *engine, struct name_wait *wait)
 {
-    struct name *name = fetch->name;
+    struct name *name = wait->name;
     if (name == NULL) {
         return;
     }
-    list_remove(&name->waiting, &fetch->waiting);
-    fetch->name = NULL;
-    timer_cancel(&engine->wheel, &fetch->timer);
+    list_remove(&name->waiting, &wait->node);
+    wait->name = NULL;
     if (name->question == NULL) {
         return;
     }
     if (name->waiting.first != NULL) {
-        pass_to(&engine->names, name, fetch_of_waiting(name->waiting.first));
+        pass_to(&engine->names, name, wait_of(name->waiting.first));
     } else if (!may_use_stale(name, engine_now_ms(engine))) { /* else it is asked for later ones */
         resolver_withdraw(name->question);
         end_question(engine, name);

@@ -17,10 +17,10 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "client/target.h"
+#include "coap/reason.h"
 #include "net/resolve.h"
 
 struct engine;
-struct fetch;
 
 struct name {
     struct hash_node node;
@@ -38,10 +38,31 @@ struct name {
     uint64_t asked_ms;       /* when the question was sent; */
     struct holding holding;  /* it is charged to the source that it is for */
     struct timer timer;      /* of the question */
-    struct list waiting;     /* fetches that wait for its addresses */
+    struct list waiting;     /* of struct name_wait */
 };
 
+/* What waits for the addresses of a name; embedded in what it is for. */
+struct name_wait {
+    struct list_node node;
+    struct name *name;     /* NULL: it waits for none */
+    struct bytes text;     /* the name; borrowed while it waits */
+    struct address client; /* whose question it is */
+    bool is_operators;     /* the name of a parent proxy: it never makes room */
+};
+
+/* What a name has led to. */
+struct name_result {
+    enum reason reason; /* REASON_none: addresses; else why there are none */
+    const struct address *addresses;
+    size_t address_count;
+};
+
+/* It waits no more; may be called before names_resolve() returns. */
+typedef void name_result_fn(struct engine *engine, struct name_wait *wait,
+                            const struct name_result *result);
+
 struct name_table {
+    name_result_fn *on_result;
     struct name *slots;
     uint32_t capacity, used;
     struct hash_map map;
@@ -51,7 +72,8 @@ struct name_table {
 };
 
 /** @return 0 or -ENOMEM */
-int name_table_init(struct name_table *table, uint32_t capacity, uint64_t seed);
+int name_table_init(struct name_table *table, name_result_fn *on_result, uint32_t capacity,
+                    uint64_t seed);
 
 /** Takes a zeroed table. */
 void name_table_clear(struct name_table *table);
@@ -63,18 +85,17 @@ void name_table_clear(struct name_table *table);
 bool name_is_askable(const uint8_t *name, size_t len);
 
 /**
- * Find the addresses of the fetch's next hop, at once or later: then
- * forward_with_addresses() is called, or the fetch ends for a reason. The
- * fetch is in state resolving while it waits. One that has an origin server already, as
- * its request is sent again, stays with that one's address where no server can be asked.
+ * Find the addresses of @p wait->text, at once or later: then the table's on_result is called.
+ *
+ * @return whether it waits for them.
  */
-void names_resolve(struct engine *engine, struct fetch *fetch);
+bool names_resolve(struct engine *engine, struct name_wait *wait);
 
 /**
  * It no longer waits for its name; a question that it was the last to wait for is withdrawn.
- * Takes a fetch that waits for none.
+ * Takes one that waits for none.
  */
-void names_forget(struct engine *engine, struct fetch *fetch);
+void names_forget(struct engine *engine, struct name_wait *wait);
 
 /** No question of the engine is out afterwards: it is about to be freed. */
 void names_withdraw_all(struct engine *engine);

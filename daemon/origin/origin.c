@@ -2,7 +2,6 @@
 #include "origin/origin.h"
 
 #include "engine/state.h"
-#include "fetch/receive.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +11,10 @@
 /* Origins that may have further source ports at a time: each takes some 10 KiB. */
 #define FURTHER_MAX 256
 
-int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t ports, uint64_t seed)
+int origin_table_init(struct origin_table *table, const struct origin_calls *calls,
+                      uint32_t capacity, uint32_t ports, uint64_t seed)
 {
-    struct origin_table made = {.capacity = capacity, .random = seed};
+    struct origin_table made = {.calls = calls, .capacity = capacity, .random = seed};
     bool good = true;
     made.slots = calloc(capacity, sizeof(*made.slots));
     for (unsigned i = 0; i < PORT_FAMILIES; i++) {
@@ -151,7 +151,8 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
         .fd = -1,
     };
     *port = (struct port){.engine = engine, .family = family, .index = index};
-    if (udp_open(engine->loop, &options, &receive_handler, port, &port->socket) != 0) {
+    if (udp_open(engine->loop, &options, engine->origins.calls->datagrams, port, &port->socket) !=
+        0) {
         return NULL;
     }
     pool->count++;
@@ -250,30 +251,40 @@ static uint32_t round_of(const struct origin *origin, struct queue_turn *turn)
     return turn->round;
 }
 
+static struct queued *queued_of(struct list_node *node)
+{
+    return HASH_ENTRY(node, struct queued, node);
+}
+
 /* Behind what is of the same round or an earlier one; most often that is all. */
 static struct list_node *last_before(const struct origin *origin, uint32_t round)
 {
     struct list_node *last = origin->queue.last;
-    while (last != NULL && (int32_t)(fetch_of_waiting(last)->queue_round - round) > 0) {
+    while (last != NULL && (int32_t)(queued_of(last)->round - round) > 0) {
         last = last->previous;
     }
     return last;
 }
 
-void origin_queue_add(struct origin *origin, struct fetch *fetch)
+void origin_queue_add(struct origin *origin, struct queued *queued)
 {
-    fetch->queue_round = round_of(origin, fetch->turn);
-    list_insert(&origin->queue, last_before(origin, fetch->queue_round), &fetch->waiting);
+    queued->round = round_of(origin, queued->turn);
+    list_insert(&origin->queue, last_before(origin, queued->round), &queued->node);
     origin->queue_count++;
-    fetch->is_queued = true;
+    queued->is_in = true;
 }
 
-void origin_queue_remove(struct origin *origin, struct fetch *fetch)
+void origin_queue_remove(struct origin *origin, struct queued *queued)
 {
-    if (!fetch->is_queued) {
+    if (!queued->is_in) {
         return;
     }
-    list_remove(&origin->queue, &fetch->waiting);
-    fetch->is_queued = false;
+    list_remove(&origin->queue, &queued->node);
+    queued->is_in = false;
     origin->queue_count--;
+}
+
+struct queued *origin_queue_first(const struct origin *origin)
+{
+    return origin->queue.first != NULL ? queued_of(origin->queue.first) : NULL;
 }

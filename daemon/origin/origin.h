@@ -20,7 +20,31 @@
 #include "origin/window.h"
 
 struct engine;
-struct fetch;
+struct origin;
+struct queued;
+
+/* When a client may send next to an origin server where several wait (origin_queue_add()). */
+struct queue_turn {
+    uint32_t origin; /* where it queued last: slot and generation mixed, */
+    uint32_t round;  /* and in which round */
+};
+
+/* What waits in the queue of an origin server; embedded in what is to be sent. */
+struct queued {
+    struct list_node node;
+    struct queue_turn *turn; /* of its client; NULL: the proxy's own */
+    uint32_t round;
+    bool is_in;
+};
+
+/* What the origin servers of an engine ask of those who send to them. */
+struct origin_calls {
+    /* What waits for @p origin may be sent, perhaps. */
+    void (*resume)(struct engine *engine, struct origin *origin);
+    /* The scheme that @p queued is sent by. */
+    const struct config_scheme *(*scheme_of)(struct queued *queued);
+    const struct udp_handler *datagrams; /* of source ports; the context is the struct port */
+};
 
 /* Families of source ports. */
 enum port_family {
@@ -55,7 +79,7 @@ struct origin {
     struct port *ping_port;   /* of the last Ping that is unanswered, */
     uint16_t ping_mid;        /* and its message id */
     uint64_t ping_ms;         /* when the next may be sent */
-    struct list queue;        /* fetches */
+    struct list queue;        /* of struct queued */
     uint32_t queue_count;
     uint32_t queue_round;                      /* of the request that was sent last */
     uint32_t fetches;                          /* that point here */
@@ -72,6 +96,7 @@ struct origin {
 };
 
 struct origin_table {
+    const struct origin_calls *calls;
     struct origin *slots;
     uint32_t capacity, used;
     uint32_t further_count; /* origins that have further source ports */
@@ -82,7 +107,8 @@ struct origin_table {
 };
 
 /** @return 0 or -ENOMEM */
-int origin_table_init(struct origin_table *table, uint32_t capacity, uint32_t ports, uint64_t seed);
+int origin_table_init(struct origin_table *table, const struct origin_calls *calls,
+                      uint32_t capacity, uint32_t ports, uint64_t seed);
 
 /** Closes the source ports. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);
@@ -112,7 +138,10 @@ bool origin_take_mid_of(struct engine *engine, struct origin *origin, const stru
                         uint16_t *ret_mid);
 
 /** Queue handling: in by turns of the clients, out from anywhere. */
-void origin_queue_add(struct origin *origin, struct fetch *fetch);
-void origin_queue_remove(struct origin *origin, struct fetch *fetch);
+void origin_queue_add(struct origin *origin, struct queued *queued);
+void origin_queue_remove(struct origin *origin, struct queued *queued);
+
+/** What is to be sent first, or NULL. */
+struct queued *origin_queue_first(const struct origin *origin);
 
 #endif

@@ -2,15 +2,15 @@
 #include "origin/probe.h"
 
 #include "engine/state.h"
-#include "fetch/forward.h"
 
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
 
 /* The scheme of what waits first: origin servers have none of their own. */
-static const struct config_scheme *scheme_of(const struct origin *origin)
+static const struct config_scheme *scheme_of(const struct engine *engine,
+                                             const struct origin *origin)
 {
-    return fetch_of_waiting(origin->queue.first)->hop.scheme;
+    return engine->origins.calls->scheme_of(origin_queue_first(origin));
 }
 
 static uint64_t interval_ms(const struct config_scheme *scheme)
@@ -39,7 +39,7 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
     (void)now_ms;
     struct engine *engine = context;
     struct origin *origin = HASH_ENTRY(timer, struct origin, probe_timer);
-    forward_resume(engine, origin);
+    engine->origins.calls->resume(engine, origin);
     probe_wait(engine, origin);
 }
 
@@ -50,7 +50,7 @@ void probe_wait(struct engine *engine, struct origin *origin)
         timer_is_set(&origin->probe_timer)) {
         return;
     }
-    const struct config_scheme *scheme = scheme_of(origin);
+    const struct config_scheme *scheme = scheme_of(engine, origin);
     uint64_t next_ms = silence_begins_ms(&origin->silence, scheme);
     if (now_ms >= next_ms) {
         if (now_ms >= origin->ping_ms) {
@@ -79,6 +79,6 @@ bool probe_on_response(struct port *port, const struct address *remote, uint16_t
     origin->ping_port = NULL;
     silence_on_heard(&origin->silence);
     window_on_answer(&origin->window);
-    forward_resume(engine, origin);
+    engine->origins.calls->resume(engine, origin);
     return true;
 }

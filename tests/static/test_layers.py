@@ -39,7 +39,6 @@ net ops
 ops engine
 origin client
 origin engine
-origin fetch
 policy client
 """
 
