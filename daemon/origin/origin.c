@@ -256,12 +256,19 @@ static struct queued *queued_of(struct list_node *node)
     return HASH_ENTRY(node, struct queued, node);
 }
 
-/* Behind what is of the same round or an earlier one; most often that is all. */
+/*
+ * Behind what is of the same round or an earlier one; most often that is all. Else it is searched
+ * from the front: a client that sends little begins there, whatever one that sends much has queued.
+ */
 static struct list_node *last_before(const struct origin *origin, uint32_t round)
 {
     struct list_node *last = origin->queue.last;
-    while (last != NULL && (int32_t)(queued_of(last)->round - round) > 0) {
-        last = last->previous;
+    if (last == NULL || (int32_t)(queued_of(last)->round - round) <= 0) {
+        return last;
+    }
+    struct list_node *at = origin->queue.first;
+    for (last = NULL; (int32_t)(queued_of(at)->round - round) <= 0; at = at->next) {
+        last = at;
     }
     return last;
 }

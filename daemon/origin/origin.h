@@ -89,7 +89,7 @@ struct origin {
     uint32_t label_until_s;                    /* until which it is not looked up again */
     bool is_sending;                           /* its queue is being worked off */
     uint32_t seen_s;
-    uint32_t lifetime_ms;      /* FETCH_LIFETIME, the longest of the schemes it was asked by */
+    uint32_t lifetime_ms;      /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
     uint16_t port_index;       /* source port in use now */
     struct mid_space first;    /* ids from source port 0 */
     struct mid_space *further; /* from the others; NULL until the first are used up */
