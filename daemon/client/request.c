@@ -127,6 +127,7 @@ static void leave_fetch(struct engine *engine, struct request *request, enum rea
     } else {
         fetch_free(&engine->fetches, &engine->large, fetch);
     }
+    request_discharge_large(engine, request);
 }
 
 void request_end(struct engine *engine, struct request *request, enum reason reason,
@@ -175,6 +176,7 @@ static enum waiter_wish on_fetch_answer(struct engine *engine, void *owner, stru
     struct request *request = owner;
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct reply own = cached_reply_for(fetch, reply, etag_option);
+    observation_unfollow(engine, request); /* it may go on alone, in blocks */
     bool asked_for_block = request->leg.has_block2;
     if ((asked_for_block || !transfer_gather(engine, fetch, &own)) &&
         !transfer_in_blocks(engine, fetch, &own)) {

@@ -83,6 +83,9 @@ struct request *request_new(struct engine *engine, const struct leg *leg);
 /** Its fetch, or its answer, is in a large block: that is charged to its client's source. */
 void request_charge_large(struct engine *engine, struct request *request);
 
+/** Its fetch is over: a large block is charged only if the request itself has one. */
+void request_discharge_large(struct engine *engine, struct request *request);
+
 /** The slot is free again; the request must be in no map, list or timer, and have no fetch. */
 void request_free(struct engine *engine, struct request *request);
 

@@ -105,6 +105,13 @@ void request_charge_large(struct engine *engine, struct request *request)
     }
 }
 
+void request_discharge_large(struct engine *engine, struct request *request)
+{
+    if (!request->memory.is_large) {
+        account_discharge(&engine->large.accounts, &request->large);
+    }
+}
+
 void request_deliver(struct request_table *table, struct request *request)
 {
     request->is_delivering = true;

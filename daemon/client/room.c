@@ -40,8 +40,10 @@ static void displace(struct engine *engine, struct request *request)
 static struct request *choose(const struct engine *engine, const struct account_book *book,
                               size_t member, const struct leg *leg)
 {
-    /* Answers that wait for their acknowledgement make room by themselves (client/handle). */
-    bool is_urgent = list_is_empty(&engine->requests.delivering);
+    /* Answers that wait for their acknowledgement make room by themselves (client/handle), but for
+     * no fetch. */
+    bool is_urgent =
+        list_is_empty(&engine->requests.delivering) || fetch_table_is_full(&engine->fetches);
     bool is_owed;
     struct holding *holding = account_yield(book, &leg->asker.path.remote, 1, &is_owed);
     if (holding == NULL) {
@@ -88,19 +90,42 @@ static void reclaim_bodies(struct engine *engine, const struct leg *leg, size_t 
     }
 }
 
-void room_make(struct engine *engine, struct leg *leg, size_t bytes)
+/* Of a table of slots or of large blocks: one. */
+static void reclaim_request(struct engine *engine, const struct leg *leg, size_t bytes)
 {
-    const struct request_table *table = &engine->requests;
     struct request *request = NULL;
-    if (request_table_is_full(table) || fetch_table_is_full(&engine->fetches)) {
-        request = choose(engine, &table->accounts, offsetof(struct request, holding), leg);
+    if (request_table_is_full(&engine->requests)) {
+        request =
+            choose(engine, &engine->requests.accounts, offsetof(struct request, holding), leg);
     } else if (is_short_of_memory(engine, leg, bytes)) {
         request = choose(engine, &engine->large.accounts, offsetof(struct request, large), leg);
     }
-    leg->peer->in_flight++; /* its connection is not through: there is the new request */
     if (request != NULL) {
         displace(engine, request);
     }
+}
+
+/*
+ * Observations and transfers have fetches of their own, so there can be none left while there is
+ * room for requests; of those, the ones whose answer is being delivered have none to give back.
+ */
+static void reclaim_fetch(struct engine *engine, const struct leg *leg)
+{
+    const size_t member = offsetof(struct request, holding);
+    while (fetch_table_is_full(&engine->fetches)) {
+        struct request *request = choose(engine, &engine->requests.accounts, member, leg);
+        if (request == NULL) {
+            return;
+        }
+        displace(engine, request);
+    }
+}
+
+void room_make(struct engine *engine, struct leg *leg, size_t bytes)
+{
+    leg->peer->in_flight++; /* its connection is not through: there is the new request */
+    reclaim_request(engine, leg, bytes);
+    reclaim_fetch(engine, leg);
     reclaim_bodies(engine, leg, bytes);
     leg->peer->in_flight--;
 }

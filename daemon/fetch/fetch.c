@@ -21,12 +21,23 @@ void fetch_set_deadline(struct engine *engine, struct fetch *fetch)
     timer_set(&engine->wheel, &fetch->timer, fetch->deadline_ms, on_fetch_deadline);
 }
 
-void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason)
+static void close_one(struct engine *engine, struct fetch *fetch, enum reason reason)
 {
     cached_note_end(engine, fetch, reason);
     fetch->reason = reason;
     forward_release(engine, fetch);
     cached_release(engine, fetch);
+}
+
+void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason)
+{
+    struct fetch *leader = fetch->ticket.leader;
+    close_one(engine, fetch, reason);
+    /* Its answer is for nobody now. No request would be charged for the slot that it holds. */
+    if (leader != NULL && fetch_is_disowned(leader) && !coalesce_is_awaited(leader)) {
+        close_one(engine, leader, reason);
+        fetch_free(&engine->fetches, &engine->large, leader);
+    }
 }
 
 static void heed(struct engine *engine, struct fetch *fetch, enum reason reason,

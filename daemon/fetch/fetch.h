@@ -37,6 +37,7 @@ enum fetch_state {
 #define STATE(name, help) FETCH_##name,
 #include "fetch/fetch.def"
 #undef STATE
+    FETCH_STATE_COUNT,
 };
 
 /* Bytes behind each fetch; one that needs more takes a large block. */
@@ -147,7 +148,7 @@ struct fetch_table {
     uint32_t in_use;
     uint64_t last_id, id_step; /* of trails; those of several workers interleave */
     struct hash_map map;       /* by_message: exact keys */
-    uint64_t changes_refused;  /* of states that fetch.def does not have */
+    uint64_t changes_unknown;  /* of states, that fetch.def does not have */
 };
 
 /** @return 0 or -ENOMEM */
@@ -175,7 +176,10 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
 /** Whether all slots are in use. */
 bool fetch_table_is_full(const struct fetch_table *table);
 
-/** Change its state, as fetch.def has it; a change that is not there is counted, and asserted. */
+/**
+ * Change its state, as fetch.def has it. A change that is not there is made as well, but counted,
+ * and the first one is logged: a fault of ours, which tests fail on.
+ */
 void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_state state);
 
 /** As "queued"; static. */
@@ -240,8 +244,9 @@ void fetch_end_unanswered(struct engine *engine, struct fetch *fetch, enum reaso
 
 /**
  * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
- * knows what became of it. Others that waited for the window may be sent, but none ends. What it
- * was (target, next hop, addresses) is there until fetch_free().
+ * knows what became of it. Others that waited for the window may be sent, but none ends, unless
+ * this one was the last to wait for it and it has no waiter of its own. What the fetch was (target,
+ * next hop, addresses) is there until fetch_free().
  */
 void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason);
 

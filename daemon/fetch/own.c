@@ -53,10 +53,16 @@ static enum waiter_wish on_answer_without_waiter(struct engine *engine, void *ow
     return WAITER_DONE;
 }
 
+static const struct waiter_calls calls_without_waiter = {.on_answer = on_answer_without_waiter};
+
+bool fetch_is_disowned(const struct fetch *fetch)
+{
+    return fetch->waiter.calls == &calls_without_waiter;
+}
+
 void fetch_disown(struct fetch *fetch)
 {
-    static const struct waiter_calls calls = {.on_answer = on_answer_without_waiter};
-    fetch->waiter = (struct waiter){.calls = &calls};
+    fetch->waiter = (struct waiter){.calls = &calls_without_waiter};
     if (fetch->asker != &fetch->own_asker) {
         fetch->own_asker = *fetch->asker;
         (void)identity_acquire(fetch->own_asker.identity);

@@ -36,4 +36,7 @@ void fetch_cancel_own(struct engine *engine, struct fetch *fetch, enum reason re
 /** Its waiter has gone: the answer is for the cache and for equal fetches that wait. */
 void fetch_disown(struct fetch *fetch);
 
+/** Whether it was disowned. */
+bool fetch_is_disowned(const struct fetch *fetch);
+
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots, memory, tokens and states of fetches; what happens in them is fetch.c's. */
+#include "base/log.h"
 #include "engine/state.h"
 #include "fetch/fetch.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,21 +106,25 @@ struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token
 
 /* --- states --------------------------------------------------------------- */
 
-/* A bit for each state that may follow @p state. */
-static uint32_t followers_of(enum fetch_state state)
+/* A fault of ours; who waits for the fetch is served as well as it goes. */
+static void note_unknown_change(struct fetch_table *table, enum fetch_state from,
+                                enum fetch_state to)
 {
-    uint32_t bits = 0;
-#define CHANGE(from, to) bits |= state == FETCH_##from ? 1u << FETCH_##to : 0;
-#include "fetch/fetch.def"
-#undef CHANGE
-    return bits;
+    if (table->changes_unknown++ == 0) {
+        log_event(LOG_ERROR, "unknown_state_change", "from=%s to=%s", fetch_state_name(from),
+                  fetch_state_name(to));
+    }
 }
 
 void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_state state)
 {
-    if ((followers_of(fetch->state) & 1u << state) == 0) {
-        engine->fetches.changes_refused++;
-        assert(!"a change of state that fetch.def does not have");
+    static const bool is_known[FETCH_STATE_COUNT][FETCH_STATE_COUNT] = {
+#define CHANGE(from, to) [FETCH_##from][FETCH_##to] = true,
+#include "fetch/fetch.def"
+#undef CHANGE
+    };
+    if (!is_known[fetch->state][state]) {
+        note_unknown_change(&engine->fetches, fetch->state, state);
     }
     fetch->state = state;
 }

@@ -119,7 +119,7 @@ static void expect_nothing_left(const struct engine *engine)
     assert_true(is_empty(&requests->tokens));
     assert_int_equal(fetches->in_use, 0);
     assert_int_equal(fetches->free_count, fetches->used);
-    assert_int_equal(fetches->changes_refused, 0);
+    assert_int_equal(fetches->changes_unknown, 0);
     assert_true(is_empty(&fetches->map));
     assert_int_equal(engine->large.free_count, MEMORY_LARGE_COUNT);
     for (uint32_t i = 0; i < engine->clients.used; i++) {

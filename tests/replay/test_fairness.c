@@ -391,6 +391,101 @@ static void test_followers_of_a_displaced_request_go_on(void **state)
     stop_full();
 }
 
+/*
+ * A client that asks for the same twice, and then for something else under both tokens, leaves
+ * no fetch behind that no request is charged for.
+ */
+static void test_fetches_end_with_their_last_request(void **state)
+{
+    struct fake_datagram skipped;
+    char body[32];
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"limits.exchanges=16", "cache.coalesce=yes",
+                                  "scheme coap.nstart=1000", "scheme coap.nstart-max=1000", NULL});
+    struct fake_peer *other = fake_peer_new("192.0.2.66:40000");
+    for (unsigned i = 0; i < 40; i++) {
+        char head[32];
+        snprintf(body, sizeof(body), "35=coap://h/%u", i);
+        for (unsigned k = 0; k < 2; k++) {
+            snprintf(head, sizeof(head), "51 01 %04x %02x", 2 * i + k, k);
+            fake_peer_send(other, PROXY, words(head, body));
+            fake_net_run(0);
+        }
+        assert_true(replay.engine->fetches.in_use <= 2);
+    }
+    while (fake_peer_take(replay.origin, &skipped)) {
+    }
+    ask(replay.client, 1);
+    serve(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 0);
+    stop_full();
+}
+
+/* @p client has asked, and leaves the answer in a message of its own unacknowledged. */
+static void leave_an_answer(struct fake_peer *client, const char *payload)
+{
+    struct fake_datagram request;
+    char body[64];
+    snprintf(body, sizeof(body), "%s%s", CRI, payload);
+    fake_peer_send(client, PROXY, words("41 02 0001 aa", body));
+    snprintf(body, sizeof(body), "%s%s", H_X, payload);
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", body), &request);
+    fake_peer_expect_within(client, 250, "60 00 0001", NULL);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(client, "41 44 MID aa", NULL);
+}
+
+/* What is being delivered gives no fetch back: others make room, where observations have many. */
+static void test_fetches_of_observations_and_of_one_host(void **state)
+{
+    struct fake_datagram request;
+    char head[32], body[64];
+    (void)state;
+    start_full();
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(head, sizeof(head), "51 01 %04x %02x", 0x100 + i, i);
+        snprintf(body, sizeof(body), "6: 35=coap://h/%u", i);
+        replay_ask(&replay, words(head, body));
+        fake_peer_expect(replay.origin, "48 01 ...", &request);
+        request.len = 12; /* its token is all that is needed */
+        fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "6:01 /61"));
+        fake_peer_expect(replay.client, "51 45 ...", NULL);
+    }
+    leave_an_answer(fake_peer_new("192.0.2.66:39999"), "");
+    take("192.0.2.66", 40000, 8);
+    skip_requests(8);
+    assert_int_equal(replay.engine->fetches.in_use, 16);
+    ask(replay.client, 1);
+    serve(replay.client);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 0);
+    engine_drain(replay.engine);
+    stop_full();
+}
+
+/* Nor does it give a large block back, when its answer is in none. */
+static void test_large_blocks_are_given_back_with_the_fetch(void **state)
+{
+    struct fake_datagram request;
+    char from[64];
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"scheme coap.nstart=1000", "scheme coap.nstart-max=1000", NULL});
+    leave_an_answer(fake_peer_new("192.0.2.66:39999"), " /#1600");
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(from, sizeof(from), "192.0.2.66:%u", 40000 + i);
+        fake_peer_send(fake_peer_new(from), PROXY, words("51 02 0001 aa", CRI " /#1600"));
+        fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X " /#1600"), NULL);
+    }
+    replay_ask(&replay, words("51 02 0001 aa", CRI " /#1600"));
+    fake_peer_expect(replay.origin, words("48 02 MID TOKEN", H_X " /#1600"), &request);
+    fake_peer_reply(replay.origin, &request, "6T 44 MID TOKEN");
+    fake_peer_expect(replay.client, "51 44 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_displaced), 1);
+    stop_full();
+}
+
 #define TEST(name) cmocka_unit_test(name)
 
 int main(void)
@@ -407,6 +502,9 @@ int main(void)
         TEST(test_old_requests_make_room_among_equals),
         TEST(test_large_requests_of_one_host_do_not_shut_out_others),
         TEST(test_followers_of_a_displaced_request_go_on),
+        TEST(test_fetches_end_with_their_last_request),
+        TEST(test_fetches_of_observations_and_of_one_host),
+        TEST(test_large_blocks_are_given_back_with_the_fetch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -371,6 +371,7 @@ static void check_end(void)
         assert(world.engine->clients.slots[i].peer.in_flight == 0);
     }
     assert(timer_wheel_next_ms(&world.engine->wheel) == UINT64_MAX);
+    assert(world.engine->fetches.changes_unknown == 0);
 }
 
 static void stop(void)

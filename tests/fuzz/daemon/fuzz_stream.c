@@ -217,6 +217,7 @@ static void stop(void)
         ended += metric_get(&metrics->ended[reason]);
     }
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
+    assert(world.engine->fetches.changes_unknown == 0);
     engine_free(world.engine);
     resolver_free(world.resolver);
     loop_free(world.loop);
