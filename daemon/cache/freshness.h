@@ -48,15 +48,17 @@ struct bytes freshness_etag(struct bytes options);
 /** Whether it is one block of a longer body. */
 bool freshness_is_partial(struct bytes options);
 
-/** Whether its age is within Max-Age and @p cap_s; Max-Age 0 is never fresh (CACHE-6, CACHE-7). */
+/** Whether its age is within Max-Age and @p cap_s; false for Max-Age 0 (CACHE-6, CACHE-7). */
 bool freshness_is_fresh(const struct representation *representation, uint32_t cap_s,
                         uint64_t now_ms);
 
-/** Whether it is fresh, or no longer than @p stale_ms beyond. */
+/** Whether it is fresh, or no longer than @p stale_ms beyond; false after that. */
 bool freshness_is_usable_stale(const struct representation *representation, uint64_t stale_ms,
                                uint64_t now_ms);
 
-/** What is left of Max-Age, in whole seconds, never more than is true (CACHE-8). */
+/**
+ * What is left of Max-Age, in whole seconds, never more than is true (CACHE-8); 0 when nothing is.
+ */
 uint32_t freshness_left_s(const struct representation *representation, uint64_t now_ms);
 
 /**

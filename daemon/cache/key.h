@@ -55,7 +55,12 @@ struct cache_key_source {
 bool cache_key_make(const struct cache_key_source *source, uint8_t *buffer, size_t capacity,
                     uint64_t seed, struct cache_key *ret_key);
 
-/** Only the target's part, for any method: len and base_len are target_len, hash is target_hash. */
+/**
+ * Only the target's part, for any method: len and base_len are target_len, hash is target_hash.
+ * Its bytes are in @p buffer, the caller's.
+ *
+ * @return false where it does not fit.
+ */
 bool cache_key_of_target(const struct target *target, uint8_t *buffer, size_t capacity,
                          uint64_t seed, struct cache_key *ret_key);
 
@@ -74,18 +79,20 @@ struct cache_key cache_key_base(const struct cache_key *key);
 /** A copy of @p key over @p bytes, which has room for key->len. */
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes);
 
-/** Byte for byte. */
+/** Whether the bytes are equal; false where only the hashes are. */
 bool cache_key_equal(const struct cache_key *a, const struct cache_key *b);
 
-/** Same but for the block that is asked for. */
+/**
+ * Whether the keys are equal but for the block that is asked for; false where only the hashes are.
+ */
 bool cache_key_same_base(const struct cache_key *a, const struct cache_key *b);
 
-/** Whether both are for the same target, whatever else differs. */
+/** Whether both are for the same target, whatever else differs; false where only the hashes are. */
 bool cache_key_same_target(const struct cache_key *a, const struct cache_key *b);
 
 /**
- * Whether the ETag @p etag is among encoded @p options (RFC 7252 section 5.10.6). One of a
- * wrong length is not an ETag.
+ * Whether the ETag @p etag is among encoded @p options (RFC 7252 section 5.10.6); an invalid one,
+ * of a wrong length, is not.
  */
 bool etag_is_among(struct bytes options, struct bytes etag);
 

@@ -97,7 +97,7 @@ struct cache_item {
 int cache_store_init(struct cache_store *store, uint64_t max_bytes, uint64_t max_entry_bytes,
                      uint64_t seed);
 
-/** Takes a zeroed store. */
+/** Frees the entries and the rings; the struct is the caller's. Takes a zeroed store. */
 void cache_store_clear(struct cache_store *store);
 
 static inline bool cache_store_is_on(const struct cache_store *store)
@@ -148,12 +148,15 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
 bool cache_store_refresh(struct cache_store *store, struct cache_entry *entry, struct bytes update,
                          uint64_t now_ms, uint8_t *scratch, size_t scratch_bytes);
 
-/** Nobody finds it any more; who has pinned it still has it. */
+/**
+ * Remove an entry from all maps; it is freed at once, or with cache_store_unpin() where it is
+ * pinned.
+ */
 void cache_store_remove(struct cache_store *store, struct cache_entry *entry);
 
 /**
- * All entries of a target are no longer fresh (CACHE-17 to CACHE-19): what has an ETag has
- * to be validated, the rest goes.
+ * All entries of a target are no longer fresh (CACHE-17 to CACHE-19): those with an ETag have to
+ * be validated, the others are freed.
  *
  * @param target a key of which only the target counts.
  */
@@ -162,7 +165,11 @@ void cache_store_invalidate(struct cache_store *store, const struct cache_key *t
 /* A view of an entry's target, without its scheme's row, and the number of that scheme. */
 typedef bool (*cache_match_fn)(void *context, const struct target *target, uint32_t scheme);
 
-/** Remove all entries that @p match, which must not touch the store, gives true for; how many. */
+/**
+ * Remove and free all entries that @p match, which must not touch the store, gives true for.
+ *
+ * @return how many; 0 when none matches.
+ */
 uint32_t cache_flush(struct cache_store *store, cache_match_fn match, void *context);
 
 /** It stays, perhaps found by nobody, until it is unpinned. @return false: it has too many. */

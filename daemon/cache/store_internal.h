@@ -11,10 +11,13 @@ static inline uint32_t cache_slot_of(const struct cache_store *store,
     return (uint32_t)(entry - store->entries);
 }
 
-/** The entry is in no map, and its record nobody's. */
+/** Give the slot back. The entry is in no map, and its record is owned by no entry. */
 void cache_free_slot(struct cache_store *store, struct cache_entry *entry);
 
-/** Its record is being taken from its ring: pinned or not, the bytes are lost. */
+/**
+ * The record is being taken from its ring: the bytes are lost, also of a pinned entry, whose slot
+ * is freed with its last pin.
+ */
 void cache_lose(struct cache_store *store, struct cache_entry *entry);
 
 /** A free slot; entries give theirs up where all are in use. NULL: all are pinned. */

@@ -15,7 +15,10 @@ struct engine;
  */
 bool admit_datagram(struct engine *engine, const struct address *remote);
 
-/** Whether a connection may stay that has just been made. */
+/**
+ * Whether a connection that has just been made may stay; false where policy.clients refuses the
+ * client.
+ */
 bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
                       const struct identity *identity);
 

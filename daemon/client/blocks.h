@@ -33,7 +33,12 @@ enum block_plan {
     BLOCK_PLAN_ANSWER,   /* it has been dealt with: give the reply */
 };
 
-/** Whether its block options make sense: else @p ret_problem (BLK-3, BLK-6). */
+/**
+ * Whether the block options of a request make sense (BLK-3, BLK-6).
+ *
+ * @return false with @p ret_problem filled: a size of 7 on datagrams, or a payload that is not a
+ *         block.
+ */
 bool blocks_check(const struct leg *leg, const struct message *message,
                   const struct request_options *options, struct problem *ret_problem);
 

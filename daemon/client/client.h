@@ -41,7 +41,7 @@ struct client_table {
 /** @return 0 or -ENOMEM */
 int client_table_init(struct client_table *table, uint32_t capacity, uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void client_table_clear(struct client_table *table);
 
 /**

@@ -16,8 +16,8 @@ extern const struct udp_handler datagram_handler;
 extern const struct dtls_handler secure_datagram_handler;
 
 /**
- * What @p client was sent over is going: its safe requests end, unsafe ones go on
- * without anybody to answer, and nothing remembered of it matches any more.
+ * The session of @p client is going: its safe requests end, unsafe ones go on without a client to
+ * answer, and answers remembered for it are not found any more. The client stays in its table.
  */
 void datagram_client_gone(struct engine *engine, struct client *client);
 

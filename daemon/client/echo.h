@@ -27,7 +27,10 @@ struct datagram;
 /** Room for the options of a challenge. */
 #define ECHO_OPTIONS_MAX (ECHO_LEN + 3u)
 
-/** Note in @p leg whether its client has to be taken with care. For each datagram. */
+/**
+ * For each datagram: note in @p leg its length in bytes, and whether its client has still to show
+ * its address. Cannot fail.
+ */
 void echo_note(const struct engine *engine, struct leg *leg, const struct datagram *datagram);
 
 /**
@@ -38,10 +41,16 @@ void echo_note(const struct engine *engine, struct leg *leg, const struct datagr
  */
 bool echo_take(struct engine *engine, struct leg *leg, struct bytes echo);
 
-/** Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12). */
+/**
+ * Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12); false
+ * for a verified client, and for a safe request that asks for one answer.
+ */
 bool echo_is_required(const struct leg *leg, const struct request_options *options);
 
-/** The challenge: 4.01 with Echo, its options in @p buffer (AMP-3). */
+/**
+ * The challenge (AMP-3): 4.01 with Echo. Its options are in @p buffer, which the reply borrows;
+ * they are empty where no cookie can be made.
+ */
 struct reply echo_challenge(struct engine *engine, const struct leg *leg,
                             uint8_t buffer[ECHO_OPTIONS_MAX]);
 

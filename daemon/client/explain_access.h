@@ -39,16 +39,20 @@ const char *explain_question_init(const struct config *config,
                                   const struct explain_options *options,
                                   struct explain_question *ret_question);
 
-/** Let go of who asks. */
+/** Releases the identity of the question; the struct is the caller's. */
 void explain_question_clear(struct explain_question *question);
 
-/** May the client have the target at the question's address, as a name that has led there? */
+/**
+ * Whether the client may have the target at the question's address, as a name that has led there.
+ * The verdict has the reason of a refusal, and borrows the rule from @p config.
+ */
 struct access_verdict explain_address(const struct config *config,
                                       const struct explain_question *question);
 
 /**
- * Print who asks and what decides, a line each, and say whether the client gets the target
- * of question->request.
+ * Print the client and the rules that decide, a line each.
+ *
+ * @return whether the client gets the target of question->request, and the reason of a refusal.
  */
 struct explain_verdict explain_access(const struct config *config,
                                       const struct explain_question *question,

@@ -11,10 +11,13 @@ struct address;
 struct engine;
 
 /**
- * Deal with a request that is no repetition.
+ * Deal with a request that is no repetition: it is answered or refused before this returns, or a
+ * struct request waits for its answer.
  *
- * @param leg   where its answer goes; token and method are filled in here.
- * @param local the address and port that it came to.
+ * @param leg     where its answer goes; token and method are filled in here; copied where it is
+ *                kept.
+ * @param message borrowed during the call.
+ * @param local   the address and port that it came to.
  */
 void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
                     const struct address *local);

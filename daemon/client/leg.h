@@ -99,10 +99,13 @@ size_t leg_message_max(const struct engine *engine, const struct leg *leg);
  */
 bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid);
 
-/** Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. */
+/**
+ * Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. The bytes are copied;
+ * one that cannot be sent is lost, as on the network.
+ */
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len);
 
-/** An empty message of type ACK or RST for @p mid. */
+/** Send an empty message of type ACK or RST for @p mid to a client of datagrams. Cannot fail. */
 void leg_send_empty(const struct leg *leg, enum message_type type, uint16_t mid);
 
 #endif

@@ -12,10 +12,16 @@
 
 struct engine;
 
-/** Requests that @p peer may have in flight. */
+/**
+ * Requests that @p peer may have in flight: of its [limit NAME], or else of
+ * limits.exchanges-per-client. Cannot fail.
+ */
 uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
 
-/** Observations that @p peer may have. */
+/**
+ * Observations that @p peer may have: of its [limit NAME], or else of observe.per-client. Cannot
+ * fail.
+ */
 uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
 
 /** Bodies that are kept for the client of @p leg, and who it is. */
@@ -29,8 +35,10 @@ struct body_owner limit_bodies(const struct engine *engine, const struct leg *le
 enum reason limit_take(struct engine *engine, const struct leg *leg);
 
 /**
- * Whether a request may be taken whose answer may go to somebody who has not asked: where that
- * address has been sent much already, only one that shows that it is not so (MSG-33).
+ * Whether a request is taken although its address may be forged (MSG-33).
+ *
+ * @return false, and counted, where much has been sent to that address already and @p message has
+ *         no Echo of ours.
  */
 bool limit_may_answer(struct engine *engine, struct leg *leg, const struct message *message);
 

@@ -16,16 +16,22 @@
 
 struct engine;
 
-/** Send what is queued on all sockets of listeners. */
+/**
+ * Send the datagrams that are queued on all sockets of listeners; one that the system refuses is
+ * lost.
+ */
 void listen_flush(struct engine *engine);
 
 /** Time-outs of DTLS handshakes and sessions. @return when to be called next */
 uint64_t listen_turn(struct engine *engine, uint64_t now_ms);
 
-/** No more connections, on any listener. */
+/**
+ * Closes the sockets that connections are accepted on; connections that are open stay. Cannot
+ * fail.
+ */
 void listen_stop_accepting(struct engine *engine);
 
-/** Closes all at once; when the engine ends. */
+/** Closes and frees all listeners with their sessions and connections; when the engine ends. */
 void listen_close_all(struct engine *engine);
 
 #endif

@@ -10,7 +10,10 @@
 struct engine;
 struct segments;
 
-/** Answer @p message, a request for the resource at @p path of the proxy itself. */
+/**
+ * Answer @p message, a request for the resource at @p path of the proxy itself; with an error
+ * where there is none. All arguments are borrowed during the call.
+ */
 void local_answer(struct engine *engine, struct leg *leg, const struct message *message,
                   const struct segments *path);
 

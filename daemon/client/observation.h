@@ -120,7 +120,7 @@ struct observation_table {
 int observation_table_init(struct observation_table *table, uint32_t capacity, uint64_t bytes_max,
                            uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void observation_table_clear(struct observation_table *table);
 
 /**
@@ -141,14 +141,23 @@ bool observation_join(struct engine *engine, struct request *request,
 bool observation_join_alone(struct engine *engine, struct request *request,
                             const struct fetch_recipe *recipe);
 
-/** @p request, of a client, waits no more. Takes one that does not. */
+/**
+ * @p request waits for its observation no more; the fetch stays the request's. Takes one that
+ * waits for none.
+ */
 void observation_unfollow(struct engine *engine, struct request *request);
 
-/** @p observer observes it from now on. */
+/**
+ * @p observer observes it from now on: where the observation is charged to no source, it is
+ * charged to that of @p observer. Cannot fail.
+ */
 void observation_on_joined(struct engine *engine, struct observation *observation,
                            const struct observer *observer);
 
-/** @p observer, which is in its list no more, has left. */
+/**
+ * @p observer, which is in its list no more, has left: the observation is charged to the source of
+ * another one, if there is one. Cannot fail. It is freed at the end of the turn, not here.
+ */
 void observation_on_left(struct engine *engine, struct observation *observation,
                          const struct observer *observer);
 
@@ -158,7 +167,10 @@ void observation_on_left(struct engine *engine, struct observation *observation,
  */
 struct reply observation_reply(const struct observation *observation, uint64_t at_ms);
 
-/** End what nobody observes any more; at the end of a turn. */
+/**
+ * At the end of a turn: deregister, then free, observations that have neither observers nor
+ * requests that wait.
+ */
 void observations_turn(struct engine *engine);
 
 /** REASON_none, or why the client of @p leg may not have what @p observation brings. */
@@ -166,12 +178,15 @@ enum reason observation_reason_against(struct engine *engine, const struct obser
                                        struct leg *leg);
 
 /**
- * Rules and routes have changed: who may not observe any more is told so, and removed; so are
- * all who observe what is reached another way now, or not at all.
+ * Rules and routes have changed: an observer that is refused now is told the reason and removed;
+ * so are all observers of a target that is reached another way, or not at all.
  */
 void observations_recheck(struct engine *engine);
 
-/** All end, with 5.03 to those who observe. */
+/**
+ * End all observations, with 5.03 to their observers; those that are registering answer the
+ * requests that wait first, and stay until then.
+ */
 void observations_drain(struct engine *engine);
 
 /**

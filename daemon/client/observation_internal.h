@@ -22,7 +22,9 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
  */
 void observation_displace(struct engine *engine, struct observation *observation);
 
-/** It has no fetch, follower or observer any more. */
+/**
+ * Frees its key and representation, and the slot. It has no fetch, follower or observer any more.
+ */
 void observation_free(struct engine *engine, struct observation *observation);
 
 /** The one that takes observers for @p key, or NULL. */
@@ -42,7 +44,7 @@ bool observation_reserve(struct engine *engine, struct observation *observation,
 void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);
 bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key);
 
-/** Something has changed: look at the end of the turn whether anybody wants it still. */
+/** Look at the end of the turn whether the observation is still wanted. It is not freed before. */
 void observation_check(struct engine *engine, struct observation *observation);
 
 /** That look: cancel, free, or leave it. */
@@ -52,8 +54,10 @@ void observation_settle(struct engine *engine, struct observation *observation);
 extern const struct waiter_calls observation_calls;
 
 /**
- * Whether the latest state may be given to who asks now: within its Max-Age, and no request
- * through this proxy has changed the target since (RFC 7252 section 5.9.1).
+ * Whether the latest state may be given to a client that asks now.
+ *
+ * @return false after its Max-Age, and where a request through the proxy has changed the target
+ *         since (RFC 7252 section 5.9.1).
  */
 bool observation_is_fresh(const struct engine *engine, const struct observation *observation);
 
@@ -61,10 +65,17 @@ bool observation_is_fresh(const struct engine *engine, const struct observation 
 enum reason observation_reason_against_way(const struct engine *engine,
                                            const struct observation *observation);
 
-/** Register again, with the same token. May end it at once. */
+/**
+ * Register again, with the same token. A failure may end the observation at once: it must not be
+ * used after that.
+ */
 void observation_register_again(struct engine *engine, struct observation *observation);
 
-/** Give the latest state to a client that has asked, and have it observe if it can. */
+/**
+ * Give the latest state to the client of @p request, and make it an observer; where that is
+ * refused it gets a plain answer. The request is over, and freed unless its answer is delivered
+ * separately.
+ */
 void observation_admit(struct engine *engine, struct observation *observation,
                        struct request *request, enum reason reason);
 

@@ -100,13 +100,16 @@ struct observer_table {
 /** @return 0 or -ENOMEM; a @p capacity of 0 is an empty table. */
 int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void observer_table_clear(struct observer_table *table);
 
 /** The observer of the client and token of @p leg, or NULL. */
 struct observer *observer_find(const struct engine *engine, const struct leg *leg);
 
-/** Whether observer_add() would have room for @p leg now, or make it. */
+/**
+ * Whether observer_add() has room for @p leg now, or makes it; false where its token is too long
+ * or a limit is reached.
+ */
 bool observer_has_room(const struct engine *engine, const struct leg *leg);
 
 /**
@@ -123,7 +126,10 @@ bool observer_has_room(const struct engine *engine, const struct leg *leg);
 struct observer *observer_add(struct engine *engine, struct observation *observation,
                               const struct leg *leg);
 
-/** It observes no more. */
+/**
+ * It observes no more: released from its client and its observation, its slot is free. Nothing is
+ * sent.
+ */
 void observer_remove(struct engine *engine, struct observer *observer);
 
 /**
@@ -134,31 +140,46 @@ void observer_remove(struct engine *engine, struct observer *observer);
  */
 uint32_t observer_answered(struct engine *engine, struct observer *observer);
 
-/** There is a newer state, or the last word, to be sent at the end of this turn or later. */
+/**
+ * There is a newer state, or a last one, to be sent at the end of this turn or later; an older one
+ * that has not been sent is superseded. Cannot fail.
+ */
 void observer_changed(struct engine *engine, struct observer *observer);
 
-/** It observes no more and is told why, in a message that is sent once. */
+/**
+ * It observes no more and is told @p reason, in a message that is sent once; its slot is free
+ * afterwards.
+ */
 void observer_end(struct engine *engine, struct observer *observer, enum reason reason);
 
 /**
- * Nothing is under way to it, and nothing waits to be: it is answered otherwise, or removed.
- * No message from before counts any more.
+ * Take back its turn and the message that is out, so that an ACK of that means nothing any more.
+ * The observer stays.
  */
 void observer_silence(struct engine *engine, struct observer *observer);
 
-/** The watcher is not looked at this turn. */
+/**
+ * Take the watcher off the list for this turn; it stays its client's. Takes one that is not on it.
+ */
 void watcher_leave_ready(struct watcher *watcher);
 
 /** The answer to its registration is to be sent as a message of its own. */
 void observer_answer(struct engine *engine, struct observer *observer);
 
-/** Send what may be sent now; at the end of a turn. */
+/** At the end of a turn: send the notifications that may be sent now; others stay for later turns.
+ */
 void observers_turn(struct engine *engine);
 
-/** The client of @p peer is gone, or its session or connection. */
+/**
+ * The client of @p peer, its session or its connection is gone: its observers are removed and
+ * freed. Nothing is sent.
+ */
 void observers_leave(struct engine *engine, struct peer *peer);
 
-/** The connection of @p peer takes output again. */
+/**
+ * The connection of @p peer takes output again: its notifications are sent at the end of the turn.
+ * Cannot fail.
+ */
 void observers_resume(struct engine *engine, struct peer *peer);
 
 /** An ACK or RST with @p key (KEY_CLIENT_RESPONSE). @return whether it was a notification's. */

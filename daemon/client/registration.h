@@ -9,13 +9,13 @@
 struct request_options;
 
 /**
- * A request has come under the token of @p leg: what is observed under it ends, unless
- * the request registers again (OBS-4, OBS-24).
+ * A request has come under the token of @p leg: the observer under that token is removed and
+ * freed, unless the request registers again (OBS-4, OBS-24).
  */
 void registration_on_request(struct engine *engine, const struct leg *leg,
                              const struct request_options *options);
 
-/** Whether the request is one, and registrations are taken. */
+/** Whether the request is a registration; false where observe.max is 0. */
 bool registration_is_one(const struct engine *engine, const struct request_options *options);
 
 /**

@@ -23,17 +23,27 @@
  */
 struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text);
 
-/** The options of an answer, for any framing. */
+/**
+ * Write the options of an answer, for any framing: those of reply->options that are passed on, and
+ * the proxy's own. Options that do not fit set the writer's error (overflow).
+ */
 void reply_write_options(struct message_writer *writer, const struct reply *reply);
 
-/** The answer as a datagram in @p buffer; empty where it does not fit. */
+/** The answer as a datagram in @p buffer, which the result borrows; empty where it does not fit. */
 struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,
                           const struct leg *leg, const struct reply *reply);
 
-/** Whether the client said that it does not want an answer of this class (RFC 7967). */
+/**
+ * Whether the client said that it does not want an answer of this class (RFC 7967); false for a
+ * client that did not say so.
+ */
 bool reply_is_unwanted(const struct leg *leg, uint8_t code);
 
-/** Answer a request that was not kept. */
+/**
+ * Answer a request that has no struct request. The reply is copied; on datagrams it is kept for
+ * repetitions of the request. An answer that is too long for an unverified client is replaced by a
+ * challenge.
+ */
 void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply);
 
 /** Answer for @p reason, with the diagnostic @p text or the reason's own. */
@@ -48,9 +58,9 @@ void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason re
 void reply_to_request(struct engine *engine, struct request *request, const struct reply *reply);
 
 /**
- * Give the client one of several answers under its token; the request goes on. On
- * datagrams it is a NON, of which a RST ends the request while it is the latest one.
- * What does not fit is left out.
+ * Give the client one of several answers under its token; the request goes on. On datagrams it is
+ * a NON; an RST ends the request while that is the latest one. Nothing is sent where the answer
+ * does not fit, is not wanted, or no message id is free. @p reply is borrowed.
  */
 void reply_one_of_many(struct engine *engine, struct request *request, const struct reply *reply);
 
@@ -66,17 +76,19 @@ void reply_reason_to_request(struct engine *engine, struct request *request, enu
 struct bytes reply_acknowledge_only(struct engine *engine, struct request *request);
 
 /**
- * End the request without an answer; a confirmable request is acknowledged all the
+ * End the request without an answer and free it; a confirmable request is acknowledged all the
  * same (RFC 7252 section 4.2).
  */
 void reply_nothing(struct engine *engine, struct request *request);
 
-/** Whether @p reply, with the client's token, fits what the client takes. */
+/** Whether @p reply, with the client's token, fits the client's limit; false where it is too large.
+ */
 bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply);
 
 /**
- * Whether the message with @p reply has at most @p bytes; @p leg is of kind LEG_DATAGRAM.
- * Where that is close the message is made, in engine->scratch.
+ * Whether the message with @p reply has at most @p bytes; @p leg is of kind LEG_DATAGRAM. Where
+ * that is close the message is made in engine->scratch, whose bytes are not valid until the next
+ * call then.
  */
 bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
                          const struct reply *reply, size_t bytes);
@@ -84,10 +96,16 @@ bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
 /** Send the empty ACK that is due (or asked for by a repeated request). */
 void reply_acknowledge(struct engine *engine, struct request *request);
 
-/** Have repetitions of the request answered with @p answer (empty: silence). */
+/**
+ * Keep @p answer (empty: silence) for repetitions of the request; copied. Nothing is kept once the
+ * lifetime of the message id has passed.
+ */
 void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer);
 
-/** The client's ACK (or RST) for a message of ours. */
+/**
+ * The client has acknowledged or, with @p is_reset, rejected a message of ours. A request under
+ * delivery, or one that is rejected, is over: freed.
+ */
 void reply_on_acknowledged(struct engine *engine, struct request *request, bool is_reset);
 
 #endif

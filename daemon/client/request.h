@@ -67,10 +67,10 @@ struct request_table {
 /** @return 0 or -ENOMEM */
 int request_table_init(struct request_table *table, uint32_t capacity, uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void request_table_clear(struct request_table *table);
 
-/** Whether all slots are in use. */
+/** Whether all slots are in use: request_new() would give NULL then, unless a slot is freed. */
 bool request_table_is_full(const struct request_table *table);
 
 /**
@@ -80,7 +80,10 @@ bool request_table_is_full(const struct request_table *table);
  */
 struct request *request_new(struct engine *engine, const struct leg *leg);
 
-/** Its fetch, or its answer, is in a large block: that is charged to its client's source. */
+/**
+ * Charge the large block that its fetch or its answer is in to its client's source; once, until
+ * request_free(). Cannot fail.
+ */
 void request_charge_large(struct engine *engine, struct request *request);
 
 /** Its fetch is over: a large block is charged only if the request itself has one. */
@@ -96,7 +99,10 @@ void request_free(struct engine *engine, struct request *request);
  */
 bool request_renew_memory(struct engine *engine, struct request *request, size_t bytes);
 
-/** All that is left of it is a separate answer that waits for its acknowledgement. */
+/**
+ * Note that only its separate answer is left, which waits for the client's acknowledgement; its
+ * slot stays in use until then, or until another request needs it.
+ */
 void request_deliver(struct request_table *table, struct request *request);
 
 /** How its fetch tells it. */
@@ -105,7 +111,7 @@ extern const struct waiter_calls request_waiter_calls;
 /** The request that waits for @p fetch, or NULL. */
 struct request *request_of_fetch(const struct fetch *fetch);
 
-/** Into the list of its client. */
+/** Enter it into the list of its client, which must not be freed while it is there. Cannot fail. */
 void request_join(struct request *request, struct peer *peer);
 
 /**
@@ -117,11 +123,17 @@ void request_join(struct request *request, struct peer *peer);
 void request_end(struct engine *engine, struct request *request, enum reason reason,
                  const char *text);
 
-/** The same with an answer: cut, aged and worded for its client. */
+/**
+ * As request_end(), with an answer that is cut, aged and worded for its client. @p reply is
+ * borrowed; one that cannot be cut is replaced by the reason of that failure.
+ */
 void request_answer(struct engine *engine, struct request *request, enum reason reason,
                     const struct reply *reply);
 
-/** As request_end(), without any answer; also for a separate answer under delivery. */
+/**
+ * As request_end(), without any answer; also for a separate answer under delivery. The request is
+ * freed.
+ */
 void request_drop(struct engine *engine, struct request *request, enum reason reason);
 
 /**
@@ -131,8 +143,8 @@ void request_drop(struct engine *engine, struct request *request, enum reason re
 void request_finish(struct engine *engine, struct request *request, struct bytes answer);
 
 /**
- * The connection that @p peer stands for is gone: safe requests end, unsafe ones
- * go on without a client to answer (MSG-42).
+ * The connection or client that @p peer stands for is gone: its safe requests and observers are
+ * freed, unsafe requests go on without a client to answer (MSG-42).
  */
 void request_leave_all(struct engine *engine, struct peer *peer);
 

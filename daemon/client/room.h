@@ -12,8 +12,10 @@ struct engine;
 struct leg;
 
 /**
- * Have room for a request over @p leg, of @p bytes, if that is fair. May end any request, of
- * this client too, and use the engine's memory for keys and messages: nothing may be half made.
+ * Make room for a request over @p leg, of @p bytes, where its source holds less than the largest
+ * one, or where an entry has waited for long. If neither is so, nothing is done and the allocation
+ * that follows fails. May end and free any request, of this client too, and uses the engine's
+ * memory for keys and messages: nothing may be half made.
  */
 void room_make(struct engine *engine, struct leg *leg, size_t bytes);
 

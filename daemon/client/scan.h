@@ -15,7 +15,10 @@
 bool scan_options(const struct message *message, struct request_options *ret_options,
                   struct problem *ret_problem);
 
-/** Say which option is the trouble: "WHAT 235 (proxy-cri)" (OPT-4). */
+/**
+ * Write into @p problem its reason and the option, as "WHAT 235 (proxy-cri)" (OPT-4); cut where it
+ * is too long.
+ */
 void scan_name_option(struct problem *problem, enum reason reason, const char *what,
                       uint16_t number);
 

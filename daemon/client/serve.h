@@ -64,7 +64,7 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut);
 
-/** The same for the answer to a request that has its fetch still. */
+/** As serve_cut(), with the same errors, for the answer to a request that still has its fetch. */
 enum reason serve_cut_request(struct engine *engine, const struct request *request,
                               const struct reply *reply, struct reply *ret_cut);
 
@@ -76,7 +76,10 @@ enum reason serve_cut_request(struct engine *engine, const struct request *reque
 bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
                 struct reply *ret_reply, enum reason *ret_reason);
 
-/** Whether @p etag is one that serve_cut() has made up: no origin server knows it (BLK-13). */
+/**
+ * Whether @p etag is one that serve_cut() has made up: no origin server knows it (BLK-13). False
+ * for one of another length.
+ */
 bool serve_is_own_etag(uint64_t seed, struct bytes etag);
 
 #endif

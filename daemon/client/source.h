@@ -33,7 +33,7 @@ struct source_table {
 /** @return 0 or -ENOMEM */
 int source_table_init(struct source_table *table, uint32_t capacity, uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void source_table_clear(struct source_table *table);
 
 /**

@@ -39,7 +39,11 @@ struct stream_view {
 size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
                    size_t max);
 
-/** Send an answer on the connection of @p leg. */
+/**
+ * Send an answer on the connection of @p leg; copied. Nothing is sent where the connection is
+ * closed or the client wants no answer; one that does not fit is replaced by
+ * REASON_response_too_large.
+ */
 void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
 
 /** Whether @p reply fits the peer's Max-Message-Size. */
@@ -63,7 +67,10 @@ size_t stream_message_max(const struct leg *leg);
 /** Whether its client has to take what waits for it before there is more. */
 bool stream_is_full(const struct leg *leg);
 
-/** One of the requests of @p peer, a stream, is over: it may go on, or close. */
+/**
+ * A request of @p peer, a stream, is over: the stream reads on, or is closed and must not be used
+ * any more.
+ */
 void stream_settle(struct peer *peer);
 
 /** Ask the peers of all connections of @p listener (NULL: of any) to go (Release). */

@@ -90,13 +90,24 @@ bool target_find(const struct config *config, const struct message *message,
                  struct target_memory memory, struct target *ret_target,
                  struct problem *ret_problem);
 
-/** Whether a full target and other options that name one came together (AMB-17, AMB-18). */
+/**
+ * Whether a full target and other options that name one came together (AMB-17, AMB-18), so that
+ * some are overridden; that is no error.
+ */
 bool target_is_mixed(const struct request_options *options);
 
-/** First or next item; @p offset starts at 0. False at the end. */
+/**
+ * First or next item, borrowed from @p segments; @p offset starts at 0.
+ *
+ * @return false at the end.
+ */
 bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item);
 
-/** The target as a URI, for the log and for people: bounded, printable, NUL-terminated. */
+/**
+ * The target as a URI, for the log and for people: printable, NUL-terminated.
+ *
+ * @return @p buffer, the caller's; cut where it is too long, "-" where there is no target.
+ */
 const char *target_format(const struct target *target, char *buffer, size_t capacity);
 
 #endif

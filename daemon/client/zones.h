@@ -27,15 +27,18 @@ struct zone_table {
     uint32_t default_index; /* 0: none */
 };
 
-/** Ask the system which of the configured zones there are. */
+/**
+ * Ask the system which of the configured zones there are; one that it does not have is left out,
+ * so this cannot fail.
+ */
 void zones_look_up(const struct config *config, struct zone_table *ret_zones);
 
-/** The table of an engine, looked up anew every few seconds. */
+/** The zones of an engine, looked up anew every few seconds; borrowed until the next call. */
 const struct zone_table *zones_of(struct engine *engine);
 
 /**
  * Whether an address means something on a link only: link-local IPv6 addresses, and groups of
- * interface-local and link-local scope (RFC 4291 section 2.7).
+ * interface-local and link-local scope (RFC 4291 section 2.7); false for all others.
  */
 bool zones_concern(const struct address *address);
 
@@ -54,8 +57,9 @@ bool zones_apply(const struct zone_table *zones, const struct address *local, st
                  struct problem *ret_problem);
 
 /**
- * Whether an address that a name led to can be reached: any that is not link-local, and
- * those in a zone of the table; the default zone is filled in.
+ * Whether an address that a name led to can be reached; the default zone is filled in.
+ *
+ * @return false for a link-local address whose zone is not in the table.
  */
 bool zones_admit(const struct zone_table *zones, struct address *address);
 

@@ -49,9 +49,10 @@ enum frame_error frame_decode_ws(const uint8_t *data, size_t len, size_t token_m
                                  struct message *ret_message);
 
 /**
- * Encode in two steps: options and payload are written into a struct
- * message_writer by frame_writer_init(), as for a datagram, after room for the
- * longest header; frame_finish() puts the header in front of them.
+ * Encode in two steps: options and payload are written into a struct message_writer by
+ * frame_writer_init(), as for a datagram, after room for the longest header; frame_finish() puts
+ * the header in front of them. The writer borrows @p buffer; where header and token do not fit its
+ * error (overflow) is set.
  */
 void frame_writer_init(struct message_writer *writer, uint8_t *buffer, size_t capacity,
                        struct bytes token);

@@ -40,9 +40,9 @@ struct engine_options {
 int engine_new(const struct engine_options *options, struct engine **ret_engine);
 
 /**
- * Ends every request (without an answer), closes the sockets, takes back what it
- * has asked the resolver, which has to be there still. Takes NULL. When the loop
- * does not run any more, or in its thread.
+ * Ends every request (without an answer), closes the sockets, takes back what it has asked the
+ * resolver, which has to be there still, and frees the tables. Takes NULL. When the loop does not
+ * run any more, or in its thread.
  */
 void engine_free(struct engine *engine);
 
@@ -87,7 +87,9 @@ void engine_set_credentials(struct engine *engine, struct credentials *credentia
  */
 void engine_refuse_newcomers(struct engine *engine);
 
-/** The same for good: streams are not accepted any more. */
+/**
+ * The same for good: connections are not accepted any more. Open ones stay until they are closed.
+ */
 void engine_drain(struct engine *engine);
 
 /** Takes engine_refuse_newcomers() back. */
@@ -99,10 +101,13 @@ size_t engine_in_flight(const struct engine *engine);
 /** Connections of clients on reliable transports that are open. */
 size_t engine_stream_count(const struct engine *engine);
 
-/** Another snapshot, at a turn of the loop. Table sizes stay what they were. */
+/**
+ * Another snapshot, at a turn of the loop; borrowed until the next call, and the old one is not
+ * used any more. Table sizes stay what they were.
+ */
 void engine_set_config(struct engine *engine, const struct config *config);
 
-/** The engine's counters; other threads may read them, see metrics_add(). */
+/** The engine's counters, owned by the engine; other threads may read them, see metrics_add(). */
 const struct metrics *engine_metrics(const struct engine *engine);
 
 #endif

@@ -29,8 +29,9 @@ enum reason admit_target(struct engine *engine, struct asker *asker, const struc
                          uint8_t method, enum admit_resolver resolver);
 
 /**
- * The same for one address of a target that is a name. Has to be asked again wherever an
- * answer that came from @p address for one client is about to be given to another.
+ * The same for one address of a target that is a name: REASON_none, or the reason of the refusal.
+ * Has to be asked again wherever an answer that came from @p address for one client is about to be
+ * given to another.
  */
 enum reason admit_address(struct engine *engine, struct asker *asker, const struct target *target,
                           uint8_t method, const struct address *address);

@@ -74,7 +74,7 @@ struct body_store {
 int body_store_init(struct body_store *store, uint64_t bytes_max, uint64_t body_max,
                     uint32_t count_max, uint32_t transfers_max, uint64_t seed);
 
-/** Takes a zeroed store. Bodies that are not kept are their owners'. */
+/** Frees the kept bodies; other bodies are freed by their owners. Takes a zeroed store. */
 void body_store_clear(struct body_store *store);
 
 /**
@@ -96,16 +96,25 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
 void body_share_open(struct body_store *store, struct body_share *share,
                      const struct address *remote, struct fetch *fetch);
 
-/** Takes one that is not open, too. Its bodies are part of no share then. */
+/**
+ * Discharge it from its source; the struct is the caller's, and its bodies are part of no share
+ * then. Takes one that is not open, too.
+ */
 void body_share_close(struct body_store *store, struct body_share *share);
 
 /** @p body is no longer part of its share, which may be closed before it is freed. */
 void body_leave_share(struct body_store *store, struct body *body);
 
-/** Whether transfers leave less of the budget than a newcomer may need. */
+/**
+ * Whether transfers leave less of the budget than a newcomer may need, so that an allocation may
+ * be refused; false where transfers hold at most seven eighths.
+ */
 bool body_store_is_short(const struct body_store *store);
 
-/** Give its memory back; the body is empty then. */
+/**
+ * Free its memory and give it back to the budget; the body is empty then, and its struct the
+ * caller's.
+ */
 void body_free(struct body_store *store, struct body *body);
 
 /**

@@ -53,43 +53,55 @@ struct cached_lookup {
 struct cache_entry *cached_look(struct engine *engine, const struct cached_request *request,
                                 struct cached_lookup *ret_lookup);
 
-/** The client cannot have what was found: its request goes on, for itself alone. */
+/**
+ * The entry that was found is refused to this client, or does not fit its message size: the
+ * request goes on, for itself alone.
+ */
 void cached_note_unfit(struct engine *engine, struct cached_lookup *lookup);
 
 /**
- * Whether @p asker may have what came from the origin server at @p address (of no family: not
- * known): it was another client that asked then (CACHE-22).
+ * Whether @p asker may have what another client was given from the origin server at @p address (of
+ * no family: not known). False where a rule refuses that address (CACHE-22).
  */
 bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct target *target,
                         uint8_t method, const struct address *address);
 
-/** Bytes that cached_begin() takes of a fetch's memory. */
+/** Bytes that cached_begin() takes of a fetch's memory; 0 where the request has no key. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 
 /** Give a new fetch its ticket; @p lookup may be NULL. @return false: no room. */
 bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cached_lookup *lookup,
                   const struct message *message);
 
-/** The fetch is over: let go of what its ticket holds. */
+/**
+ * The fetch is over: its pinned entries are released, it follows and leads no other. Takes one
+ * that holds nothing.
+ */
 void cached_release(struct engine *engine, struct fetch *fetch);
 
-/** Whether an unsafe request has changed its target since it began. */
+/**
+ * Whether an unsafe request has changed its target since it began, or one whose hash shares the
+ * slot of its target. @return false otherwise.
+ */
 bool cached_has_changed(const struct engine *engine, const struct fetch *fetch);
 
-/** Where what it is answered with came from; NULL: not known, or a parent proxy's affair. */
+/**
+ * The address that the answer of @p fetch came from, borrowed from the fetch; NULL where it is not
+ * known, or a parent proxy resolves the name.
+ */
 const struct address *cached_source(const struct fetch *fetch);
 
 /**
- * Whether its client may have what another one was given from @p source (NULL: not known):
- * rules about addresses hold for hits and followers as well (CACHE-22).
+ * As cached_is_admitted(), for the client of @p fetch; false where it is refused the address @p
+ * source (NULL: not known).
  */
 bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct address *source);
 
 /**
- * The origin server has answered: keep the answer, or what it says about answers that are
- * kept, and give it to those who wait.
+ * The origin server has answered: keep the answer, or what it says about kept answers, and give it
+ * to all that wait. The fetch may be freed.
  *
- * @param reply options and payload as they came.
+ * @param reply options and payload as they came; copied where it is kept.
  */
 void cached_answer(struct engine *engine, struct fetch *fetch, const struct reply *reply);
 
@@ -107,7 +119,9 @@ void cached_note(struct engine *engine, const struct fetch *fetch, const struct 
  */
 void cached_note_end(struct engine *engine, const struct fetch *fetch, enum reason reason);
 
-/** Whether an answer of @p code is one that a stale answer may stand in for (RFC 5861 section 4).
+/**
+ * Whether an answer of @p code is a failure that a stale answer may stand in for (RFC 5861 section
+ * 4).
  */
 bool cached_is_failure(uint8_t code);
 
@@ -127,11 +141,11 @@ bool cached_help(struct engine *engine, struct fetch *fetch);
 struct reply cached_reply_for(const struct fetch *fetch, const struct reply *reply,
                               uint8_t etag_option[ETAG_OPTION_MAX]);
 
-/** The same for a request that names @p etags, encoded options. */
+/** As cached_reply_for(), for a request that names @p etags, encoded options; borrows the same. */
 struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
                              uint8_t etag_option[ETAG_OPTION_MAX]);
 
-/** What is kept, as an answer of the age that it has at @p now_ms. */
+/** A kept answer with the age that it has at @p now_ms; borrowed until the cache changes. */
 struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms);
 
 #endif

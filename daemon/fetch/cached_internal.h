@@ -6,8 +6,9 @@
 #include "fetch/cached.h"
 
 /**
- * Whether an unsafe request has changed the target of @p entry. Those through this worker
- * have marked the entry itself, and never hit another target's.
+ * Whether an unsafe request has changed the target of @p entry, so that it is not valid any more
+ * until it is validated. Those through this worker have marked the entry itself, and never hit
+ * another target's.
  */
 bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry);
 

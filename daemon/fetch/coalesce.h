@@ -25,16 +25,22 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed);
  */
 bool coalesce_enter(struct engine *engine, struct fetch *fetch);
 
-/** It follows nobody any more. Takes a fetch that does not. */
+/**
+ * It follows no other fetch any more, and is not answered with it. Takes one that follows none;
+ * cannot fail.
+ */
 void coalesce_leave(struct fetch *fetch);
 
-/** Nobody new follows it. Takes a fetch that does not lead. */
+/** No further fetch follows it; those that do stay. Takes one that does not lead; cannot fail. */
 void coalesce_close(struct fetch *fetch);
 
-/** Whether somebody else waits for its answer, or is being given it. */
+/** Whether other fetches wait for its answer or are being given it: then it must not be freed. */
 bool coalesce_is_awaited(const struct fetch *fetch);
 
-/** Give all its followers the answer. */
+/**
+ * Give all its followers the answer, which is borrowed; they end and are freed, or go by
+ * themselves where they may not have it.
+ */
 void coalesce_answer(struct engine *engine, struct fetch *leader, enum reason reason,
                      const struct reply *reply);
 
@@ -42,7 +48,10 @@ void coalesce_answer(struct engine *engine, struct fetch *leader, enum reason re
 void coalesce_end(struct engine *engine, struct fetch *leader, enum reason reason,
                   const char *text);
 
-/** What came is for one client alone: its followers are sent for, each by itself. */
+/**
+ * The answer is for one client alone: each of its followers is sent by itself, and may fail at
+ * once.
+ */
 void coalesce_scatter(struct engine *engine, struct fetch *leader);
 
 #endif

@@ -154,7 +154,7 @@ struct fetch_table {
 /** @return 0 or -ENOMEM */
 int fetch_table_init(struct fetch_table *table, uint32_t capacity, uint64_t seed);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void fetch_table_clear(struct fetch_table *table);
 
 /** The number of a new trail. */
@@ -173,7 +173,7 @@ struct fetch *fetch_new(struct fetch_table *table, struct memory_pool *large, si
 /** The slot is free again; the fetch must be in no map, list or timer. */
 void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fetch *fetch);
 
-/** Whether all slots are in use. */
+/** Whether all slots are in use: fetch_new() gives NULL then. */
 bool fetch_table_is_full(const struct fetch_table *table);
 
 /**
@@ -212,7 +212,7 @@ static inline bool fetch_answer_may_follow_action(const struct fetch *fetch, uin
 /** The fetch whose token towards an origin server is @p token, or NULL. */
 struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token);
 
-/** Give it a token: the slot and 40 bits of @p random. */
+/** Give it a token: the slot and 40 bits of @p random. Cannot fail. */
 void fetch_set_token(struct fetch *fetch, uint64_t random);
 
 /** The fetch that @p node, a struct waiting, is of. */
@@ -235,7 +235,10 @@ static inline struct fetch *fetch_of_queued(struct queued *queued)
  */
 void fetch_fail(struct engine *engine, struct fetch *fetch, enum reason reason, const char *text);
 
-/** The answer has come, the origin server's or a local one: give it to all that wait for it. */
+/**
+ * The answer has come, the origin server's or a local one: give it to all that wait for it. @p
+ * reply is borrowed; the fetch may be freed when this returns.
+ */
 void fetch_answer(struct engine *engine, struct fetch *fetch, enum reason reason,
                   const struct reply *reply);
 

@@ -16,10 +16,13 @@
 bool forward_encode(const struct engine *engine, struct fetch *fetch,
                     const struct fetch_recipe *recipe, const struct naming *naming);
 
-/** Start: the fetch has its target and its datagram. May end it at once. */
+/** Begin: the fetch has its target and its datagram. A failure may end it, and free it, at once. */
 void forward_start(struct engine *engine, struct fetch *fetch);
 
-/** The addresses of its name are known. */
+/**
+ * The addresses of its name are known; copied. The fetch fails, and may be freed, where none of
+ * them may be used.
+ */
 void forward_with_addresses(struct engine *engine, struct fetch *fetch,
                             const struct address *addresses, size_t count);
 
@@ -31,7 +34,10 @@ void forward_with_addresses(struct engine *engine, struct fetch *fetch,
 void forward_failed(struct engine *engine, struct fetch *fetch, enum reason reason,
                     const char *text);
 
-/** The origin acknowledged or answered: it counts no more in the window. */
+/**
+ * The origin server has acknowledged or answered, or, without @p is_success, will not: the fetch
+ * counts no more in the window. Takes one that does not count.
+ */
 void forward_settle(struct engine *engine, struct fetch *fetch, bool is_success);
 
 /** How origin servers call back. */
@@ -50,7 +56,8 @@ void forward_park(struct engine *engine, struct fetch *fetch);
 /**
  * Send the request of a fetch in state observing once more, with the same token: to the same
  * address from the same source port, unless its host name has other addresses by now, none of
- * which is the present one; where it was parked, from the beginning. May end it at once.
+ * which is the present one; where it was parked, from the beginning. A failure may end it, and
+ * free it, at once.
  */
 void forward_again(struct engine *engine, struct fetch *fetch);
 
@@ -62,10 +69,16 @@ void forward_again(struct engine *engine, struct fetch *fetch);
  */
 bool forward_deregister(struct engine *engine, struct fetch *fetch);
 
-/** What was sent is over: send the datagram that has taken its place, to the same address. */
+/**
+ * The request was refused: send the datagram that has taken its place, to the same address. May
+ * end the fetch, and free it, where the queue is full.
+ */
 void forward_renamed(struct engine *engine, struct fetch *fetch);
 
-/** The origin has promised an answer: no more retransmissions. */
+/**
+ * The origin server has promised an answer: no more retransmissions; the fetch stays until its
+ * deadline.
+ */
 void forward_acknowledged(struct engine *engine, struct fetch *fetch);
 
 /**

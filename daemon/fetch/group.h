@@ -31,13 +31,22 @@ enum reason group_check(const struct config *config, const struct target *target
 enum reason group_reason_against(const struct config *config, const struct next_hop *hop,
                                  bool is_group, const struct address *address);
 
-/** Whether the request of @p fetch goes to a group: its candidate address is one. */
+/**
+ * Whether the request of @p fetch goes to a group: its candidate address is one. False while it
+ * has no address.
+ */
 bool group_is_target(const struct fetch *fetch);
 
-/** It has been sent: wait for answers, or end. */
+/**
+ * The request has been sent: wait for answers until the Multicast-Timeout of the client, or
+ * multicast.timeout-max, has passed. Cannot fail.
+ */
 void group_collect(struct engine *engine, struct fetch *fetch);
 
-/** A member at @p remote has answered. */
+/**
+ * A member at @p remote has answered: passed on, or dropped when it is invalid or too long. @p
+ * message is borrowed.
+ */
 void group_on_response(struct engine *engine, struct fetch *fetch, const struct message *message,
                        const struct address *remote);
 

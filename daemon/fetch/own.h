@@ -33,7 +33,10 @@ bool fetch_lost(struct engine *engine, struct fetch *fetch);
 /** It is not wanted any more, for @p reason: it ends without a call. */
 void fetch_cancel_own(struct engine *engine, struct fetch *fetch, enum reason reason);
 
-/** Its waiter has gone: the answer is for the cache and for equal fetches that wait. */
+/**
+ * Its waiter has gone: the answer is for the cache and for equal fetches that wait. What was
+ * borrowed of the request (asker, trail) is copied; the identity is acquired.
+ */
 void fetch_disown(struct fetch *fetch);
 
 /** Whether it was disowned. */

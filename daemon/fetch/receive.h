@@ -14,15 +14,18 @@ struct message;
 extern const struct udp_handler receive_handler;
 
 /**
- * A response to the request of @p fetch, whatever transport brought it: check it, and
- * give it to whom it is for. The message layer has done its part.
+ * A response to the request of @p fetch, whatever transport brought it: checked, and given to its
+ * waiter or turned into a failure. The message layer has done its part. The fetch may be freed.
  *
- * @param truncated only the beginning of it is here.
+ * @param message borrowed during the call.
+ * @param truncated only the beginning of it is here: an error.
  */
 void receive_response(struct engine *engine, struct fetch *fetch, const struct message *message,
                       bool truncated);
 
-/** Whether a response that came over @p transport may be given to a client: its code and options.
+/**
+ * Whether a response that came over @p scheme may be given to a client; false where its code or an
+ * option is invalid.
  */
 bool receive_is_usable(const struct message *message, const struct config_scheme *scheme);
 

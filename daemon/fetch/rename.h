@@ -35,11 +35,17 @@ struct parent_memory {
     uint32_t epoch; /* of the configuration that the routes are in: see engine->policy_epoch */
 };
 
-/** The form to begin with towards the parent at @p hop, where @p form is configured. */
+/**
+ * The form to begin with towards the parent at @p hop: @p form, which is configured, unless the
+ * parent has refused it lately. Cannot fail.
+ */
 enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
                                    enum config_route_form form);
 
-/** Whether the parent at @p hop takes IPv6 addresses in Uri-Host without brackets. */
+/**
+ * Whether the parent at @p hop takes IPv6 addresses in Uri-Host without brackets; false while that
+ * is not known.
+ */
 bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop);
 
 /**

@@ -41,10 +41,17 @@ struct next_hop {
 enum reason route_find(const struct config *config, const struct target *target,
                        struct next_hop *ret_hop, const struct config_route **ret_route);
 
-/** Whether the way to @p target leads to a parent proxy, which then resolves its name. */
+/**
+ * Whether the way to @p target leads to a parent proxy, which then resolves its name; false where
+ * no route matches.
+ */
 bool route_is_to_parent(const struct config *config, const struct target *target);
 
-/** "coap://proxy.example:5683": bounded, printable, NUL-terminated; returns @p buffer. */
+/**
+ * "coap://proxy.example:5683": printable, NUL-terminated.
+ *
+ * @return @p buffer, the caller's; cut where it is too long.
+ */
 const char *next_hop_format(const struct next_hop *hop, char *buffer, size_t capacity);
 
 #endif

@@ -46,10 +46,16 @@ bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct
  */
 bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct reply *reply);
 
-/** The fetch ends: let go of its transfer. Takes one that has none. */
+/**
+ * The fetch ends: its transfer is freed with its bodies, and the step that is out cancelled. Takes
+ * a fetch that has none.
+ */
 void transfer_cancel(struct engine *engine, struct fetch *fetch);
 
-/** The Request-Tag that keeps the uploads of different clients apart (RFC 9175 section 3.4). */
+/**
+ * The Request-Tag that keeps the uploads of different clients apart (RFC 9175 section 3.4), made
+ * of the client's @p serial and of its own tags in @p options. Cannot fail.
+ */
 uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes options);
 
 #endif

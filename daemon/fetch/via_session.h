@@ -16,22 +16,31 @@ struct fetch;
 bool via_session_transport(const struct config_scheme *scheme,
                            enum upstream_transport *ret_transport);
 
-/** Whether the next hop of @p fetch is reached this way. */
+/**
+ * Whether the next hop of @p fetch is reached over a session; false where it is reached with
+ * datagrams.
+ */
 bool via_session_is_for(const struct fetch *fetch);
 
-/** Send the request, whose origin server is set: its turn has come. It never ends here. */
+/**
+ * Send the request, whose origin server is set. A failure is told by a timer: the fetch never ends
+ * here, and is not freed. Its bytes are borrowed until via_session_cancel().
+ */
 void via_session_send(struct engine *engine, struct fetch *fetch);
 
-/** Nothing is wanted any more for what it has sent. Takes one that has sent nothing. */
+/**
+ * Take its request off the session; nothing more of it is reported, and its bytes are borrowed no
+ * more. Takes a fetch that has sent nothing.
+ */
 void via_session_cancel(struct engine *engine, struct fetch *fetch);
 
 /** What is due. @return when to be called next, or UINT64_MAX. */
 uint64_t via_session_turn(struct engine *engine, uint64_t now_ms);
 
-/** The engine's configuration has changed. */
+/** The engine's configuration has changed: limits hold from now on, sessions stay. Cannot fail. */
 void via_session_set_config(struct engine *engine);
 
-/** All sessions end. */
+/** Ends all sessions and frees the pool; no handler is called. Takes an engine without one. */
 void via_session_free(struct engine *engine);
 
 #endif

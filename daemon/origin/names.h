@@ -75,12 +75,17 @@ struct name_table {
 int name_table_init(struct name_table *table, name_result_fn *on_result, uint32_t capacity,
                     uint64_t seed);
 
-/** Takes a zeroed table. */
+/**
+ * Frees what the table has allocated; no question may be out any more (names_withdraw_all()).
+ * Takes a zeroed table.
+ */
 void name_table_clear(struct name_table *table);
 
 /**
- * Whether the resolver may be asked for @p name: letters, digits and hyphens, as long as the
- * DNS has them (C2O-18). It has come through policy/hostname.h, so it is no number (TGT-12).
+ * Whether the resolver may be asked for @p name: letters, digits and hyphens.
+ *
+ * @return false for a name that is longer than the DNS has them, or has an empty label (C2O-18).
+ *         It has come through policy/hostname.h, so it is no number (TGT-12).
  */
 bool name_is_askable(const uint8_t *name, size_t len);
 
@@ -92,8 +97,8 @@ bool name_is_askable(const uint8_t *name, size_t len);
 bool names_resolve(struct engine *engine, struct name_wait *wait);
 
 /**
- * It no longer waits for its name; a question that it was the last to wait for is withdrawn.
- * Takes one that waits for none.
+ * It no longer waits for its name; a question that it was the last to wait for is withdrawn,
+ * unless stale addresses are in use. Takes one that waits for none; the caller's afterwards.
  */
 void names_forget(struct engine *engine, struct name_wait *wait);
 

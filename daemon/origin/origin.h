@@ -110,7 +110,7 @@ struct origin_table {
 int origin_table_init(struct origin_table *table, const struct origin_calls *calls,
                       uint32_t capacity, uint32_t ports, uint64_t seed);
 
-/** Closes the source ports. Takes a zeroed table. */
+/** Closes the source ports and frees the slots. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);
 
 /** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when
@@ -121,7 +121,10 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
 /** The origin server at @p address that is reached over plain UDP, or NULL. */
 struct origin *origin_find(const struct origin_table *table, const struct address *address);
 
-/** Whether there is a socket to reach @p address from: a host without IPv6 has none for it. */
+/**
+ * Whether there is a socket to reach @p address from; false on a host without IPv6 for an address
+ * of that family.
+ */
 bool origin_has_port(struct engine *engine, const struct address *address);
 
 /**
@@ -133,12 +136,14 @@ bool origin_has_port(struct engine *engine, const struct address *address);
 bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid);
 
-/** The same, but only from @p port. */
+/** As origin_take_mid(), but only from @p port; false where all its ids are in use. */
 bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid);
 
-/** Queue handling: in by turns of the clients, out from anywhere. */
+/** Add to the queue, in the round of its client's turn. Borrowed until it is removed. */
 void origin_queue_add(struct origin *origin, struct queued *queued);
+
+/** Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
 void origin_queue_remove(struct origin *origin, struct queued *queued);
 
 /** What is to be sent first, or NULL. */

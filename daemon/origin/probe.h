@@ -10,10 +10,13 @@
 
 #include "origin/origin.h"
 
-/** Something waits for @p origin: have it probed if it is silent, or as soon as it is. */
+/**
+ * Requests wait for @p origin: have it sent Pings while it is silent, or as soon as it is. Goes on
+ * until probe_end() is called.
+ */
 void probe_wait(struct engine *engine, struct origin *origin);
 
-/** Nothing waits any more. */
+/** No request waits any more: no further Ping is sent. Cannot fail. */
 void probe_end(struct engine *engine, struct origin *origin);
 
 /** @return whether message id @p mid is that of a Ping to @p remote: it has been heard of. */

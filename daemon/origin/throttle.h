@@ -27,17 +27,20 @@ struct throttle_table {
 /** @return 0 or -ENOMEM */
 int throttle_table_init(struct throttle_table *table, uint32_t capacity);
 
-/** Takes a zeroed table. */
+/** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void throttle_table_clear(struct throttle_table *table);
 
-/** The origin server has answered 4.29, with @p max_age_s, to a request for @p target. */
+/**
+ * The origin server has answered 4.29, with Max-Age @p max_age_s, to a request for @p target: kept
+ * for so long, at most cache.max-age. Nothing is kept for a target that is too long for a key.
+ */
 void throttle_note(struct engine *engine, const struct target *target, uint8_t method,
                    uint32_t max_age_s);
 
-/** For how long such a request is not to be sent, in seconds; 0: it may be. */
+/** For how long such a request is not to be sent, in seconds; 0 where it may be. */
 uint32_t throttle_left_s(struct engine *engine, const struct target *target, uint8_t method);
 
-/** The same by the target's hash in a cache key. */
+/** The same by the target's hash in a cache key, in seconds; 0 where it may be sent. */
 uint32_t throttle_left_of_s(const struct engine *engine, uint64_t target_hash, uint8_t method);
 
 #endif

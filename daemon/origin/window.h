@@ -31,19 +31,22 @@ struct window {
     uint64_t halved_ms; /* losses of what was sent before belong to the last halving */
 };
 
-/** Of @p nstart interactions at first, and at most @p nstart_max. */
+/**
+ * Begin with @p nstart outstanding interactions; @p nstart_max at most later. The struct is the
+ * caller's, and nothing has to be freed.
+ */
 void window_init(struct window *window, uint32_t nstart, uint32_t nstart_max);
 
-/** Other limits, after a reload. */
+/** Take another maximum, after a reload; a larger window shrinks. Cannot fail. */
 void window_limit(struct window *window, uint32_t nstart_max);
 
-/** Whether one more may be sent. */
+/** Whether one more may be sent; false while as many are outstanding as the window has. */
 bool window_is_open(const struct window *window);
 
 /** One more is outstanding. */
 void window_on_send(struct window *window);
 
-/** One that was outstanding no longer is, whatever became of it. */
+/** One that was outstanding no longer is, answered or failed. */
 void window_on_end(struct window *window);
 
 /**
