@@ -19,15 +19,10 @@
 #include "client/handle.h"
 #include "client/limit.h"
 #include "client/reply.h"
-#include "coap/frame.h"
-#include "coap/option.h"
-#include "coap/signal.h"
+#include "coap/endpoint.h"
 #include "engine/state.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define TOKEN_BASE 8u
 
 /* What an idle peer has, after our Release, for a request that has crossed it. */
 #define RELEASE_MS 2000u
@@ -46,21 +41,14 @@ struct stream {
     struct stream_listener *listener;
     struct conn *conn;
     struct stream *next, **link; /* of all streams of the engine */
+    struct endpoint endpoint;
     enum stream_state state;
     uint64_t serial;
-    uint64_t peer_max; /* its Max-Message-Size */
-    const char *why;   /* we have closed it; static, NULL: we have not */
-    bool peer_takes_blocks;
+    const char *why; /* we have closed it; static, NULL: we have not */
     bool is_paused, is_full;
     bool has_crossed; /* a request has come while leaving */
     bool is_pinged;   /* nothing has come since our Ping */
 };
-
-static bool is_ws(const struct stream *stream)
-{
-    enum conn_kind kind = conn_kind_of(stream->conn);
-    return kind == CONN_WS || kind == CONN_WSS;
-}
 
 static uint32_t scheme_of(const struct conn *conn)
 {
@@ -84,11 +72,6 @@ static const char *scheme_name(const struct stream *stream)
     return names[conn_kind_of(stream->conn)];
 }
 
-static size_t message_max(const struct stream *stream)
-{
-    return (size_t)stream->engine->config->limits_stream_message_bytes;
-}
-
 /* Read on, or not: whichever of the two reasons to stop holds. */
 static void regulate(struct stream *stream)
 {
@@ -100,60 +83,28 @@ static void regulate(struct stream *stream)
     }
 }
 
-static void send_bytes(struct stream *stream, struct bytes frame)
+static void stream_send_frame(void *context, struct bytes frame)
 {
+    struct stream *stream = context;
     if (!conn_send(stream->conn, frame.data, frame.len)) {
         stream->is_full = true;
         regulate(stream);
     }
 }
 
-/* --- signalling --------------------------------------------------------- */
-
-static void send_signal(struct stream *stream, uint8_t code, struct bytes token, uint16_t option,
-                        const uint32_t *value, const char *words)
+/* A signal without a token: Ping, or Release with the reason for it. */
+static void stream_send_signal(const struct stream *stream, uint8_t code, const char *words)
 {
-    struct engine *engine = stream->engine;
-    struct message_writer writer;
-    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, token);
-    if (value != NULL) {
-        message_writer_option_uint(&writer, option, *value);
-    } else if (option != 0) {
-        message_writer_option(&writer, option, (struct bytes){0});
-    }
-    message_writer_payload(&writer, (struct bytes){(const uint8_t *)words, strlen(words)});
-    send_bytes(stream, frame_finish(&writer, code, token, is_ws(stream)));
+    endpoint_send(&stream->endpoint, code, (struct bytes){0}, words);
 }
 
-static void send_csm(struct stream *stream)
-{
-    uint8_t buffer[64];
-    struct message_writer writer;
-    struct bytes none = {0};
-    uint32_t token_max = stream->engine->config->proxy_max_token_bytes;
-    frame_writer_init(&writer, buffer, sizeof(buffer), none);
-    message_writer_option_uint(&writer, CSM_MAX_MESSAGE_SIZE, (uint32_t)message_max(stream));
-    message_writer_option(&writer, CSM_BLOCK_WISE_TRANSFER, none);
-    if (token_max > TOKEN_BASE) {
-        message_writer_option_uint(&writer, CSM_EXTENDED_TOKEN_LENGTH, token_max);
-    }
-    send_bytes(stream, frame_finish(&writer, CODE_CSM, none, is_ws(stream)));
-}
+/* --- its end ------------------------------------------------------------ */
 
 static void close_stream(struct stream *stream, const char *why)
 {
     stream->state = STREAM_CLOSED;
     stream->why = why;
     conn_close(stream->conn);
-}
-
-/* Tell the peer what it did wrong, and go (RFC 8323 section 5.6). */
-static void abort_stream(struct stream *stream, const uint32_t *bad_csm_option, const char *words)
-{
-    metric_add(&stream->engine->metrics.streams_aborted, 1);
-    uint16_t option = bad_csm_option != NULL ? ABORT_BAD_CSM_OPTION : 0;
-    send_signal(stream, CODE_ABORT, (struct bytes){0}, option, bad_csm_option, words);
-    close_stream(stream, words);
 }
 
 static void close_if_done(struct stream *stream)
@@ -165,46 +116,6 @@ static void close_if_done(struct stream *stream)
     }
 }
 
-static void on_csm(struct stream *stream, const struct message *message)
-{
-    signal_read_csm(message, &stream->peer_max, &stream->peer_takes_blocks);
-    if (stream->state == STREAM_OPENING) {
-        stream->state = STREAM_OPEN;
-    }
-}
-
-static void on_signal(struct stream *stream, const struct message *message)
-{
-    uint32_t number;
-    if (signal_has_critical(message, &number)) {
-        bool is_csm = message->code == CODE_CSM;
-        abort_stream(stream, is_csm ? &number : NULL,
-                     is_csm ? "unknown critical option in CSM"
-                            : "unknown critical option in a signal");
-        return;
-    }
-    switch (message->code) {
-    case CODE_CSM:
-        on_csm(stream, message);
-        break;
-    case CODE_PING:
-        /* Custody may be confirmed at once: what came before has been taken over. */
-        send_signal(stream, CODE_PONG, message->token,
-                    message_has_option(message, PING_CUSTODY) ? PING_CUSTODY : 0, NULL, "");
-        break;
-    case CODE_RELEASE:
-        stream->state = STREAM_RELEASED;
-        close_if_done(stream);
-        break;
-    case CODE_ABORT:
-        metric_add(&stream->engine->metrics.streams_aborted_by_clients, 1);
-        close_stream(stream, "aborted by the peer");
-        break;
-    default:
-        break; /* Pong, and signals to come (TCP-10, TCP-15) */
-    }
-}
-
 const char *stream_host(const struct stream *stream)
 {
     return conn_host(stream->conn);
@@ -212,20 +123,43 @@ const char *stream_host(const struct stream *stream)
 
 /* --- messages ----------------------------------------------------------- */
 
-/* What came is against the protocol: told to the client, the log, and criproxyctl why. */
-static void abort_malformed(struct stream *stream, const char *what)
+static bool stream_may_read(void *context)
 {
+    const struct stream *stream = context;
+    return stream->state != STREAM_CLOSED && !stream->is_paused;
+}
+
+/* The client was sent an Abort: the log and criproxyctl are told why, too. */
+static void stream_on_fault(void *context, const char *why)
+{
+    struct stream *stream = context;
     const struct refusal_note note = {.client = conn_remote(stream->conn),
                                       .kind = REFUSAL_MESSAGE,
                                       .word = "malformed",
                                       .identity = conn_identity(stream->conn),
-                                      .detail = what};
+                                      .detail = why};
     refusals_log(stream->engine, &note, "message_malformed");
-    abort_stream(stream, NULL, what);
+    metric_add(&stream->engine->metrics.streams_aborted, 1);
+    close_stream(stream, why);
 }
 
-static void on_request(struct stream *stream, const struct message *message)
+static void stream_on_signal(void *context, uint8_t code)
 {
+    struct stream *stream = context;
+    if (code == CODE_CSM && stream->state == STREAM_OPENING) {
+        stream->state = STREAM_OPEN;
+    } else if (code == CODE_RELEASE) {
+        stream->state = STREAM_RELEASED;
+        close_if_done(stream);
+    } else if (code == CODE_ABORT) {
+        metric_add(&stream->engine->metrics.streams_aborted_by_clients, 1);
+        close_stream(stream, "aborted by the peer");
+    }
+}
+
+static void stream_on_request(void *context, const struct message *message)
+{
+    struct stream *stream = context;
     struct leg leg = {
         .kind = LEG_STREAM,
         .peer = &stream->peer,
@@ -245,25 +179,22 @@ static void on_request(struct stream *stream, const struct message *message)
     close_if_done(stream); /* one that was answered at once */
 }
 
-static void on_message(struct stream *stream, const struct message *message)
+/* Responses are not ours, and Empty messages are for keeping alive (RFC 8323 section 3.4). */
+static void stream_on_response(void *context, const struct message *message)
 {
-    stream->is_pinged = false;
-    if (CODE_CLASS(message->code) == 7) {
-        bool is_first = stream->state == STREAM_OPENING;
-        if (is_first && message->code != CODE_CSM && message->code != CODE_ABORT) {
-            abort_malformed(stream, "CSM expected first");
-            return;
-        }
-        on_signal(stream, message);
-    } else if (stream->state == STREAM_OPENING) {
-        abort_malformed(stream, "CSM expected first");
-    } else if (message_is_request(message)) {
-        on_request(stream, message);
-    } else {
-        /* Empty messages are for keeping alive (RFC 8323 section 3.4); responses are not ours. */
-        metric_add(&stream->engine->metrics.messages_ignored, 1);
-    }
+    struct stream *stream = context;
+    (void)message;
+    metric_add(&stream->engine->metrics.messages_ignored, 1);
 }
+
+static const struct endpoint_handler endpoint_handler = {
+    .write = stream_send_frame,
+    .may_read = stream_may_read,
+    .on_request = stream_on_request,
+    .on_response = stream_on_response,
+    .on_signal = stream_on_signal,
+    .on_fault = stream_on_fault,
+};
 
 static void log_stream(const struct stream *stream, const char *event, const char *why)
 {
@@ -309,7 +240,11 @@ static void *on_open(void *listener_context, struct conn *conn)
         .conn = conn,
         .next = engine->streams,
         .link = &engine->streams,
-        .peer_max = FRAME_BASE_MESSAGE_SIZE,
+        .endpoint = {.handler = &endpoint_handler,
+                     .context = stream,
+                     .message_max = (uint32_t)engine->config->limits_stream_message_bytes,
+                     .token_max = engine->config->proxy_max_token_bytes,
+                     .is_ws = listener->kind == CONN_WS || listener->kind == CONN_WSS},
     };
     if (engine->streams != NULL) {
         engine->streams->link = &stream->next;
@@ -318,52 +253,23 @@ static void *on_open(void *listener_context, struct conn *conn)
     listener->open_count++;
     metric_set(&engine->metrics.streams, ++engine->stream_count);
     log_stream(stream, "stream_opened", "");
-    send_csm(stream);
+    endpoint_start(&stream->endpoint);
     if (engine->is_draining) {
-        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+        stream_send_signal(stream, CODE_RELEASE, "");
         close_stream(stream, "shutting down");
     }
     return stream;
 }
 
-static size_t on_ws_input(struct stream *stream, const uint8_t *data, size_t len)
-{
-    struct message message;
-    if (frame_decode_ws(data, len, stream->engine->config->proxy_max_token_bytes, &message) !=
-        FRAME_OK) {
-        abort_malformed(stream, "malformed message");
-    } else {
-        on_message(stream, &message);
-    }
-    return len;
-}
-
 static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *data, size_t len)
 {
     struct stream *stream = conn_context;
-    size_t used = 0, frame_len;
-    struct message message;
     (void)conn;
-    if (is_ws(stream)) {
-        return stream->state == STREAM_CLOSED ? len : on_ws_input(stream, data, len);
+    if (stream->state == STREAM_CLOSED) {
+        return len;
     }
-    while (stream->state != STREAM_CLOSED && !stream->is_paused) {
-        switch (frame_decode(data + used, len - used, message_max(stream),
-                             stream->engine->config->proxy_max_token_bytes, &frame_len, &message)) {
-        case FRAME_OK:
-            used += frame_len;
-            on_message(stream, &message);
-            break;
-        case FRAME_MORE:
-            return used;
-        case FRAME_TOO_LARGE:
-            abort_malformed(stream, "message larger than Max-Message-Size");
-            break;
-        case FRAME_MALFORMED:
-            abort_malformed(stream, "malformed message");
-            break;
-        }
-    }
+    size_t used = endpoint_input(&stream->endpoint, data, len);
+    stream->is_pinged = stream->is_pinged && used == 0;
     return stream->state == STREAM_CLOSED ? len : used;
 }
 
@@ -388,11 +294,11 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
     }
     if (stream->peer.watcher != NULL && !stream->is_pinged) {
         /* It waits for notifications, if it is still there (RFC 8323 section 5.4). */
-        send_signal(stream, CODE_PING, (struct bytes){0}, 0, NULL, "");
+        stream_send_signal(stream, CODE_PING, "");
         stream->is_pinged = true;
         return CONN_NOT_IDLE;
     }
-    send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+    stream_send_signal(stream, CODE_RELEASE, "");
     stream->state = STREAM_LEAVING; /* TCP-12 */
     return RELEASE_MS;
 }
@@ -435,7 +341,7 @@ static void on_recycle(void *conn_context, struct conn *conn)
     struct stream *stream = conn_context;
     (void)conn;
     if (stream->state == STREAM_OPEN) {
-        send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "made room for another");
+        stream_send_signal(stream, CODE_RELEASE, "made room for another");
     }
     stream->state = STREAM_CLOSED;
     stream->why = "made room for another";
@@ -461,7 +367,7 @@ static struct bytes encode(struct stream *stream, const struct leg *leg, const s
     frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, leg->token);
     reply_write_options(&writer, reply);
     message_writer_payload(&writer, reply->payload);
-    return frame_finish(&writer, reply->code, leg->token, is_ws(stream));
+    return frame_finish(&writer, reply->code, leg->token, stream->endpoint.is_ws);
 }
 
 uint64_t stream_serial(const struct leg *leg)
@@ -471,19 +377,20 @@ uint64_t stream_serial(const struct leg *leg)
 
 bool stream_takes_blocks(const struct leg *leg)
 {
-    return leg->stream->peer_takes_blocks;
+    return leg->stream->endpoint.takes_blocks;
 }
 
 bool stream_takes_bert(const struct leg *leg)
 {
-    return leg->stream->peer_takes_blocks && leg->stream->peer_max > FRAME_BASE_MESSAGE_SIZE;
+    return leg->stream->endpoint.takes_blocks &&
+           leg->stream->endpoint.peer_max > FRAME_BASE_MESSAGE_SIZE;
 }
 
 size_t stream_message_max(const struct leg *leg)
 {
     const struct stream *stream = leg->stream;
     size_t ours = stream->engine->scratch_bytes;
-    return stream->peer_max < ours ? stream->peer_max : ours;
+    return stream->endpoint.peer_max < ours ? stream->endpoint.peer_max : ours;
 }
 
 bool stream_fits(const struct leg *leg, const struct reply *reply)
@@ -491,11 +398,11 @@ bool stream_fits(const struct leg *leg, const struct reply *reply)
     struct stream *stream = leg->stream;
     size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
                      1 + reply->payload.len;
-    if (at_most <= stream->peer_max && at_most <= stream->engine->scratch_bytes) {
+    if (at_most <= stream->endpoint.peer_max && at_most <= stream->engine->scratch_bytes) {
         return true;
     }
     struct bytes frame = encode(stream, leg, reply);
-    return frame.len > 0 && frame.len <= stream->peer_max;
+    return frame.len > 0 && frame.len <= stream->endpoint.peer_max;
 }
 
 void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply)
@@ -506,13 +413,13 @@ void stream_reply(struct engine *engine, struct leg *leg, const struct reply *re
         return;
     }
     struct bytes frame = encode(stream, leg, reply);
-    if (frame.len == 0 || frame.len > stream->peer_max) {
+    if (frame.len == 0 || frame.len > stream->endpoint.peer_max) {
         /* Words of our own that do not fit the peer's Max-Message-Size (TCP-4). */
         struct reply too_large = reply_of(REASON_response_too_large, NULL);
         frame = encode(stream, leg, &too_large);
     }
     if (frame.len > 0) {
-        send_bytes(stream, frame);
+        stream_send_frame(stream, frame);
     }
 }
 
@@ -540,7 +447,7 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
         } else if (stream->state == STREAM_OPEN) {
-            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, "");
+            stream_send_signal(stream, CODE_RELEASE, "");
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
         } else if (stream->state == STREAM_OPENING) {
@@ -561,7 +468,7 @@ uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, c
             continue;
         }
         if (stream->state == STREAM_OPEN) {
-            send_signal(stream, CODE_RELEASE, (struct bytes){0}, 0, NULL, why);
+            stream_send_signal(stream, CODE_RELEASE, why);
         }
         close_stream(stream, why);
         /* Not only when the connection has closed: it may take long to send what is queued. */

@@ -10,7 +10,6 @@
  */
 #include "net/client_stream_internal.h"
 
-#include "coap/frame.h"
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"
 
@@ -23,8 +22,6 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
-
-#define TOKEN_MAX 8u
 
 /* Requests that may wait for the other side to take them; then they wait in the pool. */
 #define OUTPUT_MAX 262144u
@@ -39,12 +36,6 @@
  * 5482). */
 #define SILENCE_HANDSHAKES 2u
 
-bool stream_is_ws(const struct session *session)
-{
-    enum upstream_transport transport = session->place->target.transport;
-    return transport == UPSTREAM_WS || transport == UPSTREAM_WSS;
-}
-
 bool stream_has_room(struct session *session)
 {
     const struct evbuffer *output = bufferevent_get_output(session->stream->bev);
@@ -57,45 +48,103 @@ bool stream_has_room(struct session *session)
     return false;
 }
 
-bool stream_write(struct session *session, struct bytes frame)
+/* False where there is no memory or room, or no WebSocket yet. */
+static bool session_queue(struct session *session, struct bytes frame)
 {
     const struct stream_end *end = session->stream;
 
     if (end->bev == NULL || frame.len == 0 || !stream_has_room(session)) {
         return false;
     }
-    return stream_is_ws(session) ? client_ws_write(end->ws, frame)
-                                 : bufferevent_write(end->bev, frame.data, frame.len) == 0;
+    return end->endpoint.is_ws ? client_ws_write(end->ws, frame)
+                               : bufferevent_write(end->bev, frame.data, frame.len) == 0;
+}
+
+void stream_fail(struct session *session, const char *why)
+{
+    session_die(session,
+                session->state == SESSION_CONNECTING ? UPSTREAM_HANDSHAKE_FAILED : UPSTREAM_CLOSED,
+                why);
+}
+
+/* ---- messages ---- */
+
+static void session_write(void *context, struct bytes frame)
+{
+    (void)session_queue(context, frame);
+}
+
+static bool session_may_read(void *context)
+{
+    const struct session *session = context;
+    return !session->is_dead;
+}
+
+static void session_on_request(void *context, const struct message *request)
+{
+    struct session *session = context;
+    endpoint_send(&session->stream->endpoint, CODE(5, 1), request->token, ""); /* TCP-20 */
+}
+
+static void session_on_message(void *context, const struct message *message)
+{
+    if (message->code != CODE_EMPTY) {               /* TCP-16 */
+        (void)session_on_response(context, message); /* one without a request is dropped */
+    }
+}
+
+static void session_on_signal(void *context, uint8_t code)
+{
+    struct session *session = context;
+    bool is_open = session->stream->endpoint.is_open;
+
+    if (code == CODE_CSM) {
+        session->is_up = true;
+    } else if (code == CODE_PONG) {
+        session_pong(session);
+    } else if (code == CODE_RELEASE) {
+        session->is_leaving = true;
+    } else {
+        session_die(session, is_open ? UPSTREAM_CLOSED : UPSTREAM_HANDSHAKE_FAILED,
+                    "aborted by the other side");
+    }
+    session_set_due(session);
+}
+
+static void session_on_fault(void *context, const char *why)
+{
+    stream_fail(context, why);
+}
+
+static const struct endpoint_handler endpoint_handler = {
+    .write = session_write,
+    .may_read = session_may_read,
+    .on_request = session_on_request,
+    .on_response = session_on_message,
+    .on_signal = session_on_signal,
+    .on_fault = session_on_fault,
+};
+
+size_t stream_input(struct session *session, const uint8_t *data, size_t len)
+{
+    size_t used = endpoint_input(&session->stream->endpoint, data, len);
+
+    if (used > 0) {
+        session_heard(session);
+    }
+    return used;
 }
 
 /* ---- in ---- */
 
-static void read_frames(struct session *session)
+static void read_stream(struct session *session)
 {
     struct evbuffer *input = bufferevent_get_input(session->stream->bev);
+    size_t len = evbuffer_get_length(input);
+    const uint8_t *data = len > 0 ? evbuffer_pullup(input, -1) : NULL;
 
-    while (!session->is_dead) {
-        struct message message;
-        size_t len = evbuffer_get_length(input), frame_len = 0;
-        const uint8_t *data = len > 0 ? evbuffer_pullup(input, -1) : NULL;
-        if (data == NULL) {
-            return;
-        }
-        switch (frame_decode(data, len, session->upstream->options.message_bytes, TOKEN_MAX,
-                             &frame_len, &message)) {
-        case FRAME_OK:
-            stream_on_message(session, &message);
-            (void)evbuffer_drain(input, frame_len);
-            break;
-        case FRAME_MORE:
-            return;
-        case FRAME_TOO_LARGE:
-            stream_abort(session, "message too large", 0); /* TCP-3 */
-            return;
-        case FRAME_MALFORMED:
-            stream_abort(session, "malformed message", 0); /* TCP-14 */
-            return;
-        }
+    if (data != NULL) {
+        (void)evbuffer_drain(input, stream_input(session, data, len));
     }
 }
 
@@ -106,10 +155,10 @@ static void on_read(struct bufferevent *bev, void *context)
     (void)bev;
     loop_turn_begin(session->upstream->loop);
     session->upstream->inside = session;
-    if (stream_is_ws(session)) {
+    if (session->stream->endpoint.is_ws) {
         client_ws_input(session);
     } else {
-        read_frames(session);
+        read_stream(session);
     }
     session->upstream->inside = NULL;
 }
@@ -169,8 +218,8 @@ static void on_event(struct bufferevent *bev, short what, void *context)
             return;
         }
         session->stream->is_connected = true;
-        if (!stream_is_ws(session)) {
-            stream_send_csm(session);
+        if (!session->stream->endpoint.is_ws) {
+            endpoint_start(&session->stream->endpoint);
         } else if (!client_ws_open(session)) {
             session_die(session, UPSTREAM_NO_MEMORY, NULL);
         }
@@ -198,6 +247,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
 {
     struct event_base *base = loop_event_base(session->upstream->loop);
     const int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
+    enum upstream_transport transport = session->place->target.transport;
     struct stream_end *end = calloc(1, sizeof *end);
 
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -205,7 +255,13 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
     if (end == NULL) {
         return false;
     }
-    end->peer_max = FRAME_BASE_MESSAGE_SIZE;
+    end->endpoint = (struct endpoint){
+        .handler = &endpoint_handler,
+        .context = session,
+        .message_max = session->upstream->options.message_bytes,
+        .token_max = ENDPOINT_BASE_TOKEN,
+        .is_ws = transport == UPSTREAM_WS || transport == UPSTREAM_WSS,
+    };
     end->verdict = X509_V_OK;
     if (session->credentials != NULL) {
         end->ssl = client_tls_new(session);
@@ -260,8 +316,8 @@ static void stream_close(struct session *session)
         return;
     }
     if (end->bev != NULL) {
-        if (end->is_open && !session->is_dead) {
-            stream_send_release(session);
+        if (end->endpoint.is_open && !session->is_dead) {
+            endpoint_send(&end->endpoint, CODE_RELEASE, (struct bytes){0}, "");
         }
         client_ws_goodbye(end->ws);
         if (end->is_connected) {
@@ -280,12 +336,10 @@ static void stream_close(struct session *session)
 static bool stream_transmit(struct session *session, const struct message *message,
                             enum upstream_status *ret_status)
 {
-    const struct stream_end *end = session->stream;
+    const struct endpoint *endpoint = &session->stream->endpoint;
     size_t len =
         FRAME_HEAD_MAX + message->token.len + message->options.len + 1 + message->payload.len + 16;
     struct message_writer writer;
-    struct option_iter iter;
-    struct option option;
 
     uint8_t *buffer = malloc(len);
     if (buffer == NULL) {
@@ -293,18 +347,14 @@ static bool stream_transmit(struct session *session, const struct message *messa
         return false;
     }
     frame_writer_init(&writer, buffer, len, message->token);
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        message_writer_option(&writer, option.number, option.value);
-    }
+    message_writer_options(&writer, message->options, NULL, NULL);
     message_writer_payload(&writer, message->payload);
-    struct bytes frame =
-        frame_finish(&writer, message->code, message->token, stream_is_ws(session));
+    struct bytes frame = frame_finish(&writer, message->code, message->token, endpoint->is_ws);
     *ret_status = UPSTREAM_MESSAGE_TOO_LARGE; /* than its CSM allows (TCP-4) */
-    bool is_good = frame.len > 0 && frame.len <= end->peer_max;
+    bool is_good = frame.len > 0 && frame.len <= endpoint->peer_max;
     if (is_good) {
         *ret_status = UPSTREAM_NO_MEMORY;
-        is_good = stream_write(session, frame);
+        is_good = session_queue(session, frame);
     }
     free(buffer);
     return is_good;
@@ -313,7 +363,7 @@ static bool stream_transmit(struct session *session, const struct message *messa
 static bool stream_ping(struct session *session)
 {
     session->has_pong = false;
-    stream_send_ping(session);
+    endpoint_send(&session->stream->endpoint, CODE_PING, (struct bytes){0}, "");
     return true;
 }
 

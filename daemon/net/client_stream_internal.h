@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by client_stream.c (a connection's life), client_signal.c (messages on it), client_tls.c
- * and client_ws.c (the layers between the connection and the messages).
+ * Shared by client_stream.c (a connection's life, and the messages on it), client_tls.c and
+ * client_ws.c (the layers between the two).
  */
 #ifndef CRIPROXY_CLIENT_STREAM_INTERNAL_H
 #define CRIPROXY_CLIENT_STREAM_INTERNAL_H
 
+#include "coap/endpoint.h"
 #include "net/client_internal.h"
 
 struct bufferevent;
@@ -14,23 +15,16 @@ struct ssl_st;
 
 struct stream_end {
     struct bufferevent *bev;
-    struct ssl_st *ssl;   /* the bufferevent's; NULL without TLS */
-    struct client_ws *ws; /* from when TCP and TLS are there; NULL without WebSockets */
-    bool is_connected;    /* TCP, and TLS where there is one */
-    bool is_open;         /* the other side's CSM has come */
+    struct ssl_st *ssl;       /* the bufferevent's; NULL without TLS */
+    struct client_ws *ws;     /* from when TCP and TLS are there; NULL without WebSockets */
+    struct endpoint endpoint; /* its context is the session */
+    bool is_connected;        /* TCP, and TLS where there is one */
     bool is_wrong_name;
-    long verdict;      /* on the certificate */
-    const char *why;   /* the handshake failed */
-    uint64_t peer_max; /* longest message it takes */
+    long verdict;    /* on the certificate */
+    const char *why; /* the handshake failed */
 };
 
 /* ---- client_stream.c ---- */
-
-/**
- * Whether the session's messages go over a WebSocket, and so have no length (TCP-23); false for TCP
- * and TLS.
- */
-bool stream_is_ws(const struct session *session);
 
 /**
  * Whether more output may be queued. If not, the other side has stopped reading, and the session is
@@ -38,37 +32,17 @@ bool stream_is_ws(const struct session *session);
  */
 bool stream_has_room(struct session *session);
 
-/** Queue an encoded message. False where there is no memory or room, or no WebSocket yet. */
-bool stream_write(struct session *session, struct bytes frame);
-
-/* ---- client_signal.c ---- */
-
 /**
- * Queues the CSM, the first message on a connection (TCP-5, TCP-8). A failure to queue it is
- * ignored here.
+ * Handles the messages at the start of @p data, borrowed for the call; on WebSockets it is one
+ * whole message. A fault marks the session as failed. Returns bytes used, as endpoint_input() does.
  */
-void stream_send_csm(struct session *session);
-
-/** Queues a Ping (RFC 8323 section 5.4). A failure to queue it is ignored here. */
-void stream_send_ping(struct session *session);
-
-/** Queues a Release (RFC 8323 section 5.5). A failure to queue it is ignored here. */
-void stream_send_release(struct session *session);
-
-/** Abort, and the session is dead. @p bad_option of the CSM, or 0. */
-void stream_abort(struct session *session, const char *why, uint16_t bad_option);
+size_t stream_input(struct session *session, const uint8_t *data, size_t len);
 
 /**
  * Marks the session as failed, during the handshake or later; it is freed later. @p why is static
  * text.
  */
 void stream_fail(struct session *session, const char *why);
-
-/**
- * Handles a whole message, borrowed for the call: a response or a signal. An invalid one aborts the
- * session.
- */
-void stream_on_message(struct session *session, const struct message *message);
 
 /* ---- client_tls.c ---- */
 

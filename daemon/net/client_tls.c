@@ -59,7 +59,8 @@ SSL *client_tls_new(struct session *session)
         SSL_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
         SSL_set_verify_depth(ssl, CHAIN_MAX);
     }
-    if (stream_is_ws(session) && SSL_set_alpn_protos(ssl, http, sizeof http) != 0) { /* 0 is good */
+    if (session->stream->endpoint.is_ws &&
+        SSL_set_alpn_protos(ssl, http, sizeof http) != 0) { /* 0 is good */
         SSL_free(ssl);
         return NULL;
     }
@@ -78,7 +79,7 @@ bool client_tls_lacks_alpn(const struct session *session)
     const unsigned char *name = NULL;
     unsigned len = 0;
 
-    if (session->stream->ssl == NULL || stream_is_ws(session) ||
+    if (session->stream->ssl == NULL || session->stream->endpoint.is_ws ||
         target->address.port == COAPS_PORT || credentials_have_psk(session->credentials)) {
         return false;
     }

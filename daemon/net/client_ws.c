@@ -6,7 +6,6 @@
  */
 #include "net/client_stream_internal.h"
 
-#include "coap/frame.h"
 #include "net/ws_frames.h"
 #include "net/ws_opening.h"
 
@@ -17,7 +16,6 @@
 
 #define WS_PORT 80
 #define WSS_PORT 443
-#define TOKEN_MAX 8u
 
 struct client_ws {
     struct session *session;
@@ -48,15 +46,9 @@ static bool on_write(void *context, const uint8_t *data, size_t len)
 static void on_message(void *context, const uint8_t *data, size_t len)
 {
     const struct client_ws *ws = context;
-    struct message message;
 
-    if (ws->session->is_dead) {
-        return;
-    }
-    if (frame_decode_ws(data, len, TOKEN_MAX, &message) == FRAME_OK) {
-        stream_on_message(ws->session, &message);
-    } else {
-        stream_abort(ws->session, "malformed message", 0); /* TCP-14, TCP-23 */
+    if (!ws->session->is_dead) {
+        (void)stream_input(ws->session, data, len); /* TCP-23 */
     }
 }
 
@@ -138,7 +130,7 @@ static bool upgrade(struct session *session)
         session_die(session, UPSTREAM_NO_MEMORY, NULL);
         return false;
     }
-    stream_send_csm(session);
+    endpoint_start(&session->stream->endpoint);
     return true;
 }
 

@@ -2,7 +2,7 @@
 /*
  * Connections on which CoAP messages come in order: TCP, TLS and WebSockets
  * (RFC 8323), accepted by a listener. This layer moves bytes and knows nothing
- * of CoAP; client/stream.c has the protocol.
+ * of CoAP; coap/endpoint.c has the protocol.
  */
 #ifndef CRIPROXY_CONN_H
 #define CRIPROXY_CONN_H

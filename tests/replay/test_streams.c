@@ -189,6 +189,23 @@ static void test_what_is_ignored(void **state)
     fake_stream_send(stream, "01 e3 42 00 e9 00 00 01 45 aa");
     assert_int_equal(fake_stream_waiting(stream), 0);
     assert_false(fake_stream_is_closed(stream));
+    /* An Empty message may be sent at any time, so also before the CSM (RFC 8323 section 3.4). */
+    stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, "00 00 00 e1 01 e2 42");
+    fake_stream_expect(stream, "01 e3 42");
+}
+
+/* TCP-4: an Abort has no words that its peer does not take. */
+static void test_abort_that_fits_the_peer(void **state)
+{
+    (void)state;
+    struct fake_stream *stream = open_stream();
+    fake_stream_send(stream, "20 e1 21 20"); /* Max-Message-Size 32 */
+    fake_stream_send(stream, "10 e2 10");
+    fake_stream_expect(stream, "00 e5");
+    assert_int_equal(fake_stream_waiting(stream), 0);
+    assert_true(fake_stream_is_closed(stream));
 }
 
 /* TCP-3: a declared length is refused before anything is kept. */
@@ -594,6 +611,7 @@ int main(void)
         TEST(test_ping_and_pong),
         cmocka_unit_test(test_pong_echoes_a_long_token),
         TEST(test_what_is_ignored),
+        TEST(test_abort_that_fits_the_peer),
         TEST(test_declared_length_of_4_gib),
         TEST(test_malformed_frames_are_aborted),
         TEST(test_answer_larger_than_the_peer_takes),

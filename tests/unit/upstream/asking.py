@@ -19,6 +19,12 @@ SECURE = ("dtls", "tls")
 ALL = ("dtls", "tcp", "tls")
 
 
+def abort_of(words, option="", is_ws=False):
+    """An Abort with a diagnostic payload, as hexadecimal (RFC 8323 section 5.6)."""
+    content = option + "ff" + words.encode().hex()
+    return "00e5" + content if is_ws else "d0%02xe5%s" % (len(content) // 2 - 13, content)
+
+
 def place_of(server, transport):
     """Where a coap-server speaks that."""
     return server.clear if transport == "tcp" else server.secure

@@ -16,7 +16,7 @@ import ssl
 
 import pytest
 
-from asking import Authority, ListeningPeer
+from asking import Authority, ListeningPeer, abort_of
 
 CSM = "00e1"
 OUR_CSM = "00e12301000020"  # Max-Message-Size 65536, Block-Wise-Transfer
@@ -245,11 +245,11 @@ def test_fragments_are_joined(asker):
 def test_what_ends_it(asker):
     """TCP-3, TCP-6, TCP-14, TCP-23, TCP-24: Abort or Close says so, and it is closed."""
     close = {1002: (CLOSE, "03ea"), 1003: (CLOSE, "03eb"), 1009: (CLOSE, "03f1")}
-    csm_first = ((BINARY, "00e5"), (CLOSE, "03e8"))
+    malformed = ((BINARY, abort_of("malformed message", is_ws=True)), (CLOSE, "03e8"))
     for sent, heard, why in (
-            (("10450011", BINARY), csm_first, "malformed message"),  # Len is not 0
-            (("09450011", BINARY), csm_first, "malformed message"),
-            (("", BINARY), csm_first, "malformed message"),
+            (("10450011", BINARY), malformed, "malformed message"),  # Len is not 0
+            (("09450011", BINARY), malformed, "malformed message"),
+            (("", BINARY), malformed, "malformed message"),
             (("68", TEXT), (close[1003],), "WebSocket error"),
             (("00", 3), (close[1002],), "WebSocket error"),
             (("00", BINARY, 0xc0), (close[1002],), "WebSocket error"),  # RSV1
@@ -277,11 +277,12 @@ def test_a_masked_frame(asker):
 
 def test_no_csm_first(asker):
     """TCP-6, TCP-7"""
-    for said, abort in (("0045", "00e5"), ("00e110", "00e52101")):
+    for said, why in (("0045", ("CSM expected first",)),
+                      ("00e110", ("unknown critical option in CSM", "2101"))):
         with WebPeer() as peer:
             asker.tell("ask ws 127.0.0.1:%d - 1 x" % peer.port)
             peer.accept(said)
-            assert peer.receive() == (BINARY, abort)
+            assert peer.receive() == (BINARY, abort_of(*why, is_ws=True))
             assert asker.hear().startswith("failure handshake-failed unsent")
 
 
