@@ -231,7 +231,7 @@ static int check(struct config *config)
 static void print_version(void)
 {
     (void)puts("criproxyd " CRIPROXYD_VERSION);
-    for (const struct metric_library *library = libraries(); library->name != NULL; library++) {
+    for (const struct library *library = libraries(); library->name != NULL; library++) {
         (void)printf("  %-9s %s\n", library->name, library->version);
     }
 }

@@ -21,7 +21,7 @@ bool admit_datagram(struct engine *engine, const struct address *remote)
         const struct refusal_note note = {
             .client = remote, .kind = REFUSAL_POLICY, .word = "policy.clients"};
         metric_add(&engine->metrics.datagrams_refused, 1);
-        refusals_log(engine, &note, "datagram_refused");
+        refusals_log(&engine->refusals, &note, "datagram_refused");
         return false;
     }
     engine->admitted = *remote;

@@ -192,7 +192,7 @@ static void note_malformed(const struct arrival *arrival, const char *what)
                                       .kind = REFUSAL_MESSAGE,
                                       .word = what,
                                       .identity = identity};
-    refusals_log(arrival->listener->engine, &note, "message_malformed");
+    refusals_log(&arrival->listener->engine->refusals, &note, "message_malformed");
 }
 
 static void receive(const struct arrival *arrival)
@@ -302,7 +302,7 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
 static void on_failure(void *context, const struct handshake_failure *failure)
 {
     const struct listener *listener = context;
-    refusals_add_handshake(listener->engine, failure);
+    refusals_add_handshake(&listener->engine->refusals, failure);
 }
 
 const struct udp_handler datagram_handler = {on_datagram, on_error};

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define ETAG_LEN 8u
-
 /* Room for the head of a frame or datagram and our own options, beside payload and token. */
 #define OVERHEAD 32u
 
@@ -89,28 +87,6 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
         }
     }
     return (struct bytes){buffer, key.overflow ? 0 : key.len};
-}
-
-/* --- entity-tags of our own --------------------------------------------- */
-
-/* Half of it says what the body is, half that it is ours. */
-static void make_etag(uint64_t seed, struct bytes body, uint8_t etag[ETAG_LEN])
-{
-    uint32_t content = (uint32_t)hash_bytes(body.data, body.len, seed);
-    uint32_t proof = (uint32_t)hash_mix(content, seed);
-    memcpy(etag, &content, sizeof(content));
-    memcpy(etag + sizeof(content), &proof, sizeof(proof));
-}
-
-bool serve_is_own_etag(uint64_t seed, struct bytes etag)
-{
-    uint32_t content, proof;
-    if (etag.len != ETAG_LEN) {
-        return false;
-    }
-    memcpy(&content, etag.data, sizeof(content));
-    memcpy(&proof, etag.data + sizeof(content), sizeof(proof));
-    return proof == (uint32_t)hash_mix(content, seed);
 }
 
 /* --- cutting ------------------------------------------------------------ */
@@ -227,7 +203,7 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
                               const struct serve_subject *subject, const struct reply *reply,
                               const struct block *part)
 {
-    uint8_t buffer[SERVE_KEY_MAX], etag[ETAG_LEN];
+    uint8_t buffer[SERVE_KEY_MAX], etag[BLOCK_ETAG_LEN];
     const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
     struct bytes name = serve_key(engine, leg, subject, false, buffer);
     uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
@@ -244,7 +220,7 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
     kept->more = part != NULL && part->more;
     /* An entity-tag made of a part would not be that of the next part. */
     bool needs_etag = part == NULL && !options_have(reply->options, OPTION_etag);
-    make_etag(engine->bodies.seed, reply->payload, etag);
+    block_make_etag(engine->bodies.seed, reply->payload, etag);
     if (!keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
         !body_append(&engine->bodies, &kept->bytes, reply->payload, kept)) {
         body_forget(&engine->bodies, kept);

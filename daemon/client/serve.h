@@ -76,10 +76,4 @@ enum reason serve_cut_request(struct engine *engine, const struct request *reque
 bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
                 struct reply *ret_reply, enum reason *ret_reason);
 
-/**
- * Whether @p etag is one that serve_cut() has made up: no origin server knows it (BLK-13). False
- * for one of another length.
- */
-bool serve_is_own_etag(uint64_t seed, struct bytes etag);
-
 #endif

@@ -138,7 +138,7 @@ static void stream_on_fault(void *context, const char *why)
                                       .word = "malformed",
                                       .identity = conn_identity(stream->conn),
                                       .detail = why};
-    refusals_log(stream->engine, &note, "message_malformed");
+    refusals_log(&stream->engine->refusals, &note, "message_malformed");
     metric_add(&stream->engine->metrics.streams_aborted, 1);
     close_stream(stream, why);
 }
@@ -212,7 +212,7 @@ static void log_stream(const struct stream *stream, const char *event, const cha
 static void on_failure(void *listener_context, const struct handshake_failure *failure)
 {
     const struct stream_listener *listener = listener_context;
-    refusals_add_handshake(listener->engine, failure);
+    refusals_add_handshake(&listener->engine->refusals, failure);
 }
 
 static void *on_open(void *listener_context, struct conn *conn)
@@ -225,7 +225,7 @@ static void *on_open(void *listener_context, struct conn *conn)
                                           .word = "policy.clients",
                                           .identity = conn_identity(conn)};
         metric_add(&engine->metrics.connections_refused, 1);
-        refusals_log(engine, &note, "connection_refused");
+        refusals_log(&engine->refusals, &note, "connection_refused");
         return NULL;
     }
     /* One allocation a connection, bounded by the listener's own cap. */

@@ -268,7 +268,7 @@ static void note_refusal(struct engine *engine, const struct leg *leg, enum reas
                                       .identity = leg->asker.identity,
                                       .detail = why};
     if (!reason_is_success(reason)) {
-        refusals_add(engine, &note);
+        refusals_add(&engine->refusals, &note);
     }
 }
 

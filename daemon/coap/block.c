@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "coap/block.h"
 
+#include "base/hash.h"
+
+#include <string.h>
+
 struct block block_of(struct bytes value)
 {
     uint32_t number = option_uint(value);
@@ -51,4 +55,24 @@ bool block_cut(const struct block *block, struct bytes body, size_t piece_max,
     ret_block->more = left > most;
     *ret_piece = (struct bytes){body.data + offset, left > most ? most : left};
     return true;
+}
+
+/* Half of it says what the body is, half that it is ours. */
+void block_make_etag(uint64_t seed, struct bytes body, uint8_t ret_etag[BLOCK_ETAG_LEN])
+{
+    uint32_t content = (uint32_t)hash_bytes(body.data, body.len, seed);
+    uint32_t proof = (uint32_t)hash_mix(content, seed);
+    memcpy(ret_etag, &content, sizeof(content));
+    memcpy(ret_etag + sizeof(content), &proof, sizeof(proof));
+}
+
+bool block_is_own_etag(uint64_t seed, struct bytes etag)
+{
+    uint32_t content, proof;
+    if (etag.len != BLOCK_ETAG_LEN) {
+        return false;
+    }
+    memcpy(&content, etag.data, sizeof(content));
+    memcpy(&proof, etag.data + sizeof(content), sizeof(proof));
+    return proof == (uint32_t)hash_mix(content, seed);
 }

@@ -55,4 +55,22 @@ uint8_t block_szx_for(size_t bytes);
 bool block_cut(const struct block *block, struct bytes body, size_t piece_max,
                struct block *ret_block, struct bytes *ret_piece);
 
+/* --- entity-tags of bodies that the proxy cuts into blocks --- */
+
+#define BLOCK_ETAG_LEN 8u
+
+/**
+ * An entity-tag for a @p body that came without one, so that a client can tell whether its blocks
+ * belong together (RFC 7959 section 2.4).
+ *
+ * @param seed of the process; an entity-tag is known again by the same seed only.
+ */
+void block_make_etag(uint64_t seed, struct bytes body, uint8_t ret_etag[BLOCK_ETAG_LEN]);
+
+/**
+ * Whether @p etag is from block_make_etag(): no origin server knows it (BLK-13). False for one of
+ * another length.
+ */
+bool block_is_own_etag(uint64_t seed, struct bytes etag);
+
 #endif

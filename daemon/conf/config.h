@@ -76,6 +76,10 @@ struct config_parent {
 struct keyring;
 struct target_pattern;
 
+/* Labels of routes in the metrics: 0 is no route, the last one is shared by later routes. */
+#define ROUTE_LABELS 64u
+#define ROUTE_LABEL_OTHER (ROUTE_LABELS - 1)
+
 /* A [route NAME] section: where requests for some targets go. */
 struct config_route {
     const char *name;
@@ -86,7 +90,7 @@ struct config_route {
     uint32_t parent_index; /* of the first route to the same parent proxy */
     const struct target_pattern *patterns;
     size_t pattern_count;
-    uint8_t label; /* in the metrics (ops/metrics.h); the server keeps it for the name */
+    uint8_t label; /* in the metrics; the server keeps it for the name */
 };
 
 /* An [upstream NAME] section: settings that differ from [upstream] for some targets. */

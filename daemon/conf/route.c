@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The [route NAME] sections: their patterns, and the parent proxy. */
 #include "conf/loader.h"
-#include "ops/metrics.h"
 
 #include "policy/hostname.h"
 
@@ -223,7 +222,7 @@ void loader_check_routes(struct loader *loader)
         struct config_route *route = draft->row;
         check_via(loader, draft);
         route->parent_index = find_parent(drafts, i);
-        route->label = (uint8_t)(i + 1 < METRICS_ROUTE_OTHER ? i + 1 : METRICS_ROUTE_OTHER);
+        route->label = (uint8_t)(i + 1 < ROUTE_LABEL_OTHER ? i + 1 : ROUTE_LABEL_OTHER);
         route->patterns = named_patterns(loader, CONFIG_NAMED_ROUTE, draft, "target",
                                          &route->target, true, &route->pattern_count);
     }

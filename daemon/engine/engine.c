@@ -97,6 +97,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
         return -ENOMEM;
     }
     engine->loop = options->loop;
+    engine->refusals.loop = options->loop;
     engine->resolver = options->resolver;
     engine->changes = options->changes;
     engine->origin_labels = options->origin_labels;

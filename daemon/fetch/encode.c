@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/encode.h"
 
-#include "client/serve.h"
+#include "coap/block.h"
 #include "coap/observe.h"
 #include "coap/option.h"
 
@@ -187,7 +187,7 @@ static bool is_replaced(const struct additions *additions, const struct option *
     switch (option->number) {
     case OPTION_etag:
         return additions->etag_seed != 0 &&
-               serve_is_own_etag(additions->etag_seed, option->value); /* BLK-13 */
+               block_is_own_etag(additions->etag_seed, option->value); /* BLK-13 */
     case OPTION_block1:
         return additions->block1.is_ours;
     case OPTION_block2:

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/libraries.h"
 
-#include "ops/prometheus.h"
-
 #include <coap3/coap.h>
 #include <event2/event.h>
 #include <openssl/crypto.h>
@@ -16,9 +14,9 @@ static const char *without_name(const char *version)
     return blank != NULL ? blank + 1 : version;
 }
 
-const struct metric_library *libraries(void)
+const struct library *libraries(void)
 {
-    static struct metric_library rows[] = {
+    static struct library rows[] = {
         {.name = "openssl"},
         {.name = "libcoap"},
         {.name = "libevent"},

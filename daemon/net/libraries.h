@@ -3,10 +3,14 @@
 #ifndef CRIPROXY_LIBRARIES_H
 #define CRIPROXY_LIBRARIES_H
 
-struct metric_library;
+/* A library that the process uses, and its version; both static. */
+struct library {
+    const char *name; /* fit for a label: a-z and _ */
+    const char *version;
+};
 
 /** Name and version of each, those of the shared libraries that were found at run time where
  * they can be asked; the last has no name. Static. */
-const struct metric_library *libraries(void);
+const struct library *libraries(void);
 
 #endif

@@ -215,7 +215,7 @@ void metrics_add(struct metrics *sum, const struct metrics *metrics)
         histogram_sum(&sum->durations[front][0], &metrics->durations[front][0]);
         histogram_sum(&sum->durations[front][1], &metrics->durations[front][1]);
     }
-    for (unsigned i = 0; i < METRICS_ROUTES; i++) {
+    for (unsigned i = 0; i < ROUTE_LABELS; i++) {
         histogram_sum(&sum->by_route[i], &metrics->by_route[i]);
     }
     for (unsigned i = 0; i < METRICS_ORIGINS; i++) {

@@ -5,7 +5,7 @@
  *
  * Labels are bounded. Requests that ended are counted for each combination of reason, code class,
  * front, upstream transport and route that has occurred, up to METRICS_SERIES_USED of them in each
- * worker; later combinations are counted by their reason alone. Routes have up to METRICS_ROUTES
+ * worker; later combinations are counted by their reason alone. Routes have up to ROUTE_LABELS
  * labels, origin servers METRICS_ORIGINS; the rest share one label, "(other)". How a new origin
  * server gets a label is in ops/origin_labels.h.
  *
@@ -16,6 +16,7 @@
 #define CRIPROXY_METRICS_H
 
 #include "coap/reason.h"
+#include "conf/config.h"
 #include "net/handshake.h"
 
 #include <stdatomic.h>
@@ -42,10 +43,6 @@ enum metric_front {
     FRONT_COAPS_WS,
     FRONT_COUNT,
 };
-
-/* Labels of routes: 0 is no route, the last one is shared by all that came too late. */
-#define METRICS_ROUTES 64u
-#define METRICS_ROUTE_OTHER (METRICS_ROUTES - 1)
 
 /* Labels of origin servers; the last one is shared by those without one of their own. */
 #define METRICS_ORIGINS 64u
@@ -85,7 +82,7 @@ struct metrics {
     _Atomic uint64_t unlabelled[REASON_COUNT];
     uint32_t series_used;                       /* the writer's */
     struct histogram durations[FRONT_COUNT][2]; /* of forwarded requests, and of cache hits */
-    struct histogram by_route[METRICS_ROUTES];
+    struct histogram by_route[ROUTE_LABELS];
     struct metric_origin by_origin[METRICS_ORIGINS];
 };
 

@@ -183,7 +183,7 @@ static void write_routes(FILE *out, const struct metrics *sum, const struct proc
         out, "route_duration", "_seconds", "histogram",
         "From a forwarded request to its end, by route; route=\"\" is for requests that matched "
         "no route. 62 routes have a label, later ones share (other).");
-    for (unsigned label = 0; label < METRICS_ROUTES; label++) {
+    for (unsigned label = 0; label < ROUTE_LABELS; label++) {
         bool is_known = status->route_names != NULL && status->route_names[label] != NULL;
         if (label == 0 || is_known || count_of(&sum->by_route[label]) > 0) {
             (void)snprintf(labels, sizeof(labels), "route=\"%.480s\",", route_name(status, label));
@@ -236,7 +236,7 @@ static void write_status(FILE *out, const struct process_status *status)
     write_help(out, "build_info", "", "gauge",
                "1; the labels are the versions of criproxyd and of its libraries.");
     (void)fputs("criproxyd_build_info{", out);
-    for (const struct metric_library *library = status->libraries;
+    for (const struct library *library = status->libraries;
          library != NULL && library->name != NULL; library++) {
         (void)fprintf(out, "%s=\"%s\",", library->name, library->version);
     }

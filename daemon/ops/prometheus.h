@@ -6,6 +6,7 @@
 #ifndef CRIPROXY_PROMETHEUS_H
 #define CRIPROXY_PROMETHEUS_H
 
+#include "net/libraries.h"
 #include "ops/metrics.h"
 #include "ops/origin_labels.h"
 
@@ -13,12 +14,6 @@
 #include <stdio.h>
 
 #define PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
-
-/* A library that the process uses, and its version; both static. */
-struct metric_library {
-    const char *name; /* fit for a label: a-z and _ */
-    const char *version;
-};
 
 /* Values that workers do not count. */
 struct process_status {
@@ -30,8 +25,7 @@ struct process_status {
     uint64_t log_lines_lost;
     char *const *route_names; /* by label; NULL, or NULL in it: not given out */
     struct origin_labels *origin_labels;
-    const struct metric_library
-        *libraries; /* libraries in use, for build_info; the last has no name */
+    const struct library *libraries; /* for build_info; the last has no name */
     /* Of the process; 0 where the system does not tell. */
     double processor_s;
     uint64_t resident_bytes, descriptors, descriptors_max;

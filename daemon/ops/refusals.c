@@ -3,8 +3,8 @@
 
 #include "base/escape.h"
 #include "base/log.h"
-#include "engine/state.h"
 #include "net/handshake.h"
+#include "net/loop.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,16 +32,16 @@ static struct refusal_row *find_row(struct refusals *refusals, const struct refu
     return row;
 }
 
-void refusals_add(struct engine *engine, const struct refusal_note *note)
+void refusals_add(struct refusals *refusals, const struct refusal_note *note)
 {
     char identity[IDENTITY_TEXT_MAX] = "";
 
     if (identity_is_known(note->identity)) {
         (void)identity_format(note->identity, identity);
     }
-    struct refusal_row *row = find_row(&engine->refusals, note, identity);
+    struct refusal_row *row = find_row(refusals, note, identity);
     const char *detail = note->detail != NULL ? note->detail : "";
-    row->at_us = engine_now_us(engine);
+    row->at_us = loop_now_us(refusals->loop);
     row->client = *note->client;
     row->kind = note->kind;
     row->word = note->word;
@@ -50,16 +50,15 @@ void refusals_add(struct engine *engine, const struct refusal_note *note)
     (void)escape_text(row->detail, sizeof(row->detail), detail, strlen(detail));
 }
 
-void refusals_log(struct engine *engine, const struct refusal_note *note, const char *event)
+void refusals_log(struct refusals *refusals, const struct refusal_note *note, const char *event)
 {
-    struct refusals *refusals = &engine->refusals;
     char client[ADDRESS_TEXT_MAX], more[48] = "";
 
-    refusals_add(engine, note);
+    refusals_add(refusals, note);
     if (!log_is_on(LOG_INFO)) {
         return;
     }
-    if (!rate_has(&refusals->lines, REFUSAL_LINES, engine_now_ms(engine))) {
+    if (!rate_has(&refusals->lines, REFUSAL_LINES, loop_now_ms(refusals->loop))) {
         refusals->unlogged++;
         return;
     }
@@ -72,14 +71,14 @@ void refusals_log(struct engine *engine, const struct refusal_note *note, const 
               note->word, more);
 }
 
-void refusals_add_handshake(struct engine *engine, const struct handshake_failure *failure)
+void refusals_add_handshake(struct refusals *refusals, const struct handshake_failure *failure)
 {
     const struct refusal_note note = {.client = failure->remote,
                                       .kind = REFUSAL_HANDSHAKE,
                                       .word = handshake_name(failure->why),
                                       .identity = failure->identity,
                                       .detail = failure->detail};
-    refusals_add(engine, &note);
+    refusals_add(refusals, &note);
 }
 
 const char *refusal_kind_name(enum refusal_kind kind)

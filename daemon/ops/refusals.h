@@ -23,8 +23,8 @@
 #define REFUSAL_LINES 5u
 #define REFUSAL_DETAIL_MAX 128u
 
-struct engine;
 struct handshake_failure;
+struct loop;
 
 enum refusal_kind {
     REFUSAL_REQUEST,   /* the word: a row of reasons.def */
@@ -44,6 +44,7 @@ struct refusal_row {
 };
 
 struct refusals {
+    const struct loop *loop; /* the clock; borrowed */
     struct refusal_row rows[REFUSALS_MAX];
     uint64_t next; /* counts up: the row is this, modulo REFUSALS_MAX */
     struct rate lines;
@@ -63,13 +64,13 @@ struct refusal_note {
  * Adds a refusal to the ring, or counts it in the row that it repeats. The note is copied; the
  * oldest row makes room.
  */
-void refusals_add(struct engine *engine, const struct refusal_note *note);
+void refusals_add(struct refusals *refusals, const struct refusal_note *note);
 
 /** Remember it, and say so in the log as @p event, if there is room for a line. */
-void refusals_log(struct engine *engine, const struct refusal_note *note, const char *event);
+void refusals_log(struct refusals *refusals, const struct refusal_note *note, const char *event);
 
 /** A handshake has failed; net/ has logged it. */
-void refusals_add_handshake(struct engine *engine, const struct handshake_failure *failure);
+void refusals_add_handshake(struct refusals *refusals, const struct handshake_failure *failure);
 
 /** "request", "handshake", "message", "policy". Static text. */
 const char *refusal_kind_name(enum refusal_kind kind);

@@ -147,7 +147,7 @@ static void run_version(struct control_client *client, const struct control_requ
     json_writer_init(&line, buffer, sizeof(buffer));
     json_begin(&line);
     json_text(&line, "version", CRIPROXYD_VERSION);
-    for (const struct metric_library *library = libraries(); library->name != NULL; library++) {
+    for (const struct library *library = libraries(); library->name != NULL; library++) {
         json_text(&line, library->name, library->version);
     }
     (void)json_end(&line);

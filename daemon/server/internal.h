@@ -59,8 +59,8 @@ struct server {
     struct system_names *system_names;
     struct changes *changes; /* for the workers' caches; NULL: there is one worker */
     struct origin_labels *origin_labels;
-    char *route_names[METRICS_ROUTES]; /* by their labels; a name keeps its label to the end */
-    struct loop *loop;                 /* of the main thread */
+    char *route_names[ROUTE_LABELS]; /* by their labels; a name keeps its label to the end */
+    struct loop *loop;               /* of the main thread */
     struct worker *workers[WORKERS_MAX];
     unsigned worker_count;
     struct server_listener listeners[SERVER_LISTENERS_MAX];

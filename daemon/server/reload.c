@@ -56,13 +56,13 @@ static void label_routes(struct server *server, const struct config *config)
     for (size_t i = 0; i < config->route_count; i++) {
         struct config_route *route = &config->routes[i];
         unsigned label = 1; /* 0 is no route */
-        while (label < METRICS_ROUTE_OTHER && server->route_names[label] != NULL &&
+        while (label < ROUTE_LABEL_OTHER && server->route_names[label] != NULL &&
                strcmp(server->route_names[label], route->name) != 0) {
             label++;
         }
-        if (label < METRICS_ROUTE_OTHER && server->route_names[label] == NULL) {
+        if (label < ROUTE_LABEL_OTHER && server->route_names[label] == NULL) {
             server->route_names[label] = strdup(route->name);
-            label = server->route_names[label] != NULL ? label : METRICS_ROUTE_OTHER;
+            label = server->route_names[label] != NULL ? label : ROUTE_LABEL_OTHER;
         }
         route->label = (uint8_t)label;
     }

@@ -189,7 +189,7 @@ static void stop(struct server *server)
     system_names_free(server->system_names);
     free(server->changes);
     free(server->origin_labels);
-    for (unsigned i = 0; i < METRICS_ROUTES; i++) {
+    for (unsigned i = 0; i < ROUTE_LABELS; i++) {
         free(server->route_names[i]);
     }
     close_loop(server);

@@ -32,11 +32,8 @@ LAYERS = [
 REMAINING = """
 cache client
 client engine
-conf ops
 fetch client
 fetch engine
-net ops
-ops engine
 origin client
 origin engine
 policy client

@@ -117,9 +117,9 @@ int server_resume(struct server *server)
     return 0;
 }
 
-const struct metric_library *libraries(void)
+const struct library *libraries(void)
 {
-    static const struct metric_library rows[] = {{"fake", "1.0"}, {NULL, NULL}};
+    static const struct library rows[] = {{"fake", "1.0"}, {NULL, NULL}};
     return rows;
 }
 

@@ -110,7 +110,7 @@ static void test_too_many_combinations_are_counted_by_their_reason_alone(void **
 
     (void)state;
     for (unsigned reason = 1; reason < REASON_COUNT; reason++) {
-        for (unsigned route = 0; route < METRICS_ROUTES; route++, count++) {
+        for (unsigned route = 0; route < ROUTE_LABELS; route++, count++) {
             const struct metric_end end = {
                 .reason = (enum reason)reason, .code = 0x45, .route = (uint8_t)route};
             metrics_count_end(metrics, &end);
@@ -215,7 +215,7 @@ static void test_what_was_counted_of_another_owner_is_not_added(void **state)
 /* Buckets add up; the last one and the count have all of them. */
 static void test_histograms_as_text(void **state)
 {
-    static const struct metric_library none = {0};
+    static const struct library none = {0};
     static const struct process_status status = {.version = "1", .libraries = &none};
     struct metrics *sum = metrics_new();
     char *text = NULL;
@@ -228,7 +228,7 @@ static void test_histograms_as_text(void **state)
     for (unsigned i = 0; i < 3; i++) {
         histogram_add(&sum->durations[FRONT_COAP][0], 200000000);
     }
-    histogram_add(&sum->by_route[METRICS_ROUTES - 1], 200000000);
+    histogram_add(&sum->by_route[ROUTE_LABELS - 1], 200000000);
     FILE *out = open_memstream(&text, &len);
     assert_non_null(out);
     prometheus_write(out, sum, &status);
