@@ -83,8 +83,7 @@ static void add_client(struct line *line, const struct engine *engine, const str
     } else if (field == ACCESS_identity && identity_is_known(leg->asker.identity)) {
         add(line, "identity=%s", identity_format(leg->asker.identity, text));
     } else if (field == ACCESS_over) {
-        const struct config_scheme *scheme =
-            config_scheme_by_number(engine->config, leg->asker.scheme);
+        const struct scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
         add(line, "over=%s", scheme != NULL ? scheme->name : "-");
     } else if (field == ACCESS_rule) {
         add(line, "rule=%s", leg->asker.rule != NULL ? leg->asker.rule : "-");

@@ -131,9 +131,9 @@ static struct explain_result print_verdict(const struct explain_verdict *verdict
 
 /* As engine_is_own_address(), of the listeners that the configuration names. */
 static bool leads_to_listener(const struct config *config, const struct explain_question *question,
-                              const struct config_scheme *scheme, const struct address *address)
+                              const struct scheme *scheme, const struct address *address)
 {
-    static const enum config_scheme_transport transports[] = {
+    static const enum transport transports[] = {
         [LISTENER_COAP] = TRANSPORT_UDP,     [LISTENER_COAPS] = TRANSPORT_DTLS,
         [LISTENER_COAP_TCP] = TRANSPORT_TCP, [LISTENER_COAPS_TCP] = TRANSPORT_TLS,
         [LISTENER_COAP_WS] = TRANSPORT_WS,   [LISTENER_COAPS_WS] = TRANSPORT_WSS,

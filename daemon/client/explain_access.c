@@ -77,7 +77,7 @@ static bool find_transport(const struct config *config, const struct client_text
         return true;
     }
     for (size_t i = 0; i < config->scheme_count; i++) {
-        const struct config_scheme *scheme = &config->schemes[i];
+        const struct scheme *scheme = &config->schemes[i];
         if (strlen(scheme->name) == text->transport_len &&
             memcmp(scheme->name, text->transport, text->transport_len) == 0) {
             *ret_scheme = scheme->number;
@@ -177,7 +177,7 @@ static void print_client(const struct config *config, const struct explain_quest
         [STANDING_CLIENT] = "served, as policy.clients says",
     };
     const struct access_client *client = &question->request.client;
-    const struct config_scheme *scheme = config_scheme_by_number(config, client->scheme);
+    const struct scheme *scheme = config_scheme_by_number(config, client->scheme);
     char address[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
     fprintf(out, "client     %s over %s", format_host(&client->address, address),
             scheme != NULL ? scheme->name : "-");

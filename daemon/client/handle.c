@@ -481,7 +481,7 @@ static bool take_options(struct engine *engine, struct incoming *incoming,
 static struct address received_at(const struct engine *engine, const struct leg *leg,
                                   const struct address *local)
 {
-    const struct config_scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
+    const struct scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
     struct address at = *local;
     if (scheme != NULL && at.port == scheme->default_port) {
         at.port = 0;

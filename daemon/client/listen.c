@@ -333,7 +333,7 @@ static bool is_own_stream(struct engine *engine, enum conn_kind kind, const stru
     return false;
 }
 
-bool engine_is_own_address(struct engine *engine, const struct config_scheme *scheme,
+bool engine_is_own_address(struct engine *engine, const struct scheme *scheme,
                            const struct address *address)
 {
     switch (scheme->transport) {

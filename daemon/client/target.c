@@ -242,7 +242,7 @@ static bool join_labels(struct builder *builder, const struct cri_list *labels)
 
 static bool set_scheme(struct builder *builder, uint64_t number)
 {
-    const struct config_scheme *scheme = config_scheme_by_number(builder->config, number);
+    const struct scheme *scheme = config_scheme_by_number(builder->config, number);
     /* Whether there is a transport for it is for the route to say: a parent may have one. */
     if (scheme == NULL) {
         return fail_scheme_number(builder, number);

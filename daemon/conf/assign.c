@@ -11,7 +11,7 @@
 /* The schemes that are there without any configuration; numbers and ports are libcri's. */
 static const struct {
     const char *name;
-    enum config_scheme_transport transport;
+    enum transport transport;
 } builtin_schemes[] = {
     {"coap", TRANSPORT_UDP},   {"coaps", TRANSPORT_DTLS},   {"http", TRANSPORT_NONE},
     {"https", TRANSPORT_NONE}, {"coap+tcp", TRANSPORT_TCP}, {"coaps+tcp", TRANSPORT_TLS},
@@ -105,7 +105,7 @@ void loader_preset(struct loader *loader)
     for (size_t i = 0; i < sizeof(builtin_schemes) / sizeof(builtin_schemes[0]); i++) {
         struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, builtin_schemes[i].name);
         if (draft != NULL) {
-            struct config_scheme *scheme = draft->row;
+            struct scheme *scheme = draft->row;
             scheme->transport = builtin_schemes[i].transport;
         }
     }

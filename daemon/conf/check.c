@@ -11,7 +11,7 @@
  * The schemes of a listener's URI, and their default ports (RFC 7252 section 6, RFC 8323 section
  * 8).
  */
-static const struct transport {
+static const struct listener_scheme {
     const char *scheme;
     enum config_listener_kind kind;
     uint16_t port;
@@ -34,7 +34,7 @@ static const struct place *place_of(const struct loader *loader, const char *sec
     return row == NULL ? &loader->here : &loader->set_at[row - config_rows];
 }
 
-static const struct transport *find_transport(const char *scheme, size_t len)
+static const struct listener_scheme *find_transport(const char *scheme, size_t len)
 {
     for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
         if (strlen(transports[i].scheme) == len && memcmp(transports[i].scheme, scheme, len) == 0) {
@@ -44,9 +44,9 @@ static const struct transport *find_transport(const char *scheme, size_t len)
     return NULL;
 }
 
-static const struct transport *transport_of(enum config_listener_kind kind)
+static const struct listener_scheme *transport_of(enum config_listener_kind kind)
 {
-    const struct transport *found = &transports[0];
+    const struct listener_scheme *found = &transports[0];
 
     for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
         if (transports[i].kind == kind) {
@@ -78,7 +78,7 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     if (authority == NULL) {
         return EXPECTED_URI;
     }
-    const struct transport *transport = find_transport(uri, (size_t)(authority - uri));
+    const struct listener_scheme *transport = find_transport(uri, (size_t)(authority - uri));
     if (transport == NULL) {
         return EXPECTED_URI;
     }

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number)
+const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number)
 {
     for (size_t i = 0; i < config->scheme_count && config->schemes[i].number <= number; i++) {
         if (config->schemes[i].number == number) {
@@ -19,12 +19,12 @@ const struct config_scheme *config_scheme_by_number(const struct config *config,
     return NULL;
 }
 
-bool config_is_reachable(const struct config_scheme *scheme)
+bool config_is_reachable(const struct scheme *scheme)
 {
     return scheme->transport != TRANSPORT_NONE;
 }
 
-const char *config_transport_name(enum config_scheme_transport transport)
+const char *config_transport_name(enum transport transport)
 {
     switch (transport) {
     case TRANSPORT_NONE:
@@ -45,7 +45,7 @@ const char *config_transport_name(enum config_scheme_transport transport)
     return "none";
 }
 
-static void print_scheme(const struct config_scheme *scheme, FILE *out)
+static void print_scheme(const struct scheme *scheme, FILE *out)
 {
     (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
                   scheme->default_port);

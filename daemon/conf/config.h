@@ -11,6 +11,7 @@
 #define CRIPROXY_CONFIG_H
 
 #include "base/address.h"
+#include "coap/scheme.h"
 #include "conf/access_format.h"
 #include "conf/words.h"
 
@@ -44,21 +45,6 @@ struct config_list {
 /* In the structs of the named sections the field has the key's name. */
 #define OPTION(section, key, type, min, max, preset, reload, help)                                 \
     CONFIG_FIELD_##type(section, key, key)
-
-/*
- * One row of the schemes: built in, changed or added by a [scheme NAME] section. Its name
- * is in lower case; nstart is 1 where congestion control is fixed.
- */
-struct config_scheme {
-    const char *name;
-#include "conf/scheme_options.def"
-    /* Derived as in RFC 7252 section 4.8.2 (MSG-28, MSG-29); ms. */
-    uint32_t max_transmit_span;
-    uint32_t max_transmit_wait;
-    uint32_t exchange_lifetime;
-    uint32_t non_lifetime;
-    uint32_t silent_after; /* an origin server is: a first retransmission is overdue, too */
-};
 
 enum config_route_kind {
     ROUTE_KIND_DIRECT,
@@ -146,7 +132,7 @@ struct config {
     const struct config_listener *listeners; /* listen_uri, parsed */
     size_t listener_count;
 
-    const struct config_scheme *schemes; /* in the order of their numbers */
+    const struct scheme *schemes; /* in the order of their numbers */
     size_t scheme_count;
     struct cri_scheme_table scheme_table; /* the same rows, as libcri wants them */
 
@@ -209,16 +195,16 @@ const char *config_listener_scheme(enum config_listener_kind kind);
 bool config_listener_is_secure(enum config_listener_kind kind);
 
 /** The row with @p number, or NULL. */
-const struct config_scheme *config_scheme_by_number(const struct config *config, uint64_t number);
+const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 
 /** "udp", "dtls", ...: the word of the key transport. Static text. */
-const char *config_transport_name(enum config_scheme_transport transport);
+const char *config_transport_name(enum transport transport);
 
 /** Whether the scheme has a transport; false if targets of the scheme cannot be reached. */
-bool config_is_reachable(const struct config_scheme *scheme);
+bool config_is_reachable(const struct scheme *scheme);
 
 /** Whether messages of the scheme are datagrams: they may be lost, or overtake each other. */
-static inline bool config_is_datagram(const struct config_scheme *scheme)
+static inline bool config_is_datagram(const struct scheme *scheme)
 {
     return scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
 }

@@ -68,7 +68,7 @@ bool named_take_name(enum config_named kind, char *name)
 }
 
 /* Number and port of a scheme that libcri knows by name. */
-static void know_scheme(struct config_scheme *scheme)
+static void know_scheme(struct scheme *scheme)
 {
     struct cri_slice name = {.data = (const uint8_t *)scheme->name, .len = strlen(scheme->name)};
     const struct cri_scheme *known = cri_scheme_by_name(NULL, name);

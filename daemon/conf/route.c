@@ -61,8 +61,8 @@ static const char *join_labels(struct loader *loader, const struct cri_list *lab
 }
 
 /* The scheme that @p via begins with, its transport included; NULL where it has none. */
-static const struct config_scheme *scheme_of(const struct config *config, const char *via,
-                                             const char **ret_authority)
+static const struct scheme *scheme_of(const struct config *config, const char *via,
+                                      const char **ret_authority)
 {
     static const char separator[] = "://";
     const char *end = strstr(via, separator);
@@ -135,7 +135,7 @@ static const char *parse_parent(struct loader *loader, const char *via,
                                 struct config_parent *ret_parent)
 {
     const char *authority = "";
-    const struct config_scheme *scheme = scheme_of(loader->config, via, &authority);
+    const struct scheme *scheme = scheme_of(loader->config, via, &authority);
 
     if (scheme == NULL || !config_is_reachable(scheme)) {
         return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";

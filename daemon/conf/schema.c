@@ -64,7 +64,7 @@ const struct config_row config_rows[CONFIG_ROW_COUNT] = {
 
 #undef OPTION
 #define OPTION(kind, key, type, min, max, preset, reload, help)                                    \
-    ROW(kind, key, type, min, max, preset, reload, help, offsetof(struct config_##kind, key))
+    ROW(kind, key, type, min, max, preset, reload, help, offsetof(CONFIG_STRUCT_##kind, key))
 
 static const struct config_row access_rows[] = {
 #include "conf/access_options.def"
@@ -88,12 +88,19 @@ static const struct config_row upstream_rows[] = {
 
 #undef OPTION
 
+/* struct scheme is written out, in coap/scheme.h: its fields have the size of the rows' values. */
+#define OPTION(kind, key, type, min, max, preset, reload, help)                                    \
+    _Static_assert(sizeof(((struct scheme *)NULL)->key) == sizeof(uint32_t),                       \
+                   "numbers, words, durations and factors are 32 bits wide");
+#include "conf/scheme_options.def"
+#undef OPTION
+
 const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT] = {
 #define NAMED_KIND(KIND, kind, all, max)                                                           \
     {#kind,                                                                                        \
      kind##_rows,                                                                                  \
      sizeof(kind##_rows) / sizeof(kind##_rows[0]),                                                 \
-     sizeof(struct config_##kind),                                                                 \
+     sizeof(CONFIG_STRUCT_##kind),                                                                 \
      max,                                                                                          \
      offsetof(struct config, all),                                                                 \
      offsetof(struct config, kind##_count)},
@@ -102,7 +109,7 @@ const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT] = {
 };
 
 #define CHECK_KIND(KIND, kind, all, max)                                                           \
-    _Static_assert(offsetof(struct config_##kind, name) == 0, "the name comes first");             \
+    _Static_assert(offsetof(CONFIG_STRUCT_##kind, name) == 0, "the name comes first");             \
     _Static_assert((max) <= CONFIG_NAMED_MAX, "drafts have room for them");
 CONFIG_NAMED_KINDS(CHECK_KIND)
 #undef CHECK_KIND

@@ -41,8 +41,8 @@ struct config_row {
 
 /*
  * The kinds of sections that name something, [KIND NAME]. X(KIND, kind, all, max): the rows
- * are those of kind_options.def, the struct is config_kind, struct config has them as `all`
- * and kind_count, and at most max may be named, which is CONFIG_KIND_MAX.
+ * are those of kind_options.def, the struct is CONFIG_STRUCT_kind, struct config has them as
+ * `all` and kind_count, and at most max may be named, which is CONFIG_KIND_MAX.
  */
 #define CONFIG_NAMED_KINDS(X)                                                                      \
     X(SCHEME, scheme, schemes, 32)                                                                 \
@@ -50,6 +50,12 @@ struct config_row {
     X(UPSTREAM, upstream, upstreams, 256)                                                          \
     X(ACCESS, access, access_rules, 16384)                                                         \
     X(LIMIT, limit, limits, 1024)
+
+#define CONFIG_STRUCT_scheme struct scheme
+#define CONFIG_STRUCT_route struct config_route
+#define CONFIG_STRUCT_upstream struct config_upstream
+#define CONFIG_STRUCT_access struct config_access
+#define CONFIG_STRUCT_limit struct config_limit
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };

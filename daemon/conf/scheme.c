@@ -25,7 +25,7 @@ static void check_number(struct loader *loader, size_t index)
 {
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
     const struct named_draft *draft = &drafts->items[index];
-    const struct config_scheme *row = draft->row;
+    const struct scheme *row = draft->row;
     const struct place *place = place_of(draft, "number");
     uint32_t number = row->number;
 
@@ -39,7 +39,7 @@ static void check_number(struct loader *loader, size_t index)
     }
     for (size_t i = 0; i < index; i++) {
         const struct named_draft *other = &drafts->items[i];
-        const struct config_scheme *other_row = other->row;
+        const struct scheme *other_row = other->row;
         if (other_row->number == number) {
             scheme_error(loader, draft,
                          place->kind == PLACE_PRESET ? place_of(other, "number") : place, "number",
@@ -61,7 +61,7 @@ static void check_number(struct loader *loader, size_t index)
  */
 static void check_congestion(struct loader *loader, const struct named_draft *draft)
 {
-    struct config_scheme *row = draft->row;
+    struct scheme *row = draft->row;
 
     if (row->congestion_control == CONGESTION_FIXED) {
         if (is_set(draft, "nstart") && row->nstart > 1) {
@@ -92,7 +92,7 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
 /* Sessions are libcoap's affair, which has CON; connections have no types of messages. */
 static void check_type(struct loader *loader, const struct named_draft *draft)
 {
-    const struct config_scheme *row = draft->row;
+    const struct scheme *row = draft->row;
 
     if (row->upstream_type == UPSTREAM_TYPE_MIRROR && row->transport != TRANSPORT_UDP) {
         scheme_error(loader, draft, place_of(draft, "upstream-type"), "upstream-type",
@@ -101,7 +101,7 @@ static void check_type(struct loader *loader, const struct named_draft *draft)
 }
 
 /* RFC 7252 section 4.8.2; the rows' limits keep every product below 2^32. */
-static void derive_times(struct config_scheme *row)
+static void derive_times(struct scheme *row)
 {
     uint64_t longest = (uint64_t)row->ack_timeout * row->ack_random_factor / 100;
     uint64_t span = longest * ((UINT64_C(1) << row->max_retransmit) - 1);
@@ -116,8 +116,8 @@ static void derive_times(struct config_scheme *row)
 
 static int compare_numbers(const void *a, const void *b)
 {
-    const struct config_scheme *left = a;
-    const struct config_scheme *right = b;
+    const struct scheme *left = a;
+    const struct scheme *right = b;
 
     return (left->number > right->number) - (left->number < right->number);
 }
@@ -128,8 +128,7 @@ static void freeze(struct loader *loader)
     struct config *config = loader->config;
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
     size_t count = drafts->count;
-    struct config_scheme *schemes =
-        arena_alloc(config->arena, count * sizeof(struct config_scheme));
+    struct scheme *schemes = arena_alloc(config->arena, count * sizeof(struct scheme));
     struct cri_scheme *rows = arena_alloc(config->arena, count * sizeof(struct cri_scheme));
 
     if (schemes == NULL || rows == NULL) {
@@ -139,7 +138,7 @@ static void freeze(struct loader *loader)
     for (size_t i = 0; i < count; i++) {
         memcpy(&schemes[i], drafts->items[i].row, sizeof(schemes[i]));
     }
-    qsort(schemes, count, sizeof(struct config_scheme), compare_numbers);
+    qsort(schemes, count, sizeof(struct scheme), compare_numbers);
     for (size_t i = 0; i < count; i++) {
         rows[i] = (struct cri_scheme){.number = schemes[i].number,
                                       .name = schemes[i].name,

@@ -6,6 +6,8 @@
 #ifndef CRIPROXY_CONF_WORDS_H
 #define CRIPROXY_CONF_WORDS_H
 
+#include "coap/scheme.h"
+
 #define CONFIG_WORDS_proxy_scheme_port(X)                                                          \
     X(SCHEME_PORT_LITERAL, "literal")                                                              \
     X(SCHEME_PORT_TARGET_DEFAULT, "target-default")
@@ -49,22 +51,10 @@
     X(CACHE_SECURE_SHARED, "shared")                                                               \
     X(CACHE_SECURE_OFF, "off")
 
-#define CONFIG_WORDS_scheme_transport(X)                                                           \
-    X(TRANSPORT_NONE, "none")                                                                      \
-    X(TRANSPORT_UDP, "udp")                                                                        \
-    X(TRANSPORT_DTLS, "dtls")                                                                      \
-    X(TRANSPORT_TCP, "tcp")                                                                        \
-    X(TRANSPORT_TLS, "tls")                                                                        \
-    X(TRANSPORT_WS, "ws")                                                                          \
-    X(TRANSPORT_WSS, "wss")
-
-#define CONFIG_WORDS_scheme_congestion_control(X)                                                  \
-    X(CONGESTION_WINDOW, "window")                                                                 \
-    X(CONGESTION_FIXED, "fixed")
-
-#define CONFIG_WORDS_scheme_upstream_type(X)                                                       \
-    X(UPSTREAM_TYPE_CON, "con")                                                                    \
-    X(UPSTREAM_TYPE_MIRROR, "mirror")
+/* Those of schemes are in coap/scheme.h, with their enums. */
+#define CONFIG_WORDS_scheme_transport(X) TRANSPORT_WORDS(X)
+#define CONFIG_WORDS_scheme_congestion_control(X) CONGESTION_CONTROL_WORDS(X)
+#define CONFIG_WORDS_scheme_upstream_type(X) UPSTREAM_TYPE_WORDS(X)
 
 #define CONFIG_WORDS_route_form(X)                                                                 \
     X(ROUTE_FORM_PROXY_CRI, "proxy-cri")                                                           \
@@ -91,12 +81,6 @@ enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
 enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };
 enum config_cache_secure_targets { CONFIG_WORDS_cache_secure_targets(CONFIG_WORD_ENUMERATOR) };
-enum config_scheme_transport { CONFIG_WORDS_scheme_transport(CONFIG_WORD_ENUMERATOR) };
-enum config_scheme_congestion_control {
-    CONFIG_WORDS_scheme_congestion_control(CONFIG_WORD_ENUMERATOR)
-};
-
-enum config_scheme_upstream_type { CONFIG_WORDS_scheme_upstream_type(CONFIG_WORD_ENUMERATOR) };
 enum config_policy_targets { CONFIG_WORDS_policy_targets(CONFIG_WORD_ENUMERATOR) };
 enum config_access_action { CONFIG_WORDS_access_action(CONFIG_WORD_ENUMERATOR) };
 enum config_route_form { CONFIG_WORDS_route_form(CONFIG_WORD_ENUMERATOR) };

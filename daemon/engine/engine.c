@@ -229,10 +229,9 @@ size_t engine_stream_count(const struct engine *engine)
 }
 
 /* The same scheme in the configuration that has come. */
-static const struct config_scheme *renewed(const struct engine *engine,
-                                           const struct config_scheme *old)
+static const struct scheme *renewed(const struct engine *engine, const struct scheme *old)
 {
-    const struct config_scheme *scheme =
+    const struct scheme *scheme =
         old == NULL ? NULL : config_scheme_by_number(engine->config, old->number);
     return scheme != NULL ? scheme : engine->coap;
 }

@@ -19,7 +19,7 @@
 
 static const char *scheme_name(const struct engine *engine, uint32_t number)
 {
-    const struct config_scheme *scheme = config_scheme_by_number(engine->config, number);
+    const struct scheme *scheme = config_scheme_by_number(engine->config, number);
     return scheme != NULL ? scheme->name : "unknown";
 }
 

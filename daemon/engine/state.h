@@ -48,7 +48,7 @@ struct listener {
 
 struct engine {
     const struct config *config;
-    const struct config_scheme *coap; /* of the configuration: what clients at listeners speak */
+    const struct scheme *coap; /* of the configuration: what clients at listeners speak */
     struct loop *loop;
     struct resolver *resolver;
     bool is_draining;
@@ -160,7 +160,7 @@ static inline uint64_t engine_now_us(const struct engine *engine)
 const struct address *engine_host_addresses(struct engine *engine, size_t *ret_count);
 
 /** Whether @p address is one of the engine's own listeners for @p scheme (TGT-3, TGT-4). */
-bool engine_is_own_address(struct engine *engine, const struct config_scheme *scheme,
+bool engine_is_own_address(struct engine *engine, const struct scheme *scheme,
                            const struct address *address);
 
 #endif

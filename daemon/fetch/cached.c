@@ -34,7 +34,7 @@ const char *cache_answer_name(enum cache_answer answer)
 
 /* --- looking up --------------------------------------------------------- */
 
-static bool is_secure(const struct config_scheme *scheme)
+static bool is_secure(const struct scheme *scheme)
 {
     return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
            scheme->transport == TRANSPORT_WSS || scheme->number == CRI_SCHEME_HTTPS;

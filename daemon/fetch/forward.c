@@ -81,7 +81,7 @@ static void send_first(struct engine *engine, struct fetch *fetch, struct port *
 static bool is_held_back(const struct engine *engine, const struct fetch *fetch)
 {
     const struct silence *silence = &fetch->origin->silence;
-    const struct config_scheme *scheme = fetch->hop.scheme;
+    const struct scheme *scheme = fetch->hop.scheme;
     uint64_t now_ms = engine_now_ms(engine);
     return silence_is_on(silence, scheme, now_ms) && now_ms < silence_until_ms(silence, scheme);
 }
@@ -125,7 +125,7 @@ static void send_queued(struct engine *engine, struct origin *origin)
     check_probe(engine, origin);
 }
 
-static const struct config_scheme *scheme_of_queued(struct queued *queued)
+static const struct scheme *scheme_of_queued(struct queued *queued)
 {
     return fetch_of_queued(queued)->hop.scheme;
 }

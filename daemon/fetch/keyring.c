@@ -62,7 +62,7 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
 {
     for (size_t i = 0; i < config->route_count; i++) {
         const struct config_route *route = &config->routes[i];
-        const struct config_scheme *scheme =
+        const struct scheme *scheme =
             route->kind == ROUTE_KIND_PARENT
                 ? config_scheme_by_number(config, route->parent.scheme_number)
                 : NULL;

@@ -17,7 +17,7 @@
 #define SCHEME_NUMBER_MAX 0xffffffu /* Proxy-Scheme-Number has up to 3 bytes */
 
 /* The port that everybody takes the scheme to have; 0 for none. Our configuration may differ. */
-static uint16_t registered_port(const struct config_scheme *scheme)
+static uint16_t registered_port(const struct scheme *scheme)
 {
     const struct cri_scheme *known = cri_scheme_by_number(NULL, scheme->number);
     return known != NULL ? known->default_port : 0;

@@ -64,7 +64,7 @@ static void send_empty(struct port *port, const struct address *remote, enum mes
  * whole. What the client would make of another one nobody knows (BLK-3, BLK-6).
  */
 static bool is_good_block(const struct message *message, const struct option *option,
-                          const struct config_scheme *scheme)
+                          const struct scheme *scheme)
 {
     const struct block block = block_of(option->value);
     if (config_is_datagram(scheme) && block.szx == BLOCK_SZX_BERT) {
@@ -75,7 +75,7 @@ static bool is_good_block(const struct message *message, const struct option *op
 }
 
 /* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
-static bool has_bad_option(const struct message *message, const struct config_scheme *scheme)
+static bool has_bad_option(const struct message *message, const struct scheme *scheme)
 {
     struct option_iter iter;
     struct option option;
@@ -148,7 +148,7 @@ static void pass_hop_limit_back(struct engine *engine, struct fetch *fetch,
     cached_answer(engine, fetch, &named);
 }
 
-bool receive_is_usable(const struct message *message, const struct config_scheme *scheme)
+bool receive_is_usable(const struct message *message, const struct scheme *scheme)
 {
     return is_good_code(message) && !has_bad_option(message, scheme);
 }

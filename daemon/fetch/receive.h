@@ -27,6 +27,6 @@ void receive_response(struct engine *engine, struct fetch *fetch, const struct m
  * Whether a response that came over @p scheme may be given to a client; false where its code or an
  * option is invalid.
  */
-bool receive_is_usable(const struct message *message, const struct config_scheme *scheme);
+bool receive_is_usable(const struct message *message, const struct scheme *scheme);
 
 #endif

@@ -19,7 +19,7 @@
  * configuration it came from.
  */
 struct next_hop {
-    const struct config_scheme *scheme; /* its transport, and times towards it */
+    const struct scheme *scheme; /* its transport, and times towards it */
     bool is_parent;
     bool is_name;           /* host: name; else address */
     bool has_bare_ipv6;     /* a parent that takes IPv6 addresses in Uri-Host without brackets */

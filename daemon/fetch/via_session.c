@@ -14,8 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool via_session_transport(const struct config_scheme *scheme,
-                           enum upstream_transport *ret_transport)
+bool via_session_transport(const struct scheme *scheme, enum upstream_transport *ret_transport)
 {
     switch (scheme->transport) {
     case TRANSPORT_NONE:
@@ -52,7 +51,7 @@ bool via_session_is_for(const struct fetch *fetch)
  * first time-out needed it, or came from an origin server that is slow. */
 static void note_loss(struct engine *engine, struct fetch *fetch)
 {
-    const struct config_scheme *scheme = fetch->hop.scheme;
+    const struct scheme *scheme = fetch->hop.scheme;
     uint64_t now_ms = engine_now_ms(engine);
     uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
     if (scheme->transport != TRANSPORT_DTLS || !fetch->is_outstanding ||
@@ -237,7 +236,7 @@ static void end_soon(struct engine *engine, struct fetch *fetch, enum reason rea
 
 void via_session_send(struct engine *engine, struct fetch *fetch)
 {
-    const struct config_scheme *scheme = fetch->hop.scheme;
+    const struct scheme *scheme = fetch->hop.scheme;
     char host[TARGET_NAME_MAX + 1];
     struct upstream_target target = {
         .address = fetch->origin->address,

@@ -57,7 +57,7 @@ struct metric_end {
     enum reason reason;
     uint8_t code;     /* of the answer; 0: there was none */
     uint32_t scheme;  /* scheme number of the client's transport */
-    uint8_t upstream; /* 1 + enum config_scheme_transport; 0: it was sent nowhere */
+    uint8_t upstream; /* 1 + enum transport; 0: it was sent nowhere */
     uint8_t route;    /* label of the route */
 };
 

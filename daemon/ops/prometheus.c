@@ -66,8 +66,7 @@ static const char *route_name(const struct process_status *status, unsigned labe
 
 static const char *upstream_name(uint8_t upstream)
 {
-    return upstream == 0 ? "none"
-                         : config_transport_name((enum config_scheme_transport)(upstream - 1));
+    return upstream == 0 ? "none" : config_transport_name((enum transport)(upstream - 1));
 }
 
 static const char *class_name(uint8_t code)
@@ -209,7 +208,7 @@ static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
         }
         (void)snprintf(labels, sizeof(labels), "origin=\"%s\",upstream=\"%s\",",
                        address_format(&address, text),
-                       config_transport_name((enum config_scheme_transport)transport));
+                       config_transport_name((enum transport)transport));
     }
     write_histogram(out, "origin_duration", labels, &origin->durations);
 }

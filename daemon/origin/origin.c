@@ -48,7 +48,7 @@ void origin_table_clear(struct origin_table *table)
 }
 
 static struct origin *find(const struct origin_table *table, const struct address *address,
-                           enum config_scheme_transport transport, uint64_t key)
+                           enum transport transport, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -94,13 +94,13 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
 }
 
 /* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
-static uint32_t first_window(const struct config_scheme *scheme)
+static uint32_t first_window(const struct scheme *scheme)
 {
     return config_is_datagram(scheme) ? scheme->nstart : scheme->nstart_max;
 }
 
 struct origin *origin_get(struct engine *engine, const struct address *address,
-                          const struct config_scheme *scheme)
+                          const struct scheme *scheme)
 {
     struct origin_table *table = &engine->origins;
     uint64_t key = address_hash(address, table->map.seed);

@@ -42,7 +42,7 @@ struct origin_calls {
     /* What waits for @p origin may be sent, perhaps. */
     void (*resume)(struct engine *engine, struct origin *origin);
     /* The scheme that @p queued is sent by. */
-    const struct config_scheme *(*scheme_of)(struct queued *queued);
+    const struct scheme *(*scheme_of)(struct queued *queued);
     const struct udp_handler *datagrams; /* of source ports; the context is the struct port */
 };
 
@@ -70,7 +70,7 @@ struct port_pool {
 struct origin {
     struct hash_node node; /* by address */
     struct address address;
-    enum config_scheme_transport transport;
+    enum transport transport;
     uint32_t slot;
     uint32_t generation;
     struct window window;
@@ -116,7 +116,7 @@ void origin_table_clear(struct origin_table *table);
 /** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when
  * the table is full. */
 struct origin *origin_get(struct engine *engine, const struct address *address,
-                          const struct config_scheme *scheme);
+                          const struct scheme *scheme);
 
 /** The origin server at @p address that is reached over plain UDP, or NULL. */
 struct origin *origin_find(const struct origin_table *table, const struct address *address);

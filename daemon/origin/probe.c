@@ -7,13 +7,12 @@
 #define PING_SHARE 2u
 
 /* The scheme of what waits first: origin servers have none of their own. */
-static const struct config_scheme *scheme_of(const struct engine *engine,
-                                             const struct origin *origin)
+static const struct scheme *scheme_of(const struct engine *engine, const struct origin *origin)
 {
     return engine->origins.calls->scheme_of(origin_queue_first(origin));
 }
 
-static uint64_t interval_ms(const struct config_scheme *scheme)
+static uint64_t interval_ms(const struct scheme *scheme)
 {
     uint64_t paced_ms = PING_SHARE * MESSAGE_HEADER_LEN * 1000u / scheme->probing_rate;
     return paced_ms > scheme->ack_timeout ? paced_ms : scheme->ack_timeout;
@@ -50,7 +49,7 @@ void probe_wait(struct engine *engine, struct origin *origin)
         timer_is_set(&origin->probe_timer)) {
         return;
     }
-    const struct config_scheme *scheme = scheme_of(engine, origin);
+    const struct scheme *scheme = scheme_of(engine, origin);
     uint64_t next_ms = silence_begins_ms(&origin->silence, scheme);
     if (now_ms >= next_ms) {
         if (now_ms >= origin->ping_ms) {

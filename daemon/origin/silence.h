@@ -31,21 +31,19 @@ static inline void silence_on_heard(struct silence *silence)
 }
 
 /* From when on it is silent, and not only late. */
-static inline uint64_t silence_begins_ms(const struct silence *silence,
-                                         const struct config_scheme *scheme)
+static inline uint64_t silence_begins_ms(const struct silence *silence, const struct scheme *scheme)
 {
     return silence->since_ms + scheme->silent_after;
 }
 
-static inline bool silence_is_on(const struct silence *silence, const struct config_scheme *scheme,
+static inline bool silence_is_on(const struct silence *silence, const struct scheme *scheme,
                                  uint64_t now_ms)
 {
     return silence->bytes > 0 && now_ms >= silence_begins_ms(silence, scheme);
 }
 
 /* Until when no request is sent to an origin server that is silent. */
-static inline uint64_t silence_until_ms(const struct silence *silence,
-                                        const struct config_scheme *scheme)
+static inline uint64_t silence_until_ms(const struct silence *silence, const struct scheme *scheme)
 {
     return silence->since_ms + silence->bytes * 1000 / scheme->probing_rate;
 }

@@ -222,7 +222,7 @@ static bool is_port_allowed(const struct judgement *judgement)
            is_open_port(judgement->access, target->port);
 }
 
-static bool is_secure_target(const struct config_scheme *scheme)
+static bool is_secure_target(const struct scheme *scheme)
 {
     return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
            scheme->transport == TRANSPORT_WSS;

@@ -33,7 +33,7 @@ static void check_config(const struct config *config)
 {
     assert(config->listener_count > 0);
     for (size_t i = 0; i < config->scheme_count; i++) {
-        const struct config_scheme *scheme = &config->schemes[i];
+        const struct scheme *scheme = &config->schemes[i];
         assert(i == 0 || config->schemes[i - 1].number < scheme->number);
         assert(scheme->nstart >= 1 && scheme->nstart <= scheme->nstart_max);
         assert(scheme->max_transmit_span <= scheme->max_transmit_wait);

@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct config_scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
+static const struct scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
 
 /* How many options of that number there are; all of them have to be readable, in order. */
 static size_t count(struct bytes options, uint16_t number)

@@ -22,7 +22,7 @@
 #define PAYLOAD 300u
 #define NOBODY UINT32_MAX
 
-static const struct config_scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
+static const struct scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
 
 /* --- the trace ---------------------------------------------------------- */
 

@@ -13,8 +13,8 @@
 #define GET 0x01
 #define FETCH 0x05
 
-static const struct config_scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
-static const struct config_scheme coaps = {.name = "coaps", .number = 1, .default_port = 5684};
+static const struct scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
+static const struct scheme coaps = {.name = "coaps", .number = 1, .default_port = 5684};
 
 /* coap://h/x */
 static struct target target_of_test(void)

@@ -13,7 +13,7 @@
 #define RESOURCES 3000u
 #define ETAGS 3u
 
-static const struct config_scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
+static const struct scheme coap = {.name = "coap", .number = 0, .default_port = 5683};
 
 struct fixture {
     struct cache_store store;

@@ -31,7 +31,7 @@ static struct config *load_good(const char *text)
 struct builtin {
     const char *name;
     uint32_t number, port;
-    enum config_scheme_transport transport;
+    enum transport transport;
 };
 
 /* SCH-1, SCH-2 */
@@ -50,7 +50,7 @@ static void test_schemes_that_are_built_in(void **state)
     assert_int_equal(config->scheme_count, 8);
     assert_int_equal(config->scheme_table.count, 8);
     for (size_t i = 0; i < 8; i++) {
-        const struct config_scheme *scheme = config_scheme_by_number(config, builtins[i].number);
+        const struct scheme *scheme = config_scheme_by_number(config, builtins[i].number);
         assert_non_null(scheme);
         assert_ptr_equal(scheme, &config->schemes[i]);
         assert_string_equal(scheme->name, builtins[i].name);
@@ -69,7 +69,7 @@ static void test_schemes_that_are_built_in(void **state)
 static void test_default_times_are_those_of_rfc_7252(void **state)
 {
     struct config *config = load_good("");
-    const struct config_scheme *coap = config_scheme_by_number(config, 0);
+    const struct scheme *coap = config_scheme_by_number(config, 0);
 
     (void)state;
     assert_int_equal(coap->ack_timeout, 2000);
@@ -87,7 +87,7 @@ static void test_longest_times_do_not_wrap(void **state)
 {
     struct config *config = load_good(
         "[scheme coap]\nack-timeout = 60s\nack-random-factor = 10\nmax-retransmit = 10\n");
-    const struct config_scheme *coap = config_scheme_by_number(config, 0);
+    const struct scheme *coap = config_scheme_by_number(config, 0);
 
     (void)state;
     assert_int_equal(coap->max_transmit_span, 600000u * 1023u);
@@ -109,7 +109,7 @@ static void test_scheme_of_ones_own(void **state)
 {
     struct config *config =
         load_good("[scheme coap+lora]\nnumber = 70000\ntransport = udp\ndefault-port = 61616\n");
-    const struct config_scheme *scheme = config_scheme_by_number(config, 70000);
+    const struct scheme *scheme = config_scheme_by_number(config, 70000);
 
     (void)state;
     assert_non_null(scheme);

@@ -156,7 +156,7 @@ static void test_every_row_has_a_good_default(void **state)
 {
     struct config *config = calloc(1, sizeof(struct config));
     union {
-        struct config_scheme scheme;
+        struct scheme scheme;
         struct config_route route;
         struct config_upstream upstream;
         struct config_access access;

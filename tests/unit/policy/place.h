@@ -8,7 +8,7 @@
 
 /* A target and what it points to. */
 struct place {
-    struct config_scheme scheme;
+    struct scheme scheme;
     struct target target;
     uint8_t path[300], query[300];
 };

@@ -312,7 +312,7 @@ static const struct target_row target_rows[] = {
      ALLOW, "builtin:default"},
 };
 
-static void check_row(const struct target_row *row, enum config_scheme_transport transport)
+static void check_row(const struct target_row *row, enum transport transport)
 {
     struct config *config = place_config(row->config);
     struct identity *identity = identity_of(row->who.identity);
@@ -369,8 +369,7 @@ static void test_access_secure_targets_want_secure_legs(void **state)
     };
     static const struct target_row in_the_clear = {
         "", LAN, "h", 5683, "x", 1, NULL, ALLOW, "builtin:default"};
-    static const enum config_scheme_transport secure[] = {TRANSPORT_DTLS, TRANSPORT_TLS,
-                                                          TRANSPORT_WSS};
+    static const enum transport secure[] = {TRANSPORT_DTLS, TRANSPORT_TLS, TRANSPORT_WSS};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (size_t k = 0; k < sizeof(secure) / sizeof(secure[0]); k++) {
