@@ -11,7 +11,7 @@
  * "standing" is only the question whether the client is served. "linear" goes through the rules one
  * by one instead of using the index, for comparison.
  */
-#include "client/target.h"
+#include "coap/target.h"
 #include "policy/access.h"
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #ifndef CRIPROXY_KEY_H
 #define CRIPROXY_KEY_H
 
-#include "client/target.h"
 #include "coap/message.h"
+#include "coap/target.h"
 
 /*
  * Bytes: the target, which all keys of one target have in common; the rest of the base;

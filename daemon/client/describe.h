@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_DESCRIBE_H
 #define CRIPROXY_DESCRIBE_H
 
-#include "client/target.h"
+#include "coap/target.h"
 
 /** "Proxy-Cri", ... Static text. */
 const char *target_form_name(enum target_form form);

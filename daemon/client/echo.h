@@ -17,7 +17,7 @@
 #define CRIPROXY_ECHO_H
 
 #include "client/reply.h"
-#include "client/target.h"
+#include "coap/target.h"
 
 struct datagram;
 

@@ -9,6 +9,7 @@
 #include "client/describe.h"
 #include "client/explain_access.h"
 #include "client/scan.h"
+#include "client/target.h"
 #include "client/zones.h"
 #include "coap/option.h"
 #include "fetch/encode.h"

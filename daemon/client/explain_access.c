@@ -3,6 +3,7 @@
 
 #include "coap/message.h"
 #include "coap/method.h"
+#include "conf/config.h"
 #include "net/interfaces.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #define CRIPROXY_EXPLAIN_ACCESS_H
 
 #include "client/explain.h"
-#include "client/target.h"
+#include "coap/target.h"
 #include "policy/access.h"
 
 #define EXPLAIN_OWN_MAX 1024

@@ -18,6 +18,7 @@
 #include "client/scan.h"
 #include "client/serve.h"
 #include "client/stream.h"
+#include "client/target.h"
 #include "client/trace.h"
 #include "coap/option.h"
 #include "engine/state.h"

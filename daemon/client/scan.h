@@ -6,7 +6,7 @@
 #ifndef CRIPROXY_SCAN_H
 #define CRIPROXY_SCAN_H
 
-#include "client/target.h"
+#include "coap/target.h"
 
 /**
  * @param ret_options borrowed from @p message.

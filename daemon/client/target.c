@@ -89,17 +89,6 @@ static bool is_utf8(struct bytes text)
 
 /* --- packed segments ---------------------------------------------------- */
 
-bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item)
-{
-    if (*offset >= segments->len) {
-        return false;
-    }
-    uint8_t len = segments->packed[*offset];
-    *ret_item = (struct bytes){segments->packed + *offset + 1, len};
-    *offset += 1u + len;
-    return true;
-}
-
 static void segments_begin(const struct builder *builder, struct segments *segments)
 {
     *segments = (struct segments){.packed = builder->at};

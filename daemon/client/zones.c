@@ -9,6 +9,8 @@
 /* Interfaces come and go, so the table has to be asked for again; a request may not do it. */
 #define ZONES_MS 5000u
 
+_Static_assert(TARGET_ZONE_MAX >= INTERFACE_NAME_MAX, "the target has room for every name");
+
 static void add_zone(struct zone_table *table, const char *text, uint32_t *ret_index)
 {
     struct interface_name zone;

@@ -12,9 +12,10 @@
 #ifndef CRIPROXY_ZONES_H
 #define CRIPROXY_ZONES_H
 
-#include "client/target.h"
+#include "coap/target.h"
 #include "net/interfaces.h"
 
+struct config;
 struct engine;
 
 /* proxy.zones and proxy.default-zone. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/admit.h"
 
-#include "client/target.h"
+#include "coap/target.h"
 #include "engine/state.h"
 #include "fetch/route.h"
 #include "policy/access.h"

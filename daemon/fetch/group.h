@@ -10,7 +10,7 @@
 #ifndef CRIPROXY_GROUP_H
 #define CRIPROXY_GROUP_H
 
-#include "client/target.h"
+#include "coap/target.h"
 #include "fetch/fetch.h"
 
 /**

@@ -10,8 +10,9 @@
 #ifndef CRIPROXY_ROUTE_H
 #define CRIPROXY_ROUTE_H
 
-#include "client/target.h"
 #include "coap/reason.h"
+#include "coap/target.h"
+#include "conf/config.h"
 
 /*
  * Where a fetch is sent: the target's own host, or a parent. Whoever

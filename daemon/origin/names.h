@@ -16,8 +16,8 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/timer.h"
-#include "client/target.h"
 #include "coap/reason.h"
+#include "coap/target.h"
 #include "net/resolve.h"
 
 struct engine;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "policy/access.h"
 
-#include "client/target.h"
+#include "coap/target.h"
 #include "policy/aif.h"
 #include "policy/embedded.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 
+#include <cri/scheme.h>
 #include <string.h>
 
 #define FEW_RANGES 16u

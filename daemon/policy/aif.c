@@ -2,7 +2,7 @@
 #include "policy/aif.h"
 
 #include "base/arena.h"
-#include "client/target.h"
+#include "coap/target.h"
 
 #include <cri/aif.h>
 #include <errno.h>

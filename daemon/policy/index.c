@@ -19,7 +19,7 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
-#include "client/target.h"
+#include "coap/target.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "policy/pattern.h"
 
 #include "base/arena.h"
-#include "client/target.h"
+#include "coap/target.h"
 #include "policy/hostname.h"
 
 #include <cri/scheme.h>

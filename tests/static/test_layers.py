@@ -30,13 +30,9 @@ LAYERS = [
 ]
 
 REMAINING = """
-cache client
 client engine
-fetch client
 fetch engine
-origin client
 origin engine
-policy client
 """
 
 

@@ -3,7 +3,7 @@
 #ifndef CRIPROXY_TEST_PLACE_H
 #define CRIPROXY_TEST_PLACE_H
 
-#include "client/target.h"
+#include "coap/target.h"
 #include "conf/config.h"
 
 /* A target and what it points to. */

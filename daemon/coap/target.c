@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target as text, for the log, the trace and --explain. */
-#include "client/target.h"
+#include "coap/target.h"
 
 #include <stdio.h>
 #include <string.h>
+
+bool segments_next(const struct segments *segments, uint32_t *offset, struct bytes *ret_item)
+{
+    if (*offset >= segments->len) {
+        return false;
+    }
+    uint8_t len = segments->packed[*offset];
+    *ret_item = (struct bytes){segments->packed + *offset + 1, len};
+    *offset += 1u + len;
+    return true;
+}
+
+/* --- as text, for the log, the trace and --explain --- */
 
 /* Text that never overflows and is always terminated. */
 struct text {
