@@ -118,8 +118,8 @@ static void set_amount(struct account_book *book, struct account *account, uint6
 
 /* --- accounts ----------------------------------------------------------- */
 
-static struct account *find(const struct account_book *book, const struct address *source,
-                            uint64_t key)
+static struct account *find_account(const struct account_book *book, const struct address *source,
+                                    uint64_t key)
 {
     struct hash_node *node = hash_map_find(&book->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -134,7 +134,7 @@ static struct account *find(const struct account_book *book, const struct addres
 static struct account *account_find(const struct account_book *book, const struct address *remote)
 {
     const struct address source = account_source(remote, book->ipv6_bits);
-    return find(book, &source, address_hash(&source, book->map.seed));
+    return find_account(book, &source, address_hash(&source, book->map.seed));
 }
 
 /* The account of @p remote; a new one is in no rank yet. NULL where all are in use. */
@@ -142,7 +142,7 @@ static struct account *account_open(struct account_book *book, const struct addr
 {
     const struct address source = account_source(remote, book->ipv6_bits);
     uint64_t key = address_hash(&source, book->map.seed);
-    struct account *account = find(book, &source, key);
+    struct account *account = find_account(book, &source, key);
     if (account != NULL) {
         return account;
     }
@@ -170,7 +170,7 @@ static void account_close(struct account_book *book, struct account *account)
 
 /* --- holdings ----------------------------------------------------------- */
 
-static void append(struct account *account, struct holding *holding)
+static void account_append(struct account *account, struct holding *holding)
 {
     holding->newer = NULL;
     holding->older = account->newest;
@@ -194,7 +194,7 @@ void account_charge(struct account_book *book, struct holding *holding,
         return;
     }
     bool is_new = account->oldest == NULL;
-    append(account, holding);
+    account_append(account, holding);
     if (is_new) {
         account->amount = amount;
         rank_enter(book, account);
@@ -220,7 +220,7 @@ void account_touch(struct account_book *book, struct holding *holding)
     }
     if (account->newest != holding) {
         unlink_holding(account, holding);
-        append(account, holding);
+        account_append(account, holding);
     }
     if (account->next != NULL) {
         rank_leave(book, account);

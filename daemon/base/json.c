@@ -110,7 +110,7 @@ static void skip_blanks(struct reader *reader)
     }
 }
 
-static bool take(struct reader *reader, char c)
+static bool json_take(struct reader *reader, char c)
 {
     skip_blanks(reader);
     if (reader->at == reader->end || *reader->at != c) {
@@ -190,7 +190,7 @@ static bool read_string(struct reader *reader, const char **ret_text)
             return false;
         }
     }
-    return take(reader, '"') && keep(reader, '\0');
+    return json_take(reader, '"') && keep(reader, '\0');
 }
 
 static bool is_number(const char *text)
@@ -221,12 +221,12 @@ static bool read_member(struct reader *reader, struct json_object *object)
 {
     struct json_member member = {.is_text = false};
 
-    if (object->count == JSON_MEMBERS_MAX || !take(reader, '"') ||
-        !read_string(reader, &member.key) || !take(reader, ':') ||
+    if (object->count == JSON_MEMBERS_MAX || !json_take(reader, '"') ||
+        !read_string(reader, &member.key) || !json_take(reader, ':') ||
         json_get(object, member.key) != NULL) {
         return false;
     }
-    member.is_text = take(reader, '"');
+    member.is_text = json_take(reader, '"');
     if (!(member.is_text ? read_string(reader, &member.value) : read_word(reader, &member.value))) {
         return false;
     }
@@ -241,16 +241,16 @@ bool json_read(const char *line, size_t len, char *memory, size_t capacity,
     bool goes_on = true;
 
     ret_object->count = 0;
-    if (!take(&reader, '{')) {
+    if (!json_take(&reader, '{')) {
         return false;
     }
     while (goes_on) {
         if (!read_member(&reader, ret_object)) {
             return false;
         }
-        goes_on = take(&reader, ',');
+        goes_on = json_take(&reader, ',');
     }
-    bool is_whole = take(&reader, '}');
+    bool is_whole = json_take(&reader, '}');
     skip_blanks(&reader);
     return is_whole && reader.at == reader.end;
 }

@@ -285,7 +285,8 @@ static void put_json(struct line *line, enum log_level level, const char *event,
     line_end(line, line->cut ? ",\"cut\":true}" : "}");
 }
 
-static void put_text(struct line *line, enum log_level level, const char *event, const char *fields)
+static void log_put_text(struct line *line, enum log_level level, const char *event,
+                         const char *fields)
 {
     line_add_text(line, event);
     if (level != LOG_INFO) {
@@ -339,7 +340,7 @@ static bool put_line(enum log_level level, const char *event, const char *fields
         put_json(&line, level, event, fields);
     } else {
         add_time(&line);
-        put_text(&line, level, event, fields);
+        log_put_text(&line, level, event, fields);
     }
     line_end(&line, "\n");
     return send_line(line.text, line.len);

@@ -32,7 +32,7 @@ void ring_clear(struct ring *ring)
     *ring = (struct ring){0};
 }
 
-static struct head read_head(const struct ring *ring, uint32_t at)
+static struct head ring_read_head(const struct ring *ring, uint32_t at)
 {
     struct head head;
     memcpy(&head, ring->data + at, sizeof(head));
@@ -68,7 +68,7 @@ bool ring_add(struct ring *ring, uint32_t owner, uint32_t len, uint32_t *ret_rec
 
 void ring_disown(struct ring *ring, uint32_t record)
 {
-    struct head head = read_head(ring, record - RING_HEAD_BYTES);
+    struct head head = ring_read_head(ring, record - RING_HEAD_BYTES);
     head.owner = RING_NO_OWNER;
     memcpy(ring->data + record - RING_HEAD_BYTES, &head, sizeof(head));
 }
@@ -78,13 +78,13 @@ bool ring_oldest(const struct ring *ring, uint32_t *ret_owner)
     if (ring->used == 0) {
         return false;
     }
-    *ret_owner = read_head(ring, ring->tail).owner;
+    *ret_owner = ring_read_head(ring, ring->tail).owner;
     return true;
 }
 
 void ring_take(struct ring *ring)
 {
-    uint32_t size = read_head(ring, ring->tail).size;
+    uint32_t size = ring_read_head(ring, ring->tail).size;
     ring->tail = ring->tail + size == ring->capacity ? 0 : ring->tail + size;
     ring->used -= size;
     if (ring->used == 0) {

@@ -260,7 +260,7 @@ static void tell_variant(struct cache_store *store, struct cache_entry *entry,
     }
 }
 
-static void tell(struct cache_store *store, struct cache_entry *entry, struct news *news)
+static void store_tell(struct cache_store *store, struct cache_entry *entry, struct news *news)
 {
     struct cache_key key = cache_entry_key(store, entry);
     if (!cache_key_same_target(&key, news->key)) {
@@ -280,7 +280,7 @@ static void tell_all(struct cache_store *store, struct news *news)
     struct hash_node *next, *node = hash_map_find(&store->by_target, news->key->target_hash);
     for (; node != NULL; node = next) {
         next = hash_map_find_next(node);
-        tell(store, HASH_ENTRY(node, struct cache_entry, by_target), news);
+        store_tell(store, HASH_ENTRY(node, struct cache_entry, by_target), news);
     }
 }
 
@@ -321,8 +321,8 @@ static void fill(struct cache_store *store, struct cache_entry *entry,
     store->counts.stored++;
 }
 
-static struct cache_entry *add_entry(struct cache_store *store, const struct cache_item *item,
-                                     uint32_t len, enum cache_ring ring)
+static struct cache_entry *store_add_entry(struct cache_store *store, const struct cache_item *item,
+                                           uint32_t len, enum cache_ring ring)
 {
     struct cache_entry *entry = cache_take_slot(store);
     if (entry == NULL) {
@@ -362,7 +362,7 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
     } else if (news.variants >= CACHE_VARIANTS_MAX && news.last != NULL) {
         cache_store_remove(store, news.last);
     }
-    return len <= store->record_max ? add_entry(store, item, (uint32_t)len, ring) : NULL;
+    return len <= store->record_max ? store_add_entry(store, item, (uint32_t)len, ring) : NULL;
 }
 
 /* Build the record anew, with other options, in room of its own. */

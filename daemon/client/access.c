@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_wanted(struct engine *engine, enum reason reason)
+static bool access_is_wanted(struct engine *engine, enum reason reason)
 {
     const struct config *config = engine->config;
 
@@ -73,8 +73,8 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     }
 }
 
-static void add_client(struct line *line, const struct engine *engine, const struct leg *leg,
-                       enum access_field field)
+static void access_add_client(struct line *line, const struct engine *engine, const struct leg *leg,
+                              enum access_field field)
 {
     char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
 
@@ -109,8 +109,8 @@ static void add_outcome(struct line *line, const struct engine *engine,
     }
 }
 
-static void add_field(struct line *line, const struct engine *engine,
-                      const struct access_record *record, enum access_field field)
+static void access_add_field(struct line *line, const struct engine *engine,
+                             const struct access_record *record, enum access_field field)
 {
     switch (field) {
     case ACCESS_form:
@@ -127,7 +127,7 @@ static void add_field(struct line *line, const struct engine *engine,
     case ACCESS_identity:
     case ACCESS_over:
     case ACCESS_rule:
-        add_client(line, engine, record->leg, field);
+        access_add_client(line, engine, record->leg, field);
         break;
     case ACCESS_exchange:
     case ACCESS_method:
@@ -148,7 +148,7 @@ void access_log(struct engine *engine, const struct access_record *record)
 
     const char *event = reason_row(record->reason)->name;
 
-    if (!is_wanted(engine, record->reason)) {
+    if (!access_is_wanted(engine, record->reason)) {
         return;
     }
     /* A client could fill the log with requests that fail, so their lines are limited. */
@@ -158,7 +158,7 @@ void access_log(struct engine *engine, const struct access_record *record)
     line.len = 0;
     line.text[0] = '\0';
     for (size_t i = 0; i < format->count; i++) {
-        add_field(&line, engine, record, format->fields[i]);
+        access_add_field(&line, engine, record, format->fields[i]);
     }
     log_access(event, "%s", line.text);
 }

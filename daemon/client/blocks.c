@@ -38,7 +38,7 @@ bool blocks_check(const struct leg *leg, const struct message *message,
 }
 
 /* Block2 for the next hop: as it came, without what has no meaning there. */
-static void add_block2(const struct block_request *request, struct additions *additions)
+static void blocks_add_block2(const struct block_request *request, struct additions *additions)
 {
     struct block block = block_of(request->options->block2);
     bool is_bert = block.szx == BLOCK_SZX_BERT && request->is_datagram_hop;
@@ -188,7 +188,7 @@ enum block_plan blocks_plan(struct engine *engine, const struct block_request *r
 {
     const struct message *message = request->message;
     struct bytes block1 = request->options->block1;
-    add_block2(request, additions);
+    blocks_add_block2(request, additions);
     additions->etag_seed = engine->bodies.seed;
     if (is_of_assembled_body(engine, request)) {
         return assemble(engine, request, ret_payload, ret_reply, ret_reason);

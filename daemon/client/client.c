@@ -27,14 +27,14 @@ void client_table_clear(struct client_table *table)
     *table = (struct client_table){0};
 }
 
-static uint64_t key_of(const struct client_table *table, const struct address *address,
-                       uint32_t listener)
+static uint64_t key_of_endpoint(const struct client_table *table, const struct address *address,
+                                uint32_t listener)
 {
     return address_hash(address, table->map.seed + listener);
 }
 
-static struct client *find(const struct client_table *table, const struct address *address,
-                           uint32_t listener, uint64_t key)
+static struct client *find_endpoint(const struct client_table *table, const struct address *address,
+                                    uint32_t listener, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -46,7 +46,7 @@ static struct client *find(const struct client_table *table, const struct addres
     return NULL;
 }
 
-static struct client *slot_to_use(struct client_table *table)
+static struct client *client_slot_to_use(struct client_table *table)
 {
     if (table->used < table->capacity) {
         return &table->slots[table->used++];
@@ -79,10 +79,10 @@ void client_table_forget(struct client_table *table, struct client *client)
 struct client *client_table_get(struct client_table *table, const struct address *address,
                                 uint32_t listener, uint16_t start, uint64_t now_ms)
 {
-    uint64_t key = key_of(table, address, listener);
-    struct client *client = find(table, address, listener, key);
+    uint64_t key = key_of_endpoint(table, address, listener);
+    struct client *client = find_endpoint(table, address, listener, key);
     if (client == NULL) {
-        client = slot_to_use(table);
+        client = client_slot_to_use(table);
         if (client == NULL) {
             return NULL;
         }
@@ -101,5 +101,5 @@ struct client *client_table_get(struct client_table *table, const struct address
 struct client *client_table_find(const struct client_table *table, const struct address *address,
                                  uint32_t listener)
 {
-    return find(table, address, listener, key_of(table, address, listener));
+    return find_endpoint(table, address, listener, key_of_endpoint(table, address, listener));
 }

@@ -68,8 +68,8 @@ void datagram_client_gone(struct engine *engine, struct client *client)
     change_session(engine, client, NULL);
 }
 
-static void on_request(struct engine *engine, const struct arrival *arrival,
-                       const struct message *message)
+static void datagram_on_request(struct engine *engine, const struct arrival *arrival,
+                                const struct message *message)
 {
     const struct datagram *datagram = arrival->datagram;
     struct listener *listener = arrival->listener;
@@ -117,8 +117,8 @@ static void on_request(struct engine *engine, const struct arrival *arrival,
 }
 
 /* An ACK or RST for a message of ours: a separate answer. */
-static void on_verdict(struct engine *engine, const struct arrival *arrival,
-                       const struct message *message)
+static void datagram_on_verdict(struct engine *engine, const struct arrival *arrival,
+                                const struct message *message)
 {
     const struct client *client = client_table_find(
         &engine->clients, &arrival->datagram->path.remote, arrival->listener->index);
@@ -165,13 +165,13 @@ static void reject(const struct arrival *arrival, const struct message *message)
     }
 }
 
-static void on_message(struct engine *engine, const struct arrival *arrival,
-                       const struct message *message)
+static void datagram_on_message(struct engine *engine, const struct arrival *arrival,
+                                const struct message *message)
 {
     if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
-        on_verdict(engine, arrival, message);
+        datagram_on_verdict(engine, arrival, message);
     } else if (message_is_request(message)) {
-        on_request(engine, arrival, message);
+        datagram_on_request(engine, arrival, message);
     } else {
         /* A ping, a response nobody asked for, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
@@ -206,7 +206,7 @@ static void receive(const struct arrival *arrival)
     }
     switch (message_decode(datagram->data, datagram->len, &message)) {
     case MESSAGE_OK:
-        on_message(engine, arrival, &message);
+        datagram_on_message(engine, arrival, &message);
         break;
     case MESSAGE_FORMAT_ERROR:
         metric_add(&engine->metrics.messages_malformed, 1);
@@ -224,7 +224,8 @@ static void receive(const struct arrival *arrival)
     }
 }
 
-static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+static void datagram_on_datagram(void *context, struct udp_socket *socket,
+                                 const struct datagram *datagram)
 {
     (void)socket;
     struct listener *listener = context;
@@ -273,8 +274,9 @@ static void on_session_closed(void *context, struct dtls_session *session, const
 }
 
 /* A client that cannot be reached: only a separate answer that is out cares. */
-static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
-                     int error, const uint8_t *quoted, size_t quoted_len)
+static void datagram_on_error(void *context, struct udp_socket *socket,
+                              const struct address *remote, int error, const uint8_t *quoted,
+                              size_t quoted_len)
 {
     (void)socket;
     (void)error;
@@ -299,12 +301,12 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     }
 }
 
-static void on_failure(void *context, const struct handshake_failure *failure)
+static void datagram_on_failure(void *context, const struct handshake_failure *failure)
 {
     const struct listener *listener = context;
     refusals_add_handshake(&listener->engine->refusals, failure);
 }
 
-const struct udp_handler datagram_handler = {on_datagram, on_error};
+const struct udp_handler datagram_handler = {datagram_on_datagram, datagram_on_error};
 const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed,
-                                                     on_failure};
+                                                     datagram_on_failure};

@@ -64,7 +64,7 @@ struct asked {
     struct target target;
 };
 
-static bool make_request(struct asked *asked, bool is_group)
+static bool explain_make_request(struct asked *asked, bool is_group)
 {
     struct message_writer writer;
     message_writer_init(&writer, asked->datagram, sizeof(asked->datagram), MESSAGE_CON, CODE_GET, 0,
@@ -301,11 +301,11 @@ const char *explain_check(const struct config *config, const struct explain_opti
     return problem;
 }
 
-static bool find_target(const struct config *config, const struct zone_table *zones,
-                        struct asked *asked, struct problem *ret_problem)
+static bool explain_find_target(const struct config *config, const struct zone_table *zones,
+                                struct asked *asked, struct problem *ret_problem)
 {
     const struct address local = {.family = ADDRESS_IPV4, .port = 0};
-    if (!make_request(asked, false) ||
+    if (!explain_make_request(asked, false) ||
         !scan_options(&asked->request, &asked->options, ret_problem) ||
         !target_find(config, &asked->request, &asked->options, &local,
                      (struct target_memory){asked->memory, sizeof(asked->memory)}, &asked->target,
@@ -314,7 +314,7 @@ static bool find_target(const struct config *config, const struct zone_table *zo
         return false;
     }
     bool is_group = !asked->target.is_name && address_is_multicast(&asked->target.address);
-    return !is_group || (make_request(asked, true) &&
+    return !is_group || (explain_make_request(asked, true) &&
                          scan_options(&asked->request, &asked->options, ret_problem));
 }
 
@@ -336,7 +336,7 @@ struct explain_result explain_target(const struct config *config,
         return print_reason(REASON_internal, out); /* no memory: the options have been checked */
     }
     struct explain_result result;
-    if (find_target(config, &zones, &asked, &problem)) {
+    if (explain_find_target(config, &zones, &asked, &problem)) {
         question.request.target = &asked.target;
         result = print_way(config, &question, &zones, &asked, out);
     } else {

@@ -14,8 +14,8 @@ struct client_text {
     size_t address_len, transport_len, identity_len, certificate_len;
 };
 
-static bool take_field(const char *text, size_t len, const char *key, const char **ret_value,
-                       size_t *ret_len)
+static bool explain_take_field(const char *text, size_t len, const char *key,
+                               const char **ret_value, size_t *ret_len)
 {
     size_t key_len = strlen(key);
     if (len < key_len || memcmp(text, key, key_len) != 0 || *ret_value != NULL) {
@@ -32,9 +32,11 @@ static bool split_client(const char *text, struct client_text *ret_client)
     text += client.address_len;
     while (*text == ',') {
         size_t len = strcspn(++text, ",");
-        if (!take_field(text, len, "transport=", &client.transport, &client.transport_len) &&
-            !take_field(text, len, "identity=", &client.identity, &client.identity_len) &&
-            !take_field(text, len, "certificate=", &client.certificate, &client.certificate_len)) {
+        if (!explain_take_field(text, len, "transport=", &client.transport,
+                                &client.transport_len) &&
+            !explain_take_field(text, len, "identity=", &client.identity, &client.identity_len) &&
+            !explain_take_field(text, len, "certificate=", &client.certificate,
+                                &client.certificate_len)) {
             return false;
         }
         text += len;
@@ -44,7 +46,7 @@ static bool split_client(const char *text, struct client_text *ret_client)
 }
 
 /* With or without brackets around IPv6; no port. */
-static bool parse_address(const char *text, size_t len, struct address *ret_address)
+static bool explain_parse_address(const char *text, size_t len, struct address *ret_address)
 {
     struct address_prefix single;
     if (len > 2 && text[0] == '[' && text[len - 1] == ']') {
@@ -69,8 +71,8 @@ static bool parse_address(const char *text, size_t len, struct address *ret_addr
     return address_parse(bracketed, len + 2, 0, ret_address);
 }
 
-static bool find_transport(const struct config *config, const struct client_text *text,
-                           uint32_t *ret_scheme)
+static bool explain_find_transport(const struct config *config, const struct client_text *text,
+                                   uint32_t *ret_scheme)
 {
     bool is_known = text->identity != NULL || text->certificate != NULL;
     *ret_scheme = is_known ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP;
@@ -107,10 +109,11 @@ static const char *take_client(const struct config *config, const char *client,
     struct client_text text;
     struct address address;
     uint32_t scheme;
-    if (!split_client(client, &text) || !parse_address(text.address, text.address_len, &address)) {
+    if (!split_client(client, &text) ||
+        !explain_parse_address(text.address, text.address_len, &address)) {
         return "expected a client as ADDRESS[,transport=SCHEME][,identity=NAME|,certificate=NAME]";
     }
-    if (!find_transport(config, &text, &scheme)) {
+    if (!explain_find_transport(config, &text, &scheme)) {
         return "expected a client's transport: coap, coaps, coap+tcp, coaps+tcp, coap+ws, coaps+ws";
     }
     if (text.identity != NULL || text.certificate != NULL) {
@@ -137,7 +140,7 @@ const char *explain_question_init(const struct config *config,
     }
     if (options->address != NULL) {
         question.has_address = true;
-        if (!parse_address(options->address, strlen(options->address), &question.address)) {
+        if (!explain_parse_address(options->address, strlen(options->address), &question.address)) {
             return "expected an IP address that the target's name leads to";
         }
     }

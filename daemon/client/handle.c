@@ -53,7 +53,8 @@ struct incoming {
 
 /* --- answers of the proxy's own ----------------------------------------- */
 
-static void refuse(struct engine *engine, struct incoming *incoming, const struct problem *problem)
+static void refuse_request(struct engine *engine, struct incoming *incoming,
+                           const struct problem *problem)
 {
     trace_refused(engine, incoming->leg, incoming->found, incoming->message, problem);
     /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
@@ -69,14 +70,14 @@ static void answer_here(struct engine *engine, struct incoming *incoming, const 
     const struct problem problem = {.reason = reason};
     trace_answered(engine, incoming->leg, incoming->found, incoming->message, &problem,
                    reply->code);
-    incoming->leg->is_safe = true; /* see refuse() */
+    incoming->leg->is_safe = true; /* see refuse_request() */
     reply_at_once(engine, incoming->leg, reply);
 }
 
 /* --- requests ----------------------------------------------------------- */
 
 /* The request of the client of @p leg under its token, or NULL. */
-static struct request *by_token(const struct engine *engine, const struct leg *leg)
+static struct request *request_of_token(const struct engine *engine, const struct leg *leg)
 {
     const struct hash_map *tokens = &engine->requests.tokens;
     struct hash_node *node = hash_map_find(tokens, leg_token_key(leg, tokens->seed));
@@ -105,7 +106,7 @@ static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
 static void replace_older(struct engine *engine, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
-    struct request *older = peer->in_flight > 0 ? by_token(engine, leg) : NULL;
+    struct request *older = peer->in_flight > 0 ? request_of_token(engine, leg) : NULL;
     if (older != NULL) {
         peer->in_flight++; /* its connection is not through: there is the new request */
         request_drop(engine, older, REASON_client_replaced);
@@ -114,7 +115,7 @@ static void replace_older(struct engine *engine, const struct leg *leg)
 }
 
 /* Enter the request into the maps and start its clocks. */
-static void begin(struct engine *engine, struct request *request)
+static void begin_request(struct engine *engine, struct request *request)
 {
     struct request_table *table = &engine->requests;
     uint64_t now_ms = engine_now_ms(engine);
@@ -135,7 +136,7 @@ static void begin(struct engine *engine, struct request *request)
  * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them,
  * sent before, makes room when all slots are in use.
  */
-static struct request *take_slot(struct engine *engine, const struct leg *leg)
+static struct request *take_request_slot(struct engine *engine, const struct leg *leg)
 {
     struct request_table *table = &engine->requests;
     if (request_table_is_full(table) && !list_is_empty(&table->delivering)) {
@@ -150,7 +151,7 @@ static struct request *take_slot(struct engine *engine, const struct leg *leg)
 static enum reason make_request(struct engine *engine, const struct leg *leg,
                                 struct fetch_recipe *recipe, struct request **ret_request)
 {
-    struct request *request = take_slot(engine, leg);
+    struct request *request = take_request_slot(engine, leg);
     if (request == NULL) {
         return REASON_proxy_busy;
     }
@@ -200,7 +201,7 @@ static bool is_own_request(const struct engine *engine, const struct message *me
 }
 
 /* Whether the request may go on, to where it wants. */
-static enum reason check(struct engine *engine, struct incoming *incoming)
+static enum reason check_request(struct engine *engine, struct incoming *incoming)
 {
     if (is_own_request(engine, incoming->message)) {
         return REASON_loop_detected;
@@ -222,7 +223,7 @@ static enum reason check(struct engine *engine, struct incoming *incoming)
 
 static bool may_go(struct engine *engine, struct incoming *incoming)
 {
-    struct problem problem = {.reason = check(engine, incoming)};
+    struct problem problem = {.reason = check_request(engine, incoming)};
     if (problem.reason == REASON_none) {
         return true;
     }
@@ -240,13 +241,13 @@ static bool may_go(struct engine *engine, struct incoming *incoming)
         /* Who stopped it: the first name of the trail (HOP-5). */
         snprintf(problem.text, sizeof(problem.text), "%s", engine->config->proxy_name);
     }
-    refuse(engine, incoming, &problem);
+    refuse_request(engine, incoming, &problem);
     return false;
 }
 
 /* --- to the next hop ---------------------------------------------------- */
 
-static bool does_blocks(const struct leg *leg)
+static bool leg_does_blocks(const struct leg *leg)
 {
     return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
 }
@@ -264,7 +265,7 @@ static bool serve_entry(struct engine *engine, struct incoming *incoming, struct
     struct reply reply = cached_reply_to(message->options, &whole, etag_option);
     if (!cached_is_admitted(engine, &leg->asker, &incoming->target, message->code,
                             &entry->origin) ||
-        (freshness_is_partial(kept.options) && !does_blocks(leg)) ||
+        (freshness_is_partial(kept.options) && !leg_does_blocks(leg)) ||
         serve_cut(engine, leg, &subject, &reply, &cut) == REASON_response_too_large) {
         return false;
     }
@@ -399,7 +400,7 @@ static void proxy_request(struct engine *engine, struct incoming *incoming)
                  reason_row(problem.reason)->diagnostic, incoming->target.scheme->name);
     }
     if (problem.reason != REASON_none) {
-        refuse(engine, incoming, &problem);
+        refuse_request(engine, incoming, &problem);
         return;
     }
     recipe.hop = &hop;
@@ -414,11 +415,11 @@ static void proxy_request(struct engine *engine, struct incoming *incoming)
     struct request *request;
     problem.reason = make_request(engine, incoming->leg, &recipe, &request);
     if (problem.reason != REASON_none) {
-        refuse(engine, incoming, &problem);
+        refuse_request(engine, incoming, &problem);
         return;
     }
     request->query = serve_query(engine, incoming->message);
-    begin(engine, request);
+    begin_request(engine, request);
     if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(engine, request->fetch, body, incoming->options.block1);
     } else if (!registration_take(engine, request, &recipe, &incoming->options) &&
@@ -430,7 +431,7 @@ static void proxy_request(struct engine *engine, struct incoming *incoming)
 /* --- what comes in ------------------------------------------------------ */
 
 /* What can be said without a look at the options: who asks, how much, and in which form. */
-static enum reason admit(struct engine *engine, const struct incoming *incoming)
+static enum reason admit_request(struct engine *engine, const struct incoming *incoming)
 {
     struct leg *leg = incoming->leg;
     enum reason reason = admit_client(engine, leg);
@@ -502,7 +503,7 @@ static bool is_early_stop(struct engine *engine, struct incoming *incoming)
                    incoming->message->code == CODE_GET &&
                    incoming->options.multicast_timeout.data != NULL &&
                    option_uint(incoming->options.multicast_timeout) == 0;
-    struct request *request = is_stop ? by_token(engine, leg) : NULL;
+    struct request *request = is_stop ? request_of_token(engine, leg) : NULL;
     if (request == NULL || request->fetch == NULL || request->fetch->state != FETCH_collecting) {
         return false;
     }
@@ -545,7 +546,7 @@ static void serve_locally(struct engine *engine, struct incoming *incoming)
     }
     scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
                      incoming->options.not_local);
-    refuse(engine, incoming, &problem);
+    refuse_request(engine, incoming, &problem);
 }
 
 static bool is_for_proxy(struct engine *engine, const struct target *target)
@@ -556,7 +557,7 @@ static bool is_for_proxy(struct engine *engine, const struct target *target)
 
 static void handle(struct engine *engine, struct incoming *incoming, const struct address *local)
 {
-    struct problem problem = {.reason = admit(engine, incoming)};
+    struct problem problem = {.reason = admit_request(engine, incoming)};
     metric_add(&engine->metrics.requests, 1);
     incoming->leg->peer->requests++;
     if (problem.reason == REASON_client_busy && limit_is_silent(engine, incoming->leg)) {
@@ -564,7 +565,7 @@ static void handle(struct engine *engine, struct incoming *incoming, const struc
     }
     if (problem.reason != REASON_none || !take_options(engine, incoming, &problem) ||
         !find_target(engine, incoming, local, &problem)) {
-        refuse(engine, incoming, &problem);
+        refuse_request(engine, incoming, &problem);
         return;
     }
     if (target_is_mixed(&incoming->options)) {
@@ -605,5 +606,5 @@ void request_refuse(struct engine *engine, struct leg *leg, const struct message
     metric_add(&engine->metrics.requests, 1);
     leg->token = message->token;
     leg->is_safe = is_safe_method(message->code);
-    refuse(engine, &incoming, &problem);
+    refuse_request(engine, &incoming, &problem);
 }

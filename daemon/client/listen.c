@@ -22,7 +22,7 @@ static bool is_open(const struct listener *listener)
 }
 
 /* A slot that is free, or NULL. */
-static struct listener *take_slot(struct engine *engine)
+static struct listener *take_listener_slot(struct engine *engine)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
         struct listener *listener = &engine->listeners[i];
@@ -61,7 +61,7 @@ static void opened(struct listener *listener, const struct address *bound,
 int engine_listen(struct engine *engine, const struct udp_options *options,
                   struct address *ret_address)
 {
-    struct listener *listener = take_slot(engine);
+    struct listener *listener = take_listener_slot(engine);
     struct udp_options with_limit = *options;
     if (listener == NULL) {
         return -ENOSPC;
@@ -77,7 +77,7 @@ int engine_listen(struct engine *engine, const struct udp_options *options,
 int engine_listen_dtls(struct engine *engine, const struct dtls_options *options,
                        struct address *ret_address)
 {
-    struct listener *listener = take_slot(engine);
+    struct listener *listener = take_listener_slot(engine);
     struct dtls_options with_limit = *options;
     if (listener == NULL) {
         return -ENOSPC;

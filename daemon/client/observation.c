@@ -231,8 +231,8 @@ static void answer_followers_for(struct engine *engine, struct observation *obse
 }
 
 /* It is over: @p reply is the last word. */
-static void end(struct engine *engine, struct observation *observation, enum reason reason,
-                const struct reply *reply)
+static void end_observation(struct engine *engine, struct observation *observation,
+                            enum reason reason, const struct reply *reply)
 {
     hash_map_remove(&observation->node);
     timer_cancel(&engine->wheel, &observation->timer);
@@ -251,7 +251,7 @@ static void end_for_reason(struct engine *engine, struct observation *observatio
                            enum reason reason)
 {
     struct reply reply = reply_of(reason, NULL);
-    end(engine, observation, reason, &reply);
+    end_observation(engine, observation, reason, &reply);
 }
 
 /* --- what the origin server says ---------------------------------------- */
@@ -379,7 +379,7 @@ static void take_state(struct engine *engine, struct observation *observation,
         return;
     }
     if (!keep_latest(engine, observation, reply)) {
-        end(engine, observation, REASON_answered, reply); /* plain, to those who wait */
+        end_observation(engine, observation, REASON_answered, reply); /* plain, to those who wait */
         return;
     }
     if (is_first || has_format) {
@@ -441,7 +441,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
     }
     if (CODE_CLASS(reply->code) != 2) {
         cached_note(engine, observation->fetch, reply);
-        end(engine, observation, REASON_answered, reply); /* OBS-16 */
+        end_observation(engine, observation, REASON_answered, reply); /* OBS-16 */
         return false;
     }
     if (!has_observe && is_asked) {
@@ -449,7 +449,7 @@ static bool on_notification(struct engine *engine, struct observation *observati
             observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
         }
         cached_note(engine, observation->fetch, reply);
-        end(engine, observation, REASON_answered, reply);
+        end_observation(engine, observation, REASON_answered, reply);
         return false;
     }
     if (!is_asked) {
@@ -529,7 +529,7 @@ static enum waiter_wish on_registration_answer(struct engine *engine, void *owne
         observation->state = OBSERVATION_OBSERVING;
         timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
     } else {
-        end(engine, observation, reason, reply); /* OBS-19 */
+        end_observation(engine, observation, reason, reply); /* OBS-19 */
     }
     if (!stays) {
         observation->fetch = NULL;

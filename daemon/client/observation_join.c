@@ -26,7 +26,8 @@ static bool make_registration(struct engine *engine, const struct message *from,
     return !writer.overflow;
 }
 
-static void follow(struct engine *engine, struct observation *observation, struct request *request)
+static void follow_observation(struct engine *engine, struct observation *observation,
+                               struct request *request)
 {
     fetch_set_state(engine, request->fetch, FETCH_registering);
     request->observation = observation;
@@ -46,8 +47,8 @@ void observation_unfollow(struct engine *engine, struct request *request)
     observation_check(engine, observation);
 }
 
-static bool begin(struct engine *engine, struct request *request, const struct fetch_recipe *recipe,
-                  const struct cache_key *key)
+static bool begin_observation(struct engine *engine, struct request *request,
+                              const struct fetch_recipe *recipe, const struct cache_key *key)
 {
     struct message message;
     struct fetch_recipe own = *recipe;
@@ -63,7 +64,7 @@ static bool begin(struct engine *engine, struct request *request, const struct f
     own.additions.observe = OBSERVE_REGISTER;
     own.additions.etags = NULL;
     own.additions.etag_count = 0;
-    follow(engine, observation, request);
+    follow_observation(engine, observation, request);
     if (!make_registration(engine, recipe->message, &message) ||
         fetch_start_own(engine, &own, (struct waiter){&observation_calls, observation},
                         &observation->fetch) != REASON_none) {
@@ -77,7 +78,7 @@ static bool begin(struct engine *engine, struct request *request, const struct f
 bool observation_join_alone(struct engine *engine, struct request *request,
                             const struct fetch_recipe *recipe)
 {
-    return begin(engine, request, recipe, NULL);
+    return begin_observation(engine, request, recipe, NULL);
 }
 
 /*
@@ -96,13 +97,14 @@ bool observation_join(struct engine *engine, struct request *request,
 {
     struct observation *observation = observation_find(engine, key);
     if (observation == NULL) {
-        return !observation_is_unobservable(engine, key) && begin(engine, request, recipe, key);
+        return !observation_is_unobservable(engine, key) &&
+               begin_observation(engine, request, recipe, key);
     }
     if (may_be_itself(observation, request)) {
         return false;
     }
     if (observation->state != OBSERVATION_OBSERVING) {
-        follow(engine, observation, request);
+        follow_observation(engine, observation, request);
     } else if (observation_is_fresh(engine, observation) && observation->fetch->origin != NULL) {
         enum reason against = observation_reason_against(engine, observation, &request->leg);
         if (against != REASON_none) {
@@ -111,7 +113,7 @@ bool observation_join(struct engine *engine, struct request *request,
             observation_admit(engine, observation, request, REASON_observed); /* OBS-9 */
         }
     } else {
-        follow(engine, observation, request);
+        follow_observation(engine, observation, request);
         observation_register_again(engine, observation);
     }
     return true;

@@ -126,7 +126,7 @@ bool observation_reserve(struct engine *engine, struct observation *observation,
 /* --- coming and going --------------------------------------------------- */
 
 /* @return whether there is a free slot now. */
-static bool make_room(struct engine *engine, const struct address *remote)
+static bool make_room_for_observation(struct engine *engine, const struct address *remote)
 {
     struct observation_table *table = &engine->observations;
     if (table->free != NULL || table->used < table->capacity) {
@@ -146,7 +146,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
                                     const struct address *remote)
 {
     struct observation_table *table = &engine->observations;
-    if (!make_room(engine, remote)) {
+    if (!make_room_for_observation(engine, remote)) {
         metric_add(&engine->metrics.observations_refused, 1);
         return NULL;
     }

@@ -19,7 +19,7 @@
 /* When to try again where every message id towards the client is in use. */
 #define NO_MID_MS 1000u
 
-static void on_timer(void *context, struct timer *timer, uint64_t now_ms);
+static void observer_on_timer(void *context, struct timer *timer, uint64_t now_ms);
 
 /* --- whose turn it is --------------------------------------------------- */
 
@@ -109,7 +109,8 @@ void observer_silence(struct engine *engine, struct observer *observer)
 static void rest(struct engine *engine, struct observer *observer)
 {
     if (observer->leg.kind == LEG_DATAGRAM) {
-        timer_set(&engine->wheel, &observer->timer, observer->con_ms + CON_GAP_MS, on_timer);
+        timer_set(&engine->wheel, &observer->timer, observer->con_ms + CON_GAP_MS,
+                  observer_on_timer);
     }
 }
 
@@ -173,8 +174,8 @@ static bool is_con(const struct engine *engine, const struct observer *observer,
 }
 
 /* The datagram in the engine's scratch buffer; empty where it does not fit. */
-static struct bytes encode(struct engine *engine, const struct observer *observer,
-                           enum message_type type)
+static struct bytes encode_notification(struct engine *engine, const struct observer *observer,
+                                        enum message_type type)
 {
     struct reply reply;
     if (make_reply(engine, observer, &reply) != REASON_none) {
@@ -215,10 +216,11 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
     hash_map_remove(&observer->by_message);
     if (!take_mid(engine, observer)) {
         observer->is_dirty = true;
-        timer_set(&engine->wheel, &observer->timer, now_ms + NO_MID_MS, on_timer);
+        timer_set(&engine->wheel, &observer->timer, now_ms + NO_MID_MS, observer_on_timer);
         return;
     }
-    struct bytes datagram = encode(engine, observer, is_confirmable ? MESSAGE_CON : MESSAGE_NON);
+    struct bytes datagram =
+        encode_notification(engine, observer, is_confirmable ? MESSAGE_CON : MESSAGE_NON);
     if (datagram.len == 0) {
         observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
@@ -233,7 +235,8 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
         observer->watcher->out++;
         retransmission_begin(&observer->again, engine->coap->ack_timeout,
                              engine->coap->ack_random_factor, entropy_u64(&engine->entropy));
-        timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms, on_timer);
+        timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms,
+                  observer_on_timer);
         return;
     }
     if (observer->non_count < UINT8_MAX) {
@@ -308,7 +311,7 @@ static bool may_send(struct engine *engine, struct observer *observer)
         return watcher->out < engine->coap->nstart; /* an ACK, or the time-out */
     }
     if (!observer->is_first && now_ms < watcher->next_non_ms) {
-        timer_set(&engine->wheel, &observer->timer, watcher->next_non_ms, on_timer);
+        timer_set(&engine->wheel, &observer->timer, watcher->next_non_ms, observer_on_timer);
         return false;
     }
     return true;
@@ -371,7 +374,8 @@ void observers_resume(struct engine *engine, struct peer *peer)
 static void send_again(struct engine *engine, struct observer *observer, uint64_t now_ms)
 {
     metric_add(&engine->metrics.notifications_retransmitted, 1);
-    timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms, on_timer);
+    timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms,
+              observer_on_timer);
     if (observer->is_dirty) {
         uint64_t key = observer->by_message.key;
         hash_map_remove(&observer->by_message);
@@ -382,7 +386,7 @@ static void send_again(struct engine *engine, struct observer *observer, uint64_
         }
         (void)next_number(engine, observer);
     }
-    struct bytes datagram = encode(engine, observer, MESSAGE_CON);
+    struct bytes datagram = encode_notification(engine, observer, MESSAGE_CON);
     if (datagram.len == 0) {
         observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
         return;
@@ -390,7 +394,7 @@ static void send_again(struct engine *engine, struct observer *observer, uint64_
     leg_send(&observer->leg, datagram.data, datagram.len);
 }
 
-static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
+static void observer_on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct observer *observer = HASH_ENTRY(timer, struct observer, timer);
@@ -409,7 +413,7 @@ static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
     }
 }
 
-static void measure(struct watcher *watcher, uint64_t rtt_ms, uint64_t now_ms)
+static void measure_round_trip(struct watcher *watcher, uint64_t rtt_ms, uint64_t now_ms)
 {
     uint32_t rtt = rtt_ms > 0 ? (uint32_t)rtt_ms : 1;
     watcher->srtt_ms = watcher->srtt_ms == 0 ? rtt : (7 * watcher->srtt_ms + rtt + 4) / 8;
@@ -425,7 +429,7 @@ static void on_acknowledged(struct engine *engine, struct observer *observer)
         return;
     }
     if (observer->again.count == 0) {
-        measure(observer->watcher, now_ms - observer->mark.at_ms, now_ms);
+        measure_round_trip(observer->watcher, now_ms - observer->mark.at_ms, now_ms);
     }
     leave_out(engine, observer);
     observer->con_ms = now_ms;
@@ -473,7 +477,8 @@ void observer_on_error(struct engine *engine, uint64_t key, struct bytes quoted)
     if (observer->is_dirty) {
         return; /* what was sent is not known any more, so it cannot be compared */
     }
-    struct bytes sent = encode(engine, observer, observer->is_out ? MESSAGE_CON : MESSAGE_NON);
+    struct bytes sent =
+        encode_notification(engine, observer, observer->is_out ? MESSAGE_CON : MESSAGE_NON);
     size_t len = quoted.len < sent.len ? quoted.len : sent.len;
     if (len > 0 && memcmp(quoted.data, sent.data, len) == 0) { /* MSG-34 */
         metric_add(&engine->metrics.observers_lost, 1);

@@ -84,7 +84,7 @@ static struct watcher *watcher_of(struct observer_table *table, const struct leg
     return watcher;
 }
 
-static struct observer *take_slot(struct observer_table *table)
+static struct observer *take_observer_slot(struct observer_table *table)
 {
     struct observer *observer = table->free;
     if (observer != NULL) {
@@ -157,7 +157,7 @@ bool observer_has_room(const struct engine *engine, const struct leg *leg)
     return (is_allowed && has_room && has_place) || observer_find(engine, leg) != NULL;
 }
 
-static void displace(struct engine *engine, struct observer *observer)
+static void displace_observers(struct engine *engine, struct observer *observer)
 {
     metric_add(&engine->metrics.observers_displaced, 1);
     account_note_displaced(&observer->holding);
@@ -165,19 +165,19 @@ static void displace(struct engine *engine, struct observer *observer)
 }
 
 /* After observer_has_room(): what is full then has something that makes room. */
-static void make_room(struct engine *engine, const struct leg *leg)
+static void make_room_for_observer(struct engine *engine, const struct leg *leg)
 {
     const struct observer_table *table = &engine->observers;
     struct holding *holding = may_stay(engine, leg) ? NULL : owed_to(&table->watcher_accounts, leg);
     if (holding != NULL) {
         const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
         while (peer->watcher != NULL) {
-            displace(engine, peer->watcher->observers);
+            displace_observers(engine, peer->watcher->observers);
         }
     }
     holding = table->count < table->capacity ? NULL : owed_to(&table->accounts, leg);
     if (holding != NULL) {
-        displace(engine, HASH_ENTRY(holding, struct observer, holding));
+        displace_observers(engine, HASH_ENTRY(holding, struct observer, holding));
     }
 }
 
@@ -200,8 +200,8 @@ struct observer *observer_add(struct engine *engine, struct observation *observa
         metric_add(&engine->metrics.observers_refused, 1);
         return NULL;
     }
-    make_room(engine, leg);
-    observer = take_slot(table);
+    make_room_for_observer(engine, leg);
+    observer = take_observer_slot(table);
     *observer = (struct observer){
         .observation = observation,
         .watcher = watcher_of(table, leg),

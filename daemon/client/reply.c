@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* What of the origin server's options reaches the client (OPT-7, Appendix A). */
-static bool is_forwarded(uint16_t number)
+static bool reply_is_forwarded(uint16_t number)
 {
     const struct option_row *row = option_row(number);
     return row == NULL || row->in_response != OPTION_USE_OWN;
@@ -24,8 +24,8 @@ struct own_option_due {
 
 #define OWN_OPTIONS 6u
 
-static void write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
-                      uint32_t limit)
+static void reply_write_own(struct message_writer *writer, struct own_option_due own[OWN_OPTIONS],
+                            uint32_t limit)
 {
     for (size_t i = 0; i < OWN_OPTIONS; i++) {
         if (own[i].is_due && own[i].number <= limit) {
@@ -36,7 +36,7 @@ static void write_own(struct message_writer *writer, struct own_option_due own[O
 }
 
 /* Whether one of ours stands in for the origin server's. */
-static bool is_replaced(const struct reply *reply, uint16_t number)
+static bool reply_is_replaced(const struct reply *reply, uint16_t number)
 {
     switch (number) {
     case OPTION_max_age:
@@ -64,12 +64,12 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
     };
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
-        if (is_forwarded(option.number) && !is_replaced(reply, option.number)) {
-            write_own(writer, own, option.number);
+        if (reply_is_forwarded(option.number) && !reply_is_replaced(reply, option.number)) {
+            reply_write_own(writer, own, option.number);
             message_writer_option(writer, option.number, option.value);
         }
     }
-    write_own(writer, own, UINT32_MAX);
+    reply_write_own(writer, own, UINT32_MAX);
 }
 
 struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type type, uint16_t mid,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How requests are answered and end: towards the fetch by fetch_leave(), towards the client by
- * part().
+ * part_from_client().
  */
 #include "client/request.h"
 
@@ -69,7 +69,8 @@ void request_leave_all(struct engine *engine, struct peer *peer)
 }
 
 /* Out of everything on the client's side, and counted. @return the stream to be settled. */
-static struct peer *part(struct engine *engine, struct request *request, struct bytes answer)
+static struct peer *part_from_client(struct engine *engine, struct request *request,
+                                     struct bytes answer)
 {
     const struct leg *leg = &request->leg;
     trace_count(engine, leg, request->reason, request->ended_code, request->ended_upstream);
@@ -91,7 +92,7 @@ static struct peer *part(struct engine *engine, struct request *request, struct 
 
 void request_finish(struct engine *engine, struct request *request, struct bytes answer)
 {
-    struct peer *stream = part(engine, request, answer);
+    struct peer *stream = part_from_client(engine, request, answer);
     request_free(engine, request);
     if (stream != NULL) {
         stream_settle(stream);

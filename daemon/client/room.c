@@ -37,8 +37,8 @@ static void displace(struct engine *engine, struct request *request)
 }
 
 /* The request whose @p member is the holding that makes room in @p book, or NULL. */
-static struct request *choose(const struct engine *engine, const struct account_book *book,
-                              size_t member, const struct leg *leg)
+static struct request *choose_request(const struct engine *engine, const struct account_book *book,
+                                      size_t member, const struct leg *leg)
 {
     /* Answers that wait for their acknowledgement make room by themselves (client/handle), but for
      * no fetch. */
@@ -95,10 +95,11 @@ static void reclaim_request(struct engine *engine, const struct leg *leg, size_t
 {
     struct request *request = NULL;
     if (request_table_is_full(&engine->requests)) {
-        request =
-            choose(engine, &engine->requests.accounts, offsetof(struct request, holding), leg);
+        request = choose_request(engine, &engine->requests.accounts,
+                                 offsetof(struct request, holding), leg);
     } else if (is_short_of_memory(engine, leg, bytes)) {
-        request = choose(engine, &engine->large.accounts, offsetof(struct request, large), leg);
+        request =
+            choose_request(engine, &engine->large.accounts, offsetof(struct request, large), leg);
     }
     if (request != NULL) {
         displace(engine, request);
@@ -113,7 +114,7 @@ static void reclaim_fetch(struct engine *engine, const struct leg *leg)
 {
     const size_t member = offsetof(struct request, holding);
     while (fetch_table_is_full(&engine->fetches)) {
-        struct request *request = choose(engine, &engine->requests.accounts, member, leg);
+        struct request *request = choose_request(engine, &engine->requests.accounts, member, leg);
         if (request == NULL) {
             return;
         }

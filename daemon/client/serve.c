@@ -22,7 +22,7 @@ struct key {
     bool overflow;
 };
 
-static void put(struct key *key, const void *data, size_t len)
+static void put_key_part(struct key *key, const void *data, size_t len)
 {
     if (key->overflow || len > SERVE_KEY_MAX - key->len) {
         key->overflow = true;
@@ -75,15 +75,15 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
         return (struct bytes){0};
     }
     key.len = target.len;
-    put(&key, &who, sizeof(who));
-    put(&key, &subject->code, 1);
-    put(&key, &subject->query, sizeof(subject->query));
+    put_key_part(&key, &who, sizeof(who));
+    put_key_part(&key, &subject->code, 1);
+    put_key_part(&key, &subject->query, sizeof(subject->query));
     option_iter_init(&iter, subject->options);
     while (option_iter_next(&iter, &option)) {
         if (is_in_key(option.number, tags)) {
             uint16_t head[2] = {option.number, (uint16_t)option.value.len};
-            put(&key, head, sizeof(head));
-            put(&key, option.value.data, option.value.len);
+            put_key_part(&key, head, sizeof(head));
+            put_key_part(&key, option.value.data, option.value.len);
         }
     }
     return (struct bytes){buffer, key.overflow ? 0 : key.len};
@@ -144,7 +144,7 @@ static struct block shrink(const struct leg *leg, struct block block, size_t mos
 }
 
 /* The block to answer with: what is asked for, in the size that both sides take (BLK-8). */
-static struct block choose(const struct engine *engine, const struct leg *leg, size_t most)
+static struct block choose_block(const struct engine *engine, const struct leg *leg, size_t most)
 {
     static const struct block first = {.szx = BLOCK_SZX_BERT};
     size_t size = engine->config->block_size;
@@ -170,7 +170,7 @@ static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
         return true;
     }
     /* Of no use where it is the options that are too long. */
-    struct block block = choose(engine, leg, piece_max(engine, leg, reply));
+    struct block block = choose_block(engine, leg, piece_max(engine, leg, reply));
     return reply->payload.len > block_size(&block) && !fits_whole(engine, leg, reply);
 }
 
@@ -180,8 +180,8 @@ static bool is_of_whole(uint16_t number)
 }
 
 /* The options of @p reply without those of blocks, and with @p etag, if it is not NULL. */
-static bool keep_options(struct engine *engine, struct kept_body *kept, const struct reply *reply,
-                         const struct option *etag)
+static bool serve_keep_options(struct engine *engine, struct kept_body *kept,
+                               const struct reply *reply, const struct option *etag)
 {
     struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
     message_writer_options(&writer, reply->options, is_of_whole, etag);
@@ -199,9 +199,9 @@ static uint32_t max_age_of(const struct reply *reply)
  * or the @p part of it that the origin server has sent; NULL: the whole. NULL where there is no
  * room.
  */
-static struct kept_body *keep(struct engine *engine, const struct leg *leg,
-                              const struct serve_subject *subject, const struct reply *reply,
-                              const struct block *part)
+static struct kept_body *keep_body(struct engine *engine, const struct leg *leg,
+                                   const struct serve_subject *subject, const struct reply *reply,
+                                   const struct block *part)
 {
     uint8_t buffer[SERVE_KEY_MAX], etag[BLOCK_ETAG_LEN];
     const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
@@ -221,7 +221,7 @@ static struct kept_body *keep(struct engine *engine, const struct leg *leg,
     /* An entity-tag made of a part would not be that of the next part. */
     bool needs_etag = part == NULL && !options_have(reply->options, OPTION_etag);
     block_make_etag(engine->bodies.seed, reply->payload, etag);
-    if (!keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
+    if (!serve_keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
         !body_append(&engine->bodies, &kept->bytes, reply->payload, kept)) {
         body_forget(&engine->bodies, kept);
         return NULL;
@@ -292,13 +292,13 @@ static bool cut_whole(struct engine *engine, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut, enum reason *ret_reason)
 {
-    const struct kept_body *kept = keep(engine, leg, subject, reply, NULL);
+    const struct kept_body *kept = keep_body(engine, leg, subject, reply, NULL);
     if (kept == NULL) {
         return false;
     }
     struct reply all = reply_of_kept(engine, kept);
     size_t most = piece_max(engine, leg, &all);
-    struct block asked = choose(engine, leg, most);
+    struct block asked = choose_block(engine, leg, most);
     *ret_reason = piece_of(engine, kept, &asked, most, ret_cut);
     if (*ret_reason == REASON_none) {
         ret_cut->has_observe = reply->has_observe;
@@ -339,7 +339,8 @@ static void cut_block(struct engine *engine, const struct leg *leg,
     if (reply->payload.len > len) {
         first.more = true;
         ret_cut->payload.len = len;
-        (void)keep(engine, leg, subject, reply, block); /* else the origin server is asked again */
+        (void)keep_body(engine, leg, subject, reply,
+                        block); /* else the origin server is asked again */
     }
     (void)option_find(reply->options, OPTION_size2, &size2);
     ret_cut->has_block2 = true;
@@ -426,7 +427,7 @@ bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve
     }
     struct reply all = reply_of_kept(engine, kept);
     size_t most = piece_max(engine, leg, &all);
-    struct block asked = choose(engine, leg, most);
+    struct block asked = choose_block(engine, leg, most);
     if (!has_block(kept, &asked)) {
         return false;
     }

@@ -29,8 +29,8 @@ void source_table_clear(struct source_table *table)
     *table = (struct source_table){0};
 }
 
-static uint64_t key_of(const struct source_table *table, enum source_kind kind,
-                       const struct address *address, uint32_t ipv6_bits)
+static uint64_t source_key_of(const struct source_table *table, enum source_kind kind,
+                              const struct address *address, uint32_t ipv6_bits)
 {
     struct address prefix = account_source(address, ipv6_bits);
     uint64_t what = (uint64_t)kind << 32 | prefix.family;
@@ -65,7 +65,7 @@ static struct source *slot_of(struct source_table *table, uint64_t key, uint64_t
 bool source_take(struct source_table *table, enum source_kind kind, const struct address *address,
                  uint32_t ipv6_bits, uint32_t per_s, uint64_t now_ms)
 {
-    struct source *source = slot_of(table, key_of(table, kind, address, ipv6_bits), now_ms);
+    struct source *source = slot_of(table, source_key_of(table, kind, address, ipv6_bits), now_ms);
     if (!rate_has(&source->rate, per_s, now_ms)) {
         return false;
     }

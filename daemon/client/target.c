@@ -33,15 +33,15 @@ struct builder {
     bool flatten; /* percent-encoded pieces become plain bytes (RFC 7252 section 6.4) */
 };
 
-static bool fail(struct builder *builder, enum reason reason)
+static bool fail_target(struct builder *builder, enum reason reason)
 {
     builder->problem->reason = reason;
     builder->problem->text[0] = '\0';
     return false;
 }
 
-static bool fail_at(struct builder *builder, enum reason reason, const char *option,
-                    const struct cri_fault *fault)
+static bool target_fail_at(struct builder *builder, enum reason reason, const char *option,
+                           const struct cri_fault *fault)
 {
     builder->problem->reason = reason;
     snprintf(builder->problem->text, sizeof(builder->problem->text), "%s: byte %zu: %s", option,
@@ -98,7 +98,7 @@ static void segments_begin(const struct builder *builder, struct segments *segme
 static bool segments_add(struct builder *builder, struct segments *segments, struct bytes item)
 {
     if (item.len + 1 > builder->left) {
-        return fail(builder, REASON_request_too_large);
+        return fail_target(builder, REASON_request_too_large);
     }
     builder->at[0] = (uint8_t)item.len;
     if (item.len > 0) {
@@ -128,7 +128,7 @@ static bool item_text(struct builder *builder, const struct cri_item *item, uint
     if (!item->is_pet) {
         *ret_text = (struct bytes){item->text.data, item->text.len};
     } else if (!builder->flatten) {
-        return fail(builder, REASON_cri_pet);
+        return fail_target(builder, REASON_cri_pet);
     } else {
         struct cri_iter iter;
         struct cri_slice piece;
@@ -137,17 +137,17 @@ static bool item_text(struct builder *builder, const struct cri_item *item, uint
         cri_piece_init(&iter, item);
         while (cri_piece_next(&iter, &is_bytes, &piece)) {
             if (piece.len > TARGET_NAME_MAX - len) {
-                return fail(builder, REASON_cri_too_long);
+                return fail_target(builder, REASON_cri_too_long);
             }
             memcpy(room + len, piece.data, piece.len);
             len += piece.len;
         }
         *ret_text = (struct bytes){room, len};
         if (!is_utf8(*ret_text)) {
-            return fail(builder, REASON_uri_malformed); /* TGT-11 */
+            return fail_target(builder, REASON_uri_malformed); /* TGT-11 */
         }
     }
-    return ret_text->len <= TARGET_NAME_MAX || fail(builder, REASON_cri_too_long);
+    return ret_text->len <= TARGET_NAME_MAX || fail_target(builder, REASON_cri_too_long);
 }
 
 static bool pack_list(struct builder *builder, const struct cri_list *list,
@@ -175,13 +175,13 @@ static bool set_address(struct builder *builder, const uint8_t *ip, size_t ip_le
     if (address_is_multicast(&target->address) && !builder->config->multicast_enabled) {
         /* There are no groups to serve over anything but UDP (SCH-6). */
         bool is_udp = target->scheme->transport == TRANSPORT_UDP;
-        return fail(builder, is_udp ? REASON_multicast : REASON_target_refused);
+        return fail_target(builder, is_udp ? REASON_multicast : REASON_target_refused);
     }
-    return !address_is_ipv4_mapped(&target->address) || fail(builder, REASON_target_refused);
+    return !address_is_ipv4_mapped(&target->address) || fail_target(builder, REASON_target_refused);
 }
 
 /* A host as text, percent-decoded; may lie in the target's own room for it. */
-static bool take_name(struct builder *builder, struct bytes host)
+static bool target_take_name(struct builder *builder, struct bytes host)
 {
     struct target *target = builder->target;
     struct hostname name = {.text = target->name};
@@ -198,10 +198,10 @@ static bool take_name(struct builder *builder, struct bytes host)
     case HOSTNAME_IDNA:
         break;
     }
-    return fail(builder, REASON_target_host);
+    return fail_target(builder, REASON_target_host);
 }
 
-static bool join_labels(struct builder *builder, const struct cri_list *labels)
+static bool target_join_labels(struct builder *builder, const struct cri_list *labels)
 {
     struct target *target = builder->target;
     struct cri_iter iter;
@@ -215,7 +215,7 @@ static bool join_labels(struct builder *builder, const struct cri_list *labels)
             return false;
         }
         if (text.len + !first > TARGET_NAME_MAX - len) {
-            return fail(builder, REASON_cri_too_long);
+            return fail_target(builder, REASON_cri_too_long);
         }
         if (!first) {
             target->name[len++] = '.';
@@ -225,8 +225,8 @@ static bool join_labels(struct builder *builder, const struct cri_list *labels)
         }
         len += text.len;
     }
-    return len > 0 ? take_name(builder, (struct bytes){target->name, len})
-                   : fail(builder, REASON_target_no_host);
+    return len > 0 ? target_take_name(builder, (struct bytes){target->name, len})
+                   : fail_target(builder, REASON_target_no_host);
 }
 
 static bool set_scheme(struct builder *builder, uint64_t number)
@@ -245,7 +245,7 @@ static bool set_port(struct builder *builder, bool has_port, uint32_t port)
     struct target *target = builder->target;
     target->port = (uint16_t)(has_port ? port : target->scheme->default_port);
     target->address.port = target->port;
-    return target->port != 0 || fail(builder, REASON_port_zero); /* TGT-19 */
+    return target->port != 0 || fail_target(builder, REASON_port_zero); /* TGT-19 */
 }
 
 /* Longer than any interface's name, empty, or with a NUL: none (PXO-12). */
@@ -254,7 +254,7 @@ static bool take_zone(struct builder *builder, struct cri_slice zone)
     struct target *target = builder->target;
     if (zone.len == 0 || zone.len >= sizeof(target->zone) ||
         memchr(zone.data, '\0', zone.len) != NULL) {
-        return fail(builder, REASON_zone_unknown);
+        return fail_target(builder, REASON_zone_unknown);
     }
     memcpy(target->zone, zone.data, zone.len);
     return true;
@@ -263,10 +263,10 @@ static bool take_zone(struct builder *builder, struct cri_slice zone)
 static bool take_host(struct builder *builder, const struct cri *cri)
 {
     if (cri->authority == CRI_AUTHORITY_HOST_NAME) {
-        return join_labels(builder, &cri->labels);
+        return target_join_labels(builder, &cri->labels);
     }
     if (cri->authority != CRI_AUTHORITY_HOST_IP) {
-        return fail(builder, REASON_target_no_host);
+        return fail_target(builder, REASON_target_no_host);
     }
     return set_address(builder, cri->ip.data, cri->ip.len) &&
            (!cri->has_zone || take_zone(builder, cri->zone));
@@ -276,20 +276,20 @@ static bool from_cri(struct builder *builder, const struct cri *cri)
 {
     struct target *target = builder->target;
     if (cri->has_fragment) {
-        return fail(builder, REASON_cri_fragment); /* PXO-9, for every scheme */
+        return fail_target(builder, REASON_cri_fragment); /* PXO-9, for every scheme */
     }
     if (cri->scheme == CRI_SCHEME_NAME) {
         /* No scheme that is served may be given by name (PXO-8, AMB-13). */
         struct cri_slice name = cri->scheme_name;
         bool is_known = cri_scheme_by_name(&builder->config->scheme_table, name) != NULL;
-        return is_known ? fail(builder, REASON_cri_scheme_name)
+        return is_known ? fail_target(builder, REASON_cri_scheme_name)
                         : fail_scheme_name(builder, name.data, name.len);
     }
     if (!set_scheme(builder, cri->scheme_number)) {
         return false;
     }
     if (cri->has_userinfo) {
-        return fail(builder, REASON_target_userinfo);
+        return fail_target(builder, REASON_target_userinfo);
     }
     if (!take_host(builder, cri) || !set_port(builder, cri->has_port, cri->port) ||
         !pack_list(builder, &cri->path, &target->path) ||
@@ -300,7 +300,7 @@ static bool from_cri(struct builder *builder, const struct cri *cri)
     return true;
 }
 
-static enum reason reason_of(enum cri_error error)
+static enum reason target_reason_of(enum cri_error error)
 {
     switch (cri_error_class(error)) {
     case CRI_CLASS_INVALID:
@@ -329,10 +329,10 @@ static bool from_proxy_cri(struct builder *builder)
     enum cri_error error =
         cri_decode((struct cri_slice){value.data, value.len}, &how, &cri, &fault);
     if (error != CRI_OK) {
-        return fail_at(builder, reason_of(error), "proxy-cri", &fault);
+        return target_fail_at(builder, target_reason_of(error), "proxy-cri", &fault);
     }
     if (!cri_is_full(&cri)) {
-        return fail(builder, REASON_cri_not_full);
+        return fail_target(builder, REASON_cri_not_full);
     }
     return from_cri(builder, &cri);
 }
@@ -355,11 +355,11 @@ static bool from_proxy_uri(struct builder *builder)
         error = cri_decode((struct cri_slice){encoded, encoded_len}, NULL, &cri, NULL);
     }
     if (error != CRI_OK) {
-        return fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
+        return target_fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
     }
     if (!cri_is_full(&cri)) {
         fault = (struct cri_fault){0, "no scheme"};
-        return fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
+        return target_fail_at(builder, REASON_uri_malformed, "proxy-uri", &fault);
     }
     builder->left = room;
     return from_cri(builder, &cri);
@@ -402,7 +402,7 @@ static bool take_uri_host(struct builder *builder, struct bytes host)
             return set_address(builder, ip, sizeof(ip));
         }
     }
-    return take_name(builder, host);
+    return target_take_name(builder, host);
 }
 
 /* Uri-Path or Uri-Query options as segments. */
@@ -421,7 +421,7 @@ static bool pack_options(struct builder *builder, uint16_t number, struct segmen
         bool is_dots = is_path && (value.len == 1 || value.len == 2) && value.data[0] == '.' &&
                        value.data[value.len - 1] == '.';
         if (is_dots || !is_utf8(value)) { /* O2C-10, O2C-11 */
-            return fail(builder, is_path ? REASON_target_path : REASON_target_query);
+            return fail_target(builder, is_path ? REASON_target_path : REASON_target_query);
         }
         if (!segments_add(builder, ret_segments, value)) {
             return false;
@@ -454,7 +454,7 @@ static bool find_scheme(struct builder *builder)
     struct bytes name = options->proxy_scheme;
     builder->target->form = TARGET_FORM_PROXY_SCHEME;
     if (!is_scheme_name(name)) {
-        return fail(builder, REASON_scheme_malformed);
+        return fail_target(builder, REASON_scheme_malformed);
     }
     const struct cri_scheme *scheme =
         cri_scheme_by_name(&builder->config->scheme_table, (struct cri_slice){name.data, name.len});
@@ -550,7 +550,7 @@ bool target_find(const struct config *config, const struct message *message,
     segments_begin(&builder, &ret_target->query);
 
     if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
-        return fail(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
+        return fail_target(&builder, REASON_proxy_scheme_twice); /* PXO-17 */
     }
     if (config->proxy_strict && target_is_mixed(options)) {
         return fail_mixed(&builder);

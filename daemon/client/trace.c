@@ -27,7 +27,7 @@ static bool has_target(const struct request *request)
     return request->fetch != NULL;
 }
 
-static uint8_t method_of(const struct request *request)
+static uint8_t trace_method_of(const struct request *request)
 {
     return has_target(request) ? request->fetch->datagram[1] : 0;
 }
@@ -104,7 +104,7 @@ void trace_clear(struct tracer *tracer)
     *tracer = (struct tracer){.to_log = false};
 }
 
-static bool matches(const struct trace_tap *tap, const struct trace_view *view)
+static bool trace_matches(const struct trace_tap *tap, const struct trace_view *view)
 {
     return strncmp(view->client, tap->client, strlen(tap->client)) == 0 &&
            strstr(view->target, tap->target) != NULL &&
@@ -125,7 +125,7 @@ static void give(const struct engine *engine, struct log_block *block, const str
     view->text_len = block->len;
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
         const struct trace_tap *tap = &tracer->taps[i];
-        if (tap->id != 0 && matches(tap, view)) {
+        if (tap->id != 0 && trace_matches(tap, view)) {
             tap->emit(tap->context, tap->id, view);
         }
     }
@@ -177,7 +177,7 @@ static void trace_block(struct engine *engine, const struct request *request, en
     struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(reason)->name,
-                              .method = method_name(method_of(request)),
+                              .method = method_name(trace_method_of(request)),
                               .form = target_form_name(target->form),
                               .cache = cache_answer_name(request->fetch->ticket.answer),
                               .route = request->fetch->hop.route,
@@ -187,7 +187,7 @@ static void trace_block(struct engine *engine, const struct request *request, en
     log_block_init(&block);
     (void)code_text(code, view.code);
     log_block_line(&block, "request %" PRIu64 " from %s: %s %s", request->trail.id, client,
-                   type_name(request->leg.confirmable), method_name(method_of(request)));
+                   type_name(request->leg.confirmable), method_name(trace_method_of(request)));
     add_target(&block, target, target_text);
     log_block_line(&block, "  options    %s",
                    describe_options(request->fetch->datagram, request->fetch->datagram_len, text,
@@ -291,7 +291,7 @@ void trace_ended(struct engine *engine, struct request *request, enum reason rea
         .target = has_target(request) ? &request->fetch->target : NULL,
         .cache = has_target(request) ? request->fetch->ticket.answer : CACHE_ANSWER_OFF,
         .reason = reason,
-        .method = method_of(request),
+        .method = trace_method_of(request),
         .code = code,
     };
     note_end(request, code);

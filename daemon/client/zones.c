@@ -71,7 +71,7 @@ static const struct interface_name *find_index(const struct zone_table *zones, u
     return NULL;
 }
 
-static bool fail(struct problem *problem, enum reason reason)
+static bool fail_zone(struct problem *problem, enum reason reason)
 {
     *problem = (struct problem){.reason = reason};
     return false;
@@ -80,7 +80,7 @@ static bool fail(struct problem *problem, enum reason reason)
 /* The zone in the client's words: nothing that is not plain goes back or into a log. */
 static bool fail_unknown(struct problem *problem, const char *zone)
 {
-    fail(problem, REASON_zone_unknown);
+    fail_zone(problem, REASON_zone_unknown);
     int len = snprintf(problem->text, sizeof(problem->text), "zone-id \"%s\" not served", zone);
     for (int i = 0; i < len; i++) {
         char c = problem->text[i];
@@ -111,7 +111,7 @@ bool zones_apply(const struct zone_table *zones, const struct address *local, st
 {
     bool has_zone = target->zone[0] != '\0';
     if (target->is_name || !zones_concern(&target->address)) {
-        return !has_zone || fail(ret_problem, REASON_zone_misplaced);
+        return !has_zone || fail_zone(ret_problem, REASON_zone_misplaced);
     }
     const struct interface_name *zone =
         has_zone ? find_called(zones, target->zone) : implied_zone(zones, local, target);
@@ -123,7 +123,7 @@ bool zones_apply(const struct zone_table *zones, const struct address *local, st
     if (has_zone) {
         return fail_unknown(ret_problem, target->zone);
     }
-    return address_is_multicast(&target->address) || fail(ret_problem, REASON_zone_needed);
+    return address_is_multicast(&target->address) || fail_zone(ret_problem, REASON_zone_needed);
 }
 
 bool zones_admit(const struct zone_table *zones, struct address *address)

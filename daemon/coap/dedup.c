@@ -154,8 +154,8 @@ static void evict_oldest(struct dedup *dedup, enum dedup_class class, uint64_t n
 }
 
 /* Room for @p size bytes in one piece; the offset of it. */
-static uint32_t make_room(struct dedup *dedup, enum dedup_class class, uint32_t size,
-                          uint64_t now_ms)
+static uint32_t dedup_make_room(struct dedup *dedup, enum dedup_class class, uint32_t size,
+                                uint64_t now_ms)
 {
     struct dedup_ring *ring = &dedup->rings[class];
     uint32_t to_end = ring->capacity - ring->head;
@@ -190,7 +190,7 @@ void dedup_add(struct dedup *dedup, enum dedup_class class, uint64_t key, struct
     if (rest > size && rest - size < sizeof(struct record)) {
         size = rest;
     }
-    uint32_t offset = make_room(dedup, class, size, now_ms);
+    uint32_t offset = dedup_make_room(dedup, class, size, now_ms);
     uint32_t reference = reference_of(class, offset);
     struct record *record = record_at(dedup, reference);
     *record = (struct record){

@@ -47,7 +47,7 @@ static bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_valu
 }
 
 /* One option; false where it breaks the format. */
-static bool take_option(struct cursor *in, uint32_t *number, struct bytes *ret_value)
+static bool message_take_option(struct cursor *in, uint32_t *number, struct bytes *ret_value)
 {
     uint32_t delta, len;
     unsigned head = in->at[0];
@@ -74,7 +74,7 @@ bool message_decode_content(const uint8_t *data, size_t len, struct message *mes
     uint32_t number = 0;
     message->options = (struct bytes){data, 0};
     while (in.left > 0 && in.at[0] != PAYLOAD_MARKER) {
-        if (!take_option(&in, &number, &value)) {
+        if (!message_take_option(&in, &number, &value)) {
             return false;
         }
     }
@@ -128,7 +128,7 @@ bool option_iter_next(struct option_iter *iter, struct option *ret_option)
     struct cursor in = {iter->at, iter->left};
     uint32_t number = iter->number;
     struct bytes value;
-    if (!take_option(&in, &number, &value)) {
+    if (!message_take_option(&in, &number, &value)) {
         iter->left = 0; /* not reached for the options of a decoded message */
         return false;
     }

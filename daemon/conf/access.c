@@ -383,7 +383,7 @@ static void compile_echo(struct origin_of_values *from, struct access *access)
     }
 }
 
-static bool parse_port(const char *text, size_t len, uint32_t *ret_port)
+static bool access_parse_port(const char *text, size_t len, uint32_t *ret_port)
 {
     uint32_t value = 0;
 
@@ -398,7 +398,7 @@ static bool parse_port(const char *text, size_t len, uint32_t *ret_port)
 }
 
 /* "5683", "61616-61631" or "any". */
-static bool parse_ports(const char *text, size_t len, struct port_range *ret_range)
+static bool access_parse_ports(const char *text, size_t len, struct port_range *ret_range)
 {
     const char *dash = memchr(text, '-', len);
     size_t first_len = dash == NULL ? len : (size_t)(dash - text);
@@ -409,8 +409,8 @@ static bool parse_ports(const char *text, size_t len, struct port_range *ret_ran
         *ret_range = (struct port_range){1, UINT16_MAX};
         return true;
     }
-    if (!parse_port(text, first_len, &first) ||
-        !parse_port(last_text, len - (size_t)(last_text - text), &last) || first > last) {
+    if (!access_parse_port(text, first_len, &first) ||
+        !access_parse_port(last_text, len - (size_t)(last_text - text), &last) || first > last) {
         return false;
     }
     *ret_range = (struct port_range){(uint16_t)first, (uint16_t)last};
@@ -428,7 +428,7 @@ static void compile_ports(struct origin_of_values *from, struct access *access)
 
     from->key = "ports";
     while (ports != NULL && next_word(&words, &word, &len)) {
-        if (parse_ports(word, len, &ports[access->port_count])) {
+        if (access_parse_ports(word, len, &ports[access->port_count])) {
             access->port_count++;
         } else {
             report(from, "expected a port, a range such as 61616-61631, or any, got %s",

@@ -26,8 +26,8 @@ static const struct listener_scheme {
     {"coaps+ws", LISTENER_COAPS_WS, 443, false, true},
 };
 
-static const struct place *place_of(const struct loader *loader, const char *section,
-                                    const char *key)
+static const struct place *check_place_of(const struct loader *loader, const char *section,
+                                          const char *key)
 {
     const struct config_row *row = schema_find(section, key);
 
@@ -124,7 +124,7 @@ static void check_listeners(struct loader *loader)
 {
     struct config *config = loader->config;
     const struct config_list *uris = &config->listen_uri;
-    const struct place *place = place_of(loader, "listen", "uri");
+    const struct place *place = check_place_of(loader, "listen", "uri");
     struct config_listener *listeners =
         arena_alloc(config->arena, uris->count * sizeof(struct config_listener));
     size_t count = 0;
@@ -163,9 +163,9 @@ static void check_token(struct loader *loader)
     const struct config *config = loader->config;
 
     if (config->proxy_max_token_bytes > config->limits_datagram_bytes / 2) {
-        const struct place *place = place_of(loader, "proxy", "max-token-bytes");
+        const struct place *place = check_place_of(loader, "proxy", "max-token-bytes");
         if (place->kind == PLACE_PRESET) {
-            place = place_of(loader, "limits", "datagram-bytes");
+            place = check_place_of(loader, "limits", "datagram-bytes");
         }
         loader_error(loader, place, "proxy", "max-token-bytes",
                      "more than half of limits.datagram-bytes");
@@ -185,7 +185,7 @@ static void check_name(struct loader *loader)
         is_good = is_good && name[i] > 0x20 && name[i] < 0x7f;
     }
     if (!is_good) {
-        loader_error(loader, place_of(loader, "proxy", "name"), "proxy", "name",
+        loader_error(loader, check_place_of(loader, "proxy", "name"), "proxy", "name",
                      "expected 1 to 64 printable ASCII characters without a space, got %s",
                      got_text(got, name, len));
     }
@@ -202,7 +202,7 @@ static void check_zone(struct loader *loader, const char *key, const char *zone)
         is_good = is_good && zone[i] > 0x20 && zone[i] < 0x7f && zone[i] != '/';
     }
     if (!is_good) {
-        loader_error(loader, place_of(loader, "proxy", key), "proxy", key,
+        loader_error(loader, check_place_of(loader, "proxy", key), "proxy", key,
                      "expected the name or number of an interface, got %s",
                      got_text(got, zone, len));
     }
@@ -236,7 +236,7 @@ static void check_servers(struct loader *loader)
                        address.scope == 0 && !address_is_multicast(&address) &&
                        !address_is_unspecified(&address);
         if (!is_good) {
-            loader_error(loader, place_of(loader, "resolve", "servers"), "resolve", "servers",
+            loader_error(loader, check_place_of(loader, "resolve", "servers"), "resolve", "servers",
                          "expected ADDRESS or ADDRESS:PORT, or system, got %s",
                          got_text(got, text, strlen(text)));
         }
@@ -250,18 +250,19 @@ static void check_tls(struct loader *loader)
     bool has_certificate = config->tls_certificate.count > 0;
 
     if (config->tls_certificate.count > config->tls_key.count) {
-        loader_error(loader, place_of(loader, "tls", "certificate"), "tls", "certificate",
+        loader_error(loader, check_place_of(loader, "tls", "certificate"), "tls", "certificate",
                      "needs tls.key");
     }
     if (config->tls_certificate.count < config->tls_key.count) {
-        loader_error(loader, place_of(loader, "tls", "key"), "tls", "key", "needs tls.certificate");
+        loader_error(loader, check_place_of(loader, "tls", "key"), "tls", "key",
+                     "needs tls.certificate");
     }
     if (!has_certificate && config->tls_client_ca[0] != '\0') {
-        loader_error(loader, place_of(loader, "tls", "client-ca"), "tls", "client-ca",
+        loader_error(loader, check_place_of(loader, "tls", "client-ca"), "tls", "client-ca",
                      "needs tls.certificate");
     }
     if (config->tls_require_client_certificate && config->tls_client_ca[0] == '\0') {
-        loader_error(loader, place_of(loader, "tls", "require-client-certificate"), "tls",
+        loader_error(loader, check_place_of(loader, "tls", "require-client-certificate"), "tls",
                      "require-client-certificate", "needs tls.client-ca");
     }
 }
@@ -278,12 +279,12 @@ static void check_admin(struct loader *loader)
 
     if (listen[0] != '\0' && (!config_place_parse(listen, &place) ||
                               (place.path != NULL && strlen(place.path) > SOCKET_PATH_MAX))) {
-        loader_error(loader, place_of(loader, "admin", "listen"), "admin", "listen",
+        loader_error(loader, check_place_of(loader, "admin", "listen"), "admin", "listen",
                      "expected http://ADDRESS:PORT or unix:/PATH, got %s",
                      got_text(got, listen, strlen(listen)));
     }
     if (socket[0] != '\0' && (socket[0] != '/' || strlen(socket) > SOCKET_PATH_MAX)) {
-        loader_error(loader, place_of(loader, "admin", "socket"), "admin", "socket",
+        loader_error(loader, check_place_of(loader, "admin", "socket"), "admin", "socket",
                      "expected a path from / on, of up to %u bytes, got %s", SOCKET_PATH_MAX,
                      got_text(got, socket, strlen(socket)));
     }
@@ -296,7 +297,7 @@ static void check_log(struct loader *loader)
     char got[GOT_MAX];
 
     if (!access_format_parse(format, &config->access_format)) {
-        loader_error(loader, place_of(loader, "log", "access-format"), "log", "access-format",
+        loader_error(loader, check_place_of(loader, "log", "access-format"), "log", "access-format",
                      "expected any of %seach once, got %s", access_format_names(),
                      got_text(got, format, strlen(format)));
     }

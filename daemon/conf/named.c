@@ -80,7 +80,7 @@ static void know_scheme(struct scheme *scheme)
 }
 
 /* Ten thousand rules are found by name at once, as every line of them asks for its own. */
-static uint32_t *bucket_of(struct named_drafts *drafts, const char *name)
+static uint32_t *named_bucket_of(struct named_drafts *drafts, const char *name)
 {
     uint64_t hash = hash_bytes((const uint8_t *)name, strlen(name), 0);
 
@@ -109,7 +109,7 @@ struct named_draft *named_add(struct loader *loader, enum config_named kind, con
     if (kind == CONFIG_NAMED_SCHEME) {
         know_scheme(draft.row);
     }
-    uint32_t *bucket = bucket_of(drafts, copy);
+    uint32_t *bucket = named_bucket_of(drafts, copy);
     draft.next = *bucket;
     drafts->items[drafts->count] = draft;
     drafts->count++;
@@ -119,7 +119,7 @@ struct named_draft *named_add(struct loader *loader, enum config_named kind, con
 
 static struct named_draft *find_draft(struct named_drafts *drafts, const char *name)
 {
-    for (uint32_t at = *bucket_of(drafts, name); at != 0; at = drafts->items[at - 1].next) {
+    for (uint32_t at = *named_bucket_of(drafts, name); at != 0; at = drafts->items[at - 1].next) {
         if (strcmp(named_name(&drafts->items[at - 1]), name) == 0) {
             return &drafts->items[at - 1];
         }
@@ -269,8 +269,8 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
     return patterns;
 }
 
-static void freeze(struct loader *loader, const struct config_named_kind *named,
-                   const struct named_drafts *drafts)
+static void freeze_draft(struct loader *loader, const struct config_named_kind *named,
+                         const struct named_drafts *drafts)
 {
     char *table = arena_alloc(loader->config->arena, (drafts->count + 1) * named->size);
 
@@ -289,7 +289,7 @@ void named_freeze(struct loader *loader)
 {
     for (size_t kind = 0; kind < CONFIG_NAMED_COUNT; kind++) {
         if (kind != CONFIG_NAMED_SCHEME) {
-            freeze(loader, &config_named_kinds[kind], &loader->named[kind]);
+            freeze_draft(loader, &config_named_kinds[kind], &loader->named[kind]);
         }
     }
 }

@@ -135,7 +135,7 @@ static bool take_section_line(struct reader *reader, struct text line)
 }
 
 /* Whether a line, without comment and blanks around it, is for inih; reports its errors. */
-static bool take_line(struct reader *reader, struct text line, size_t max_len)
+static bool read_take_line(struct reader *reader, struct text line, size_t max_len)
 {
     if (line.len == 0) {
         return false;
@@ -175,7 +175,7 @@ static char *read_line(char *buffer, int size, void *context)
         return NULL;
     }
     struct text line = without_comment(trim(next_line(reader)));
-    if (!take_line(reader, line, (size_t)size - 3)) {
+    if (!read_take_line(reader, line, (size_t)size - 3)) {
         line.len = 0;
     }
     if (line.len > 0) {

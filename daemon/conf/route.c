@@ -11,7 +11,7 @@
 #define HOST_NAME_MAX_BYTES 253u /* RFC 1035 section 2.3.4, without the last dot */
 #define LABEL_MAX_BYTES 63u
 
-static bool is_name_byte(uint8_t c)
+static bool route_is_name_byte(uint8_t c)
 {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
 }
@@ -22,7 +22,7 @@ static bool is_askable(const struct hostname *name)
     size_t label = 0;
     for (size_t i = 0; i < name->len; i++) {
         bool is_dot = name->text[i] == '.';
-        if (!is_name_byte(name->text[i]) || (!is_dot && i - label >= LABEL_MAX_BYTES)) {
+        if (!route_is_name_byte(name->text[i]) || (!is_dot && i - label >= LABEL_MAX_BYTES)) {
             return false;
         }
         label = is_dot ? i + 1 : label;
@@ -61,8 +61,8 @@ static const char *join_labels(struct loader *loader, const struct cri_list *lab
 }
 
 /* The scheme that @p via begins with, its transport included; NULL where it has none. */
-static const struct scheme *scheme_of(const struct config *config, const char *via,
-                                      const char **ret_authority)
+static const struct scheme *route_scheme_of(const struct config *config, const char *via,
+                                            const char **ret_authority)
 {
     static const char separator[] = "://";
     const char *end = strstr(via, separator);
@@ -135,7 +135,7 @@ static const char *parse_parent(struct loader *loader, const char *via,
                                 struct config_parent *ret_parent)
 {
     const char *authority = "";
-    const struct scheme *scheme = scheme_of(loader->config, via, &authority);
+    const struct scheme *scheme = route_scheme_of(loader->config, via, &authority);
 
     if (scheme == NULL || !config_is_reachable(scheme)) {
         return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";

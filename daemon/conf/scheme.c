@@ -7,14 +7,14 @@
 
 #define MAX_LATENCY_MS 100000u /* RFC 7252 section 4.8.2 */
 
-static const struct place *place_of(const struct named_draft *draft, const char *key)
+static const struct place *scheme_place_of(const struct named_draft *draft, const char *key)
 {
     return named_place(CONFIG_NAMED_SCHEME, draft, key);
 }
 
 static bool is_set(const struct named_draft *draft, const char *key)
 {
-    return place_of(draft, key)->kind != PLACE_PRESET;
+    return scheme_place_of(draft, key)->kind != PLACE_PRESET;
 }
 
 #define scheme_error(loader, draft, place, key, ...)                                               \
@@ -26,7 +26,7 @@ static void check_number(struct loader *loader, size_t index)
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_SCHEME];
     const struct named_draft *draft = &drafts->items[index];
     const struct scheme *row = draft->row;
-    const struct place *place = place_of(draft, "number");
+    const struct place *place = scheme_place_of(draft, "number");
     uint32_t number = row->number;
 
     if (number == SCHEME_NUMBER_NONE && place->kind != PLACE_PRESET) {
@@ -42,8 +42,8 @@ static void check_number(struct loader *loader, size_t index)
         const struct scheme *other_row = other->row;
         if (other_row->number == number) {
             scheme_error(loader, draft,
-                         place->kind == PLACE_PRESET ? place_of(other, "number") : place, "number",
-                         "%u is the number of %s too", number, other_row->name);
+                         place->kind == PLACE_PRESET ? scheme_place_of(other, "number") : place,
+                         "number", "%u is the number of %s too", number, other_row->name);
             return;
         }
     }
@@ -65,11 +65,11 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
 
     if (row->congestion_control == CONGESTION_FIXED) {
         if (is_set(draft, "nstart") && row->nstart > 1) {
-            scheme_error(loader, draft, place_of(draft, "nstart"), "nstart",
+            scheme_error(loader, draft, scheme_place_of(draft, "nstart"), "nstart",
                          "above 1 needs congestion-control = window (RFC 7252 section 4.8.1)");
         }
         if (is_set(draft, "nstart-max") && row->nstart_max > 1) {
-            scheme_error(loader, draft, place_of(draft, "nstart-max"), "nstart-max",
+            scheme_error(loader, draft, scheme_place_of(draft, "nstart-max"), "nstart-max",
                          "above 1 needs congestion-control = window (RFC 7252 section 4.8.1)");
         }
         row->nstart = 1;
@@ -77,13 +77,13 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
     } else if (!is_set(draft, "nstart") && row->nstart > row->nstart_max) {
         row->nstart = row->nstart_max; /* a cap below our default lowers it */
     } else if (row->nstart > row->nstart_max) {
-        scheme_error(loader, draft, place_of(draft, "nstart"), "nstart",
+        scheme_error(loader, draft, scheme_place_of(draft, "nstart"), "nstart",
                      "above nstart-max, which is %u", row->nstart_max);
     }
     bool window_by_name =
         is_set(draft, "congestion-control") && row->congestion_control == CONGESTION_WINDOW;
     if (row->ack_timeout < 1000 && !window_by_name) {
-        scheme_error(loader, draft, place_of(draft, "ack-timeout"), "ack-timeout",
+        scheme_error(loader, draft, scheme_place_of(draft, "ack-timeout"), "ack-timeout",
                      "below 1s needs congestion-control = window in the same section "
                      "(RFC 7252 section 4.8.1)");
     }
@@ -95,7 +95,7 @@ static void check_type(struct loader *loader, const struct named_draft *draft)
     const struct scheme *row = draft->row;
 
     if (row->upstream_type == UPSTREAM_TYPE_MIRROR && row->transport != TRANSPORT_UDP) {
-        scheme_error(loader, draft, place_of(draft, "upstream-type"), "upstream-type",
+        scheme_error(loader, draft, scheme_place_of(draft, "upstream-type"), "upstream-type",
                      "mirror is for schemes with transport = udp");
     }
 }

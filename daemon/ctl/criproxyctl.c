@@ -59,7 +59,7 @@ static void written_name(const struct command *command, char name[32])
     }
 }
 
-static void print_help(FILE *out)
+static void ctl_print_help(FILE *out)
 {
     (void)fputs(
         "usage: criproxyctl [-s SOCKET] [--json] COMMAND [ARGUMENT...]\n"
@@ -101,7 +101,7 @@ static const struct command *find_command(const char *name)
 
 /* ---- the socket ---- */
 
-static int connect_to(const char *path)
+static int ctl_connect_to(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
@@ -223,7 +223,8 @@ static bool print_list(const struct command_line *line, struct table *table, con
 }
 
 /* The exit status, or -1: there is more to come. @p ret_status: the one of a good end. */
-static int take_line(const struct command_line *line, const char *text, size_t len, int *ret_status)
+static int ctl_take_line(const struct command_line *line, const char *text, size_t len,
+                         int *ret_status)
 {
     static char memory[LINE_MAX_BYTES + 2 * JSON_MEMBERS_MAX];
     static struct table table;
@@ -282,7 +283,7 @@ static int read_answer(const struct command_line *line, int fd)
         size_t used = 0;
         for (const char *end; (end = memchr(buffer + used, '\n', len - used)) != NULL;) {
             size_t line_len = (size_t)(end - buffer) - used;
-            int status = take_line(line, buffer + used, line_len, &good);
+            int status = ctl_take_line(line, buffer + used, line_len, &good);
             if (status >= 0) {
                 return status;
             }
@@ -303,7 +304,7 @@ static int read_answer(const struct command_line *line, int fd)
 static bool parse_command(int argc, char **argv, struct command_line *line)
 {
     if (argc == 0) {
-        print_help(stderr);
+        ctl_print_help(stderr);
         return false;
     }
     line->command = find_command(argv[0]);
@@ -352,7 +353,7 @@ static const char *hint_for(int error)
 
 static int ask(const struct command_line *line)
 {
-    int fd = connect_to(line->socket);
+    int fd = ctl_connect_to(line->socket);
 
     if (fd < 0) {
         int error = errno;
@@ -403,7 +404,7 @@ int main(int argc, char **argv)
             line.is_by_worker = true;
             break;
         case 'h':
-            print_help(stdout);
+            ctl_print_help(stdout);
             return 0;
         case 'V':
             (void)puts("criproxyctl " CRIPROXYCTL_VERSION);
@@ -417,7 +418,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (strcmp(line.name, "help") == 0 && !line.json) {
-        print_help(stdout); /* needs no proxy */
+        ctl_print_help(stdout); /* needs no proxy */
         return 0;
     }
     return ask(&line);

@@ -172,7 +172,7 @@ struct order {
     bool is_number;
 };
 
-static int compare_rows(const void *left, const void *right, void *context)
+static int table_compare_rows(const void *left, const void *right, void *context)
 {
     const struct order *order = context;
     const char *a = ((const struct table_row *)left)->cells[order->column];
@@ -196,7 +196,7 @@ bool table_sort(struct table *table, const char *key)
         return table->row_count == 0;
     }
     order.is_number = table->columns[order.column].is_number;
-    qsort_r(table->rows, table->row_count, sizeof(*table->rows), compare_rows, &order);
+    qsort_r(table->rows, table->row_count, sizeof(*table->rows), table_compare_rows, &order);
     return true;
 }
 
@@ -230,7 +230,7 @@ static const char *cell_of(const struct table_row *row, size_t column)
     return row->cells[column] != NULL ? row->cells[column] : "-";
 }
 
-static void measure(const struct table *table, size_t most, size_t widths[TABLE_COLUMNS_MAX])
+static void table_measure(const struct table *table, size_t most, size_t widths[TABLE_COLUMNS_MAX])
 {
     for (size_t c = 0; c < table->column_count; c++) {
         char head[32];
@@ -290,7 +290,7 @@ void table_print(const struct table *table, size_t most, size_t width, FILE *out
     if (most == 0) {
         return;
     }
-    measure(table, most, widths);
+    table_measure(table, most, widths);
     if (width > 0) {
         fit(table, width, widths);
     }

@@ -6,7 +6,7 @@
 #include "fetch/route.h"
 #include "policy/access.h"
 
-static struct access_client client_of(const struct asker *asker)
+static struct access_client admit_client_of(const struct asker *asker)
 {
     return access_client_of(&asker->path.remote, asker->scheme, asker->identity);
 }
@@ -15,7 +15,7 @@ static struct access_request request_of(const struct engine *engine, const struc
                                         const struct target *target, uint8_t method)
 {
     struct access_request request = {
-        .client = client_of(asker),
+        .client = admit_client_of(asker),
         .standing = (enum access_standing)asker->standing,
         .target = target,
         .method = method,

@@ -118,8 +118,8 @@ static struct kept_body *next_to_go(const struct body_store *store, const struct
 }
 
 /* Have @p bytes of the budget left for @p piece, at the cost of what is kept. */
-static bool make_room(struct body_store *store, uint64_t bytes, const struct kept_body *spared,
-                      struct bytes piece)
+static bool make_room_for_body(struct body_store *store, uint64_t bytes,
+                               const struct kept_body *spared, struct bytes piece)
 {
     while (store->bytes_max - store->bytes < bytes) {
         struct kept_body *kept = next_to_go(store, spared, piece);
@@ -148,7 +148,7 @@ bool body_append(struct body_store *store, struct body *body, struct bytes piece
         if (capacity > store->body_max) {
             capacity = (size_t)store->body_max;
         }
-        if (!make_room(store, capacity - body->capacity, spared, piece)) {
+        if (!make_room_for_body(store, capacity - body->capacity, spared, piece)) {
             return false;
         }
         uint8_t *grown = realloc(body->data, capacity);
@@ -180,7 +180,8 @@ static uint64_t key_hash(const struct body_store *store, struct bytes key, bool 
     return hash_bytes(key.data, key.len, store->seed ^ (is_upload ? 1u : 0u));
 }
 
-static struct kept_body *find(const struct body_store *store, struct bytes key, bool is_upload)
+static struct kept_body *find_kept_body(const struct body_store *store, struct bytes key,
+                                        bool is_upload)
 {
     struct hash_node *node = hash_map_find(&store->map, key_hash(store, key, is_upload));
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -196,7 +197,7 @@ static struct kept_body *find(const struct body_store *store, struct bytes key, 
 struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,
                             uint64_t now_ms)
 {
-    struct kept_body *kept = find(store, key, is_upload);
+    struct kept_body *kept = find_kept_body(store, key, is_upload);
     if (kept != NULL && kept->expires_ms <= now_ms) {
         body_forget(store, kept);
         return NULL;
@@ -224,7 +225,7 @@ static void limit_owner(struct body_store *store, const struct body_owner *owner
 struct kept_body *body_keep(struct body_store *store, const struct body_owner *owner,
                             struct bytes key, bool is_upload, uint64_t expires_ms)
 {
-    struct kept_body *older = find(store, key, is_upload);
+    struct kept_body *older = find_kept_body(store, key, is_upload);
     if (older != NULL) {
         body_forget(store, older);
     }

@@ -34,7 +34,7 @@ const char *cache_answer_name(enum cache_answer answer)
 
 /* --- looking up --------------------------------------------------------- */
 
-static bool is_secure(const struct scheme *scheme)
+static bool cached_is_secure(const struct scheme *scheme)
 {
     return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
            scheme->transport == TRANSPORT_WSS || scheme->number == CRI_SCHEME_HTTPS;
@@ -48,7 +48,7 @@ static bool set_audience(const struct engine *engine, const struct asker *asker,
                          struct cache_key_source *source)
 {
     enum config_cache_secure_targets rule = engine->config->cache_secure_targets;
-    if (!is_secure(source->target->scheme) || rule == CACHE_SECURE_SHARED) {
+    if (!cached_is_secure(source->target->scheme) || rule == CACHE_SECURE_SHARED) {
         return true;
     }
     if (rule == CACHE_SECURE_OFF) {
@@ -65,8 +65,8 @@ static bool set_audience(const struct engine *engine, const struct asker *asker,
     return true;
 }
 
-static bool make_key(struct engine *engine, const struct cached_request *request,
-                     struct cache_key *ret_key)
+static bool cached_make_key(struct engine *engine, const struct cached_request *request,
+                            struct cache_key *ret_key)
 {
     struct cache_key_source source = {
         .target = request->target,
@@ -93,7 +93,8 @@ bool cached_is_changed(const struct engine *engine, const struct cache_entry *en
 }
 
 /* Whether the entry's answer would be the one to this request, were it fresh. */
-static bool is_for(const struct engine *engine, const struct cache_entry *entry, uint8_t hop_limit)
+static bool cached_is_for(const struct engine *engine, const struct cache_entry *entry,
+                          uint8_t hop_limit)
 {
     /* A loop that was that long is one for who may go no further (RFC 8768 section 3). */
     bool is_far_enough = entry->code != CODE(5, 8) ||
@@ -180,9 +181,9 @@ static void consider(struct engine *engine, struct cache_entry *entry,
 }
 
 /* Among the entries of @p key, the newest first; only in whole bodies where a block is cut. */
-static struct cache_entry *look_at(struct engine *engine, const struct cache_key *key,
-                                   const struct cached_request *request,
-                                   struct cached_lookup *lookup)
+static struct cache_entry *cached_look_at(struct engine *engine, const struct cache_key *key,
+                                          const struct cached_request *request,
+                                          struct cached_lookup *lookup)
 {
     bool needs_whole = lookup->key.len > key->len;
     struct cache_entry *next, *entry = cache_store_find(&engine->cache, key);
@@ -192,7 +193,7 @@ static struct cache_entry *look_at(struct engine *engine, const struct cache_key
         if (needs_whole && (kept.code != CODE(2, 5) || freshness_is_partial(kept.options))) {
             continue;
         }
-        if (is_for(engine, entry, request->hop_limit) &&
+        if (cached_is_for(engine, entry, request->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(engine), engine_now_ms(engine))) {
             return entry;
         }
@@ -208,9 +209,9 @@ static struct cache_entry *look_twice(struct engine *engine, const struct cached
     struct cache_key base = cache_key_base(&lookup->key);
     struct cache_entry *entry = NULL;
     if (lookup->key.len > base.len) {
-        entry = look_at(engine, &base, request, lookup);
+        entry = cached_look_at(engine, &base, request, lookup);
     }
-    return entry == NULL ? look_at(engine, &lookup->key, request, lookup) : entry;
+    return entry == NULL ? cached_look_at(engine, &lookup->key, request, lookup) : entry;
 }
 
 /* The request goes on: count what the cache had. */
@@ -228,7 +229,7 @@ struct cache_entry *cached_look(struct engine *engine, const struct cached_reque
     *ret_lookup = (struct cached_lookup){.hop_limit = request->hop_limit};
     bool is_on = cache_store_is_on(&engine->cache);
     bool needs_key = is_on || engine->config->cache_coalesce || request->is_registration;
-    if (!needs_key || !make_key(engine, request, key)) {
+    if (!needs_key || !cached_make_key(engine, request, key)) {
         return NULL;
     }
     ret_lookup->has_key = true;

@@ -28,7 +28,8 @@ static void change(struct engine *engine, const struct target *target)
 }
 
 /* The options of one number, packed as the segments of a target. */
-static struct segments pack(struct bytes options, uint16_t number, uint8_t *memory, size_t capacity)
+static struct segments pack_answer(struct bytes options, uint16_t number, uint8_t *memory,
+                                   size_t capacity)
 {
     struct segments segments = {.packed = memory};
     struct option_iter iter;
@@ -52,8 +53,8 @@ static void change_location(struct engine *engine, const struct target *target,
     uint8_t *memory = engine->target_memory;
     size_t half = engine->target_memory_bytes / 2;
     struct target location = *target;
-    location.path = pack(options, OPTION_location_path, memory, half);
-    location.query = pack(options, OPTION_location_query, memory + half, half);
+    location.path = pack_answer(options, OPTION_location_path, memory, half);
+    location.query = pack_answer(options, OPTION_location_query, memory + half, half);
     if (location.path.count + location.query.count > 0) {
         change(engine, &location);
     }
@@ -97,7 +98,7 @@ bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct ad
                               source != NULL ? source : &unknown);
 }
 
-static void keep(struct engine *engine, const struct fetch *fetch, const struct reply *reply)
+static void keep_answer(struct engine *engine, const struct fetch *fetch, const struct reply *reply)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
     const struct address *from = cached_source(fetch);
@@ -195,7 +196,7 @@ void cached_note(struct engine *engine, const struct fetch *fetch, const struct 
     }
     if (reply->code != CODE(2, 3)) {
         if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
-            keep(engine, fetch, reply);
+            keep_answer(engine, fetch, reply);
         }
         return;
     }
@@ -231,7 +232,7 @@ void cached_answer(struct engine *engine, struct fetch *fetch, const struct repl
     if (use == ANSWER_FOR_ONE) {
         coalesce_scatter(engine, fetch);
     } else if (use == ANSWER_STORABLE) {
-        keep(engine, fetch, reply);
+        keep_answer(engine, fetch, reply);
     }
     fetch_answer(engine, fetch, REASON_answered, reply);
 }

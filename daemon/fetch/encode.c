@@ -29,7 +29,7 @@ static void write_segments(struct message_writer *writer, uint16_t number,
     }
 }
 
-static void write_host(struct merge *merge)
+static void encode_write_host(struct merge *merge)
 {
     if (merge->naming->host.data != NULL) {
         message_writer_option(&merge->writer, OPTION_uri_host, merge->naming->host);
@@ -78,7 +78,7 @@ static void write_hop_limit(struct merge *merge)
     }
 }
 
-static void write_named(struct merge *merge, uint16_t number)
+static void encode_write_named(struct merge *merge, uint16_t number)
 {
     if (merge->naming->option == number) {
         message_writer_option(&merge->writer, number, merge->naming->value);
@@ -87,22 +87,22 @@ static void write_named(struct merge *merge, uint16_t number)
 
 static void write_proxy_uri(struct merge *merge)
 {
-    write_named(merge, OPTION_proxy_uri);
+    encode_write_named(merge, OPTION_proxy_uri);
 }
 
 static void write_proxy_scheme(struct merge *merge)
 {
-    write_named(merge, OPTION_proxy_scheme);
+    encode_write_named(merge, OPTION_proxy_scheme);
 }
 
 static void write_proxy_cri(struct merge *merge)
 {
-    write_named(merge, OPTION_proxy_cri);
+    encode_write_named(merge, OPTION_proxy_cri);
 }
 
 static void write_proxy_scheme_number(struct merge *merge)
 {
-    write_named(merge, OPTION_proxy_scheme_number);
+    encode_write_named(merge, OPTION_proxy_scheme_number);
 }
 
 static void write_one(struct merge *merge, uint16_t number, const struct own_option *option)
@@ -150,7 +150,7 @@ static const struct {
     uint16_t number;
     void (*write)(struct merge *merge);
 } own_options[] = {
-    {OPTION_uri_host, write_host},
+    {OPTION_uri_host, encode_write_host},
     {OPTION_etag, write_etags},
     {OPTION_observe, write_observe},
     {OPTION_uri_port, write_port},

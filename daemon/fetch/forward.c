@@ -43,7 +43,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void on_timer(void *context, struct timer *timer, uint64_t now_ms);
+static void forward_on_timer(void *context, struct timer *timer, uint64_t now_ms);
 
 static void send_first(struct engine *engine, struct fetch *fetch, struct port *port, uint16_t mid)
 {
@@ -63,7 +63,7 @@ static void send_first(struct engine *engine, struct fetch *fetch, struct port *
     hash_map_add(&engine->fetches.map, &fetch->by_message,
                  key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
     timer_set(&engine->wheel, &fetch->timer,
-              earlier(now_ms + fetch->again.timeout_ms, fetch->deadline_ms), on_timer);
+              earlier(now_ms + fetch->again.timeout_ms, fetch->deadline_ms), forward_on_timer);
     metric_add(&engine->metrics.upstream_requests, 1);
     origin->requests++;
     trail_event(engine, fetch->trail, EVENT_sent, mid);
@@ -145,7 +145,7 @@ static void retransmit(struct engine *engine, struct fetch *fetch, uint64_t now_
                 (uint32_t)fetch->datagram[2] << 8 | fetch->datagram[3]);
     transmit(fetch, now_ms);
     timer_set(&engine->wheel, &fetch->timer,
-              earlier(now_ms + fetch->again.timeout_ms, fetch->deadline_ms), on_timer);
+              earlier(now_ms + fetch->again.timeout_ms, fetch->deadline_ms), forward_on_timer);
 }
 
 /* When it was last sent: each time-out is twice the one before. */
@@ -162,7 +162,8 @@ static uint64_t last_sent_ms(const struct fetch *fetch)
 static void wait_for_late_answer(struct engine *engine, struct fetch *fetch)
 {
     uint64_t lifetime_ms = fetch->sent_ms + fetch->hop.scheme->non_lifetime;
-    timer_set(&engine->wheel, &fetch->timer, earlier(lifetime_ms, fetch->deadline_ms), on_timer);
+    timer_set(&engine->wheel, &fetch->timer, earlier(lifetime_ms, fetch->deadline_ms),
+              forward_on_timer);
     forward_settle(engine, fetch, false);
 }
 
@@ -185,7 +186,7 @@ static bool is_over(const struct fetch *fetch, uint64_t now_ms)
                : !fetch->is_outstanding; /* it has waited for a late answer */
 }
 
-static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
+static void forward_on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     struct engine *engine = context;
     struct fetch *fetch = HASH_ENTRY(timer, struct fetch, timer);
@@ -249,7 +250,7 @@ static void enqueue(struct engine *engine, struct fetch *fetch)
     trail_event(engine, fetch->trail, EVENT_queued, origin->queue_count);
     timer_set(&engine->wheel, &fetch->timer,
               earlier(now_ms + engine->config->limits_origin_queue_time, fetch->deadline_ms),
-              on_timer);
+              forward_on_timer);
 }
 
 /* Send to the candidate address. */
@@ -462,7 +463,7 @@ void forward_acknowledged(struct engine *engine, struct fetch *fetch)
     forward_settle(engine, fetch, true);
     fetch_set_state(engine, fetch, FETCH_acknowledged);
     trail_event(engine, fetch->trail, EVENT_acknowledged, 0);
-    timer_set(&engine->wheel, &fetch->timer, fetch->deadline_ms, on_timer);
+    timer_set(&engine->wheel, &fetch->timer, fetch->deadline_ms, forward_on_timer);
 }
 
 void forward_keep(struct engine *engine, struct fetch *fetch)
@@ -482,7 +483,7 @@ void forward_park(struct engine *engine, struct fetch *fetch)
 }
 
 /* A new time begins for what is sent again. */
-static void begin_anew(const struct engine *engine, struct fetch *fetch)
+static void begin_fetch_anew(const struct engine *engine, struct fetch *fetch)
 {
     fetch->has_malformed = false;
     fetch->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
@@ -490,7 +491,7 @@ static void begin_anew(const struct engine *engine, struct fetch *fetch)
 
 void forward_again(struct engine *engine, struct fetch *fetch)
 {
-    begin_anew(engine, fetch);
+    begin_fetch_anew(engine, fetch);
     if (fetch->origin == NULL || fetch->hop.is_name) {
         forward_start(engine, fetch); /* a name may have other addresses by now */
     } else {
@@ -517,7 +518,7 @@ bool forward_deregister(struct engine *engine, struct fetch *fetch)
         return false;
     }
     fetch->datagram_len = (uint32_t)len;
-    begin_anew(engine, fetch);
+    begin_fetch_anew(engine, fetch);
     enqueue(engine, fetch);
     return true;
 }

@@ -22,7 +22,7 @@ enum reason hops_take(const struct config *config, struct bytes received, uint8_
 }
 
 /* The next name in a list that spaces separate; false at the end. */
-static bool next_name(struct bytes *rest, struct bytes *ret_name)
+static bool hops_next_name(struct bytes *rest, struct bytes *ret_name)
 {
     while (rest->len > 0 && rest->data[0] == ' ') {
         rest->data++;
@@ -72,7 +72,7 @@ enum hops_verdict hops_pass_back(const struct config *config, struct bytes paylo
     struct bytes rest = payload, name;
     bool is_loop = false,
          fits = add_name(&trail, (struct bytes){(const uint8_t *)ours, strlen(ours)});
-    while (next_name(&rest, &name)) {
+    while (hops_next_name(&rest, &name)) {
         if (is_name(name, ours)) {
             is_loop = true;
         } else if (config->proxy_hop_trail) {

@@ -143,8 +143,8 @@ static struct target target_of(const struct next_hop *hop)
     return target;
 }
 
-static bool matches(const struct config_upstream *upstream, const struct target *target,
-                    const struct address *address)
+static bool keyring_matches(const struct config_upstream *upstream, const struct target *target,
+                            const struct address *address)
 {
     for (size_t i = 0; i < upstream->pattern_count; i++) {
         if (target_pattern_matches_address(&upstream->patterns[i], target, address)) {
@@ -169,7 +169,7 @@ struct upstream_credentials *keyring_find(const struct config *config, const str
         target = &parent;
     }
     for (size_t i = 0; i + 1 < keyring->count; i++) {
-        if (matches(&config->upstreams[i], target, address)) {
+        if (keyring_matches(&config->upstreams[i], target, address)) {
             return keyring->items[i + 1];
         }
     }

@@ -328,7 +328,8 @@ static void on_malformed(struct port *port, const struct address *remote,
     }
 }
 
-static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
+static void receive_on_datagram(void *context, struct udp_socket *socket,
+                                const struct datagram *datagram)
 {
     (void)socket;
     struct port *port = context;
@@ -356,8 +357,8 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
 }
 
 /* An ICMP error counts only with the token of the request it quotes (MSG-34). */
-static void on_error(void *context, struct udp_socket *socket, const struct address *remote,
-                     int error, const uint8_t *quoted, size_t quoted_len)
+static void receive_on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                             int error, const uint8_t *quoted, size_t quoted_len)
 {
     (void)socket;
     struct port *port = context;
@@ -388,4 +389,4 @@ static void on_error(void *context, struct udp_socket *socket, const struct addr
     }
 }
 
-const struct udp_handler receive_handler = {on_datagram, on_error};
+const struct udp_handler receive_handler = {receive_on_datagram, receive_on_error};

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool matches(const struct config_route *route, const struct target *target)
+static bool route_matches(const struct config_route *route, const struct target *target)
 {
     for (size_t i = 0; i < route->pattern_count; i++) {
         if (target_pattern_matches(&route->patterns[i], target)) {
@@ -21,14 +21,14 @@ static const struct config_route *first_match(const struct config *config,
                                               const struct target *target)
 {
     for (size_t i = 0; i < config->route_count; i++) {
-        if (matches(&config->routes[i], target)) {
+        if (route_matches(&config->routes[i], target)) {
             return &config->routes[i];
         }
     }
     return NULL;
 }
 
-static struct bytes bytes_of(const char *text)
+static struct bytes route_bytes_of(const char *text)
 {
     return (struct bytes){(const uint8_t *)text, strlen(text)};
 }
@@ -53,7 +53,7 @@ static struct next_hop parent_of(const struct config *config, const struct confi
         .is_name = parent->name != NULL,
         .port = parent->address.port,
         .address = parent->address,
-        .name = parent->name != NULL ? bytes_of(parent->name) : (struct bytes){0},
+        .name = parent->name != NULL ? route_bytes_of(parent->name) : (struct bytes){0},
     };
 }
 
@@ -68,7 +68,7 @@ enum reason route_find(const struct config *config, const struct target *target,
     *ret_hop = route != NULL && route->kind == ROUTE_KIND_PARENT ? parent_of(config, route)
                                                                  : straight(target);
     if (route != NULL) {
-        ret_hop->route = bytes_of(route->name);
+        ret_hop->route = route_bytes_of(route->name);
         ret_hop->parent_index = route->parent_index;
     }
     /* A parent's was checked with the configuration. */

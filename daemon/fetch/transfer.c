@@ -40,7 +40,7 @@ static const struct waiter_calls step_calls = {.on_answer = on_step_answer};
 
 /* --- steps -------------------------------------------------------------- */
 
-static void fail(struct engine *engine, struct transfer *transfer, enum reason reason)
+static void fail_transfer(struct engine *engine, struct transfer *transfer, enum reason reason)
 {
     fetch_fail(engine, transfer->client, reason, NULL); /* frees the transfer */
 }
@@ -94,8 +94,9 @@ static void send_step(struct engine *engine, struct transfer *transfer)
         .additions = {.hop_limit = transfer->hop_limit, .request_tag = transfer->tag},
     };
     if (!is_countable(transfer)) {
-        fail(engine, transfer,
-             transfer->phase == UPLOADING ? REASON_request_too_large : REASON_response_too_large);
+        fail_transfer(engine, transfer,
+                      transfer->phase == UPLOADING ? REASON_request_too_large
+                                                   : REASON_response_too_large);
         return;
     }
     /* Its own encoding, which is the client's request as it would be sent whole. */
@@ -111,7 +112,7 @@ static void send_step(struct engine *engine, struct transfer *transfer)
     enum reason reason =
         fetch_start_own(engine, &recipe, (struct waiter){&step_calls, transfer}, &transfer->step);
     if (reason != REASON_none) {
-        fail(engine, transfer, reason);
+        fail_transfer(engine, transfer, reason);
     }
 }
 
@@ -206,19 +207,20 @@ static void begin_gathering(struct engine *engine, struct transfer *transfer,
     transfer->szx = block->szx;
     transfer->body.len = 0;
     if (!block_fits_payload(block, reply->payload.len)) {
-        fail(engine, transfer, REASON_origin_invalid);
+        fail_transfer(engine, transfer, REASON_origin_invalid);
         return;
     }
     if (!keep_options(engine, transfer, reply->options, is_of_whole_answer) ||
         !body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
-        fail(engine, transfer, REASON_response_too_large);
+        fail_transfer(engine, transfer, REASON_response_too_large);
         return;
     }
     send_step(engine, transfer);
 }
 
 /* The last answer of an upload, or the first one of what is to be fetched. */
-static void take_answer(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+static void transfer_take_answer(struct engine *engine, struct transfer *transfer,
+                                 const struct reply *reply)
 {
     struct block block;
     uint8_t code = reply->code;
@@ -231,7 +233,7 @@ static void take_answer(struct engine *engine, struct transfer *transfer, const 
     } else if (keep_options(engine, transfer, reply->options, is_of_answer)) {
         answer(engine, transfer, code, reply->payload);
     } else {
-        fail(engine, transfer, REASON_response_too_large);
+        fail_transfer(engine, transfer, REASON_response_too_large);
     }
 }
 
@@ -255,11 +257,12 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
         transfer->has_restarted = true;
         restart_upload(engine, transfer, transfer->szx);
     } else if (reply->code == CODE(4, 8) && !transfer->has_block1) {
-        fail(engine, transfer, REASON_origin_invalid); /* its client has sent no blocks */
+        fail_transfer(engine, transfer, REASON_origin_invalid); /* its client has sent no blocks */
     } else if (is_last || CODE_CLASS(reply->code) != 2) {
-        take_answer(engine, transfer, reply);
+        transfer_take_answer(engine, transfer, reply);
     } else if (!has_block || block.num != transfer->offset >> (4 + transfer->szx)) {
-        fail(engine, transfer, REASON_origin_invalid); /* it took one block for the whole */
+        fail_transfer(engine, transfer,
+                      REASON_origin_invalid); /* it took one block for the whole */
     } else {
         if (reply->code != CODE(2, 31) && transfer->code == 0) {
             transfer->code = reply->code;
@@ -279,7 +282,7 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
 static void restart_gathering(struct engine *engine, struct transfer *transfer)
 {
     if (transfer->has_restarted || !transfer->client->is_safe) {
-        fail(engine, transfer, REASON_origin_invalid);
+        fail_transfer(engine, transfer, REASON_origin_invalid);
         return;
     }
     transfer->has_restarted = true;
@@ -292,14 +295,14 @@ static void on_gathered(struct engine *engine, struct transfer *transfer, const 
     struct block block = {0};
     if (transfer->body.len == 0) {
         transfer->code = 0;
-        take_answer(engine, transfer, reply); /* from the start again */
+        transfer_take_answer(engine, transfer, reply); /* from the start again */
         return;
     }
     if (!find_block(reply, OPTION_block2, &block) || block_offset(&block) != transfer->body.len ||
         !block_fits_payload(&block, reply->payload.len) || !is_same_body(transfer, reply)) {
         restart_gathering(engine, transfer);
     } else if (!body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
-        fail(engine, transfer, REASON_response_too_large);
+        fail_transfer(engine, transfer, REASON_response_too_large);
     } else if (block.more) {
         transfer->szx = block.szx < transfer->szx ? block.szx : transfer->szx;
         send_step(engine, transfer);
@@ -322,7 +325,7 @@ static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struc
         /* The way led to the proxy itself (TGT-4). Frees the transfer. */
         fetch_answer(engine, transfer->client, reason, reply);
     } else if (reason != REASON_answered) {
-        fail(engine, transfer, reason);
+        fail_transfer(engine, transfer, reason);
     } else if (transfer->phase == UPLOADING) {
         on_uploaded(engine, transfer, reply);
     } else {
@@ -341,14 +344,14 @@ static uint8_t hop_limit_of(const struct fetch *fetch)
     return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
 }
 
-static void on_deadline(void *context, struct timer *timer, uint64_t now_ms)
+static void transfer_on_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
     struct engine *engine = context;
     fetch_fail(engine, HASH_ENTRY(timer, struct fetch, timer), REASON_transfer_timeout, NULL);
 }
 
-static struct transfer *begin(struct engine *engine, struct fetch *fetch, enum phase phase)
+static struct transfer *begin_transfer(struct engine *engine, struct fetch *fetch, enum phase phase)
 {
     struct transfer *transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL) {
@@ -362,7 +365,7 @@ static struct transfer *begin(struct engine *engine, struct fetch *fetch, enum p
     fetch->transfer = transfer;
     fetch_set_state(engine, fetch, FETCH_transferring);
     timer_set(&engine->wheel, &fetch->timer,
-              engine_now_ms(engine) + engine->config->block_transfer_timeout, on_deadline);
+              engine_now_ms(engine) + engine->config->block_transfer_timeout, transfer_on_deadline);
     return transfer;
 }
 
@@ -385,7 +388,7 @@ static void upload(struct engine *engine, struct fetch *fetch, const struct mess
                    uint8_t szx, struct bytes block1)
 {
     struct bytes payload = message->payload;
-    struct transfer *transfer = begin(engine, fetch, UPLOADING);
+    struct transfer *transfer = begin_transfer(engine, fetch, UPLOADING);
     if (transfer == NULL) {
         fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
         return;
@@ -396,8 +399,9 @@ static void upload(struct engine *engine, struct fetch *fetch, const struct mess
     transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
     if (!body_append(&engine->bodies, &transfer->body, payload, NULL)) {
         /* Too much for now, or for good (BLK-20). */
-        fail(engine, transfer,
-             payload.len > engine->bodies.body_max ? REASON_request_too_large : REASON_proxy_busy);
+        fail_transfer(engine, transfer,
+                      payload.len > engine->bodies.body_max ? REASON_request_too_large
+                                                            : REASON_proxy_busy);
         return;
     }
     metric_add(&engine->metrics.transfers, 1);
@@ -442,7 +446,7 @@ bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct re
         return false;
     }
     forward_release(engine, fetch);
-    struct transfer *transfer = begin(engine, fetch, GATHERING);
+    struct transfer *transfer = begin_transfer(engine, fetch, GATHERING);
     if (transfer == NULL) {
         fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
         return true;

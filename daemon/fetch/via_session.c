@@ -64,7 +64,7 @@ static void note_loss(struct engine *engine, struct fetch *fetch)
     }
 }
 
-static void on_response(void *context, void *user, const struct message *response)
+static void via_session_on_response(void *context, void *user, const struct message *response)
 {
     struct engine *engine = context;
     struct fetch *fetch = user;
@@ -110,7 +110,8 @@ static enum reason reason_of(enum upstream_status status)
     return REASON_internal;
 }
 
-static void on_failure(void *context, void *user, const struct upstream_failure *failure)
+static void via_session_on_failure(void *context, void *user,
+                                   const struct upstream_failure *failure)
 {
     struct engine *engine = context;
     struct fetch *fetch = user;
@@ -132,11 +133,11 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
     forward_failed(engine, fetch, reason, text);
 }
 
-static const struct upstream_handler handler = {on_response, on_failure};
+static const struct upstream_handler handler = {via_session_on_response, via_session_on_failure};
 
 /* --- the pool ----------------------------------------------------------- */
 
-static struct upstream_options options_of(struct engine *engine)
+static struct upstream_options via_session_options_of(struct engine *engine)
 {
     const struct config *config = engine->config;
     uint64_t datagram_bytes = config->limits_datagram_bytes;
@@ -155,10 +156,10 @@ static struct upstream_options options_of(struct engine *engine)
     };
 }
 
-static struct upstream *pool_of(struct engine *engine)
+static struct upstream *via_session_pool_of(struct engine *engine)
 {
     if (engine->upstream == NULL) {
-        struct upstream_options options = options_of(engine);
+        struct upstream_options options = via_session_options_of(engine);
         (void)upstream_new(engine->loop, &options, &handler, engine, &engine->upstream);
     }
     return engine->upstream;
@@ -189,7 +190,7 @@ uint64_t via_session_turn(struct engine *engine, uint64_t now_ms)
 void via_session_set_config(struct engine *engine)
 {
     if (engine->upstream != NULL) {
-        struct upstream_options options = options_of(engine);
+        struct upstream_options options = via_session_options_of(engine);
         upstream_set_options(engine->upstream, &options);
     }
 }
@@ -248,7 +249,7 @@ void via_session_send(struct engine *engine, struct fetch *fetch)
         .max_retransmit = scheme->max_retransmit,
     };
     struct message request;
-    struct upstream *pool = pool_of(engine);
+    struct upstream *pool = via_session_pool_of(engine);
 
     via_session_cancel(engine, fetch); /* what was sent before, under the same token */
     if (pool == NULL || !via_session_transport(scheme, &target.transport) ||

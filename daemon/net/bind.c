@@ -33,7 +33,7 @@ static int prepare(int fd, const struct address *address, bool reuse_port)
     return err;
 }
 
-static int open_socket(const struct address *address, int type, bool reuse_port)
+static int bind_open_socket(const struct address *address, int type, bool reuse_port)
 {
     union sockaddr_any name;
     socklen_t name_len = sockaddr_from_address(address, &name);
@@ -65,12 +65,12 @@ static int open_socket(const struct address *address, int type, bool reuse_port)
 
 int bind_datagram(const struct address *address, bool reuse_port)
 {
-    return open_socket(address, SOCK_DGRAM, reuse_port);
+    return bind_open_socket(address, SOCK_DGRAM, reuse_port);
 }
 
 int bind_stream(const struct address *address, bool reuse_port)
 {
-    return open_socket(address, SOCK_STREAM, reuse_port);
+    return bind_open_socket(address, SOCK_STREAM, reuse_port);
 }
 
 /* Whether no process listens on the socket at that path any more. */

@@ -62,7 +62,7 @@ static void on_log(coap_log_t level, const char *message)
     (void)message;
 }
 
-static void start(void)
+static void start_libcoap(void)
 {
     coap_startup();
     coap_set_log_level((coap_log_t)0); /* nothing less than an emergency is even formatted */
@@ -76,7 +76,7 @@ bool upstream_has(enum upstream_transport transport)
     if (transport != UPSTREAM_DTLS) {
         return true; /* nothing of libcoap's, which need not start for it */
     }
-    (void)pthread_once(&once, start);
+    (void)pthread_once(&once, start_libcoap);
     return is_openssl && coap_dtls_is_supported() != 0;
 }
 

@@ -56,7 +56,7 @@ static void on_closed(struct session *session)
     }
 }
 
-static int on_event(coap_session_t *coap, const coap_event_t event)
+static int client_coap_on_event(coap_session_t *coap, const coap_event_t event)
 {
     struct session *session = session_of(coap);
 
@@ -117,7 +117,7 @@ static void on_nack(coap_session_t *coap, const coap_pdu_t *sent, const coap_nac
 }
 
 /* The options in their encoded form: libcoap gives them one by one. */
-static struct bytes write_options(struct upstream *upstream, const coap_pdu_t *pdu)
+static struct bytes client_coap_write_options(struct upstream *upstream, const coap_pdu_t *pdu)
 {
     struct message_writer writer = {.buffer = upstream->scratch,
                                     .capacity = upstream->scratch_bytes};
@@ -153,7 +153,7 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
         .type = (enum message_type)coap_pdu_get_type(received),
         .code = (uint8_t)coap_pdu_get_code(received),
         .token = token_of(received),
-        .options = write_options(session->upstream, received),
+        .options = client_coap_write_options(session->upstream, received),
         .payload = {payload, payload_len},
     };
     (void)session_on_response(session, &response);
@@ -162,8 +162,9 @@ static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
 
 /* This side serves no requests (TCP-20). The handler is there because without one libcoap rejects
  * unknown options, also critical ones that are safe to forward (OPT-7). */
-static void on_request(coap_resource_t *resource, coap_session_t *coap, const coap_pdu_t *request,
-                       const coap_string_t *query, coap_pdu_t *response)
+static void client_coap_on_request(coap_resource_t *resource, coap_session_t *coap,
+                                   const coap_pdu_t *request, const coap_string_t *query,
+                                   coap_pdu_t *response)
 {
     (void)resource;
     (void)coap;
@@ -209,14 +210,14 @@ bool client_coap_listen(coap_context_t *context)
 {
     static const char *nobody[] = {"invalid"};
 
-    coap_register_event_handler(context, on_event);
+    coap_register_event_handler(context, client_coap_on_event);
     coap_register_nack_handler(context, on_nack);
     coap_register_response_handler(context, on_response);
     /* A parent proxy that does not know these has them in its 4.02 (PXO-26). libcoap would
      * drop that as an answer with a critical option that it does not know itself. */
     coap_register_option(context, OPTION_proxy_cri);
     coap_register_option(context, OPTION_proxy_scheme_number);
-    coap_resource_t *resource = coap_resource_proxy_uri_init(on_request, 1, nobody);
+    coap_resource_t *resource = coap_resource_proxy_uri_init(client_coap_on_request, 1, nobody);
     if (resource == NULL) {
         return false;
     }

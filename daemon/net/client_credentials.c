@@ -59,13 +59,13 @@ struct words {
     size_t capacity;
 };
 
-static bool fail(const struct words *words, const char *place, const char *what)
+static bool upstream_fail(const struct words *words, const char *place, const char *what)
 {
     (void)snprintf(words->text, words->capacity, "%s: %s", place, what);
     return false;
 }
 
-static bool fail_openssl(const struct words *words, const char *place)
+static bool upstream_fail_openssl(const struct words *words, const char *place)
 {
     unsigned long code = ERR_peek_error(); /* the first is the cause */
     const char *what = ERR_reason_error_string(code);
@@ -76,7 +76,7 @@ static bool fail_openssl(const struct words *words, const char *place)
         what = "expected PEM, found no -----BEGIN line of the kind that is needed";
     }
     ERR_clear_error();
-    return fail(words, place, what == NULL ? "not usable" : what);
+    return upstream_fail(words, place, what == NULL ? "not usable" : what);
 }
 
 /* ---- pre-shared key ---- */
@@ -90,7 +90,7 @@ static int digit_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool parse_key(struct upstream_credentials *credentials, const char *hex)
+static bool upstream_parse_key(struct upstream_credentials *credentials, const char *hex)
 {
     size_t len = strlen(hex);
     if (len == 0 || len % 2 != 0 || len / 2 > sizeof credentials->key) {
@@ -116,7 +116,7 @@ static bool read_key(struct upstream_credentials *credentials, const char *name,
     bool is_good = false;
 
     if (file == NULL) {
-        return fail(words, name, strerror(errno));
+        return upstream_fail(words, name, strerror(errno));
     }
     (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
     size_t len = fread(text, 1, sizeof text - 1, file);
@@ -125,10 +125,11 @@ static bool read_key(struct upstream_credentials *credentials, const char *name,
         len--;
     }
     text[len] = '\0';
-    is_good = parse_key(credentials, text + strspn(text, " \t"));
+    is_good = upstream_parse_key(credentials, text + strspn(text, " \t"));
     OPENSSL_cleanse(text, sizeof text);
     credentials_check_secrecy(name);
-    return is_good || fail(words, name, "expected 1 to 64 bytes in hexadecimal on one line");
+    return is_good ||
+           upstream_fail(words, name, "expected 1 to 64 bytes in hexadecimal on one line");
 }
 
 static bool take_psk(struct upstream_credentials *credentials,
@@ -140,18 +141,18 @@ static bool take_psk(struct upstream_credentials *credentials,
         return true;
     }
     if (identity == NULL || !has_key) {
-        return fail(words, "psk-key", "a key and its identity are needed together");
+        return upstream_fail(words, "psk-key", "a key and its identity are needed together");
     }
     size_t len = strlen(identity);
     if (len == 0 || len > UPSTREAM_PSK_IDENTITY_MAX) {
-        return fail(words, "psk-identity", "1 to 128 bytes are expected");
+        return upstream_fail(words, "psk-identity", "1 to 128 bytes are expected");
     }
     memcpy(credentials->identity, identity, len + 1);
     if (options->psk_key_file != NULL) {
         return read_key(credentials, options->psk_key_file, words);
     }
-    if (!parse_key(credentials, options->psk_key_hex)) {
-        return fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
+    if (!upstream_parse_key(credentials, options->psk_key_hex)) {
+        return upstream_fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
     }
     if (credentials->key_len < PSK_KEY_STRONG) {
         char shown[2 * UPSTREAM_PSK_IDENTITY_MAX + 16];
@@ -165,7 +166,7 @@ static bool take_psk(struct upstream_credentials *credentials,
 /* ---- certificates ---- */
 
 /* Without this OpenSSL would ask for a passphrase on the terminal. */
-static int on_passphrase(char *buffer, int capacity, int writing, void *context)
+static int upstream_on_passphrase(char *buffer, int capacity, int writing, void *context)
 {
     (void)buffer;
     (void)capacity;
@@ -178,24 +179,24 @@ static bool take_files(SSL_CTX *holder, const struct upstream_credentials_option
                        const struct words *words)
 {
     if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
-        return fail(words, "certificate", "a certificate and its key are needed together");
+        return upstream_fail(words, "certificate", "a certificate and its key are needed together");
     }
-    SSL_CTX_set_default_passwd_cb(holder, on_passphrase);
+    SSL_CTX_set_default_passwd_cb(holder, upstream_on_passphrase);
     if (options->certificate_file != NULL) {
         credentials_check_secrecy(options->key_file);
         if (SSL_CTX_use_certificate_chain_file(holder, options->certificate_file) != 1) {
-            return fail_openssl(words, options->certificate_file);
+            return upstream_fail_openssl(words, options->certificate_file);
         }
         if (SSL_CTX_use_PrivateKey_file(holder, options->key_file, SSL_FILETYPE_PEM) != 1 ||
             SSL_CTX_check_private_key(holder) != 1) {
-            return fail_openssl(words, options->key_file);
+            return upstream_fail_openssl(words, options->key_file);
         }
     }
     if (options->ca_file != NULL) {
         return SSL_CTX_load_verify_file(holder, options->ca_file) == 1 ||
-               fail_openssl(words, options->ca_file);
+               upstream_fail_openssl(words, options->ca_file);
     }
-    return SSL_CTX_set_default_verify_paths(holder) == 1 || fail_openssl(words, "ca");
+    return SSL_CTX_set_default_verify_paths(holder) == 1 || upstream_fail_openssl(words, "ca");
 }
 
 static void digest_text(EVP_MD_CTX *digest, const char *text)
@@ -240,7 +241,7 @@ static bool make_digest(struct upstream_credentials *credentials,
     return len == UPSTREAM_DIGEST_LEN;
 }
 
-static void destroy(struct upstream_credentials *credentials)
+static void upstream_destroy(struct upstream_credentials *credentials)
 {
     SSL_CTX_free(credentials->tls);
     SSL_CTX_free(credentials->holder);
@@ -258,7 +259,7 @@ void upstream_credentials_release(struct upstream_credentials *credentials)
 {
     if (credentials != NULL &&
         atomic_fetch_sub_explicit(&credentials->count, 1, memory_order_acq_rel) == 1) {
-        destroy(credentials);
+        upstream_destroy(credentials);
     }
 }
 
@@ -363,8 +364,9 @@ bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *contex
     "PSK-CHACHA20-POLY1305:PSK-AES128-CCM:PSK-AES128-CCM8"
 
 /* OpenSSL's own six parameters. NOLINTNEXTLINE(readability-function-size) */
-static unsigned on_psk(SSL *ssl, const char *hint, char *identity, unsigned identity_capacity,
-                       unsigned char *key, unsigned key_capacity)
+static unsigned upstream_on_psk(SSL *ssl, const char *hint, char *identity,
+                                unsigned identity_capacity, unsigned char *key,
+                                unsigned key_capacity)
 {
     const struct upstream_credentials *credentials = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
     size_t len = strlen(credentials->identity);
@@ -388,7 +390,7 @@ static bool make_tls(struct upstream_credentials *credentials)
     }
     SSL_CTX_set_app_data(context, credentials);
     if (credentials_have_psk(credentials)) {
-        SSL_CTX_set_psk_client_callback(context, on_psk);
+        SSL_CTX_set_psk_client_callback(context, upstream_on_psk);
         return SSL_CTX_set_cipher_list(context, PSK_SUITES) == 1;
     }
     return true;
@@ -402,22 +404,22 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
     struct upstream_credentials *credentials = calloc(1, sizeof *credentials);
 
     if (credentials == NULL) {
-        (void)fail(&words, "upstream", "out of memory");
+        (void)upstream_fail(&words, "upstream", "out of memory");
         return NULL;
     }
     atomic_init(&credentials->count, 1);
     ERR_clear_error();
     credentials->holder = SSL_CTX_new(TLS_client_method());
     if (credentials->holder == NULL || !make_digest(credentials, options)) {
-        (void)fail_openssl(&words, "tls");
-        destroy(credentials);
+        (void)upstream_fail_openssl(&words, "tls");
+        upstream_destroy(credentials);
         return NULL;
     }
     credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
     if (!take_psk(credentials, options, &words) ||
         !take_files(credentials->holder, options, &words) ||
-        (!make_tls(credentials) && !fail_openssl(&words, "tls"))) {
-        destroy(credentials);
+        (!make_tls(credentials) && !upstream_fail_openssl(&words, "tls"))) {
+        upstream_destroy(credentials);
         return NULL;
     }
     return credentials;

@@ -29,7 +29,7 @@ static bool is_same_credentials(const struct upstream_target *a, const struct up
                   UPSTREAM_DIGEST_LEN) == 0;
 }
 
-static bool is_for(const struct place *place, const struct upstream_target *target)
+static bool client_place_is_for(const struct place *place, const struct upstream_target *target)
 {
     const struct upstream_target *own = &place->target;
     return own->transport == target->transport && address_equal(&own->address, &target->address) &&
@@ -145,7 +145,7 @@ static struct place *place_find(const struct upstream *upstream,
     struct hash_node *node = hash_map_find(&upstream->places, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct place *place = HASH_ENTRY(node, struct place, node);
-        if (is_for(place, target)) {
+        if (client_place_is_for(place, target)) {
             return place;
         }
     }

@@ -15,7 +15,7 @@ static bool is_secure(enum upstream_transport transport)
     return transport != UPSTREAM_TCP && transport != UPSTREAM_WS;
 }
 
-static const struct session_kind *kind_of(enum upstream_transport transport)
+static const struct session_kind *session_kind_of(enum upstream_transport transport)
 {
     return transport == UPSTREAM_DTLS ? &session_kind_coap : &session_kind_stream;
 }
@@ -36,7 +36,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
     }
     session->upstream = upstream;
     session->place = place;
-    session->kind = kind_of(transport);
+    session->kind = session_kind_of(transport);
     session->opened_ms = session->heard_ms = session->used_ms = upstream->now_ms;
     if (is_secure(transport)) {
         session->credentials = upstream_credentials_acquire(place->target.credentials);

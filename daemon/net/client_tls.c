@@ -30,7 +30,7 @@ static int on_verify(int is_good, X509_STORE_CTX *store)
  * The bufferevent does not hand on OpenSSL's errors, and by the time its callback comes
  * the queue can hold those of another connection. Here they are fresh.
  */
-static void on_info(const SSL *ssl, int where, int result)
+static void upstream_tls_on_info(const SSL *ssl, int where, int result)
 {
     const struct session *session = SSL_get_app_data(ssl);
     unsigned long code = ERR_peek_last_error();
@@ -54,7 +54,7 @@ SSL *client_tls_new(struct session *session)
         return NULL;
     }
     SSL_set_app_data(ssl, session);
-    SSL_set_info_callback(ssl, on_info);
+    SSL_set_info_callback(ssl, upstream_tls_on_info);
     if (!credentials_have_psk(session->credentials)) {
         SSL_set_verify(ssl, SSL_VERIFY_PEER, on_verify);
         SSL_set_verify_depth(ssl, CHAIN_MAX);

@@ -25,7 +25,7 @@ struct client_ws {
 
 /* ---- callbacks of the frames ---- */
 
-static size_t on_read(void *context, uint8_t *data, size_t capacity)
+static size_t upstream_ws_on_read(void *context, uint8_t *data, size_t capacity)
 {
     const struct client_ws *ws = context;
     struct bufferevent *bev = ws->session->stream->bev;
@@ -35,7 +35,7 @@ static size_t on_read(void *context, uint8_t *data, size_t capacity)
     return got > 0 ? (size_t)got : 0;
 }
 
-static bool on_write(void *context, const uint8_t *data, size_t len)
+static bool upstream_ws_on_write(void *context, const uint8_t *data, size_t len)
 {
     const struct client_ws *ws = context;
     /* Pongs, too, which the other side can have as many of as it likes. */
@@ -43,7 +43,7 @@ static bool on_write(void *context, const uint8_t *data, size_t len)
            bufferevent_write(ws->session->stream->bev, data, len) == 0;
 }
 
-static void on_message(void *context, const uint8_t *data, size_t len)
+static void upstream_ws_on_message(void *context, const uint8_t *data, size_t len)
 {
     const struct client_ws *ws = context;
 
@@ -58,7 +58,8 @@ static uint64_t on_random(void *context)
     return entropy_u64(&ws->session->upstream->entropy);
 }
 
-static const struct ws_frames_handler handler = {on_read, on_write, on_message, on_random};
+static const struct ws_frames_handler handler = {upstream_ws_on_read, upstream_ws_on_write,
+                                                 upstream_ws_on_message, on_random};
 
 /* ---- the opening handshake ---- */
 
@@ -85,8 +86,8 @@ bool client_ws_open(struct session *session)
 }
 
 /* The head of an answer, if it has come whole. False: not yet, or the session is dead. */
-static bool read_answer(struct session *session, struct evbuffer *input,
-                        enum ws_opening *ret_opening)
+static bool upstream_ws_read_answer(struct session *session, struct evbuffer *input,
+                                    enum ws_opening *ret_opening)
 {
     static const char end_of_head[] = "\r\n\r\n";
     size_t len = evbuffer_get_length(input);
@@ -121,7 +122,7 @@ static bool upgrade(struct session *session)
     enum ws_opening opening = WS_OPENING_AGAIN;
 
     while (opening == WS_OPENING_AGAIN) {
-        if (!read_answer(session, input, &opening)) {
+        if (!upstream_ws_read_answer(session, input, &opening)) {
             return false;
         }
     }

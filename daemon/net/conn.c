@@ -84,7 +84,7 @@ static struct conn *admit(struct conn_listener *listener, evutil_socket_t fd,
     return conn;
 }
 
-static void pause_accepting(struct conn_listener *listener, uint32_t ms)
+static void conn_pause_accepting(struct conn_listener *listener, uint32_t ms)
 {
     const struct timeval wait = conn_timeval(ms);
 
@@ -105,7 +105,7 @@ static void count_handshake(struct conn_listener *listener)
     (void)rate_has(&listener->handshakes, per_s, now_ms);
     rate_take(&listener->handshakes);
     if (!rate_has(&listener->handshakes, per_s, now_ms)) {
-        pause_accepting(listener, rate_wait_ms(&listener->handshakes, per_s));
+        conn_pause_accepting(listener, rate_wait_ms(&listener->handshakes, per_s));
     }
 }
 
@@ -138,7 +138,7 @@ static void on_accept(struct evconnlistener *accepting, evutil_socket_t fd, stru
     }
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *context)
+static void conn_on_retry(evutil_socket_t fd, short what, void *context)
 {
     struct conn_listener *listener = context;
 
@@ -150,13 +150,13 @@ static void on_retry(evutil_socket_t fd, short what, void *context)
 }
 
 /* No descriptors, or no memory: the connection waits in the kernel, and the loop must not spin. */
-static void on_accept_error(struct evconnlistener *accepting, void *context)
+static void conn_on_accept_error(struct evconnlistener *accepting, void *context)
 {
     struct conn_listener *listener = context;
 
     (void)accepting;
     loop_turn_begin(listener->loop);
-    pause_accepting(listener, RETRY_MS);
+    conn_pause_accepting(listener, RETRY_MS);
 }
 
 /* --- listeners ---------------------------------------------------------- */
@@ -180,7 +180,7 @@ static int start_accepting(struct conn_listener *listener, int fd)
     if (getsockname(fd, &local.any, &local_len) == 0) {
         sockaddr_to_address(&local, local_len, &listener->local);
     }
-    listener->retry = evtimer_new(base, on_retry, listener);
+    listener->retry = evtimer_new(base, conn_on_retry, listener);
     listener->accepting = evconnlistener_new(base, on_accept, listener,
                                              LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
     if (listener->accepting == NULL) {
@@ -189,7 +189,7 @@ static int start_accepting(struct conn_listener *listener, int fd)
     if (listener->retry == NULL || listener->accepting == NULL) {
         return -ENOMEM;
     }
-    evconnlistener_set_error_cb(listener->accepting, on_accept_error);
+    evconnlistener_set_error_cb(listener->accepting, conn_on_accept_error);
     return 0;
 }
 

@@ -266,7 +266,7 @@ static void give_stream(struct conn *conn)
 
 /* --- events of the bufferevent ------------------------------------------ */
 
-static void on_read(struct bufferevent *bev, void *context)
+static void conn_on_read(struct bufferevent *bev, void *context)
 {
     struct conn *conn = context;
 
@@ -313,7 +313,7 @@ static void on_written(struct bufferevent *bev, void *context)
 }
 
 /* The bufferevent sees no input for a time; output counts too. */
-static void on_idle(struct conn *conn)
+static void conn_on_idle(struct conn *conn)
 {
     uint32_t limit_ms = conn->listener->options.idle_ms;
     uint64_t idle_ms = loop_now_ms(conn->listener->loop) - conn->active_ms;
@@ -342,7 +342,7 @@ static void on_idle(struct conn *conn)
     conn_close_later(conn, "idle");
 }
 
-static void on_event(struct bufferevent *bev, short what, void *context)
+static void conn_on_event(struct bufferevent *bev, short what, void *context)
 {
     struct conn *conn = context;
     struct conn_counters *counters = &conn->listener->counters;
@@ -360,7 +360,7 @@ static void on_event(struct bufferevent *bev, short what, void *context)
     }
     if ((what & BEV_EVENT_TIMEOUT) != 0 && (what & BEV_EVENT_READING) != 0) {
         if (conn->why == NULL) {
-            on_idle(conn);
+            conn_on_idle(conn);
         }
         return;
     }
@@ -427,7 +427,7 @@ static bool set_limits(struct conn *conn)
 bool conn_start(struct conn *conn)
 {
     conn->active_ms = loop_now_ms(conn->listener->loop);
-    bufferevent_setcb(conn->bev, on_read, on_written, on_event, conn);
+    bufferevent_setcb(conn->bev, conn_on_read, on_written, conn_on_event, conn);
     return set_limits(conn) && bufferevent_enable(conn->bev, EV_READ | EV_WRITE) == 0;
 }
 

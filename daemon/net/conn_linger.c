@@ -20,7 +20,7 @@ struct conn_linger {
     evutil_socket_t fd;
 };
 
-static void end(struct conn_linger *linger)
+static void linger_end(struct conn_linger *linger)
 {
     *linger->link = linger->next;
     if (linger->next != NULL) {
@@ -32,7 +32,7 @@ static void end(struct conn_linger *linger)
     free(linger);
 }
 
-static bool has_ended(evutil_socket_t fd)
+static bool linger_has_ended(evutil_socket_t fd)
 {
     uint8_t discarded[DISCARD_BYTES];
 
@@ -45,15 +45,15 @@ static bool has_ended(evutil_socket_t fd)
     return false;
 }
 
-static void on_event(evutil_socket_t fd, short what, void *context)
+static void linger_on_event(evutil_socket_t fd, short what, void *context)
 {
     struct conn_linger *linger = context;
     struct loop *loop = linger->listener->loop;
 
     loop_turn_begin(loop);
     /* libevent's time-out restarts with each byte; this one does not. */
-    if ((what & EV_TIMEOUT) != 0 || loop_now_ms(loop) >= linger->end_ms || has_ended(fd)) {
-        end(linger);
+    if ((what & EV_TIMEOUT) != 0 || loop_now_ms(loop) >= linger->end_ms || linger_has_ended(fd)) {
+        linger_end(linger);
     }
 }
 
@@ -73,7 +73,7 @@ void conn_linger(struct conn_listener *listener, evutil_socket_t fd)
     linger->fd = dup(fd);
     linger->event = linger->fd < 0 ? NULL
                                    : event_new(loop_event_base(listener->loop), linger->fd,
-                                               EV_READ | EV_PERSIST, on_event, linger);
+                                               EV_READ | EV_PERSIST, linger_on_event, linger);
     if (linger->event == NULL || event_add(linger->event, &time) != 0) {
         if (linger->event != NULL) {
             event_free(linger->event);
@@ -98,6 +98,6 @@ void conn_linger(struct conn_listener *listener, evutil_socket_t fd)
 void conn_linger_end_all(struct conn_listener *listener)
 {
     while (listener->lingering != NULL) {
-        end(listener->lingering);
+        linger_end(listener->lingering);
     }
 }

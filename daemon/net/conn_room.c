@@ -38,7 +38,7 @@ int conn_room_init(struct conn_listener *listener)
     return error;
 }
 
-static enum conn_need need_of(const struct conn *conn)
+static enum conn_need conn_room_need_of(const struct conn *conn)
 {
     const struct conn_handler *handler = conn->listener->handler;
 
@@ -56,7 +56,7 @@ static struct conn *choose(const struct conn_listener *listener, const struct ad
 
     for (unsigned i = 0; i < CANDIDATES_MAX && holding != NULL; i++) {
         struct conn *conn = HASH_ENTRY(holding, struct conn, holding);
-        enum conn_need need = need_of(conn);
+        enum conn_need need = conn_room_need_of(conn);
         uint64_t idle_ms = loop_now_ms(listener->loop) - conn->active_ms;
         bool may_go =
             is_owed ? holding->account == largest : need == CONN_IDLE && idle_ms >= IDLE_MIN_MS;

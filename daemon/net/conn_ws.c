@@ -20,7 +20,7 @@ struct conn_ws {
 
 /* --- callbacks of the frames; the context is the connection ------------- */
 
-static size_t on_read(void *context, uint8_t *data, size_t capacity)
+static size_t conn_ws_on_read(void *context, uint8_t *data, size_t capacity)
 {
     struct conn *conn = context;
 
@@ -36,12 +36,12 @@ static size_t on_read(void *context, uint8_t *data, size_t capacity)
     return (size_t)got;
 }
 
-static bool on_write(void *context, const uint8_t *data, size_t len)
+static bool conn_ws_on_write(void *context, const uint8_t *data, size_t len)
 {
     return conn_queue(context, data, len);
 }
 
-static void on_message(void *context, const uint8_t *data, size_t len)
+static void conn_ws_on_message(void *context, const uint8_t *data, size_t len)
 {
     struct conn *conn = context;
 
@@ -52,7 +52,7 @@ static void on_message(void *context, const uint8_t *data, size_t len)
 }
 
 static const struct ws_frames_handler handler = {
-    .read = on_read, .write = on_write, .on_message = on_message};
+    .read = conn_ws_on_read, .write = conn_ws_on_write, .on_message = conn_ws_on_message};
 
 /* --- messages ----------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static struct conn_ws *ws_new(struct conn *conn, const struct ws_request *reques
     return ws;
 }
 
-static void refuse(struct conn *conn, int status)
+static void conn_ws_refuse(struct conn *conn, int status)
 {
     char answer[WS_ANSWER_MAX], detail[16];
     size_t len = ws_upgrade_answer(status, NULL, answer);
@@ -154,7 +154,7 @@ void conn_ws_upgrade(struct conn *conn)
     const char *end = memmem(text, len, end_of_request, sizeof(end_of_request) - 1);
     if (end == NULL) {
         if (len == WS_REQUEST_MAX) {
-            refuse(conn, 431);
+            conn_ws_refuse(conn, 431);
         }
         return;
     }
@@ -167,7 +167,7 @@ void conn_ws_upgrade(struct conn *conn)
     if (status == 101) {
         accept_request(conn, &request);
     } else {
-        refuse(conn, status);
+        conn_ws_refuse(conn, status);
     }
 }
 

@@ -67,8 +67,9 @@ void credentials_check_secrecy(const char *file)
     }
 }
 
-static bool load(struct credentials *credentials, const struct credentials_options *options,
-                 const struct error_text *error)
+static bool load_credential_files(struct credentials *credentials,
+                                  const struct credentials_options *options,
+                                  const struct error_text *error)
 {
     if (!check_options(options, error)) {
         return false;
@@ -121,7 +122,7 @@ struct credentials *credentials_load(const struct credentials_options *options, 
     }
     atomic_init(&credentials->count, 1);
     credentials->keylog_fd = -1;
-    if (!load(credentials, options, &error)) {
+    if (!load_credential_files(credentials, options, &error)) {
         destroy(credentials);
         return NULL;
     }

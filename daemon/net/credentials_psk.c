@@ -55,7 +55,7 @@ struct psk_reader {
     const struct error_text *error;
 };
 
-static bool fail(const struct psk_reader *reader, const char *what)
+static bool psk_fail(const struct psk_reader *reader, const char *what)
 {
     (void)snprintf(reader->error->text, reader->error->capacity, "%s:%u: %s", reader->file,
                    reader->line, what);
@@ -90,14 +90,14 @@ static bool parse_key(const char *hex, size_t hex_len, struct psk *psk)
     return true;
 }
 
-static uint64_t key_of(const struct psk_table *table, const char *identity)
+static uint64_t psk_key_of(const struct psk_table *table, const char *identity)
 {
     return hash_bytes((const uint8_t *)identity, strlen(identity), table->map.seed);
 }
 
-static const struct psk *find(const struct psk_table *table, const char *identity)
+static const struct psk *psk_find(const struct psk_table *table, const char *identity)
 {
-    struct hash_node *node = hash_map_find(&table->map, key_of(table, identity));
+    struct hash_node *node = hash_map_find(&table->map, psk_key_of(table, identity));
 
     for (; node != NULL; node = hash_map_find_next(node)) {
         const struct psk *psk = HASH_ENTRY(node, struct psk, node);
@@ -123,19 +123,19 @@ static struct psk *add_slot(struct psk_table *table)
     return &block->psks[block->count];
 }
 
-static bool is_blank(char c)
+static bool psk_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-static bool take_line(struct psk_reader *reader, const char *line, size_t len)
+static bool psk_take_line(struct psk_reader *reader, const char *line, size_t len)
 {
     struct psk_table *table = reader->table;
 
-    while (len > 0 && is_blank(line[len - 1])) {
+    while (len > 0 && psk_is_blank(line[len - 1])) {
         len--;
     }
-    while (len > 0 && is_blank(line[0])) {
+    while (len > 0 && psk_is_blank(line[0])) {
         line++;
         len--;
     }
@@ -145,24 +145,24 @@ static bool take_line(struct psk_reader *reader, const char *line, size_t len)
     const char *colon = memrchr(line, ':', len);
     size_t identity_len = colon == NULL ? 0 : (size_t)(colon - line);
     if (identity_len == 0 || memchr(line, '\0', len) != NULL) {
-        return fail(reader, "expected identity:hex-key");
+        return psk_fail(reader, "expected identity:hex-key");
     }
     if (identity_len > PSK_IDENTITY_MAX) {
-        return fail(reader, "identity longer than 128 bytes");
+        return psk_fail(reader, "identity longer than 128 bytes");
     }
     struct psk *psk = table->count < PSK_COUNT_MAX ? add_slot(table) : NULL;
     if (psk == NULL) {
-        return fail(reader, "too many keys");
+        return psk_fail(reader, "too many keys");
     }
     if (!parse_key(colon + 1, len - identity_len - 1, psk)) {
-        return fail(reader, "expected a key of 1 to 64 bytes in hexadecimal after the colon");
+        return psk_fail(reader, "expected a key of 1 to 64 bytes in hexadecimal after the colon");
     }
     memcpy(psk->identity, line, identity_len);
     psk->identity[identity_len] = '\0';
-    if (find(table, psk->identity) != NULL) {
-        return fail(reader, "identity given before");
+    if (psk_find(table, psk->identity) != NULL) {
+        return psk_fail(reader, "identity given before");
     }
-    hash_map_add(&table->map, &psk->node, key_of(table, psk->identity));
+    hash_map_add(&table->map, &psk->node, psk_key_of(table, psk->identity));
     table->blocks->count++;
     table->count++;
     return true;
@@ -178,13 +178,13 @@ static bool read_lines(struct psk_reader *reader, FILE *file)
         size_t len = strlen(line);
         reader->line++;
         if (len == sizeof line - 1 && line[len - 1] != '\n') {
-            good = fail(reader, "line too long");
+            good = psk_fail(reader, "line too long");
         } else {
-            good = take_line(reader, line, len);
+            good = psk_take_line(reader, line, len);
         }
     }
     if (good && ferror(file) != 0) {
-        good = fail(reader, strerror(errno));
+        good = psk_fail(reader, strerror(errno));
     }
     OPENSSL_cleanse(line, sizeof line);
     return good;
@@ -287,8 +287,8 @@ size_t psk_table_count(const struct psk_table *table)
 
 bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity)
 {
-    const struct psk *left = a == NULL ? NULL : find(a, identity);
-    const struct psk *right = b == NULL ? NULL : find(b, identity);
+    const struct psk *left = a == NULL ? NULL : psk_find(a, identity);
+    const struct psk *right = b == NULL ? NULL : psk_find(b, identity);
 
     return left != NULL && right != NULL && left->key_len == right->key_len &&
            CRYPTO_memcmp(left->key, right->key, left->key_len) == 0;
@@ -311,7 +311,7 @@ bool psk_table_find(const struct psk_table *table, const char *identity,
         *ret_key_len = 0; /* no key is no handshake */
         return false;
     }
-    const struct psk *psk = strlen(identity) <= PSK_IDENTITY_MAX ? find(table, identity) : NULL;
+    const struct psk *psk = strlen(identity) <= PSK_IDENTITY_MAX ? psk_find(table, identity) : NULL;
     *ret_key_len = psk != NULL ? psk->key_len : UNKNOWN_KEY_LEN;
     memcpy(ret_key, psk != NULL ? psk->key : made, *ret_key_len);
     OPENSSL_cleanse(made, sizeof made);

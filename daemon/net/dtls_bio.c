@@ -18,7 +18,7 @@ void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
 }
 
 /* Like recv() on a datagram socket: one datagram, and bytes that do not fit are lost. */
-static int on_read(BIO *bio, char *buffer, int capacity)
+static int dtls_bio_on_read(BIO *bio, char *buffer, int capacity)
 {
     struct dtls_listener *listener = BIO_get_data(bio);
     struct dtls_io *io = &listener->io;
@@ -56,7 +56,7 @@ static void note_records(struct dtls_session *session, const uint8_t *data, size
     }
 }
 
-static int on_write(BIO *bio, const char *data, int len)
+static int dtls_bio_on_write(BIO *bio, const char *data, int len)
 {
     struct dtls_listener *listener = BIO_get_data(bio);
     struct dtls_io *io = &listener->io;
@@ -109,9 +109,9 @@ int dtls_bio_new(struct dtls_listener *listener)
         BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "criproxy datagrams");
 
     listener->bio_method = method;
-    if (method == NULL || BIO_meth_set_read(method, on_read) != 1 ||
-        BIO_meth_set_write(method, on_write) != 1 || BIO_meth_set_ctrl(method, on_control) != 1 ||
-        BIO_meth_set_create(method, on_create) != 1) {
+    if (method == NULL || BIO_meth_set_read(method, dtls_bio_on_read) != 1 ||
+        BIO_meth_set_write(method, dtls_bio_on_write) != 1 ||
+        BIO_meth_set_ctrl(method, on_control) != 1 || BIO_meth_set_create(method, on_create) != 1) {
         return -ENOMEM;
     }
     listener->bio = BIO_new(method);

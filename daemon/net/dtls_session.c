@@ -28,7 +28,7 @@ static void list_append(struct session_list *list, struct dtls_session *session)
     list->last = session;
 }
 
-static void list_remove(struct session_list *list, struct dtls_session *session)
+static void session_list_remove(struct session_list *list, struct dtls_session *session)
 {
     if (session->previous != NULL) {
         session->previous->next = session->next;
@@ -42,7 +42,7 @@ static void list_remove(struct session_list *list, struct dtls_session *session)
     }
 }
 
-static uint64_t key_of(const struct dtls_listener *listener, const struct udp_path *path)
+static uint64_t session_key_of(const struct dtls_listener *listener, const struct udp_path *path)
 {
     return hash_mix(address_hash(&path->remote, listener->map.seed),
                     address_hash(&path->local, listener->map.seed));
@@ -51,7 +51,7 @@ static uint64_t key_of(const struct dtls_listener *listener, const struct udp_pa
 struct dtls_session *session_find(const struct dtls_listener *listener, const struct udp_path *path,
                                   enum session_state state)
 {
-    struct hash_node *node = hash_map_find(&listener->map, key_of(listener, path));
+    struct hash_node *node = hash_map_find(&listener->map, session_key_of(listener, path));
 
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
@@ -71,12 +71,12 @@ void session_doom(struct dtls_session *session, const char *why)
 
     switch (session->state) {
     case SESSION_HANDSHAKING:
-        list_remove(&listener->handshaking, session);
+        session_list_remove(&listener->handshaking, session);
         account_discharge(&listener->handshake_accounts, &session->holding);
         listener->handshaking_count--;
         break;
     case SESSION_ESTABLISHED:
-        list_remove(&listener->established, session);
+        session_list_remove(&listener->established, session);
         account_discharge(&listener->session_accounts, &session->holding);
         atomic_fetch_sub_explicit(&listener->counters.sessions, 1, memory_order_relaxed);
         break;
@@ -105,7 +105,7 @@ static bool begin(struct dtls_session *session, const uint8_t *input, size_t len
 }
 
 /* Buffers that hold something still to be read stay: SSL_free_buffers() sees to it. */
-static void end(struct dtls_session *session, const struct dtls_io *before)
+static void session_end(struct dtls_session *session, const struct dtls_io *before)
 {
     if (session->state == SESSION_ESTABLISHED) {
         (void)SSL_free_buffers(session->ssl);
@@ -121,7 +121,7 @@ void session_shut(struct dtls_session *session, const char *why)
         if (begin(session, NULL, 0, &before)) {
             (void)SSL_shutdown(session->ssl);
         }
-        end(session, &before);
+        session_end(session, &before);
         ERR_clear_error();
     }
     session_doom(session, why);
@@ -172,7 +172,7 @@ void session_free_doomed(struct dtls_listener *listener)
 {
     while (listener->doomed.first != NULL) {
         struct dtls_session *session = listener->doomed.first;
-        list_remove(&listener->doomed, session);
+        session_list_remove(&listener->doomed, session);
         if (session->was_established) {
             listener->handler->on_close(listener->context, session, session->why);
         }
@@ -199,7 +199,7 @@ static void fail_for(struct dtls_session *session, enum handshake reason, const 
     identity_release(claimed);
 }
 
-static void fail(struct dtls_session *session)
+static void session_fail(struct dtls_session *session)
 {
     const char *detail = "";
     enum handshake reason = tls_failure(session->ssl, &session->peer, &detail);
@@ -292,11 +292,11 @@ static void on_handshake_timer(void *context, struct timer *timer, uint64_t now_
     }
     struct dtls_io before;
     bool good = begin(session, NULL, 0, &before) && DTLSv1_handle_timeout(session->ssl) >= 0;
-    end(session, &before);
+    session_end(session, &before);
     if (good) {
         set_handshake_timer(session, now_ms);
     } else {
-        fail(session);
+        session_fail(session);
     }
 }
 
@@ -331,7 +331,7 @@ static void touch(struct dtls_session *session)
 
     session->used_ms = listener->now_ms;
     if (listener->established.last != session) {
-        list_remove(&listener->established, session);
+        session_list_remove(&listener->established, session);
         list_append(&listener->established, session);
         account_touch(&listener->session_accounts, &session->holding);
     }
@@ -367,7 +367,7 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
     session->deadline_ms = listener->now_ms + listener->options.handshake_ms;
     memcpy(session->client_random, client_random, DTLS_RANDOM_LEN);
     SSL_set_app_data(ssl, &session->peer);
-    hash_map_add(&listener->map, &session->node, key_of(listener, path));
+    hash_map_add(&listener->map, &session->node, session_key_of(listener, path));
     list_append(&listener->handshaking, session);
     account_charge(&listener->handshake_accounts, &session->holding, &path->remote, 1);
     listener->handshaking_count++;
@@ -410,7 +410,7 @@ static void establish(struct dtls_session *session)
         dtls_count(&listener->counters.sessions_evicted);
         session_shut(first_to_go(&listener->session_accounts), "evicted");
     }
-    list_remove(&listener->handshaking, session);
+    session_list_remove(&listener->handshaking, session);
     account_discharge(&listener->handshake_accounts, &session->holding);
     account_charge(&listener->session_accounts, &session->holding, &session->path.remote, 1);
     listener->handshaking_count--;
@@ -439,7 +439,7 @@ static void shake(struct dtls_session *session, const uint8_t *data, size_t len)
         return;
     }
     if (SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ) {
-        fail(session);
+        session_fail(session);
         return;
     }
     /*
@@ -449,7 +449,7 @@ static void shake(struct dtls_session *session, const uint8_t *data, size_t len)
      */
     if (SSL_get_state(session->ssl) == TLS_ST_SR_CHANGE && has_finished(session->ssl, data, len)) {
         send_decrypt_error(session);
-        fail(session);
+        session_fail(session);
         return;
     }
     set_handshake_timer(session, session->listener->now_ms);
@@ -498,7 +498,7 @@ bool session_feed(struct dtls_session *session, const uint8_t *data, size_t len)
     if (of_use && session->state == SESSION_ESTABLISHED) {
         of_use = read_all(session) || session->listener->io.written > 0;
     }
-    end(session, &before);
+    session_end(session, &before);
     return of_use;
 }
 
@@ -511,7 +511,7 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
         return;
     }
     int sent = begin(session, NULL, 0, &before) ? SSL_write(session->ssl, data, (int)len) : 0;
-    end(session, &before);
+    session_end(session, &before);
     ERR_clear_error();
     if (sent > 0) {
         touch(session);

@@ -86,7 +86,7 @@ static void sweep(struct http_server *server)
  * evhttp finds the end of the input in the next turn, and lets go of the connection; there is no
  * call to have it do so.
  */
-static void end(struct connection *connection)
+static void http_end(struct connection *connection)
 {
     if (!connection->is_ending) {
         connection->is_ending = true;
@@ -104,7 +104,7 @@ static void end_late(struct http_server *server)
 
     for (unsigned i = 0; i < server->open_count; i++) {
         if (now_ms - server->open[i].began_ms >= server->request_ms) {
-            end(&server->open[i]);
+            http_end(&server->open[i]);
         }
     }
 }
@@ -119,7 +119,7 @@ static void end_oldest(struct http_server *server)
             oldest = &server->open[i];
         }
     }
-    end(oldest);
+    http_end(oldest);
 }
 
 /* Accept again in a while, if there is room then. */
@@ -270,7 +270,7 @@ static void begin_anew(struct http_server *server, struct evhttp_request *reques
     }
 }
 
-static void on_request(struct evhttp_request *request, void *context)
+static void http_on_request(struct evhttp_request *request, void *context)
 {
     struct http_server *server = context;
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
@@ -298,7 +298,7 @@ static void on_request(struct evhttp_request *request, void *context)
 /* ---- the server ---- */
 
 /* @p fd is taken over. */
-static int start(struct http_server *server, int fd, unsigned idle_s)
+static int http_start(struct http_server *server, int fd, unsigned idle_s)
 {
     struct event_base *base = loop_event_base(server->loop);
 
@@ -318,7 +318,7 @@ static int start(struct http_server *server, int fd, unsigned idle_s)
     server->listener = evhttp_bound_socket_get_listener(bound);
     evconnlistener_set_error_cb(server->listener, on_accept_error);
     evhttp_set_bevcb(server->http, make_bufferevent, server);
-    evhttp_set_gencb(server->http, on_request, server);
+    evhttp_set_gencb(server->http, http_on_request, server);
     evhttp_set_max_headers_size(server->http, HEAD_MAX_BYTES);
     evhttp_set_max_body_size(server->http, 0);
     evhttp_set_timeout(server->http, (int)idle_s);
@@ -341,7 +341,7 @@ int http_serve(struct loop *loop, const struct http_options *options, http_answe
     server->open_max = options->connections_max;
     server->open = calloc(options->connections_max, sizeof(struct connection));
     server->request_ms = (uint64_t)options->idle_s * 1000;
-    int error = start(server, options->fd, options->idle_s);
+    int error = http_start(server, options->fd, options->idle_s);
     if (error != 0) {
         http_close(server);
         return error;

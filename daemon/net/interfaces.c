@@ -11,7 +11,7 @@
 _Static_assert(INTERFACE_NAME_MAX >= IF_NAMESIZE, "every interface's name fits");
 
 /* @return false for an interface without an IP address, or of another kind. */
-static bool take(const struct sockaddr *from, struct address *ret_address)
+static bool interfaces_take(const struct sockaddr *from, struct address *ret_address)
 {
     struct address address = {0};
 
@@ -35,7 +35,7 @@ size_t interfaces_list(struct address *addresses, size_t max)
         return 0;
     }
     for (const struct ifaddrs *at = list; at != NULL && count < max; at = at->ifa_next) {
-        count += take(at->ifa_addr, &addresses[count]);
+        count += interfaces_take(at->ifa_addr, &addresses[count]);
     }
     freeifaddrs(list);
     return count;

@@ -54,7 +54,7 @@ static const struct pool *pool_of(const void *memory)
     return NULL;
 }
 
-static void *take_from(const struct pool *pool)
+static void *reserve_take_from(const struct pool *pool)
 {
     for (unsigned word = 0; word < pool->words; word++) {
         uint64_t before = atomic_load(&pool->taken[word]);
@@ -75,7 +75,7 @@ static void *take_slot(size_t size)
 {
     for (unsigned i = 0; i < POOLS; i++) {
         if (size <= pools[i].slot_bytes) {
-            return take_from(&pools[i]);
+            return reserve_take_from(&pools[i]);
         }
     }
     return NULL;

@@ -193,7 +193,7 @@ static void take_answer(struct resolve_result *result, const struct ares_addrinf
 }
 
 /* Inside c-ares: only note. */
-static void on_answer(void *context, int status, int timeouts, struct ares_addrinfo *info)
+static void resolve_on_answer(void *context, int status, int timeouts, struct ares_addrinfo *info)
 {
     struct resolve_question *question = context;
 
@@ -396,7 +396,7 @@ static int ask_dns(struct resolve_question *question, const struct resolve_query
     if (err != 0) {
         return err;
     }
-    ares_getaddrinfo(question->channel, question->name, NULL, &hints, on_answer, question);
+    ares_getaddrinfo(question->channel, question->name, NULL, &hints, resolve_on_answer, question);
     if (!question->has_result && !question->is_short) {
         wait.tv_sec = 1;
         (void)ares_timeout(question->channel, &wait, &wait);

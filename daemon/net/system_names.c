@@ -172,7 +172,7 @@ static enum resolve_status status_of_error(int error)
     }
 }
 
-static bool has_address(const struct resolve_result *result, const struct address *address)
+static bool system_has_address(const struct resolve_result *result, const struct address *address)
 {
     for (size_t i = 0; i < result->address_count; i++) {
         if (address_equal(&result->addresses[i], address)) {
@@ -203,7 +203,7 @@ static void question_ask(struct system_question *question)
         struct address address;
         sockaddr_to_address(info->ai_addr, info->ai_addrlen, &address);
         address.port = 0;
-        if (address.family != ADDRESS_NONE && !has_address(result, &address)) {
+        if (address.family != ADDRESS_NONE && !system_has_address(result, &address)) {
             result->addresses[result->address_count++] = address;
         }
     }

@@ -23,7 +23,7 @@ static size_t length_of(const ASN1_STRING *string)
     return len > 0 ? (size_t)len : 0;
 }
 
-static size_t bytes_of(const GENERAL_NAMES *names)
+static size_t tls_bytes_of(const GENERAL_NAMES *names)
 {
     size_t sum = 0;
 
@@ -63,7 +63,7 @@ static struct identity *of_subject(const X509 *certificate, const char *server_n
 static struct identity *of_certificate(const X509 *certificate, const char *server_name)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    size_t names_bytes = bytes_of(names);
+    size_t names_bytes = tls_bytes_of(names);
     struct identity *identity = names_bytes > 0
                                     ? identity_new(IDENTITY_CERTIFICATE, names_bytes, server_name)
                                     : of_subject(certificate, server_name);

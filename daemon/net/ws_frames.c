@@ -134,7 +134,7 @@ void ws_frames_free(struct ws_frames *frames)
     }
 }
 
-static bool flush(struct ws_frames *frames)
+static bool frames_flush(struct ws_frames *frames)
 {
     return !wslay_event_want_write(frames->wslay) || wslay_event_send(frames->wslay) == 0;
 }
@@ -144,8 +144,8 @@ enum ws_end ws_frames_input(struct ws_frames *frames)
     wslay_event_context_ptr wslay = frames->wslay;
 
     /* Other errors are reported by the Close frame that follows. */
-    if (wslay_event_recv(wslay) == WSLAY_ERR_NOMEM || !flush(frames)) {
-        return WS_FAILED; /* flush(): Pongs, and wslay's Close frames */
+    if (wslay_event_recv(wslay) == WSLAY_ERR_NOMEM || !frames_flush(frames)) {
+        return WS_FAILED; /* frames_flush(): Pongs, and wslay's Close frames */
     }
     if (wslay_event_get_read_enabled(wslay) && !wslay_event_get_close_sent(wslay)) {
         return WS_OPEN;
@@ -166,13 +166,13 @@ bool ws_frames_send(struct ws_frames *frames, const uint8_t *data, size_t len)
     if (error == WSLAY_ERR_NO_MORE_MSG) {
         return true; /* after Close nothing is said, and the end is near */
     }
-    return error == 0 && flush(frames);
+    return error == 0 && frames_flush(frames);
 }
 
 void ws_frames_close(struct ws_frames *frames)
 {
     if (wslay_event_queue_close(frames->wslay, WSLAY_CODE_NORMAL_CLOSURE, NULL, 0) == 0) {
-        (void)flush(frames);
+        (void)frames_flush(frames);
     }
 }
 

@@ -37,7 +37,7 @@ static bool equals_any_case(struct ws_span span, const char *text)
     return is_equal;
 }
 
-static struct ws_span trim(struct ws_span span)
+static struct ws_span head_trim(struct ws_span span)
 {
     while (span.len > 0 && ws_is_one_of(span.text[0], " \t")) {
         span.text++;
@@ -74,7 +74,7 @@ static bool next_element(struct ws_span *rest, struct ws_span *ret_element)
         rest->text = NULL;
         rest->len = 0;
     }
-    *ret_element = trim(*ret_element);
+    *ret_element = head_trim(*ret_element);
     return true;
 }
 
@@ -168,7 +168,7 @@ bool ws_read_fields(struct ws_span rest, struct ws_fields *ret_fields)
         if (!ws_split(&line, ':', &name) || !is_token(name)) {
             return false;
         }
-        take_field(ret_fields, name, trim(line));
+        take_field(ret_fields, name, head_trim(line));
     }
     return false;
 }

@@ -67,8 +67,8 @@ static uint8_t *pack(const struct cri_list *list, uint8_t *at)
 }
 
 /* One more resource; an entry that no CoAP request can match adds none. */
-static int add(struct aif_table *table, const struct cri_aif_entry *entry,
-               struct config_arena *arena)
+static int aif_add(struct aif_table *table, const struct cri_aif_entry *entry,
+                   struct config_arena *arena)
 {
     size_t path_len = packed_len(&entry->path), query_len = packed_len(&entry->query);
     if (path_len == SIZE_MAX || query_len == SIZE_MAX) {
@@ -144,7 +144,7 @@ int aif_table_make(const uint8_t *document, size_t len, struct config_arena *are
             if (ret_fault->what == NULL) {
                 *ret_fault = (struct aif_fault){entry.fault.offset, entry.fault.rule};
             }
-        } else if (add(table, &entry, arena) != 0) {
+        } else if (aif_add(table, &entry, arena) != 0) {
             return -ENOMEM;
         }
     }

@@ -9,7 +9,7 @@ struct found {
     size_t count;
 };
 
-static void add(struct found *found, const uint8_t ip[4])
+static void embedded_add(struct found *found, const uint8_t ip[4])
 {
     if (found->count < EMBEDDED_MAX) {
         address_set_ip(&found->ipv4[found->count], ip, 4, 0);
@@ -36,7 +36,7 @@ static void add_behind(struct found *found, const struct address *address, unsig
         ip[i] = address->ip[at];
     }
     if (bits == 96 || ip[0] != 0) {
-        add(found, ip);
+        embedded_add(found, ip);
     }
 }
 
@@ -57,7 +57,7 @@ static void add_spelled(struct found *found, const struct address *address)
     if (!is_own && (begins_with(address, compatible, sizeof(compatible)) ||
                     begins_with(address, mapped, sizeof(mapped)) ||
                     begins_with(address, translated, sizeof(translated)))) {
-        add(found, address->ip + 12);
+        embedded_add(found, address->ip + 12);
     }
 }
 
@@ -69,18 +69,18 @@ static void add_tunnelled(struct found *found, const struct address *address)
     static const uint8_t teredo[4] = {0x20, 0x01, 0, 0};
     const uint8_t *ip = address->ip;
     if (begins_with(address, six_to_four, sizeof(six_to_four))) {
-        add(found, ip + 2);
+        embedded_add(found, ip + 2);
     }
     if (begins_with(address, teredo, sizeof(teredo))) {
         uint8_t client[4];
         for (size_t i = 0; i < sizeof(client); i++) {
             client[i] = (uint8_t)~ip[12 + i];
         }
-        add(found, ip + 4);
-        add(found, client);
+        embedded_add(found, ip + 4);
+        embedded_add(found, client);
     }
     if ((ip[8] & 0xfdu) == 0 && ip[9] == 0 && ip[10] == 0x5e && ip[11] == 0xfe) {
-        add(found, ip + 12);
+        embedded_add(found, ip + 12);
     }
 }
 

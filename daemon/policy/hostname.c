@@ -83,7 +83,7 @@ static bool is_good_label(const uint8_t *label, size_t len)
 }
 
 /* Decimal and octal are digits; hexadecimal has 0x in front, and may have nothing behind. */
-static bool is_number(const uint8_t *label, size_t len)
+static bool hostname_is_number(const uint8_t *label, size_t len)
 {
     bool is_hex = len >= 2 && label[0] == '0' && label[1] == 'x';
     for (size_t i = is_hex ? 2 : 0; i < len; i++) {
@@ -147,7 +147,7 @@ enum hostname_kind hostname_read(const uint8_t *text, size_t len, struct hostnam
         return HOSTNAME_IDNA;
     }
     enum hostname_kind kind = check_labels(name, &last);
-    if (kind != HOSTNAME_NAME || !is_number(last.text, last.len)) {
+    if (kind != HOSTNAME_NAME || !hostname_is_number(last.text, last.len)) {
         return kind;
     }
     return is_dotted_decimal(name) ? HOSTNAME_IPV4 : HOSTNAME_NUMBER;

@@ -81,7 +81,7 @@ static uint64_t hash_address(const struct address *address, unsigned bits)
     return hash_bytes(cut.ip, sizeof(cut.ip), HASH_SEED);
 }
 
-static uint64_t hash_text(const char *text)
+static uint64_t index_hash_text(const char *text)
 {
     return hash_bytes((const uint8_t *)text, strlen(text), HASH_SEED);
 }
@@ -98,7 +98,7 @@ static uint64_t make_key(uint32_t shape_number, const struct key_parts *parts)
     return hash_mix(key ^ parts->path, HASH_SEED ^ parts->port);
 }
 
-static uint32_t *bucket_of(const struct rule_index *index, uint64_t key)
+static uint32_t *index_bucket_of(const struct rule_index *index, uint64_t key)
 {
     return &index->buckets[key >> index->shift];
 }
@@ -181,7 +181,7 @@ static void take_combination(const struct combination *combination, struct shape
         shape->who_bits = combination->range->bits;
         parts->who = hash_address(&combination->range->base, combination->range->bits);
     } else if (combination->who != WHO_ANY) {
-        parts->who = hash_text(combination->name);
+        parts->who = index_hash_text(combination->name);
     }
 }
 
@@ -216,7 +216,7 @@ static void add(struct maker *maker, const struct combination *combination)
     }
     take_combination(combination, &shape, &parts);
     uint64_t key = make_key(shape_number(index, &shape, combination->rule), &parts);
-    uint32_t *bucket = bucket_of(index, key);
+    uint32_t *bucket = index_bucket_of(index, key);
     index->entries[index->entry_count] = (struct entry){
         .key = key,
         .rule = combination->rule,
@@ -341,7 +341,7 @@ struct search {
     struct rule_match best;
 };
 
-static bool matches(const struct search *search, const struct entry *entry)
+static bool index_matches(const struct search *search, const struct entry *entry)
 {
     const struct access_rule *rule = &search->index->rules[entry->rule];
     const struct rule_query *query = search->query;
@@ -360,16 +360,17 @@ static bool matches(const struct search *search, const struct entry *entry)
 }
 
 /* The entries under one key, up to the first that matches. */
-static void probe(struct search *search, uint32_t number, const struct key_parts *parts)
+static void index_probe(struct search *search, uint32_t number, const struct key_parts *parts)
 {
     const struct rule_index *index = search->index;
     uint64_t key = make_key(number, parts);
-    for (uint32_t at = *bucket_of(index, key); at != ENTRY_NONE; at = index->entries[at].next) {
+    for (uint32_t at = *index_bucket_of(index, key); at != ENTRY_NONE;
+         at = index->entries[at].next) {
         const struct entry *entry = &index->entries[at];
         if (entry->rule >= search->best.rule) {
             return;
         }
-        if (entry->key == key && matches(search, entry)) {
+        if (entry->key == key && index_matches(search, entry)) {
             search->best = (struct rule_match){entry->rule, entry->pattern};
             return;
         }
@@ -431,7 +432,7 @@ static void probe_names(struct search *search, const struct shape_row *row, stru
         const char *name = identity->names + at;
         size_t len = strnlen(name, identity->names_len - at);
         parts->who = hash_bytes((const uint8_t *)name, len, HASH_SEED);
-        probe(search, row->number, parts);
+        index_probe(search, row->number, parts);
         at += len + 1;
     }
 }
@@ -465,10 +466,10 @@ static void try_shape(struct search *search, const struct shape_row *row)
         }
         parts.who = hash_address(&query->client->address, shape->who_bits);
     }
-    probe(search, row->number, &parts);
+    index_probe(search, row->number, &parts);
 }
 
-static struct rule_match find(struct search *search)
+static struct rule_match index_find(struct search *search)
 {
     const struct rule_index *index = search->index;
     bool is_by_address = search->address != NULL;
@@ -487,7 +488,7 @@ static struct rule_match find(struct search *search)
 struct rule_match rule_index_find(const struct rule_index *index, const struct rule_query *query)
 {
     struct search search = {.index = index, .query = query, .best = {RULE_NONE, NULL}};
-    return find(&search);
+    return index_find(&search);
 }
 
 struct rule_match rule_index_find_address(const struct rule_index *index,
@@ -501,5 +502,5 @@ struct rule_match rule_index_find_address(const struct rule_index *index,
         .only_deny = only_deny,
         .best = {RULE_NONE, NULL},
     };
-    return find(&search);
+    return index_find(&search);
 }

@@ -50,8 +50,8 @@ static uint8_t to_lower(uint8_t c)
 }
 
 /* A copy in the arena. */
-static const uint8_t *keep(struct parser *parser, struct config_arena *arena, const uint8_t *bytes,
-                           size_t len)
+static const uint8_t *pattern_keep(struct parser *parser, struct config_arena *arena,
+                                   const uint8_t *bytes, size_t len)
 {
     uint8_t *copy = arena_alloc(arena, len > 0 ? len : 1);
     if (copy == NULL) {
@@ -225,12 +225,12 @@ static bool parse_name(struct parser *parser, struct config_arena *arena)
     if (!take_name(parser, name, &len)) {
         return false;
     }
-    parser->pattern->name = keep(parser, arena, name, len);
+    parser->pattern->name = pattern_keep(parser, arena, name, len);
     parser->pattern->name_len = (uint8_t)len;
     return parser->pattern->name != NULL;
 }
 
-static bool parse_host(struct parser *parser, struct config_arena *arena)
+static bool pattern_parse_host(struct parser *parser, struct config_arena *arena)
 {
     const char *text = parser->text + parser->at;
     size_t left = parser->len - parser->at;
@@ -356,7 +356,7 @@ int target_pattern_parse(const char *text, size_t len, const struct cri_scheme_t
     if (pattern.text == NULL) {
         return -ENOMEM;
     }
-    bool is_good = parse_scheme(&parser, schemes) && parse_host(&parser, arena) &&
+    bool is_good = parse_scheme(&parser, schemes) && pattern_parse_host(&parser, arena) &&
                    parse_ports(&parser) && parse_path(&parser, arena);
     if (!is_good) {
         return parser.no_memory ? -ENOMEM : -EINVAL;

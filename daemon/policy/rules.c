@@ -31,7 +31,7 @@ static bool has_name(const char *const *names, uint32_t count, enum identity_kin
 }
 
 /* Pre-shared key or certificate: a peer has one of them, so either kind will do. */
-static bool has_identity(const struct access_rule *rule, const struct identity *identity)
+static bool rules_has_identity(const struct access_rule *rule, const struct identity *identity)
 {
     return (rule->identity_count == 0 && rule->certificate_count == 0) ||
            has_name(rule->identities, rule->identity_count, IDENTITY_PSK, identity) ||
@@ -42,5 +42,6 @@ bool rule_takes_client(const struct access_rule *rule, const struct access_clien
 {
     bool is_spoken = rule->transports == 0 ||
                      (client->scheme < 32 && (rule->transports >> client->scheme & 1u) != 0);
-    return is_spoken && has_address(rule, &client->address) && has_identity(rule, client->identity);
+    return is_spoken && has_address(rule, &client->address) &&
+           rules_has_identity(rule, client->identity);
 }

@@ -173,7 +173,7 @@ static struct control_client *find_client(const struct control *control, uint64_
 static void ask_on(struct control_client *client, struct worker_ask *ask)
 {
     if (client->is_full) {
-        client->ask = ask; /* on_drained() goes on with it */
+        client->ask = ask; /* control_on_drained() goes on with it */
         return;
     }
     int error = worker_ask(ask->worker, ask);
@@ -372,7 +372,7 @@ static void take_line(struct control_client *client, const char *line, size_t le
     control_run(client, &request);
 }
 
-static size_t on_input(void *context, struct conn *conn, const uint8_t *data, size_t len)
+static size_t control_on_input(void *context, struct conn *conn, const uint8_t *data, size_t len)
 {
     struct control_client *client = context;
     size_t used = 0;
@@ -399,7 +399,7 @@ static size_t on_input(void *context, struct conn *conn, const uint8_t *data, si
 
 /* ---- connections ---- */
 
-static void *on_open(void *listener_context, struct conn *conn)
+static void *control_on_open(void *listener_context, struct conn *conn)
 {
     struct control *control = listener_context;
 
@@ -426,7 +426,7 @@ static void *on_open(void *listener_context, struct conn *conn)
     return client;
 }
 
-static void on_drained(void *context, struct conn *conn)
+static void control_on_drained(void *context, struct conn *conn)
 {
     struct control_client *client = context;
     struct worker_ask *ask = client->ask;
@@ -441,7 +441,7 @@ static void on_drained(void *context, struct conn *conn)
     }
 }
 
-static void on_close(void *context, struct conn *conn, const char *why)
+static void control_on_close(void *context, struct conn *conn, const char *why)
 {
     struct control_client *client = context;
 
@@ -460,8 +460,10 @@ static void on_close(void *context, struct conn *conn, const char *why)
 
 int server_control_open(struct server *server)
 {
-    static const struct conn_handler handler = {
-        .on_open = on_open, .on_input = on_input, .on_drained = on_drained, .on_close = on_close};
+    static const struct conn_handler handler = {.on_open = control_on_open,
+                                                .on_input = control_on_input,
+                                                .on_drained = control_on_drained,
+                                                .on_close = control_on_close};
     const char *path = server_config(server)->admin_socket;
     struct control *control = path[0] == '\0' ? NULL : calloc(1, sizeof(struct control));
 

@@ -52,8 +52,8 @@ static void say(struct http_answer *answer, unsigned status, const char *text)
     answer->body_len = strlen(text);
 }
 
-static void on_request(void *context, const struct http_request *request,
-                       struct http_answer *ret_answer)
+static void on_admin_request(void *context, const struct http_request *request,
+                             struct http_answer *ret_answer)
 {
     const struct server *server = context;
     bool is_metrics = strcmp(request->path, "/metrics") == 0;
@@ -130,7 +130,7 @@ int server_http_open(struct server *server)
         (void)bind_address_of(options.fd, &address);
     }
     if (error == 0) {
-        error = http_serve(server->loop, &options, on_request, server, &admin->http);
+        error = http_serve(server->loop, &options, on_admin_request, server, &admin->http);
     }
     if (error != 0) {
         log_event(LOG_ERROR, "admin_failed", "key=admin.listen value=%s error=\"%s\"", where,

@@ -301,7 +301,7 @@ static uint64_t feed_watchdog(struct server *server, uint64_t now_ms)
     return server->watchdog_at_ms;
 }
 
-static uint64_t on_turn(void *context, uint64_t now_ms)
+static uint64_t server_on_turn(void *context, uint64_t now_ms)
 {
     struct server *server = context;
     uint64_t next_ms = feed_watchdog(server, now_ms);
@@ -318,7 +318,7 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 
 static int open_loop(struct server *server)
 {
-    int error = loop_new(on_turn, server, &server->loop);
+    int error = loop_new(server_on_turn, server, &server->loop);
 
     if (error == 0) {
         error =

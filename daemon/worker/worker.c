@@ -236,7 +236,7 @@ int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
     return post_listen(worker, kind, bound, -1);
 }
 
-static void *run(void *context)
+static void *worker_run(void *context)
 {
     struct worker *worker = context;
     char name[16];
@@ -253,7 +253,7 @@ static void *run(void *context)
 
 int worker_start(struct worker *worker)
 {
-    int error = pthread_create(&worker->thread, NULL, run, worker);
+    int error = pthread_create(&worker->thread, NULL, worker_run, worker);
 
     worker->is_started = error == 0;
     return -error;

@@ -48,7 +48,7 @@ static void write_list(FILE *out, const struct config_row *row)
     }
 }
 
-static void write_row(FILE *out, const struct config_row *row)
+static void files_write_row(FILE *out, const struct config_row *row)
 {
     char expected[VALUE_TEXT_MAX];
     char line[VALUE_TEXT_MAX + 64];
@@ -68,8 +68,8 @@ static void write_row(FILE *out, const struct config_row *row)
 }
 
 /* A whole section as a comment: it would need values that have no default. */
-static void write_named(FILE *out, const struct doc_section *section,
-                        const struct config_named_kind *kind)
+static void files_write_named(FILE *out, const struct doc_section *section,
+                              const struct config_named_kind *kind)
 {
     char expected[VALUE_TEXT_MAX];
 
@@ -113,12 +113,12 @@ void doc_write_conf(FILE *out)
         (void)fprintf(out, "\n[%s]\n", section->name);
         write_wrapped(out, section->help);
         while ((row = doc_next_row(section->name, &index)) != NULL) {
-            write_row(out, row);
+            files_write_row(out, row);
         }
     }
     for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
         if (i != CONFIG_NAMED_SCHEME) {
-            write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
+            files_write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
         }
     }
     (void)fputs(
@@ -137,7 +137,7 @@ void doc_write_conf(FILE *out)
         (void)snprintf(preset, sizeof(preset), "%s",
                        value_format(&row, value_load(&config->schemes[0], &row), text));
         row.preset = preset;
-        write_row(out, &row);
+        files_write_row(out, &row);
         config_free(config);
         free(errors);
     }

@@ -76,7 +76,7 @@ static bool write_kind(const struct kind *kind, const char *template_name, FILE 
 }
 
 /* 0 if the file @p name has the text that would be written. */
-static int check(const struct kind *kind, const char *template_name, const char *name)
+static int confdoc_check(const struct kind *kind, const char *template_name, const char *name)
 {
     char *made = NULL;
     size_t made_len = 0;
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (check_name != NULL) {
-        return check(kind, template_name, check_name);
+        return confdoc_check(kind, template_name, check_name);
     }
     return write_kind(kind, template_name, stdout) && fflush(stdout) == 0 ? 0 : 1;
 }

@@ -61,7 +61,7 @@ static void write_text(FILE *out, const char *text)
     (void)fputc('\n', out);
 }
 
-static void write_row(FILE *out, const struct config_row *row)
+static void man_write_row(FILE *out, const struct config_row *row)
 {
     char expected[VALUE_TEXT_MAX];
 
@@ -74,14 +74,14 @@ static void write_row(FILE *out, const struct config_row *row)
     (void)fprintf(out, "%s\n", row->live ? "A reload applies it." : "A change needs a restart.");
 }
 
-static void write_named(FILE *out, const struct doc_section *section,
-                        const struct config_named_kind *kind)
+static void man_write_named(FILE *out, const struct doc_section *section,
+                            const struct config_named_kind *kind)
 {
     (void)fprintf(out, ".Ss Sections %s NAME\n", section->name);
     write_text(out, section->help);
     (void)fputs(".Bl -tag -width Ds\n", out);
     for (size_t i = 0; i < kind->row_count; i++) {
-        write_row(out, &kind->rows[i]);
+        man_write_row(out, &kind->rows[i]);
     }
     (void)fputs(".El\n", out);
 }
@@ -95,7 +95,7 @@ void doc_write_man_rows(FILE *out)
         write_text(out, section->help);
         (void)fputs(".Bl -tag -width Ds\n", out);
         while ((row = doc_next_row(section->name, &index)) != NULL) {
-            write_row(out, row);
+            man_write_row(out, row);
         }
         (void)fputs(".El\n", out);
     }
@@ -108,17 +108,17 @@ void doc_write_man_rows(FILE *out)
                 out);
     const struct config_named_kind *scheme = &config_named_kinds[CONFIG_NAMED_SCHEME];
     for (size_t i = 0; i < scheme->row_count; i++) {
-        write_row(out, &scheme->rows[i]);
+        man_write_row(out, &scheme->rows[i]);
     }
     (void)fputs(".El\n", out);
     for (size_t i = 0; i < CONFIG_NAMED_COUNT; i++) {
         if (i != CONFIG_NAMED_SCHEME) {
-            write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
+            man_write_named(out, &doc_named_sections()[i], &config_named_kinds[i]);
         }
     }
 }
 
-static void write_reasons(FILE *out)
+static void man_write_reasons(FILE *out)
 {
     (void)fputs(".Bl -tag -width Ds\n", out);
     for (unsigned i = 0; i < REASON_COUNT; i++) {
@@ -173,7 +173,7 @@ static void write_consequences(FILE *out)
     (void)fputs(".El\n", out);
 }
 
-static void write_handshakes(FILE *out)
+static void man_write_handshakes(FILE *out)
 {
     (void)fputs(".Pp\n"
                 "A handshake of a client that fails has a word in the log lines\n"
@@ -191,7 +191,7 @@ static void write_handshakes(FILE *out)
 
 void doc_write_man_reasons(FILE *out)
 {
-    write_reasons(out);
+    man_write_reasons(out);
     write_consequences(out);
-    write_handshakes(out);
+    man_write_handshakes(out);
 }
