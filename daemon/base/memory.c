@@ -54,13 +54,3 @@ void memory_give_back(struct memory_pool *pool, struct memory *memory)
     }
     *memory = (struct memory){0};
 }
-
-uint8_t *memory_alloc(struct memory *memory, size_t len)
-{
-    if (len > memory->capacity - memory->used) {
-        return NULL;
-    }
-    uint8_t *at = memory->bytes + memory->used;
-    memory->used += (uint32_t)len;
-    return at;
-}

@@ -49,6 +49,14 @@ bool memory_take(struct memory_pool *pool, struct memory *memory, uint8_t *own, 
 void memory_give_back(struct memory_pool *pool, struct memory *memory);
 
 /** Take @p len bytes; NULL where they are not left. */
-uint8_t *memory_alloc(struct memory *memory, size_t len);
+static inline uint8_t *memory_alloc(struct memory *memory, size_t len)
+{
+    if (len > memory->capacity - memory->used) {
+        return NULL;
+    }
+    uint8_t *at = memory->bytes + memory->used;
+    memory->used += (uint32_t)len;
+    return at;
+}
 
 #endif

@@ -111,7 +111,9 @@ static void leave_fetch(struct engine *engine, struct request *request, enum rea
                         uint8_t code)
 {
     struct fetch *fetch = request->fetch;
-    observation_unfollow(engine, request);
+    if (request->observation != NULL) {
+        observation_unfollow(engine, request);
+    }
     request->reason = reason;
     if (fetch == NULL) {
         trace_ended(engine, request, reason, code);
@@ -177,7 +179,9 @@ static enum waiter_wish on_fetch_answer(struct engine *engine, void *owner, stru
     struct request *request = owner;
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct reply own = cached_reply_for(fetch, reply, etag_option);
-    observation_unfollow(engine, request); /* it may go on alone, in blocks */
+    if (request->observation != NULL) {
+        observation_unfollow(engine, request); /* it may go on alone, in blocks */
+    }
     bool asked_for_block = request->leg.has_block2;
     if ((asked_for_block || !transfer_gather(engine, fetch, &own)) &&
         !transfer_in_blocks(engine, fetch, &own)) {

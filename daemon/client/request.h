@@ -28,11 +28,9 @@ struct observation;
 struct request {
     uint32_t slot;
     bool is_used, is_delivering;
-    enum reason reason;     /* why it ended: counted when it is over for the client too, */
-    uint8_t ended_code;     /* with the code of the answer, 0: none, */
-    uint8_t ended_upstream; /* and what it was sent over, as in struct metric_end */
-    struct trail trail;
-    struct leg leg;
+    enum reason reason;            /* why it ended: counted when it is over for the client too, */
+    uint8_t ended_code;            /* with the code of the answer, 0: none, */
+    uint8_t ended_upstream;        /* and what it was sent over, as in struct metric_end */
     struct holding holding, large; /* of its client's source: the slot; a large block */
     struct hash_node by_request;   /* client and message id */
     struct hash_node by_token;     /* client and token */
@@ -48,6 +46,10 @@ struct request {
     uint8_t *datagram;                            /* the separate answer that is out */
     uint32_t datagram_len;
     struct memory memory;
+
+    /* What request_new() does not clear but writes. */
+    struct trail trail;
+    struct leg leg;
 };
 
 struct request_table {

@@ -4,6 +4,7 @@
 #include "engine/state.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +77,7 @@ struct request *request_new(struct engine *engine, const struct leg *leg)
         return NULL;
     }
     struct request *request = &table->slots[slot];
-    memset(request, 0, sizeof(*request)); /* in place: half a kilobyte is not copied about */
+    memset(request, 0, offsetof(struct request, trail)); /* in place: nothing is copied about */
     request->slot = slot;
     request->is_used = true;
     request->memory = memory;
@@ -107,7 +108,7 @@ void request_charge_large(struct engine *engine, struct request *request)
 
 void request_discharge_large(struct engine *engine, struct request *request)
 {
-    if (!request->memory.is_large) {
+    if (request->large.account != NULL && !request->memory.is_large) {
         account_discharge(&engine->large.accounts, &request->large);
     }
 }
@@ -127,7 +128,9 @@ void request_free(struct engine *engine, struct request *request)
         table->delivering_count--;
     }
     memory_give_back(&engine->large, &request->memory);
-    account_discharge(&engine->large.accounts, &request->large);
+    if (request->large.account != NULL) {
+        account_discharge(&engine->large.accounts, &request->large);
+    }
     account_discharge(&table->accounts, &request->holding);
     identity_release(request->leg.asker.identity);
     request->leg.asker.identity = NULL;

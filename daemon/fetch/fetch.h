@@ -93,11 +93,10 @@ struct fetch {
     enum fetch_state state;
     enum reason reason; /* why it ended */
     struct waiter waiter;
-    bool is_own;            /* the waiter is a part of the proxy, which judges answers itself */
-    struct asker *asker;    /* on whose behalf: of the client's request, or */
-    struct asker own_asker; /* its own copy, where the fetch may outlive the client */
-    struct trail *trail;    /* likewise */
-    struct trail own_trail;
+    bool is_own;              /* the waiter is a part of the proxy, which judges answers itself */
+    struct asker *asker;      /* on whose behalf: of the client's request, or */
+    struct asker own_asker;   /* its own copy, where the fetch may outlive the client */
+    struct trail *trail;      /* likewise, in own_trail */
     bool is_safe;             /* the method is: GET or FETCH */
     bool may_stay_unanswered; /* as in struct fetch_recipe */
     uint16_t not_local;       /* as in struct request_options */
@@ -109,8 +108,6 @@ struct fetch {
     uint64_t sent_us; /* the same, for the metrics */
     struct retransmission again;
 
-    struct target target; /* its segments are in memory */
-    struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
     struct cache_ticket ticket;
 
     struct origin *origin;             /* NULL before it is known */
@@ -131,12 +128,16 @@ struct fetch {
     uint8_t forms_tried;  /* and those that were refused before, a bit each */
     bool has_malformed;   /* the origin server sent what could not be read */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
-    struct address candidates[4];
-
     uint8_t token[FETCH_TOKEN_LEN];
     uint8_t *datagram; /* what is (re)transmitted */
     uint32_t datagram_len;
     struct memory memory;
+
+    /* Half a kilobyte that fetch_new() does not clear: each is written before it is read. */
+    struct target target; /* its segments are in memory */
+    struct next_hop hop;  /* where it is sent; its texts are in memory, or the target's name */
+    struct address candidates[4]; /* candidate_count of them */
+    struct trail own_trail;       /* where trail points to it */
 };
 
 struct fetch_table {

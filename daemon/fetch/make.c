@@ -10,13 +10,14 @@
 
 /* How the target is named to the next hop. */
 static enum reason find_naming(const struct engine *engine, const struct fetch_recipe *recipe,
-                               struct next_hop *hop, struct naming_room *room,
+                               struct next_hop *parent, struct naming_room *room,
                                struct naming *ret_naming)
 {
-    if (hop->is_parent) {
-        enum config_route_form form = rename_form(engine, hop, recipe->route->form);
-        hop->has_bare_ipv6 = rename_host_is_bare(engine, hop);
-        return naming_for_parent(recipe->target, form, hop, room, ret_naming);
+    if (recipe->hop->is_parent) {
+        *parent = *recipe->hop;
+        enum config_route_form form = rename_form(engine, parent, recipe->route->form);
+        parent->has_bare_ipv6 = rename_host_is_bare(engine, parent);
+        return naming_for_parent(recipe->target, form, parent, room, ret_naming);
     }
     *ret_naming = naming_for_origin(recipe->target);
     return REASON_none;
@@ -117,11 +118,12 @@ enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
 {
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
-    struct next_hop hop = *recipe->hop;
-    enum reason reason = find_naming(engine, recipe, &hop, &room, &naming);
+    struct next_hop parent;
+    enum reason reason = find_naming(engine, recipe, &parent, &room, &naming);
     if (reason != REASON_none) {
         return reason;
     }
+    const struct next_hop *hop = recipe->hop->is_parent ? &parent : recipe->hop;
     size_t needed = memory_needed(recipe, &naming);
     if (needed > engine->large.block_bytes) {
         return REASON_request_too_large;
@@ -133,7 +135,7 @@ enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
     fetch->waiter = waiter;
     fetch_set_token(fetch, entropy_u64(&engine->entropy));
     keep_asker(engine, fetch, recipe);
-    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, &hop, engine->policy_epoch) ||
+    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, hop, engine->policy_epoch) ||
         !cached_begin(engine, fetch, recipe->lookup, recipe->message) ||
         !forward_encode(engine, fetch, recipe, &naming)) {
         cached_release(engine, fetch);
