@@ -33,7 +33,7 @@ static bool is_cacheable_code(uint8_t code)
     return code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
 }
 
-/* More than one: which of them is the representation's, nobody can say (OPT-18). */
+/* More than one: which of them is the representation's is not known (OPT-18). */
 static bool has_several_etags(struct bytes options)
 {
     struct option_iter iter;

@@ -14,7 +14,7 @@
 /* Bytes of an ETag option, with its head. */
 #define ETAG_OPTION_MAX 9u
 
-/* Who may have an answer. */
+/* Which clients may have an answer. */
 enum answer_use {
     ANSWER_FOR_ONE,  /* only the request it answers */
     ANSWER_SHARED,   /* every equal request that waits now */

@@ -171,7 +171,7 @@ void cache_free_slot(struct cache_store *store, struct cache_entry *entry)
     store->free[store->free_count++] = cache_slot_of(store, entry);
 }
 
-/* Nobody finds it any more; who has pinned it still has it. */
+/* Take it out of the maps; a pinned entry stays until it is unpinned. */
 static void hide(struct cache_entry *entry)
 {
     hash_map_remove(&entry->by_key);
@@ -413,7 +413,7 @@ bool cache_store_refresh(struct cache_store *store, struct cache_entry *entry, s
     entry->max_age_s = freshness_max_age_s(update);
     entry->received_ms = now_ms;
     if (entry->is_gone) {
-        return true; /* for those who have pinned it */
+        return true; /* for its pins */
     }
     struct cache_key key = cache_entry_key(store, entry);
     struct news news = {.key = &key,

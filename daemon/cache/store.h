@@ -36,14 +36,14 @@ struct cache_entry {
     uint32_t max_age_s;
     uint64_t received_ms;
     uint64_t changes;      /* of targets, counted when it was asked for (cache/changes.h) */
-    struct address origin; /* whom it came from; not set where nobody asked */
+    struct address origin; /* the server that it came from; may be unset */
     uint16_t pins;         /* fetches that wait for its validation */
     uint8_t ring;          /* enum cache_ring */
     uint8_t uses;          /* since it came into the ring, up to 3 */
     uint8_t code;
     uint8_t hop_limit;  /* of the request, where the code is 5.08; 0: none */
     bool is_used;       /* the slot is */
-    bool is_gone;       /* found by nobody; pinned by somebody */
+    bool is_gone;       /* in no map any more; still pinned */
     bool is_invalid;    /* an unsafe request has changed it: only validation brings it back */
     bool is_superseded; /* a newer representation is the one to serve */
 };

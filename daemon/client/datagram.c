@@ -21,7 +21,7 @@
 static bool is_duplicate(struct engine *engine, const struct leg *leg)
 {
     uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
-    /* Who has nothing in flight costs no look into a table that is larger than any cache. */
+    /* Skip the lookup when the client is idle: the map exceeds the processor's cache. */
     struct hash_node *node =
         leg->peer->in_flight > 0 ? hash_map_find(&engine->requests.map, key) : NULL;
     struct bytes answer;
@@ -51,7 +51,7 @@ struct arrival {
 
 /*
  * Message ids and tokens end with the session they were used in (RFC 7252 section
- * 9.1.1): what is in flight is let go, and what is remembered matches nobody.
+ * 9.1.1): what is in flight is let go, and what is remembered matches no client.
  */
 static void change_session(struct engine *engine, struct client *client,
                            struct dtls_session *session)
@@ -60,7 +60,7 @@ static void change_session(struct engine *engine, struct client *client,
     client->generation++;
     client->session = session;
     client->is_secure = client->is_secure || session != NULL;
-    client->peer.standing_epoch = 0; /* somebody else, perhaps */
+    client->peer.standing_epoch = 0; /* another peer, perhaps */
 }
 
 void datagram_client_gone(struct engine *engine, struct client *client)
@@ -137,7 +137,7 @@ static void datagram_on_verdict(struct engine *engine, const struct arrival *arr
     reply_on_acknowledged(engine, HASH_ENTRY(node, struct request, by_message), is_reset);
 }
 
-/* Where it is not known who it is from there is an end to what is sent (AMP-13). */
+/* Resets to an address that may be forged are limited (AMP-13). */
 static bool may_reject(const struct arrival *arrival)
 {
     struct engine *engine = arrival->listener->engine;
@@ -173,10 +173,10 @@ static void datagram_on_message(struct engine *engine, const struct arrival *arr
     } else if (message_is_request(message)) {
         datagram_on_request(engine, arrival, message);
     } else {
-        /* A ping, a response nobody asked for, or a reserved class. */
+        /* A ping, a response without a request, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
             metric_add(&engine->metrics.pings, 1);
-            reject(arrival, message); /* who asks whether we are there is told */
+            reject(arrival, message); /* a ping is answered */
         } else {
             metric_add(&engine->metrics.messages_ignored, 1);
             reject(arrival, message);
@@ -294,7 +294,7 @@ static void datagram_on_error(void *context, struct udp_socket *socket,
         return;
     }
     struct request *request = HASH_ENTRY(node, struct request, by_message);
-    /* Who makes this up has to know more than a message id: all that is quoted (MSG-34). */
+    /* A forger has to know more than a message id: all that is quoted (MSG-34). */
     size_t len = quoted_len < request->datagram_len ? quoted_len : request->datagram_len;
     if (len > 0 && memcmp(quoted, request->datagram, len) == 0) {
         request_drop(engine, request, REASON_client_unreachable);

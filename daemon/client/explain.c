@@ -172,7 +172,7 @@ static void print_route(const struct config_route *route, const struct target *t
     }
 }
 
-/* Why the request cannot take its way, whoever asks; prints what it becomes. */
+/* Why the request cannot take its way, for any client; prints what it becomes. */
 static enum reason print_request(const struct config *config, const struct target *target,
                                  const struct message *request, const struct next_hop *hop,
                                  const struct config_route *route, FILE *out)
@@ -201,7 +201,7 @@ static enum reason print_request(const struct config *config, const struct targe
                : REASON_none;
 }
 
-/* Why @p address, where the next hop is, cannot be used, whoever asks. */
+/* Why @p address, where the next hop is, cannot be used for any client. */
 static enum reason check_address(const struct config *config,
                                  const struct explain_question *question,
                                  const struct explain_way *way, const struct next_hop *hop,

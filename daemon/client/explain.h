@@ -14,7 +14,7 @@
 
 struct config;
 
-/* Who asks, and how; a NULL is what is said. */
+/* The client that asks, and how; NULL stands for the default given here. */
 struct explain_options {
     const char *client;  /* NULL: 127.0.0.1. ADDRESS[,transport=..][,identity=..|,certificate=..] */
     const char *method;  /* NULL: GET */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For --explain: who is supposed to ask, and which rule decides about it. */
+/* For --explain: the client that asks, and the rule that decides about it. */
 #ifndef CRIPROXY_EXPLAIN_ACCESS_H
 #define CRIPROXY_EXPLAIN_ACCESS_H
 
@@ -19,7 +19,7 @@ struct explain_question {
     size_t own_count;
 };
 
-/* What the target and the routes say about it, before anybody is asked about. */
+/* What the target and the routes say about it, before the client is looked at. */
 struct explain_way {
     bool is_to_parent; /* which resolves the name, and whose addresses are not checked */
     bool is_group;     /* the request has Multicast-Timeout */

@@ -238,7 +238,7 @@ static bool may_go(struct engine *engine, struct incoming *incoming)
         return false;
     }
     if (reason_row(problem.reason)->code == CODE(5, 8)) {
-        /* Who stopped it: the first name of the trail (HOP-5). */
+        /* This proxy stopped it: the first name of the trail (HOP-5). */
         snprintf(problem.text, sizeof(problem.text), "%s", engine->config->proxy_name);
     }
     refuse_request(engine, incoming, &problem);
@@ -430,7 +430,7 @@ static void proxy_request(struct engine *engine, struct incoming *incoming)
 
 /* --- what comes in ------------------------------------------------------ */
 
-/* What can be said without a look at the options: who asks, how much, and in which form. */
+/* The checks before the options: the client, its limits, token and method. */
 static enum reason admit_request(struct engine *engine, const struct incoming *incoming)
 {
     struct leg *leg = incoming->leg;

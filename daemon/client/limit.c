@@ -66,7 +66,7 @@ static bool take_source(struct engine *engine, enum source_kind kind, const stru
                        engine->config->limits_ipv6_prefix, per_s, engine_now_ms(engine));
 }
 
-/* Of all that comes from its address; who has a rate of its own is not part of that. */
+/* Of all that comes from its address; a client with a rate of its own does not count. */
 static bool is_address_too_fast(struct engine *engine, const struct leg *leg)
 {
     uint32_t rate = engine->config->limits_address_rate;

@@ -24,7 +24,7 @@ uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
  */
 uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
 
-/** Bodies that are kept for the client of @p leg, and who it is. */
+/** Bodies that are kept for the client of @p leg, and its serial and address. */
 struct body_owner limit_bodies(const struct engine *engine, const struct leg *leg);
 
 /**

@@ -28,7 +28,7 @@
 
 #define NO_CONTENT_FORMAT UINT32_MAX
 
-/* Who restarts is away for a while: registrations in vain before clients are told. */
+/* A restart takes a while: registrations that fail in a row before clients are told. */
 #define FAILURES_MAX 4u
 
 static struct request *first_follower(const struct observation *observation)
@@ -196,7 +196,7 @@ static enum reason reason_against_follower(struct engine *engine,
     return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
 }
 
-/* All who wait are answered: they observe, or it has ended and they are told how. */
+/* Answer all requests that wait: their clients observe, or learn how it has ended. */
 static void answer_followers(struct engine *engine, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
@@ -219,7 +219,7 @@ static void answer_followers(struct engine *engine, struct observation *observat
     }
 }
 
-/* Those who wait for it are told that a registration has failed. */
+/* Tell the requests that wait that a registration has failed. */
 static void answer_followers_for(struct engine *engine, struct observation *observation,
                                  enum reason reason)
 {
@@ -556,7 +556,7 @@ const struct waiter_calls observation_calls = {.on_answer = on_registration_answ
 
 /* --- ending ------------------------------------------------------------- */
 
-/* Explicitly, at once: a sensor should not go on for nobody (RFC 7641 section 3.6). */
+/* Explicitly, at once: a sensor should not go on without observers (RFC 7641 section 3.6). */
 static void cancel(struct engine *engine, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;

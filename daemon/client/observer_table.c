@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who observes what: slots, caps, and the lists that observers are in. */
+/* The table of observers: slots, caps, and the lists that observers are in. */
 #include "client/limit.h"
 #include "client/observer.h"
 

@@ -161,7 +161,7 @@ void reply_remember(struct engine *engine, const struct leg *leg, struct bytes a
               lifetime_ms - (uint32_t)age_ms);
 }
 
-/* Refusals cost nothing to draw, and may go to somebody who has asked for nothing (AMP-13). */
+/* Refusals are cheap to provoke, and may go to an address that has not asked (AMP-13). */
 static bool may_refuse(struct engine *engine, const struct reply *reply)
 {
     bool is_challenge = options_have(reply->options, OPTION_echo);
@@ -180,7 +180,7 @@ void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *r
         return;
     }
     if (leg->is_unverified && CODE_CLASS(reply->code) == 4 && !may_refuse(engine, reply)) {
-        return; /* nor is it remembered: who is there asks again */
+        return; /* nor is it remembered: a real client asks again */
     }
     reply_remember(engine, leg, send_plain(engine, leg, reply));
 }

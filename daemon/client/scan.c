@@ -62,7 +62,7 @@ static void collect(struct request_options *options, const struct option *option
         break;
     case OPTION_oscore:
     case OPTION_edhoc:
-        /* Passed on to whom it is for; the proxy itself has no security context. */
+        /* Passed on to the origin server; the proxy itself has no security context. */
         options->not_local = options->not_local == 0 ? option->number : options->not_local;
         break;
     default:

@@ -29,7 +29,7 @@ struct stream_listener {
 /* A connection, for lists; borrowed until the next turn of the loop. */
 struct stream_view {
     const struct address *remote;
-    const struct identity *identity; /* NULL: nobody */
+    const struct identity *identity; /* NULL: not authenticated */
     const char *state;
     uint32_t scheme; /* its number */
     uint32_t in_flight, requests;

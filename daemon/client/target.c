@@ -51,7 +51,7 @@ static bool target_fail_at(struct builder *builder, enum reason reason, const ch
 
 #define SCHEME_SHOWN_MAX 32u /* bytes of a name, in a diagnostic */
 
-/* A scheme that nobody has configured, by the name that it was given with, which is one. */
+/* A scheme that is not configured, by the name that it was given with, which is one. */
 static bool fail_scheme_name(struct builder *builder, const uint8_t *name, size_t len)
 {
     builder->problem->reason = REASON_scheme_unsupported;

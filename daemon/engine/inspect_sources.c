@@ -151,7 +151,7 @@ static void add_up(const struct table_list *list, struct source_row *row)
     }
 }
 
-/* The largest share first; then who has been displaced most. */
+/* The largest share first; then the source that was displaced most. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct source_row *first = a, *second = b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one engine has; shared by the files that make it up, and by nobody else. */
+/* What one engine has; shared by the files that make it up, and by no others. */
 #ifndef CRIPROXY_STATE_H
 #define CRIPROXY_STATE_H
 
@@ -136,7 +136,7 @@ static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *or
                     mid);
 }
 
-/* Members have no slots: what they answer and who they are, as 61 bits of a hash. */
+/* Members have no slots: the request and their address, as 61 bits of a hash. */
 static inline uint64_t key_of_member(const struct fetch *fetch, const struct address *member,
                                      uint16_t mid)
 {

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Who has proved no name is the address or connection that it is: no enum identity_kind. */
+/* A client without an identity counts by its address or connection: no enum identity_kind. */
 #define AUDIENCE_ONE_CLIENT 0xffu
 
 const char *cache_answer_name(enum cache_answer answer)

@@ -102,7 +102,7 @@ static void keep_answer(struct engine *engine, const struct fetch *fetch, const 
 {
     const struct cache_ticket *ticket = &fetch->ticket;
     const struct address *from = cached_source(fetch);
-    /* What is not one of several blocks is the whole, for who asks without blocks as well. */
+    /* An answer that is no block is the whole body, also for a client without blocks. */
     struct cache_key whole = cache_key_base(&ticket->key);
     bool is_whole = reply->code == CODE(2, 5) && !freshness_is_partial(reply->options);
     uint32_t max_age_s = freshness_max_age_s(reply->options);

@@ -14,7 +14,7 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
     return hash_map_init(leaders, capacity, seed);
 }
 
-/* --- who follows whom --------------------------------------------------- */
+/* --- leaders and followers ---------------------------------------------- */
 
 /*
  * What left as NON may be lost without a word (MSG-37). A request that would go as CON does

@@ -86,7 +86,7 @@ static bool is_held_back(const struct engine *engine, const struct fetch *fetch)
     return silence_is_on(silence, scheme, now_ms) && now_ms < silence_until_ms(silence, scheme);
 }
 
-/* Who waits has its origin server probed; that ends with the queue. */
+/* Probing an origin server ends when no request waits for it. */
 static void check_probe(struct engine *engine, struct origin *origin)
 {
     if (origin->queue.first == NULL && timer_is_set(&origin->probe_timer)) {

@@ -16,7 +16,7 @@
 
 #define SCHEME_NUMBER_MAX 0xffffffu /* Proxy-Scheme-Number has up to 3 bytes */
 
-/* The port that everybody takes the scheme to have; 0 for none. Our configuration may differ. */
+/* The port that the scheme has by its RFC; 0 for none. Our configuration may differ. */
 static uint16_t registered_port(const struct scheme *scheme)
 {
     const struct cri_scheme *known = cri_scheme_by_number(NULL, scheme->number);

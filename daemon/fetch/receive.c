@@ -348,7 +348,7 @@ static void receive_on_datagram(void *context, struct udp_socket *socket,
     } else if (error != MESSAGE_OK) {
         on_malformed(port, &datagram->path.remote, &message);
     } else {
-        /* A ping, or a request: nobody here serves it. */
+        /* A ping, or a request: this port serves neither. */
         metric_add(&engine->metrics.upstream_unmatched, 1);
         if (message.type == MESSAGE_CON) {
             send_empty(port, &datagram->path.remote, MESSAGE_RST, message.mid);
@@ -377,7 +377,7 @@ static void receive_on_error(void *context, struct udp_socket *socket, const str
     }
     switch (error) {
     case ECONNREFUSED:
-        silence_on_heard(&fetch->origin->silence); /* somebody is there, and says no */
+        silence_on_heard(&fetch->origin->silence); /* the host is there, and refuses */
         forward_failed(engine, fetch, REASON_origin_refused, NULL);
         break;
     case EMSGSIZE:

@@ -53,7 +53,7 @@ bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop
  * which says that nothing was done, for safe ones after the other refusals.
  *
  * @param code of the response that has come.
- * @return whether the request is on its way again: the response is then nobody's.
+ * @return whether the request is on its way again: the response is dropped then.
  */
 bool rename_and_ask_again(struct engine *engine, struct fetch *fetch, uint8_t code);
 

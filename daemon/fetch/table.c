@@ -107,7 +107,7 @@ struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token
 
 /* --- states --------------------------------------------------------------- */
 
-/* A fault of ours; who waits for the fetch is served as well as it goes. */
+/* A fault of ours; the fetch goes on all the same. */
 static __attribute__((cold, noinline)) void
 note_unknown_change(struct fetch_table *table, enum fetch_state from, enum fetch_state to)
 {

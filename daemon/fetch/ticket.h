@@ -39,7 +39,7 @@ struct cache_ticket {
     uint64_t changes;                   /* of targets, counted when the request began */
 
     struct hash_node by_key; /* leaders only */
-    struct fetch *leader;    /* whom it follows, or NULL */
+    struct fetch *leader;    /* which it follows, or NULL */
     uint64_t leader_id;      /* for the log */
     struct list followers;
     uint32_t follower_count;

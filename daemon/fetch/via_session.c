@@ -225,7 +225,7 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
     fetch_fail(context, fetch, fetch->reason, NULL);
 }
 
-/* Not from below: who lets a request go has another one sent, and holds on to what it answers. */
+/* By a timer: the caller may be giving an answer that must not be freed below it. */
 static void end_soon(struct engine *engine, struct fetch *fetch, enum reason reason)
 {
     if (fetch->state != FETCH_sent) {
@@ -279,7 +279,7 @@ void via_session_send(struct engine *engine, struct fetch *fetch)
 void via_session_cancel(struct engine *engine, struct fetch *fetch)
 {
     if (fetch->upstream != NULL) {
-        /* Who wants no more notifications says so in a request of its own (OBS-25). */
+        /* Notifications are cancelled by a request of their own (OBS-25). */
         upstream_cancel(engine->upstream, fetch->upstream, false);
         fetch->upstream = NULL;
     }

@@ -86,7 +86,7 @@ static struct name *find_name(const struct name_table *table, struct bytes text,
     return NULL;
 }
 
-/* Names without addresses go first: anybody can make them up. */
+/* Names without addresses go first: any client can make them up. */
 static bool goes_before(const struct name *name, const struct name *other)
 {
     bool has_addresses = name->address_count > 0;
@@ -308,7 +308,7 @@ static void count_result(struct engine *engine, enum resolve_status status)
     }
 }
 
-/* The question has its answer: give it to all who wait. */
+/* The question has its answer: give it to all that wait. */
 static void settle_name(struct name *name, const struct resolve_result *result)
 {
     struct engine *engine = name->engine;
