@@ -134,11 +134,6 @@ static struct explain_result print_verdict(const struct explain_verdict *verdict
 static bool leads_to_listener(const struct config *config, const struct explain_question *question,
                               const struct scheme *scheme, const struct address *address)
 {
-    static const enum transport transports[] = {
-        [LISTENER_COAP] = TRANSPORT_UDP,     [LISTENER_COAPS] = TRANSPORT_DTLS,
-        [LISTENER_COAP_TCP] = TRANSPORT_TCP, [LISTENER_COAPS_TCP] = TRANSPORT_TLS,
-        [LISTENER_COAP_WS] = TRANSPORT_WS,   [LISTENER_COAPS_WS] = TRANSPORT_WSS,
-    };
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
         const struct address *bound = &listener->bind;
@@ -146,8 +141,7 @@ static bool leads_to_listener(const struct config *config, const struct explain_
                         (bound->family == address->family && address_is_unspecified(bound) &&
                          (address_is_loopback(address) || address_is_unspecified(address) ||
                           address_is_among(question->own, question->own_count, address)));
-        if (is_there && bound->port == address->port &&
-            transports[listener->kind] == scheme->transport) {
+        if (is_there && bound->port == address->port && listener->transport == scheme->transport) {
             return true;
         }
     }

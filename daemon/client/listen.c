@@ -99,7 +99,7 @@ int engine_listen_stream(struct engine *engine, const struct conn_options *optio
     if (listener == NULL) {
         return -ENOSPC;
     }
-    listener->kind = options->kind;
+    listener->transport = options->transport;
     /* A whole message has to fit, and the start of the next one to be seen. */
     with_limits.input_max = (uint32_t)engine->config->limits_stream_message_bytes + 64;
     int error =
@@ -321,11 +321,12 @@ static bool is_own_datagram(struct engine *engine, bool is_secure, const struct 
     return false;
 }
 
-static bool is_own_stream(struct engine *engine, enum conn_kind kind, const struct address *address)
+static bool is_own_stream(struct engine *engine, enum transport transport,
+                          const struct address *address)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
         const struct stream_listener *listener = &engine->stream_listeners[i];
-        if (listener->listener != NULL && listener->kind == kind &&
+        if (listener->listener != NULL && listener->transport == transport &&
             leads_to(engine, conn_listener_local(listener->listener), address)) {
             return true;
         }
@@ -336,21 +337,9 @@ static bool is_own_stream(struct engine *engine, enum conn_kind kind, const stru
 bool engine_is_own_address(struct engine *engine, const struct scheme *scheme,
                            const struct address *address)
 {
-    switch (scheme->transport) {
-    case TRANSPORT_NONE:
-        return false;
-    case TRANSPORT_UDP:
-        return is_own_datagram(engine, false, address);
-    case TRANSPORT_DTLS:
-        return is_own_datagram(engine, true, address);
-    case TRANSPORT_TCP:
-        return is_own_stream(engine, CONN_TCP, address);
-    case TRANSPORT_TLS:
-        return is_own_stream(engine, CONN_TLS, address);
-    case TRANSPORT_WS:
-        return is_own_stream(engine, CONN_WS, address);
-    case TRANSPORT_WSS:
-        return is_own_stream(engine, CONN_WSS, address);
-    }
-    return false;
+    enum transport transport = scheme->transport;
+    return transport_is_stream(transport)
+               ? is_own_stream(engine, transport, address)
+               : transport_is_datagram(transport) &&
+                     is_own_datagram(engine, transport_is_secure(transport), address);
 }

@@ -52,24 +52,12 @@ struct stream {
 
 static uint32_t scheme_of(const struct conn *conn)
 {
-    static const uint32_t numbers[] = {
-        [CONN_TCP] = CRI_SCHEME_COAP_TCP,
-        [CONN_TLS] = CRI_SCHEME_COAPS_TCP,
-        [CONN_WS] = CRI_SCHEME_COAP_WS,
-        [CONN_WSS] = CRI_SCHEME_COAPS_WS,
-    };
-    return numbers[conn_kind_of(conn)];
+    return transport_row(conn_transport(conn))->number;
 }
 
 static const char *scheme_name(const struct stream *stream)
 {
-    static const char *const names[] = {
-        [CONN_TCP] = "coap+tcp",
-        [CONN_TLS] = "coaps+tcp",
-        [CONN_WS] = "coap+ws",
-        [CONN_WSS] = "coaps+ws",
-    };
-    return names[conn_kind_of(stream->conn)];
+    return transport_row(conn_transport(stream->conn))->scheme;
 }
 
 /* Read on, or not: whichever of the two reasons to stop holds. */
@@ -244,7 +232,7 @@ static void *on_open(void *listener_context, struct conn *conn)
                      .context = stream,
                      .message_max = (uint32_t)engine->config->limits_stream_message_bytes,
                      .token_max = engine->config->proxy_max_token_bytes,
-                     .is_ws = listener->kind == CONN_WS || listener->kind == CONN_WSS},
+                     .is_ws = transport_is_ws(listener->transport)},
     };
     if (engine->streams != NULL) {
         engine->streams->link = &stream->next;

@@ -19,7 +19,7 @@ extern const struct conn_handler stream_handler;
 struct stream_listener {
     struct engine *engine;
     struct conn_listener *listener; /* NULL: the slot is free */
-    enum conn_kind kind;
+    enum transport transport;
     uint32_t open_count; /* its connections */
     bool is_retiring;    /* taken out by a reload */
     uint64_t retire_ms;  /* when it is closed at the latest */

@@ -251,7 +251,7 @@ static void count_duration(struct engine *engine, const struct leg *leg, bool is
                            uint64_t duration_us)
 {
     struct metrics *metrics = &engine->metrics;
-    histogram_add(&metrics->durations[metrics_front(leg->asker.scheme)][is_hit ? 1 : 0],
+    histogram_add(&metrics->durations[transport_by_number(leg->asker.scheme)][is_hit ? 1 : 0],
                   duration_us);
     if (!is_hit) {
         histogram_add(&metrics->by_route[leg->route_label], duration_us);

@@ -7,18 +7,10 @@
 #ifndef CRIPROXY_SCHEME_H
 #define CRIPROXY_SCHEME_H
 
-#include <stdint.h>
+#include "coap/transport.h"
 
-/* The words of the configuration, too. X(ENUMERATOR, word) */
-#define TRANSPORT_WORDS(X)                                                                         \
-    X(TRANSPORT_NONE, "none")                                                                      \
-    X(TRANSPORT_UDP, "udp")                                                                        \
-    X(TRANSPORT_DTLS, "dtls")                                                                      \
-    X(TRANSPORT_TCP, "tcp")                                                                        \
-    X(TRANSPORT_TLS, "tls")                                                                        \
-    X(TRANSPORT_WS, "ws")                                                                          \
-    X(TRANSPORT_WSS, "wss")
-
+/* The words of the configuration, too; those of transports are in transport.def. X(ENUMERATOR,
+ * word) */
 #define CONGESTION_CONTROL_WORDS(X)                                                                \
     X(CONGESTION_WINDOW, "window")                                                                 \
     X(CONGESTION_FIXED, "fixed")
@@ -28,7 +20,6 @@
     X(UPSTREAM_TYPE_MIRROR, "mirror")
 
 #define SCHEME_ENUMERATOR(name, word) name,
-enum transport { TRANSPORT_WORDS(SCHEME_ENUMERATOR) };
 enum congestion_control { CONGESTION_CONTROL_WORDS(SCHEME_ENUMERATOR) };
 enum upstream_type { UPSTREAM_TYPE_WORDS(SCHEME_ENUMERATOR) };
 #undef SCHEME_ENUMERATOR

@@ -137,14 +137,6 @@ static bool is_none(const struct config_list *list)
 
 static uint32_t take_transports(const struct origin_of_values *from, const struct config_list *list)
 {
-    static const struct {
-        const char *word;
-        uint32_t scheme;
-    } transports[] = {
-        {"coap", CRI_SCHEME_COAP},         {"coaps", CRI_SCHEME_COAPS},
-        {"coap+tcp", CRI_SCHEME_COAP_TCP}, {"coaps+tcp", CRI_SCHEME_COAPS_TCP},
-        {"coap+ws", CRI_SCHEME_COAP_WS},   {"coaps+ws", CRI_SCHEME_COAPS_WS},
-    };
     struct words words = {.list = list};
     const char *word;
     uint32_t set = 0;
@@ -152,17 +144,13 @@ static uint32_t take_transports(const struct origin_of_values *from, const struc
     char got[GOT_MAX];
 
     while (next_word(&words, &word, &len)) {
-        uint32_t bit = 0;
-        for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
-            if (strlen(transports[i].word) == len && memcmp(transports[i].word, word, len) == 0) {
-                bit = UINT32_C(1) << transports[i].scheme;
-            }
-        }
-        if (bit == 0) {
+        enum transport transport = transport_by_scheme(word, len);
+        if (transport == TRANSPORT_NONE) {
             report(from, "expected coap, coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws, got %s",
                    got_text(got, word, len));
+            continue;
         }
-        set |= bit;
+        set |= UINT32_C(1) << transport_row(transport)->number;
     }
     return set;
 }

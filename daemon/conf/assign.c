@@ -8,16 +8,6 @@
 #include <glob.h>
 #include <string.h>
 
-/* The schemes that are there without any configuration; numbers and ports are libcri's. */
-static const struct {
-    const char *name;
-    enum transport transport;
-} builtin_schemes[] = {
-    {"coap", TRANSPORT_UDP},   {"coaps", TRANSPORT_DTLS},   {"http", TRANSPORT_NONE},
-    {"https", TRANSPORT_NONE}, {"coap+tcp", TRANSPORT_TCP}, {"coaps+tcp", TRANSPORT_TLS},
-    {"coap+ws", TRANSPORT_WS}, {"coaps+ws", TRANSPORT_WSS},
-};
-
 static void assign_list_item(struct loader *loader, void *base, const struct config_row *row,
                              const char *section, const char *text, size_t len)
 {
@@ -97,17 +87,32 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
     }
 }
 
+#define BUILTIN_SCHEMES_END 32u /* the registry's numbers of CoAP and HTTP are below */
+
+/* The schemes that are there without any configuration: HTTP's, and one for each transport. */
+static void preset_scheme(struct loader *loader, uint32_t number)
+{
+    const struct cri_scheme *known = cri_scheme_by_number(NULL, number);
+    enum transport transport = transport_by_number(number);
+    bool is_http = number == CRI_SCHEME_HTTP || number == CRI_SCHEME_HTTPS;
+
+    if (known == NULL || (transport == TRANSPORT_NONE && !is_http)) {
+        return;
+    }
+    struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, known->name);
+    if (draft != NULL) {
+        struct scheme *scheme = draft->row;
+        scheme->transport = transport;
+    }
+}
+
 void loader_preset(struct loader *loader)
 {
     for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
         loader_preset_row(loader, loader->config, &config_rows[i]);
     }
-    for (size_t i = 0; i < sizeof(builtin_schemes) / sizeof(builtin_schemes[0]); i++) {
-        struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, builtin_schemes[i].name);
-        if (draft != NULL) {
-            struct scheme *scheme = draft->row;
-            scheme->transport = builtin_schemes[i].transport;
-        }
+    for (uint32_t number = 0; number < BUILTIN_SCHEMES_END; number++) {
+        preset_scheme(loader, number);
     }
 }
 

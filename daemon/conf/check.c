@@ -7,63 +7,12 @@
 
 #include <string.h>
 
-/*
- * The schemes of a listener's URI, and their default ports (RFC 7252 section 6, RFC 8323 section
- * 8).
- */
-static const struct listener_scheme {
-    const char *scheme;
-    enum config_listener_kind kind;
-    uint16_t port;
-    bool is_udp;
-    bool is_secure;
-} transports[] = {
-    {"coap", LISTENER_COAP, 5683, true, false},
-    {"coaps", LISTENER_COAPS, 5684, true, true},
-    {"coap+tcp", LISTENER_COAP_TCP, 5683, false, false},
-    {"coaps+tcp", LISTENER_COAPS_TCP, 5684, false, true},
-    {"coap+ws", LISTENER_COAP_WS, 80, false, false},
-    {"coaps+ws", LISTENER_COAPS_WS, 443, false, true},
-};
-
 static const struct place *check_place_of(const struct loader *loader, const char *section,
                                           const char *key)
 {
     const struct config_row *row = schema_find(section, key);
 
     return row == NULL ? &loader->here : &loader->set_at[row - config_rows];
-}
-
-static const struct listener_scheme *find_transport(const char *scheme, size_t len)
-{
-    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
-        if (strlen(transports[i].scheme) == len && memcmp(transports[i].scheme, scheme, len) == 0) {
-            return &transports[i];
-        }
-    }
-    return NULL;
-}
-
-static const struct listener_scheme *transport_of(enum config_listener_kind kind)
-{
-    const struct listener_scheme *found = &transports[0];
-
-    for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
-        if (transports[i].kind == kind) {
-            found = &transports[i];
-        }
-    }
-    return found;
-}
-
-const char *config_listener_scheme(enum config_listener_kind kind)
-{
-    return transport_of(kind)->scheme;
-}
-
-bool config_listener_is_secure(enum config_listener_kind kind)
-{
-    return transport_of(kind)->is_secure;
 }
 
 #define EXPECTED_URI                                                                               \
@@ -78,8 +27,8 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     if (authority == NULL) {
         return EXPECTED_URI;
     }
-    const struct listener_scheme *transport = find_transport(uri, (size_t)(authority - uri));
-    if (transport == NULL) {
+    enum transport transport = transport_by_scheme(uri, (size_t)(authority - uri));
+    if (transport == TRANSPORT_NONE) {
         return EXPECTED_URI;
     }
     authority += sizeof(separator) - 1;
@@ -88,14 +37,14 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
         len--;
     }
     struct address address;
-    if (!address_parse(authority, len, transport->port, &address)) {
+    if (!address_parse(authority, len, transport_row(transport)->default_port, &address)) {
         return "expected coap://ADDRESS:PORT with an IPv4 address, or an IPv6 address in brackets";
     }
     if (address_is_multicast(&address)) {
         return "a multicast address cannot be listened on";
     }
     ret_listener->bind = address;
-    ret_listener->kind = transport->kind;
+    ret_listener->transport = transport;
     return NULL;
 }
 
@@ -103,11 +52,11 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
 static bool is_taken(const struct config_listener *listeners, size_t count,
                      const struct config_listener *listener)
 {
-    bool is_udp = transport_of(listener->kind)->is_udp;
+    bool is_stream = transport_is_stream(listener->transport);
 
     for (size_t i = 0; i < count; i++) {
         if (listener->bind.port != 0 && address_equal(&listeners[i].bind, &listener->bind) &&
-            transport_of(listeners[i].kind)->is_udp == is_udp) {
+            transport_is_stream(listeners[i].transport) == is_stream) {
             return true;
         }
     }
@@ -116,7 +65,7 @@ static bool is_taken(const struct config_listener *listeners, size_t count,
 
 static bool lacks_credentials(const struct config *config, const struct config_listener *listener)
 {
-    return transport_of(listener->kind)->is_secure && config->tls_certificate.count == 0 &&
+    return transport_is_secure(listener->transport) && config->tls_certificate.count == 0 &&
            config->tls_psk_file[0] == '\0';
 }
 

@@ -24,33 +24,12 @@ bool config_is_reachable(const struct scheme *scheme)
     return scheme->transport != TRANSPORT_NONE;
 }
 
-const char *config_transport_name(enum transport transport)
-{
-    switch (transport) {
-    case TRANSPORT_NONE:
-        return "none";
-    case TRANSPORT_UDP:
-        return "udp";
-    case TRANSPORT_DTLS:
-        return "dtls";
-    case TRANSPORT_TCP:
-        return "tcp";
-    case TRANSPORT_TLS:
-        return "tls";
-    case TRANSPORT_WS:
-        return "ws";
-    case TRANSPORT_WSS:
-        return "wss";
-    }
-    return "none";
-}
-
 static void print_scheme(const struct scheme *scheme, FILE *out)
 {
     (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
                   scheme->default_port);
     if (config_is_reachable(scheme)) {
-        (void)fprintf(out, "forwarded over %s\n", config_transport_name(scheme->transport));
+        (void)fprintf(out, "forwarded over %s\n", transport_row(scheme->transport)->word);
     } else {
         (void)fputs("not forwarded\n", out);
     }

@@ -102,18 +102,9 @@ struct config_limit {
 
 #undef OPTION
 
-enum config_listener_kind {
-    LISTENER_COAP,
-    LISTENER_COAPS,
-    LISTENER_COAP_TCP,
-    LISTENER_COAPS_TCP,
-    LISTENER_COAP_WS,
-    LISTENER_COAPS_WS,
-};
-
 /* One place to listen. */
 struct config_listener {
-    enum config_listener_kind kind;
+    enum transport transport;
     const char *uri; /* as it was written */
     struct address bind;
     bool is_default; /* a default one: it may be left out on a host without IPv6 */
@@ -188,17 +179,8 @@ void config_free(struct config *config);
 /** Every error on a line of its own, and how many were left out. */
 void config_errors_print(const struct config_errors *errors, const char *prefix, FILE *out);
 
-/** The scheme's name, as in "coap+tcp". Static text. */
-const char *config_listener_scheme(enum config_listener_kind kind);
-
-/** Whether the listener uses DTLS or TLS; false for plain UDP, TCP and WebSockets. */
-bool config_listener_is_secure(enum config_listener_kind kind);
-
 /** The row with @p number, or NULL. */
 const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number);
-
-/** "udp", "dtls", ...: the word of the key transport. Static text. */
-const char *config_transport_name(enum transport transport);
 
 /** Whether the scheme has a transport; false if targets of the scheme cannot be reached. */
 bool config_is_reachable(const struct scheme *scheme);
@@ -206,7 +188,7 @@ bool config_is_reachable(const struct scheme *scheme);
 /** Whether messages of the scheme are datagrams: they may be lost, or overtake each other. */
 static inline bool config_is_datagram(const struct scheme *scheme)
 {
-    return scheme->transport == TRANSPORT_UDP || scheme->transport == TRANSPORT_DTLS;
+    return transport_is_datagram(scheme->transport);
 }
 
 /**

@@ -15,6 +15,7 @@
 #define WORDS_FACTOR(section, key)
 #define WORDS_LIST(section, key)
 #define WORDS_TEXT(section, key)
+#define WORDS_TRANSPORT(section, key)
 #define WORDS_WORD(section, key)                                                                   \
     static const char *const words_##section##_##key[] = {                                         \
         CONFIG_WORDS_##section##_##key(WORD_TEXT)};
@@ -36,8 +37,20 @@
 #define ROW_WORDS_FACTOR(section, key) NULL, 0
 #define ROW_WORDS_LIST(section, key) NULL, 0
 #define ROW_WORDS_TEXT(section, key) NULL, 0
+#define ROW_WORDS_TRANSPORT(section, key) words_of_transports, TRANSPORT_COUNT
 #define ROW_WORDS_WORD(section, key)                                                               \
     words_##section##_##key, sizeof(words_##section##_##key) / sizeof(words_##section##_##key[0])
+
+/* A TRANSPORT is a WORD whose words are in transport.def. */
+#define CONFIG_TYPE_TRANSPORT CONFIG_TYPE_WORD
+
+static const char *const words_of_transports[TRANSPORT_COUNT] = {
+    [TRANSPORT_NONE] = "none",
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+    [TRANSPORT_##name] = (word),
+#include "coap/transport.def"
+#undef TRANSPORT
+};
 
 #define RELOAD_LIVE true
 #define RELOAD_START false

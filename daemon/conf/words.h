@@ -52,7 +52,6 @@
     X(CACHE_SECURE_OFF, "off")
 
 /* Those of schemes are in coap/scheme.h, with their enums. */
-#define CONFIG_WORDS_scheme_transport(X) TRANSPORT_WORDS(X)
 #define CONFIG_WORDS_scheme_congestion_control(X) CONGESTION_CONTROL_WORDS(X)
 #define CONFIG_WORDS_scheme_upstream_type(X) UPSTREAM_TYPE_WORDS(X)
 

@@ -152,7 +152,7 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
     json_begin(out);
     json_uint(out, "worker", engine->worker_index);
     json_text(out, "origin", address_format(&origin->address, text));
-    json_text(out, "transport", config_transport_name(origin->transport));
+    json_text(out, "transport", transport_row(origin->transport)->word);
     json_uint(out, "in_flight", origin->fetches);
     json_uint(out, "outstanding", origin->window.outstanding);
     json_uint(out, "window", origin->window.size_x256 / 256);
@@ -185,14 +185,10 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
 static bool add_upstream(const struct engine *engine, const struct upstream_view *view,
                          struct json_writer *out)
 {
-    static const char *const schemes[] = {
-        [UPSTREAM_DTLS] = "coaps", [UPSTREAM_TCP] = "coap+tcp", [UPSTREAM_TLS] = "coaps+tcp",
-        [UPSTREAM_WS] = "coap+ws", [UPSTREAM_WSS] = "coaps+ws",
-    };
     char text[ADDRESS_TEXT_MAX], host[160];
     json_begin(out);
     json_uint(out, "worker", engine->worker_index);
-    json_text(out, "scheme", schemes[view->transport]);
+    json_text(out, "scheme", transport_row(view->transport)->scheme);
     json_text(out, "origin", address_format(view->address, text));
     if (view->host != NULL) {
         json_text(out, "host", escape_text(host, sizeof(host), view->host, strlen(view->host)));

@@ -36,8 +36,7 @@ const char *cache_answer_name(enum cache_answer answer)
 
 static bool cached_is_secure(const struct scheme *scheme)
 {
-    return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
-           scheme->transport == TRANSPORT_WSS || scheme->number == CRI_SCHEME_HTTPS;
+    return transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
 }
 
 /*

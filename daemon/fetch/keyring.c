@@ -66,9 +66,8 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
             route->kind == ROUTE_KIND_PARENT
                 ? config_scheme_by_number(config, route->parent.scheme_number)
                 : NULL;
-        enum upstream_transport transport;
-        if (scheme != NULL && via_session_transport(scheme, &transport) &&
-            !upstream_has(transport)) {
+        if (scheme != NULL && transport_has_session(scheme->transport) &&
+            !upstream_has(scheme->transport)) {
             (void)snprintf(ret_error, error_capacity,
                            "route %s: via: no %s: libcoap %s has no OpenSSL", route->name,
                            scheme->name, upstream_version());

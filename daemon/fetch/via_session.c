@@ -14,35 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-bool via_session_transport(const struct scheme *scheme, enum upstream_transport *ret_transport)
-{
-    switch (scheme->transport) {
-    case TRANSPORT_NONE:
-    case TRANSPORT_UDP:
-        return false;
-    case TRANSPORT_DTLS:
-        *ret_transport = UPSTREAM_DTLS;
-        break;
-    case TRANSPORT_TCP:
-        *ret_transport = UPSTREAM_TCP;
-        break;
-    case TRANSPORT_TLS:
-        *ret_transport = UPSTREAM_TLS;
-        break;
-    case TRANSPORT_WS:
-        *ret_transport = UPSTREAM_WS;
-        break;
-    case TRANSPORT_WSS:
-        *ret_transport = UPSTREAM_WSS;
-        break;
-    }
-    return true;
-}
-
 bool via_session_is_for(const struct fetch *fetch)
 {
-    enum upstream_transport transport;
-    return via_session_transport(fetch->hop.scheme, &transport);
+    return transport_has_session(fetch->hop.scheme->transport);
 }
 
 /* --- what comes back ---------------------------------------------------- */
@@ -240,6 +214,7 @@ void via_session_send(struct engine *engine, struct fetch *fetch)
     const struct scheme *scheme = fetch->hop.scheme;
     char host[TARGET_NAME_MAX + 1];
     struct upstream_target target = {
+        .transport = scheme->transport,
         .address = fetch->origin->address,
         .source = fetch->asker->path.remote,
         .host = host_of(&fetch->hop, host, sizeof host),
@@ -252,7 +227,7 @@ void via_session_send(struct engine *engine, struct fetch *fetch)
     struct upstream *pool = via_session_pool_of(engine);
 
     via_session_cancel(engine, fetch); /* what was sent before, under the same token */
-    if (pool == NULL || !via_session_transport(scheme, &target.transport) ||
+    if (pool == NULL || !transport_has_session(scheme->transport) ||
         message_decode(fetch->datagram, fetch->datagram_len, &request) != MESSAGE_OK) {
         end_soon(engine, fetch, pool == NULL ? REASON_proxy_busy : REASON_internal);
         return;

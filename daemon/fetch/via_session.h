@@ -12,9 +12,6 @@ struct scheme;
 struct engine;
 struct fetch;
 
-/** @return false for a scheme of plain UDP, or of no transport. */
-bool via_session_transport(const struct scheme *scheme, enum upstream_transport *ret_transport);
-
 /**
  * Whether the next hop of @p fetch is reached over a session; false where it is reached with
  * datagrams.

@@ -18,25 +18,18 @@
 #include "base/account.h"
 #include "base/address.h"
 #include "coap/message.h"
+#include "coap/transport.h"
 
 struct loop;
 struct upstream;
 struct upstream_credentials;
 struct upstream_request;
 
-enum upstream_transport {
-    UPSTREAM_DTLS,
-    UPSTREAM_TCP,
-    UPSTREAM_TLS,
-    UPSTREAM_WS,
-    UPSTREAM_WSS,
-};
-
 /**
  * Whether sessions on the transport can be opened; false for DTLS if libcoap was built without
  * OpenSSL.
  */
-bool upstream_has(enum upstream_transport transport);
+bool upstream_has(enum transport transport);
 
 /** The version of the linked libcoap, as "4.3.1". Static text. */
 const char *upstream_version(void);
@@ -107,7 +100,7 @@ struct upstream_options {
 
 /* Where a request goes. */
 struct upstream_target {
-    enum upstream_transport transport;
+    enum transport transport;
     struct address address;
     struct address source; /* the client, for whose share the session counts; not a destination */
     const char *host;      /* name for SNI and the certificate; NULL where the host is an address */
@@ -211,7 +204,7 @@ const struct account_book *upstream_accounts(const struct upstream *upstream);
 
 /* A host that sessions lead to, or that failed lately; for lists. Borrowed. */
 struct upstream_view {
-    enum upstream_transport transport;
+    enum transport transport;
     const struct address *address;
     const char *host;  /* NULL where it is an address */
     const char *state; /* of the session in use; "none" */

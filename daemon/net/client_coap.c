@@ -71,9 +71,9 @@ static void start_libcoap(void)
     (void)SSL_CTX_get_ex_new_index(0, NULL, on_new_context, NULL, NULL);
 }
 
-bool upstream_has(enum upstream_transport transport)
+bool upstream_has(enum transport transport)
 {
-    if (transport != UPSTREAM_DTLS) {
+    if (transport != TRANSPORT_DTLS) {
         return true; /* nothing of libcoap's, which need not start for it */
     }
     (void)pthread_once(&once, start_libcoap);

@@ -7,11 +7,6 @@
 
 /* ---- places ---- */
 
-static bool needs_credentials(enum upstream_transport transport)
-{
-    return transport != UPSTREAM_TCP && transport != UPSTREAM_WS;
-}
-
 static uint64_t place_key(const struct upstream *upstream, const struct upstream_target *target)
 {
     uint64_t seed = upstream->places.seed;
@@ -24,7 +19,7 @@ static uint64_t place_key(const struct upstream *upstream, const struct upstream
 
 static bool is_same_credentials(const struct upstream_target *a, const struct upstream_target *b)
 {
-    return !needs_credentials(a->transport) || a->credentials == b->credentials ||
+    return !transport_is_secure(a->transport) || a->credentials == b->credentials ||
            memcmp(credentials_digest(a->credentials), credentials_digest(b->credentials),
                   UPSTREAM_DIGEST_LEN) == 0;
 }
@@ -171,7 +166,7 @@ struct place *place_get(struct upstream *upstream, const struct upstream_target 
     }
     *ret_status = UPSTREAM_NO_MEMORY;
     bool is_usable = (target->host == NULL || strlen(target->host) <= UPSTREAM_HOST_MAX) &&
-                     (target->credentials != NULL || !needs_credentials(target->transport));
+                     (target->credentials != NULL || !transport_is_secure(target->transport));
     place = is_usable ? calloc(1, sizeof *place) : NULL;
     if (place == NULL) {
         return NULL;

@@ -55,7 +55,7 @@ static void on_session_timer(void *context, struct timer *timer, uint64_t now_ms
 static uint32_t first_timeout_ms(const struct session *session)
 {
     const struct upstream_target *target = &session->place->target;
-    return session->place->target.transport == UPSTREAM_DTLS
+    return session->place->target.transport == TRANSPORT_DTLS
                ? target->ack_timeout_ms * target->ack_random_factor / 100
                : PROBE_STREAM_MS;
 }
@@ -374,7 +374,7 @@ static void work_out(struct session *session)
     uint64_t now_ms = session->upstream->now_ms;
     enum upstream_status status;
 
-    if (place->target.transport != UPSTREAM_DTLS || place->replacement != NULL || oldest == NULL) {
+    if (place->target.transport != TRANSPORT_DTLS || place->replacement != NULL || oldest == NULL) {
         timer_cancel(&session->upstream->wheel, &session->timer);
         return;
     }
@@ -447,8 +447,8 @@ static bool needs_probe(const struct session *session, const struct upstream_req
 {
     uint32_t silence_ms = session->upstream->options.silence_ms;
     if (silence_ms == 0) {
-        silence_ms =
-            session->place->target.transport == UPSTREAM_DTLS ? SILENCE_DTLS_MS : SILENCE_STREAM_MS;
+        silence_ms = session->place->target.transport == TRANSPORT_DTLS ? SILENCE_DTLS_MS
+                                                                        : SILENCE_STREAM_MS;
     }
     return !request_is_repeatable(request) && !session->has_pong &&
            session->upstream->now_ms - session->heard_ms > silence_ms;

@@ -10,20 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_secure(enum upstream_transport transport)
+static const struct session_kind *session_kind_of(enum transport transport)
 {
-    return transport != UPSTREAM_TCP && transport != UPSTREAM_WS;
-}
-
-static const struct session_kind *session_kind_of(enum upstream_transport transport)
-{
-    return transport == UPSTREAM_DTLS ? &session_kind_coap : &session_kind_stream;
+    return transport == TRANSPORT_DTLS ? &session_kind_coap : &session_kind_stream;
 }
 
 struct session *session_open(struct place *place, enum upstream_status *ret_status)
 {
     struct upstream *upstream = place->upstream;
-    enum upstream_transport transport = place->target.transport;
+    enum transport transport = place->target.transport;
 
     *ret_status = UPSTREAM_UNSUPPORTED;
     if (!upstream_has(transport)) {
@@ -38,7 +33,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
     session->place = place;
     session->kind = session_kind_of(transport);
     session->opened_ms = session->heard_ms = session->used_ms = upstream->now_ms;
-    if (is_secure(transport)) {
+    if (transport_is_secure(transport)) {
         session->credentials = upstream_credentials_acquire(place->target.credentials);
     }
     if (!session->kind->open(session, ret_status)) {

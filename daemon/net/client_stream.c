@@ -247,7 +247,6 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
 {
     struct event_base *base = loop_event_base(session->upstream->loop);
     const int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
-    enum upstream_transport transport = session->place->target.transport;
     struct stream_end *end = calloc(1, sizeof *end);
 
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -260,7 +259,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
         .context = session,
         .message_max = session->upstream->options.message_bytes,
         .token_max = ENDPOINT_BASE_TOKEN,
-        .is_ws = transport == UPSTREAM_WS || transport == UPSTREAM_WSS,
+        .is_ws = transport_is_ws(session->place->target.transport),
     };
     end->verdict = X509_V_OK;
     if (session->credentials != NULL) {

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define CHAIN_MAX 6
-#define COAPS_PORT 5684
 
 static int on_verify(int is_good, X509_STORE_CTX *store)
 {
@@ -80,7 +79,8 @@ bool client_tls_lacks_alpn(const struct session *session)
     unsigned len = 0;
 
     if (session->stream->ssl == NULL || session->stream->endpoint.is_ws ||
-        target->address.port == COAPS_PORT || credentials_have_psk(session->credentials)) {
+        target->address.port == transport_row(TRANSPORT_TLS)->default_port ||
+        credentials_have_psk(session->credentials)) {
         return false;
     }
     SSL_get0_alpn_selected(session->stream->ssl, &name, &len);

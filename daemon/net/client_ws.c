@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WS_PORT 80
-#define WSS_PORT 443
-
 struct client_ws {
     struct session *session;
     struct ws_frames *frames; /* NULL before it is open */
@@ -66,7 +63,7 @@ static const struct ws_frames_handler handler = {upstream_ws_on_read, upstream_w
 bool client_ws_open(struct session *session)
 {
     const struct upstream_target *target = &session->place->target;
-    uint16_t default_port = target->transport == UPSTREAM_WSS ? WSS_PORT : WS_PORT;
+    uint16_t default_port = transport_row(target->transport)->default_port;
     struct client_ws *ws = calloc(1, sizeof *ws);
     uint8_t nonce[WS_NONCE_LEN];
     char request[WS_OPENING_MAX];

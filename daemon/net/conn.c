@@ -17,16 +17,6 @@
 /* How long to wait with accepting when there are no descriptors left. */
 #define RETRY_MS 100u
 
-static bool is_tls(enum conn_kind kind)
-{
-    return kind == CONN_TLS || kind == CONN_WSS;
-}
-
-static bool is_ws(enum conn_kind kind)
-{
-    return kind == CONN_WS || kind == CONN_WSS;
-}
-
 /* --- accepting ---------------------------------------------------------- */
 
 static void take_local(struct conn *conn, evutil_socket_t fd)
@@ -49,9 +39,9 @@ static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
         return NULL;
     }
     conn->listener = listener;
-    conn->stage = is_tls(listener->options.kind)  ? STAGE_TLS
-                  : is_ws(listener->options.kind) ? STAGE_UPGRADE
-                                                  : STAGE_OPEN;
+    conn->stage = transport_is_secure(listener->options.transport) ? STAGE_TLS
+                  : transport_is_ws(listener->options.transport)   ? STAGE_UPGRADE
+                                                                   : STAGE_OPEN;
     conn->bev = conn->stage == STAGE_TLS
                     ? conn_tls_new(conn, fd)
                     : bufferevent_socket_new(loop_event_base(listener->loop), fd,
@@ -99,7 +89,7 @@ static void count_handshake(struct conn_listener *listener)
     uint32_t per_s = listener->options.handshakes_per_s;
     uint64_t now_ms = loop_now_ms(listener->loop);
 
-    if (per_s == 0 || !is_tls(listener->options.kind)) {
+    if (per_s == 0 || !transport_is_secure(listener->options.transport)) {
         return;
     }
     (void)rate_has(&listener->handshakes, per_s, now_ms);
@@ -197,7 +187,8 @@ int conn_listen(struct loop *loop, const struct conn_options *options,
                 const struct conn_handler *handler, void *context,
                 struct conn_listener **ret_listener)
 {
-    bool lacks_credentials = is_tls(options->kind) && options->credentials == NULL;
+    bool lacks_credentials =
+        transport_is_secure(options->transport) && options->credentials == NULL;
     struct conn_listener *listener = lacks_credentials ? NULL : calloc(1, sizeof(*listener));
     int fd = lacks_credentials ? -EINVAL : listener != NULL ? take_socket(options) : -ENOMEM;
     if (fd < 0) {
@@ -305,9 +296,9 @@ void conn_close(struct conn *conn)
     conn_close_later(conn, "closed");
 }
 
-enum conn_kind conn_kind_of(const struct conn *conn)
+enum transport conn_transport(const struct conn *conn)
 {
-    return conn->listener->options.kind;
+    return conn->listener->options.transport;
 }
 
 const struct address *conn_remote(const struct conn *conn)

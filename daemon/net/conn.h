@@ -10,6 +10,7 @@
 #include "base/account.h"
 #include "base/address.h"
 #include "base/identity.h"
+#include "coap/transport.h"
 #include "net/handshake.h"
 
 #include <sys/types.h>
@@ -18,13 +19,6 @@ struct conn;
 struct conn_listener;
 struct credentials;
 struct loop;
-
-enum conn_kind {
-    CONN_TCP,
-    CONN_TLS,
-    CONN_WS, /* one message a binary WebSocket message: Len is 0 (RFC 8323 section 4.2) */
-    CONN_WSS,
-};
 
 #define CONN_NOT_IDLE UINT32_MAX
 
@@ -68,7 +62,7 @@ struct conn_handler {
 };
 
 struct conn_options {
-    enum conn_kind kind;
+    enum transport transport;
     struct address bind;
     bool reuse_port;
     int fd;                          /* inherited listening socket, taken over in any case, or -1 */
@@ -139,7 +133,7 @@ void conn_pause(struct conn *conn, bool paused);
 void conn_close(struct conn *conn);
 
 /** The socket's transport and both addresses; borrowed, as long as the connection. */
-enum conn_kind conn_kind_of(const struct conn *conn);
+enum transport conn_transport(const struct conn *conn);
 const struct address *conn_remote(const struct conn *conn);
 const struct address *conn_local(const struct conn *conn);
 

@@ -12,8 +12,6 @@
 #include <openssl/err.h>
 #include <stdlib.h>
 
-#define COAPS_PORT 5684
-
 struct conn_tls {
     struct tls_peer peer; /* first: the SSL's app data leads to it, and so to all of this */
     struct credentials *credentials;
@@ -58,7 +56,7 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
         return NULL;
     }
     /* CoAP on TLS is "coap" (RFC 8323 section 8.2); WebSockets have no name but HTTP's. */
-    tls->peer.alpn = listener->options.kind == CONN_WSS ? "http/1.1" : "coap";
+    tls->peer.alpn = listener->options.transport == TRANSPORT_WSS ? "http/1.1" : "coap";
     SSL_set_app_data(ssl, tls);
     SSL_set_info_callback(ssl, on_info);
     SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* most connections are idle */
@@ -84,11 +82,11 @@ bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
     SSL *ssl = bufferevent_openssl_get_ssl(conn->bev);
     const unsigned char *alpn = NULL;
     unsigned alpn_len = 0;
-    bool is_wss = conn->listener->options.kind == CONN_WSS;
+    bool is_wss = conn->listener->options.transport == TRANSPORT_WSS;
 
     SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
     if (!is_wss && alpn_len == 0 && conn->listener->options.needs_alpn &&
-        conn->local.port != COAPS_PORT) {
+        conn->local.port != transport_row(TRANSPORT_TLS)->default_port) {
         *ret_why = HANDSHAKE_alpn_missing; /* only the default port says that this is CoAP */
         return false;
     }

@@ -66,41 +66,11 @@ static void histogram_clear(struct histogram *histogram)
 
 /* --- requests that ended ------------------------------------------------ */
 
-enum metric_front metrics_front(uint32_t number)
-{
-    switch (number) {
-    case CRI_SCHEME_COAP:
-        return FRONT_COAP;
-    case CRI_SCHEME_COAPS:
-        return FRONT_COAPS;
-    case CRI_SCHEME_COAP_TCP:
-        return FRONT_COAP_TCP;
-    case CRI_SCHEME_COAPS_TCP:
-        return FRONT_COAPS_TCP;
-    case CRI_SCHEME_COAP_WS:
-        return FRONT_COAP_WS;
-    case CRI_SCHEME_COAPS_WS:
-        return FRONT_COAPS_WS;
-    default:
-        return FRONT_OTHER;
-    }
-}
-
-const char *metrics_front_name(enum metric_front front)
-{
-    static const char *const names[FRONT_COUNT] = {
-        [FRONT_OTHER] = "other",       [FRONT_COAP] = "coap",           [FRONT_COAPS] = "coaps",
-        [FRONT_COAP_TCP] = "coap+tcp", [FRONT_COAPS_TCP] = "coaps+tcp", [FRONT_COAP_WS] = "coap+ws",
-        [FRONT_COAPS_WS] = "coaps+ws",
-    };
-    return names[front];
-}
-
 /* A key is never 0; of the code it has the class. */
 static uint64_t key_of(const struct metric_end *end)
 {
     return UINT64_C(1) << 63 | (uint64_t)end->route << 32 | (uint64_t)end->upstream << 24 |
-           (uint64_t)metrics_front(end->scheme) << 16 | (uint64_t)(end->code >> 5) << 12 |
+           (uint64_t)transport_by_number(end->scheme) << 16 | (uint64_t)(end->code >> 5) << 12 |
            (uint64_t)end->reason;
 }
 
@@ -140,7 +110,7 @@ void metrics_count_end(struct metrics *metrics, const struct metric_end *end)
 }
 
 bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,
-                        enum metric_front *ret_front, uint64_t *ret_count)
+                        enum transport *ret_front, uint64_t *ret_count)
 {
     uint64_t key = metric_get(&metrics->series[index].key);
     if (key == 0) {
@@ -150,7 +120,7 @@ bool metrics_series_get(const struct metrics *metrics, unsigned index, struct me
                                    .code = (uint8_t)((key >> 12 & 7u) << 5),
                                    .upstream = (uint8_t)(key >> 24),
                                    .route = (uint8_t)(key >> 32)};
-    *ret_front = (enum metric_front)(key >> 16 & 0xffu);
+    *ret_front = (enum transport)(key >> 16 & 0xffu);
     *ret_count = metric_get(&metrics->series[index].count);
     return true;
 }
@@ -211,7 +181,7 @@ void metrics_add(struct metrics *sum, const struct metrics *metrics)
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
         metric_add(&sum->handshakes_failed[i], metric_get(&metrics->handshakes_failed[i]));
     }
-    for (unsigned front = 0; front < FRONT_COUNT; front++) {
+    for (unsigned front = 0; front < TRANSPORT_COUNT; front++) {
         histogram_sum(&sum->durations[front][0], &metrics->durations[front][0]);
         histogram_sum(&sum->durations[front][1], &metrics->durations[front][1]);
     }

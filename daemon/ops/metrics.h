@@ -32,18 +32,6 @@ struct histogram {
     _Atomic uint64_t sum_us;
 };
 
-/* Transports of clients: the label "front". */
-enum metric_front {
-    FRONT_OTHER,
-    FRONT_COAP,
-    FRONT_COAPS,
-    FRONT_COAP_TCP,
-    FRONT_COAPS_TCP,
-    FRONT_COAP_WS,
-    FRONT_COAPS_WS,
-    FRONT_COUNT,
-};
-
 /* Labels of origin servers; the last one is shared by those without one of their own. */
 #define METRICS_ORIGINS 64u
 #define METRICS_ORIGIN_OTHER (METRICS_ORIGINS - 1)
@@ -80,8 +68,8 @@ struct metrics {
     _Atomic uint64_t handshakes_failed[HANDSHAKE_COUNT];
     struct metric_series series[METRICS_SERIES]; /* the same requests by all labels, but these: */
     _Atomic uint64_t unlabelled[REASON_COUNT];
-    uint32_t series_used;                       /* the writer's */
-    struct histogram durations[FRONT_COUNT][2]; /* of forwarded requests, and of cache hits */
+    uint32_t series_used;                           /* the writer's */
+    struct histogram durations[TRANSPORT_COUNT][2]; /* of forwarded requests, and of cache hits */
     struct histogram by_route[ROUTE_LABELS];
     struct metric_origin by_origin[METRICS_ORIGINS];
 };
@@ -137,15 +125,9 @@ void metrics_count_end(struct metrics *metrics, const struct metric_end *end);
 void metrics_count_origin(struct metrics *metrics, unsigned label, uint32_t generation,
                           uint64_t duration_us);
 
-/** The transport of clients with the scheme @p number; FRONT_OTHER for an unknown one. */
-enum metric_front metrics_front(uint32_t number);
-
-/** "coap", "coaps+tcp", ...: static. */
-const char *metrics_front_name(enum metric_front front);
-
 /** The labels of a series, and how often; false where the slot @p index is free. */
 bool metrics_series_get(const struct metrics *metrics, unsigned index, struct metric_end *ret_end,
-                        enum metric_front *ret_front, uint64_t *ret_count);
+                        enum transport *ret_front, uint64_t *ret_count);
 
 /**
  * Number of requests that ended without a failure, whether the origin server, the cache or the

@@ -64,9 +64,15 @@ static const char *route_name(const struct process_status *status, unsigned labe
     return name != NULL ? name : "(other)";
 }
 
+/* The label "front": the transport of clients. */
+static const char *front_name(enum transport front)
+{
+    return front == TRANSPORT_NONE ? "other" : transport_row(front)->scheme;
+}
+
 static const char *upstream_name(uint8_t upstream)
 {
-    return upstream == 0 ? "none" : config_transport_name((enum transport)(upstream - 1));
+    return upstream == 0 ? "none" : transport_row((enum transport)(upstream - 1))->word;
 }
 
 static const char *class_name(uint8_t code)
@@ -84,7 +90,7 @@ static const char *about_name(enum reason reason)
 static void write_reasons(FILE *out, const struct metrics *sum, const struct process_status *status)
 {
     struct metric_end end = {.reason = REASON_none};
-    enum metric_front front = FRONT_OTHER;
+    enum transport front = TRANSPORT_NONE;
     uint64_t count = 0;
 
     write_help(out, "requests_ended", "_total", "counter",
@@ -96,7 +102,7 @@ static void write_reasons(FILE *out, const struct metrics *sum, const struct pro
             (void)fprintf(out,
                           "criproxyd_requests_ended_total{about=\"%s\",code=\"%s\",front=\"%s\","
                           "reason=\"%s\",route=\"%s\",upstream=\"%s\"} %" PRIu64 "\n",
-                          about_name(end.reason), class_name(end.code), metrics_front_name(front),
+                          about_name(end.reason), class_name(end.code), front_name(front),
                           reason_row(end.reason)->name, route_name(status, end.route),
                           upstream_name(end.upstream), count);
         }
@@ -161,13 +167,12 @@ static void write_durations(FILE *out, const struct metrics *sum)
         "From a request to its end, by transport of the client; separately for requests that "
         "were forwarded (cache=\"miss\") and answered from the cache "
         "(cache=\"hit\").");
-    for (unsigned front = FRONT_OTHER; front < FRONT_COUNT; front++) {
+    for (unsigned front = TRANSPORT_NONE; front < TRANSPORT_COUNT; front++) {
         for (unsigned is_hit = 0; is_hit < 2; is_hit++) {
             const struct histogram *histogram = &sum->durations[front][is_hit];
-            if (front == FRONT_COAP || count_of(histogram) > 0) {
+            if (front == TRANSPORT_UDP || count_of(histogram) > 0) {
                 (void)snprintf(labels, sizeof(labels), "cache=\"%s\",front=\"%s\",",
-                               is_hit ? "hit" : "miss",
-                               metrics_front_name((enum metric_front)front));
+                               is_hit ? "hit" : "miss", front_name((enum transport)front));
                 write_histogram(out, "request_duration", labels, histogram);
             }
         }
@@ -208,7 +213,7 @@ static void write_origin(FILE *out, const struct metrics *sum, unsigned label,
         }
         (void)snprintf(labels, sizeof(labels), "origin=\"%s\",upstream=\"%s\",",
                        address_format(&address, text),
-                       config_transport_name((enum transport)transport));
+                       transport_row((enum transport)transport)->word);
     }
     write_histogram(out, "origin_duration", labels, &origin->durations);
 }

@@ -223,16 +223,9 @@ static bool is_port_allowed(const struct judgement *judgement)
            is_open_port(judgement->access, target->port);
 }
 
-static bool is_secure_target(const struct scheme *scheme)
-{
-    return scheme->transport == TRANSPORT_DTLS || scheme->transport == TRANSPORT_TLS ||
-           scheme->transport == TRANSPORT_WSS;
-}
-
 bool access_is_secure_client(uint32_t scheme)
 {
-    return scheme == CRI_SCHEME_COAPS || scheme == CRI_SCHEME_COAPS_TCP ||
-           scheme == CRI_SCHEME_COAPS_WS;
+    return transport_is_secure(transport_by_number(scheme));
 }
 
 /*
@@ -244,7 +237,8 @@ static bool is_leg_too_weak(const struct judgement *judgement)
 {
     const struct access_request *request = judgement->request;
     const struct access_client *client = &request->client;
-    return judgement->access->needs_secure_leg && is_secure_target(request->target->scheme) &&
+    return judgement->access->needs_secure_leg &&
+           transport_is_secure(request->target->scheme->transport) &&
            !access_is_secure_client(client->scheme) && client->address.family != ADDRESS_NONE &&
            !address_is_loopback(&client->address);
 }

@@ -399,7 +399,7 @@ static void run_listeners(struct control_client *client, const struct control_re
     for (size_t i = 0; i < server->listener_count; i++) {
         const struct server_listener *listener = &server->listeners[i];
         json_begin(&lines);
-        json_text(&lines, "scheme", config_listener_scheme(listener->kind));
+        json_text(&lines, "scheme", transport_row(listener->transport)->scheme);
         json_text(&lines, "address", address_format(&listener->bound, text));
         json_bool(&lines, "inherited", listener->is_inherited);
         (void)json_end(&lines);

@@ -481,7 +481,7 @@ int server_control_open(struct server *server)
                       server_config(server)->admin_look_group[0] != '\0';
     int fd = bind_unix(path, has_groups ? SOCKET_MODE_FOR_GROUPS : SOCKET_MODE);
     const struct conn_options options = {
-        .kind = CONN_TCP,
+        .transport = TRANSPORT_TCP,
         .fd = fd,
         .connections_max = CLIENTS_MAX,
         .handshake_ms = REQUEST_MS,

@@ -31,18 +31,6 @@ static long number_from(const char *variable)
     return errno == 0 && *end == '\0' ? value : -1;
 }
 
-static bool parse_kind(const char *name, size_t len, enum config_listener_kind *ret_kind)
-{
-    for (int i = LISTENER_COAP; i <= LISTENER_COAPS_WS; i++) {
-        const char *scheme = config_listener_scheme((enum config_listener_kind)i);
-        if (strlen(scheme) == len && memcmp(scheme, name, len) == 0) {
-            *ret_kind = (enum config_listener_kind)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static int refuse(int fd, const char *name, size_t len, const char *why)
 {
     char shown[160];
@@ -58,17 +46,18 @@ static int examine(const struct server *server, int fd, const char *name, size_t
 {
     struct server_listener listener = {.is_inherited = true};
 
-    if (!parse_kind(name, len, &listener.kind)) {
+    listener.transport = transport_by_scheme(name, len);
+    if (listener.transport == TRANSPORT_NONE) {
         return refuse(fd, name, len,
                       "expected FileDescriptorName= coap, coaps, coap+tcp, coaps+tcp, coap+ws or "
                       "coaps+ws");
     }
-    enum bind_type wanted = server_is_stream(listener.kind) ? BIND_STREAM : BIND_DATAGRAM;
+    enum bind_type wanted = transport_is_stream(listener.transport) ? BIND_STREAM : BIND_DATAGRAM;
     if (bind_type_of(fd) != wanted || bind_address_of(fd, &listener.bound) != 0) {
         return refuse(fd, name, len,
                       wanted == BIND_STREAM ? "not a TCP socket that listens" : "not a UDP socket");
     }
-    if (server_is_secure(listener.kind) && server->newest->credentials == NULL) {
+    if (transport_is_secure(listener.transport) && server->newest->credentials == NULL) {
         return refuse(fd, name, len, "needs tls.certificate and tls.key, or tls.psk-file");
     }
     listener.wanted = listener.bound;
@@ -109,8 +98,8 @@ static int take(const struct server *server, int fd, const struct server_listene
     size_t at = 0;
 
     while (at < change->opened_count &&
-           (server_is_stream(listener->kind) ||
-            change->opened[at].listener.kind != listener->kind ||
+           (transport_is_stream(listener->transport) ||
+            change->opened[at].listener.transport != listener->transport ||
             !address_equal(&change->opened[at].listener.bound, &listener->bound))) {
         at++;
     }
@@ -119,8 +108,8 @@ static int take(const struct server *server, int fd, const struct server_listene
         server_opened_init(opened, listener);
         change->opened_count++;
     }
-    return server_is_stream(listener->kind) ? share(server, opened, fd)
-                                            : deal(server, opened, at, fd);
+    return transport_is_stream(listener->transport) ? share(server, opened, fd)
+                                                    : deal(server, opened, at, fd);
 }
 
 /* Datagrams of one address that not all workers share: it works, but not at full speed. */
@@ -135,7 +124,7 @@ static void warn_of_unshared(const struct server *server, const struct listen_ch
         }
         if (count < server->worker_count) {
             log_event(LOG_WARNING, "listener_unshared", "uri=%s://%s sockets=%u workers=%u",
-                      config_listener_scheme(opened->listener.kind),
+                      transport_row(opened->listener.transport)->scheme,
                       address_format(&opened->listener.bound, text), count, server->worker_count);
         }
     }

@@ -37,7 +37,7 @@ struct snapshot {
 
 /* One place that is listened on, by all workers. */
 struct server_listener {
-    enum config_listener_kind kind;
+    enum transport transport;
     struct address wanted; /* as configured, perhaps with port 0 */
     struct address bound;
     bool is_inherited; /* the service manager's: stays until the end */
@@ -173,16 +173,6 @@ struct listen_change {
     size_t opened_count;
     bool is_kept[SERVER_LISTENERS_MAX]; /* of server->listeners */
 };
-
-static inline bool server_is_stream(enum config_listener_kind kind)
-{
-    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
-}
-
-static inline bool server_is_secure(enum config_listener_kind kind)
-{
-    return kind == LISTENER_COAPS || kind == LISTENER_COAPS_TCP || kind == LISTENER_COAPS_WS;
-}
 
 /** Prepares the caller's struct, without any descriptor yet; @p listener is copied. */
 void server_opened_init(struct opened_listener *opened, const struct server_listener *listener);

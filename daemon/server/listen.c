@@ -24,7 +24,7 @@ static void log_listener(const char *event, const struct server_listener *listen
 {
     char text[ADDRESS_TEXT_MAX];
 
-    log_event(LOG_INFO, event, "uri=%s://%s%s", config_listener_scheme(listener->kind),
+    log_event(LOG_INFO, event, "uri=%s://%s%s", transport_row(listener->transport)->scheme,
               address_format(&listener->bound, text), listener->is_inherited ? " inherited=1" : "");
 }
 
@@ -40,9 +40,10 @@ static void close_fds(struct opened_listener *opened)
 
 /* ---- binding ---- */
 
-static int bind_one(enum config_listener_kind kind, const struct address *address, bool shared)
+static int bind_one(enum transport transport, const struct address *address, bool shared)
 {
-    return server_is_stream(kind) ? bind_stream(address, shared) : bind_datagram(address, shared);
+    return transport_is_stream(transport) ? bind_stream(address, shared)
+                                          : bind_datagram(address, shared);
 }
 
 /*
@@ -51,7 +52,7 @@ static int bind_one(enum config_listener_kind kind, const struct address *addres
  */
 static int probe(const struct server_listener *listener)
 {
-    int fd = bind_one(listener->kind, &listener->wanted, false);
+    int fd = bind_one(listener->transport, &listener->wanted, false);
 
     if (fd < 0) {
         return fd;
@@ -69,7 +70,7 @@ static int open_all(const struct server *server, struct opened_listener *opened)
 
     listener->bound = listener->wanted;
     for (unsigned i = 0; error == 0 && i < server->worker_count; i++) {
-        int fd = bind_one(listener->kind, &listener->bound, shared);
+        int fd = bind_one(listener->transport, &listener->bound, shared);
         error = fd < 0 ? fd : 0;
         if (error == 0) {
             opened->fds[i] = fd;
@@ -122,7 +123,7 @@ static int find_listener(const struct server *server, const struct config_listen
         const struct server_listener *listener = &server->listeners[i];
         const struct address *address =
             listener->is_inherited ? &listener->bound : &listener->wanted;
-        if (!is_kept[i] && listener->kind == wanted->kind &&
+        if (!is_kept[i] && listener->transport == wanted->transport &&
             address_equal(address, &wanted->bind)) {
             return (int)i;
         }
@@ -139,7 +140,8 @@ static bool is_unasked(const struct server *server, const struct config_listener
 static int open_new(struct server *server, const struct config_listener *wanted,
                     struct listen_change *change)
 {
-    const struct server_listener listener = {.kind = wanted->kind, .wanted = wanted->bind};
+    const struct server_listener listener = {.transport = wanted->transport,
+                                             .wanted = wanted->bind};
     struct opened_listener *opened = &change->opened[change->opened_count];
 
     server_opened_init(opened, &listener);
@@ -210,8 +212,8 @@ static int hand_over(struct server *server, struct opened_listener *opened)
             continue;
         }
         opened->fds[i] = -1;
-        int failed =
-            worker_listen(server->workers[i], opened->listener.kind, &opened->listener.bound, fd);
+        int failed = worker_listen(server->workers[i], opened->listener.transport,
+                                   &opened->listener.bound, fd);
         error = error != 0 ? error : failed;
     }
     return error;
@@ -239,7 +241,7 @@ static void take_out(struct server *server, const struct listen_change *change)
             continue;
         }
         for (unsigned k = 0; k < server->worker_count; k++) {
-            (void)worker_unlisten(server->workers[k], listener.kind, &listener.bound);
+            (void)worker_unlisten(server->workers[k], listener.transport, &listener.bound);
         }
         log_listener("listener_removed", &listener);
     }

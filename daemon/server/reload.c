@@ -180,7 +180,7 @@ static void warn_of_open_listeners(const struct config *config)
 
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
-        if (address_is_unspecified(&listener->bind) && !config_listener_is_secure(listener->kind) &&
+        if (address_is_unspecified(&listener->bind) && !transport_is_secure(listener->transport) &&
             config->policy_targets == POLICY_TARGETS_ALLOW &&
             serves_any(config, listener->bind.family == ADDRESS_IPV6)) {
             escape_value(uri, sizeof(uri), listener->uri, strlen(listener->uri));

@@ -362,8 +362,8 @@ static uint64_t count_connections(const struct config *config)
     uint64_t count = 0;
 
     for (size_t i = 0; i < config->listener_count; i++) {
-        enum config_listener_kind kind = config->listeners[i].kind;
-        count += kind == LISTENER_COAP || kind == LISTENER_COAPS ? 0 : config->stream_connections;
+        bool is_stream = transport_is_stream(config->listeners[i].transport);
+        count += is_stream ? config->stream_connections : 0;
     }
     return count;
 }

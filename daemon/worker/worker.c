@@ -93,34 +93,12 @@ void worker_free(struct worker *worker)
     free(worker);
 }
 
-static bool is_stream(enum config_listener_kind kind)
-{
-    return kind != LISTENER_COAP && kind != LISTENER_COAPS;
-}
-
-static enum conn_kind conn_kind_for(enum config_listener_kind kind)
-{
-    switch (kind) {
-    case LISTENER_COAPS_TCP:
-        return CONN_TLS;
-    case LISTENER_COAP_WS:
-        return CONN_WS;
-    case LISTENER_COAPS_WS:
-        return CONN_WSS;
-    case LISTENER_COAP_TCP:
-    case LISTENER_COAP:
-    case LISTENER_COAPS:
-        break;
-    }
-    return CONN_TCP;
-}
-
-static int listen_stream(struct worker *worker, enum config_listener_kind kind,
+static int listen_stream(struct worker *worker, enum transport transport,
                          const struct address *bound, int fd)
 {
     const struct config *config = worker_config(worker);
     const struct conn_options options = {
-        .kind = conn_kind_for(kind),
+        .transport = transport,
         .bind = *bound,
         .fd = fd,
         .credentials = atomic_load(&worker->credentials),
@@ -158,8 +136,8 @@ static int listen_dtls(struct worker *worker, const struct udp_options *udp)
 }
 
 /* In the worker's thread, or before there is one. @p fd is taken over in any case. */
-static int listen_on(struct worker *worker, enum config_listener_kind kind,
-                     const struct address *bound, int fd)
+static int listen_on(struct worker *worker, enum transport transport, const struct address *bound,
+                     int fd)
 {
     const struct udp_options options = {
         .bind = *bound,
@@ -169,11 +147,11 @@ static int listen_on(struct worker *worker, enum config_listener_kind kind,
         .fd = fd,
     };
 
-    if (is_stream(kind)) {
-        return listen_stream(worker, kind, bound, fd);
+    if (transport_is_stream(transport)) {
+        return listen_stream(worker, transport, bound, fd);
     }
-    int error = kind == LISTENER_COAPS ? listen_dtls(worker, &options)
-                                       : engine_listen(worker->engine, &options, NULL);
+    int error = transport == TRANSPORT_DTLS ? listen_dtls(worker, &options)
+                                            : engine_listen(worker->engine, &options, NULL);
     if (error != 0) {
         (void)close(fd);
     }
@@ -182,7 +160,7 @@ static int listen_on(struct worker *worker, enum config_listener_kind kind,
 
 struct listen_task {
     struct worker *worker;
-    enum config_listener_kind kind;
+    enum transport transport;
     struct address bound;
     int fd; /* -1: it is taken out */
 };
@@ -194,24 +172,25 @@ static void listen_task(void *context)
 
     free(context);
     if (task.fd < 0) {
-        engine_unlisten(task.worker->engine, is_stream(task.kind), &task.bound);
+        engine_unlisten(task.worker->engine, transport_is_stream(task.transport), &task.bound);
         return;
     }
-    int error = listen_on(task.worker, task.kind, &task.bound, task.fd);
+    int error = listen_on(task.worker, task.transport, &task.bound, task.fd);
     if (error != 0) {
         log_event(LOG_ERROR, "listen_failed", "worker=%u address=%s error=\"%s\"",
                   task.worker->index, address_format(&task.bound, text), strerror(-error));
     }
 }
 
-static int post_listen(struct worker *worker, enum config_listener_kind kind,
-                       const struct address *bound, int fd)
+static int post_listen(struct worker *worker, enum transport transport, const struct address *bound,
+                       int fd)
 {
     struct listen_task *task = malloc(sizeof(struct listen_task));
     int error = -ENOMEM;
 
     if (task != NULL) {
-        *task = (struct listen_task){.worker = worker, .kind = kind, .bound = *bound, .fd = fd};
+        *task = (struct listen_task){
+            .worker = worker, .transport = transport, .bound = *bound, .fd = fd};
         error = loop_post(worker->loop, listen_task, task);
     }
     if (error != 0) {
@@ -223,17 +202,16 @@ static int post_listen(struct worker *worker, enum config_listener_kind kind,
     return error;
 }
 
-int worker_listen(struct worker *worker, enum config_listener_kind kind,
-                  const struct address *bound, int fd)
+int worker_listen(struct worker *worker, enum transport transport, const struct address *bound,
+                  int fd)
 {
-    return worker->is_started ? post_listen(worker, kind, bound, fd)
-                              : listen_on(worker, kind, bound, fd);
+    return worker->is_started ? post_listen(worker, transport, bound, fd)
+                              : listen_on(worker, transport, bound, fd);
 }
 
-int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
-                    const struct address *bound)
+int worker_unlisten(struct worker *worker, enum transport transport, const struct address *bound)
 {
-    return post_listen(worker, kind, bound, -1);
+    return post_listen(worker, transport, bound, -1);
 }
 
 static void *worker_run(void *context)

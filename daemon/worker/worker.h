@@ -46,17 +46,16 @@ void worker_free(struct worker *worker);
  * Listen on a socket that the main thread has bound. Before worker_start() at once;
  * afterwards soon, and what goes wrong then is in the log.
  *
- * @param kind the transport.
+ * @param transport of the listener.
  * @param bound where the socket is.
  * @param fd taken over in any case.
  * @return 0 or -errno
  */
-int worker_listen(struct worker *worker, enum config_listener_kind kind,
-                  const struct address *bound, int fd);
+int worker_listen(struct worker *worker, enum transport transport, const struct address *bound,
+                  int fd);
 
 /** Stop listening there, soon, as engine_unlisten(). @return 0 or -errno */
-int worker_unlisten(struct worker *worker, enum config_listener_kind kind,
-                    const struct address *bound);
+int worker_unlisten(struct worker *worker, enum transport transport, const struct address *bound);
 
 /** Start the thread. @return 0 or -errno */
 int worker_start(struct worker *worker);

@@ -10,7 +10,7 @@ struct replay replay;
 void bodies_start(const char *setting)
 {
     const char *settings[] = {setting, NULL};
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, setting != NULL ? settings : NULL);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
@@ -26,7 +26,7 @@ void bodies_stop(void)
 
 struct fake_stream *bodies_stream(const char *csm)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, csm);
     return stream;

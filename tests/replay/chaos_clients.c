@@ -96,7 +96,7 @@ static void open_stream_again(unsigned which)
     char from[32];
     (void)snprintf(from, sizeof(from), "192.0.2.%u:%u", one_in(2) ? 7u : 65u,
                    1024 + opened++ % 60000);
-    chaos.streams[which] = fake_stream_connect(is_ws(which) ? CONN_WS : CONN_TCP, from);
+    chaos.streams[which] = fake_stream_connect(is_ws(which) ? TRANSPORT_WS : TRANSPORT_TCP, from);
     if (chaos.streams[which] != NULL && !one_in(20)) {
         /* A CSM with blocks and, half the time, long messages. */
         bool is_long = one_in(2);

@@ -78,7 +78,7 @@ uint32_t last_max_age(void)
 
 struct fake_stream *open_stream(void)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "00 e1");
     return stream;
@@ -104,7 +104,7 @@ struct fake_peer *other; /* a second client, 192.0.2.8:40002 */
 
 void observe_start(const char *const *settings)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);

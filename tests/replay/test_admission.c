@@ -24,9 +24,9 @@ static void listen_dtls(struct replay *replay)
     assert_int_equal(engine_listen_dtls(replay->engine, &options, NULL), 0);
 }
 
-static void listen_stream(struct replay *replay, enum conn_kind kind)
+static void listen_stream(struct replay *replay, enum transport transport)
 {
-    struct conn_options options = {.kind = kind, .fd = -1, .connections_max = 8};
+    struct conn_options options = {.transport = transport, .fd = -1, .connections_max = 8};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay->engine, &options, NULL), 0);
 }
@@ -155,11 +155,11 @@ static void test_outsider_is_not_connected(void **state)
     struct replay replay;
     (void)state;
     replay_start(&replay, (const char *[]){AS_INSTALLED, NULL});
-    listen_stream(&replay, CONN_TCP);
-    assert_null(fake_stream_connect(CONN_TCP, OUTSIDER));
-    assert_null(fake_stream_connect(CONN_TCP, "[2001:db8::7]:40001"));
+    listen_stream(&replay, TRANSPORT_TCP);
+    assert_null(fake_stream_connect(TRANSPORT_TCP, OUTSIDER));
+    assert_null(fake_stream_connect(TRANSPORT_TCP, "[2001:db8::7]:40001"));
     assert_int_equal(replay_metric(&replay, connections_refused), 2);
-    struct fake_stream *insider = fake_stream_connect(CONN_TCP, INSIDER);
+    struct fake_stream *insider = fake_stream_connect(TRANSPORT_TCP, INSIDER);
     assert_non_null(insider);
     fake_stream_close(insider);
     fake_net_run(0);
@@ -180,9 +180,9 @@ static void test_reload_takes_rights_away(void **state)
     struct fake_datagram request;
     (void)state;
     replay_start(&replay, (const char *[]){AS_INSTALLED, NULL});
-    listen_stream(&replay, CONN_TCP);
+    listen_stream(&replay, TRANSPORT_TCP);
     struct fake_peer *client = fake_peer_new(INSIDER);
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, INSIDER);
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, INSIDER);
     fake_stream_expect(stream, "?? e1");
     (void)fake_stream_waiting(stream);
     fake_net_name("slow", 50, RESOLVE_OK, "192.0.2.5");

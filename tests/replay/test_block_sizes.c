@@ -290,7 +290,7 @@ static void test_body_with_too_many_blocks(void **state)
     (void)state;
     replay_start(&replay, (const char *[]){"block.body-bytes=32MiB", "block.bodies-bytes=128MiB",
                                            "scheme coap.nstart=1", NULL});
-    struct conn_options listen = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options listen = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &listen, NULL), 0);
     struct fake_stream *stream = bodies_stream(CSM);

@@ -350,7 +350,7 @@ static void test_body_limit_of_requests(void **state)
 /* One that sends a body of 4,000 bytes, which takes 4 KiB. */
 static struct fake_stream *upload_from(const char *from, const char *option)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, from);
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, from);
     assert_non_null(stream);
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, CSM);
@@ -589,7 +589,7 @@ static void test_uploads_side_by_side(void **state)
         bodies_start(NULL);
         struct fake_stream *first = bodies_stream(CSM_BERT), *second = first;
         if (rows[i].is_elsewhere) {
-            second = fake_stream_connect(CONN_TCP, "192.0.2.7:40002");
+            second = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40002");
             fake_stream_expect(second, PROXY_CSM);
             fake_stream_send(second, CSM_BERT);
         }

@@ -307,7 +307,7 @@ static void test_stale_answers_are_for_those_who_may(void **state)
 
 static void listen_stream(void)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
 }
@@ -315,7 +315,7 @@ static void listen_stream(void)
 /* @param csm the client's: "00 e1", or "10 e1 20" with Block-Wise-Transfer. */
 static struct fake_stream *connect_from(const char *from, const char *csm)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, from);
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, from);
     fake_stream_expect(stream, "?? e1");
     fake_stream_expect(stream, "23 ?????? 20 21 40");
     fake_stream_send(stream, csm);

@@ -158,13 +158,13 @@ static void step(void)
 
 static void listen_all(void)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 100};
     struct engine *engine = chaos.replay.engine;
     chaos.proxy = *udp_local(engine->listeners[0].socket);
     options.bind = chaos.proxy;
     assert_int_equal(engine_listen_stream(engine, &options, NULL), 0);
-    options.kind = CONN_WS;
+    options.transport = TRANSPORT_WS;
     assert_int_equal(engine_listen_stream(engine, &options, NULL), 0);
     assert_true(address_parse("192.0.2.9:5684", 14, 0, &dtls.udp.bind));
     dtls.udp.fd = -1;

@@ -83,7 +83,7 @@ static void test_who_is_told_of_trouble_does_not_observe(void **state)
 {
     (void)state;
     struct fake_datagram registration;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_send(stream, "20 e1 21 40"); /* Max-Message-Size 64, no blocks */
     fake_net_run(0);
     fake_stream_forget(stream);

@@ -191,7 +191,7 @@ static void ask_on_stream(void)
     if (tcp[who] == NULL || fake_stream_is_closed(tcp[who])) {
         char address[32];
         snprintf(address, sizeof(address), "192.0.2.%u:50000", 100 + who);
-        tcp[who] = fake_stream_connect(CONN_TCP, address);
+        tcp[who] = fake_stream_connect(TRANSPORT_TCP, address);
         assert_non_null(tcp[who]);
         fake_stream_send(tcp[who], "00 e1");
     }

@@ -103,7 +103,7 @@ static void test_own_listeners_by_transport(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 8};
+        struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 8};
         print_message("    %s\n", rows[i].via);
         start(rows[i].via, NULL);
         assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
@@ -129,19 +129,19 @@ static void test_own_listeners_by_transport(void **state)
 static void test_own_listeners_of_each_transport(void **state)
 {
     static const struct {
-        enum conn_kind kind;
+        enum transport transport;
         const char *scheme;
     } rows[] = {
-        {CONN_TCP, "coap+tcp"},
-        {CONN_TLS, "coaps+tcp"},
-        {CONN_WS, "coap+ws"},
-        {CONN_WSS, "coaps+ws"},
+        {TRANSPORT_TCP, "coap+tcp"},
+        {TRANSPORT_TLS, "coaps+tcp"},
+        {TRANSPORT_WS, "coap+ws"},
+        {TRANSPORT_WSS, "coaps+ws"},
     };
     const size_t count = sizeof(rows) / sizeof(rows[0]);
     (void)state;
     for (size_t i = 0; i < count * count; i++) {
         struct conn_options options = {
-            .kind = rows[i / count].kind, .fd = -1, .connections_max = 8};
+            .transport = rows[i / count].transport, .fd = -1, .connections_max = 8};
         char via[64];
         bool is_own = i / count == i % count;
         snprintf(via, sizeof(via), "route lab.via=%s://192.0.2.9:5693", rows[i % count].scheme);

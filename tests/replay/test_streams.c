@@ -18,11 +18,11 @@ static struct replay replay;
 
 static void start(const char *const *settings)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 100};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
-    options.kind = CONN_WS;
+    options.transport = TRANSPORT_WS;
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
 }
 
@@ -42,7 +42,7 @@ static int teardown(void **state)
 
 static struct fake_stream *open_stream(void)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "00 e1");
     return stream;
@@ -78,7 +78,7 @@ static void test_one_byte_at_a_time(void **state)
 {
     (void)state;
     struct fake_datagram request;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send_slowly(stream, "00 e1" GET_X);
     fake_peer_expect(replay.origin, UPSTREAM_X, &request);
@@ -121,7 +121,7 @@ static void test_equal_tokens_on_two_connections(void **state)
 static void test_request_before_csm_is_aborted(void **state)
 {
     (void)state;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, GET_X);
     fake_stream_expect(stream, "d0 ?? e5 ff");
@@ -133,7 +133,7 @@ static void test_request_before_csm_is_aborted(void **state)
 static void test_unknown_critical_csm_option(void **state)
 {
     (void)state;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "10 e1 10");
     fake_stream_expect(stream, "d0 ?? e5 21 01 ff");
@@ -144,7 +144,7 @@ static void test_unknown_critical_csm_option(void **state)
 static void test_unknown_elective_csm_option(void **state)
 {
     (void)state;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "10 e1 80");
     assert_false(fake_stream_is_closed(stream));
@@ -169,7 +169,7 @@ static void test_pong_echoes_a_long_token(void **state)
     size_t len = (size_t)snprintf(hex, sizeof(hex), "0e e2 001f "); /* 269 + 31 */
     start(settings);
     *state = &replay;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, "80 e1 23 010000 20 22 012c");
     fake_stream_send(stream, "00 e1");
     for (unsigned i = 0; i < 300; i++, len += 2) {
@@ -190,7 +190,7 @@ static void test_what_is_ignored(void **state)
     assert_int_equal(fake_stream_waiting(stream), 0);
     assert_false(fake_stream_is_closed(stream));
     /* An Empty message may be sent at any time, so also before the CSM (RFC 8323 section 3.4). */
-    stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "00 00 00 e1 01 e2 42");
     fake_stream_expect(stream, "01 e3 42");
@@ -236,7 +236,7 @@ static void test_answer_larger_than_the_peer_takes(void **state)
 {
     (void)state;
     struct fake_datagram request;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "20 e1 21 20"); /* Max-Message-Size 32 */
     fake_stream_send(stream, GET_X);
@@ -336,7 +336,7 @@ static void test_websocket_messages(void **state)
 {
     (void)state;
     struct fake_datagram request;
-    struct fake_stream *stream = fake_stream_connect(CONN_WS, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_WS, "192.0.2.7:40001");
     fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
     fake_stream_send(stream, "00 e1");
     fake_stream_send(stream, "01 01 aa d8de8320816168816178");
@@ -354,8 +354,8 @@ static void test_host_field_stands_for_uri_host(void **state)
     (void)state;
     static const char at_8080[] = "192.0.2.9:8080";
     struct fake_datagram request;
-    struct conn_options options = {.kind = CONN_WSS, .fd = -1, .connections_max = 100};
-    struct fake_stream *stream = fake_stream_connect(CONN_WS, "192.0.2.7:40001");
+    struct conn_options options = {.transport = TRANSPORT_WSS, .fd = -1, .connections_max = 100};
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_WS, "192.0.2.7:40001");
     fake_stream_set_host(stream, "h");
     fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
     fake_stream_send(stream, "00 e1");
@@ -369,7 +369,7 @@ static void test_host_field_stands_for_uri_host(void **state)
     assert_true(address_parse(at_8080, strlen(at_8080), 0, &options.bind));
     assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
     fake_net_name("entrance", 0, RESOLVE_OK, "192.0.2.9");
-    stream = fake_stream_connect(CONN_WSS, "192.0.2.7:40002");
+    stream = fake_stream_connect(TRANSPORT_WSS, "192.0.2.7:40002");
     fake_stream_set_host(stream, "entrance");
     fake_stream_expect(stream, "00 e1 23 010000 20 21 40");
     fake_stream_send(stream, "00 e1");
@@ -419,7 +419,7 @@ static void test_no_response_on_connections(void **state)
     (void)state;
     for (unsigned is_ws = 0; is_ws < 2; is_ws++) {
         struct fake_stream *stream =
-            fake_stream_connect(is_ws ? CONN_WS : CONN_TCP, "192.0.2.7:40001");
+            fake_stream_connect(is_ws ? TRANSPORT_WS : TRANSPORT_TCP, "192.0.2.7:40001");
         fake_net_run(0);
         fake_stream_forget(stream);
         fake_stream_send(stream, "00 e1");
@@ -500,7 +500,7 @@ static void test_larger_answer_comes_in_blocks(void **state)
 {
     (void)state;
     struct fake_datagram request;
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
     fake_stream_expect(stream, PROXY_CSM);
     fake_stream_send(stream, "30 e1 21 c8 20"); /* Max-Message-Size 200, Block-Wise-Transfer */
     fake_stream_send(stream, GET_X);

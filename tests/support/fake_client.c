@@ -40,7 +40,7 @@ static struct upstream_request *current;          /* the one that was expected l
 static uint64_t serial;
 static unsigned pools;
 
-bool upstream_has(enum upstream_transport transport)
+bool upstream_has(enum transport transport)
 {
     (void)transport;
     return true;
@@ -161,13 +161,12 @@ static void add(struct upstream_request *request, struct bytes bytes)
 
 static void describe(struct upstream_request *request, const struct upstream_target *target)
 {
-    static const char *const words[] = {"dtls", "tcp", "tls", "ws", "wss"};
     const char *who = target->credentials != NULL ? target->credentials->name : "";
     char address[ADDRESS_TEXT_MAX];
 
-    snprintf(request->target, sizeof request->target, "%s %s %s%s%s", words[target->transport],
-             address_format(&target->address, address), target->host != NULL ? target->host : "-",
-             who[0] != '\0' ? " " : "", who);
+    snprintf(request->target, sizeof request->target, "%s %s %s%s%s",
+             transport_row(target->transport)->word, address_format(&target->address, address),
+             target->host != NULL ? target->host : "-", who[0] != '\0' ? " " : "", who);
 }
 
 struct upstream_request *upstream_send(struct upstream *upstream,

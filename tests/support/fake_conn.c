@@ -126,9 +126,9 @@ void conn_close(struct conn *conn)
     conn->is_closing = true;
 }
 
-enum conn_kind conn_kind_of(const struct conn *conn)
+enum transport conn_transport(const struct conn *conn)
 {
-    return conn->listener->options.kind;
+    return conn->listener->options.transport;
 }
 
 const struct address *conn_remote(const struct conn *conn)
@@ -191,10 +191,10 @@ static void pump(struct conn *conn)
     }
 }
 
-struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from)
+struct fake_stream *fake_stream_connect(enum transport transport, const char *from)
 {
     struct conn_listener *listener = listeners;
-    while (listener != NULL && listener->options.kind != kind) {
+    while (listener != NULL && listener->options.transport != transport) {
         listener = listener->next;
     }
     if (listener == NULL) {

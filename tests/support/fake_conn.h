@@ -3,7 +3,7 @@
  * Connections of the fake network: same symbols as net/conn.h. A test connects,
  * sends bytes in pieces of its choice, and looks at what came back.
  *
- *     struct fake_stream *client = fake_stream_connect(CONN_TCP, "192.0.2.7:40001");
+ *     struct fake_stream *client = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
  *     fake_stream_expect(client, "?? e1 ...");      the proxy's CSM
  *     fake_stream_send(client, "00 e1");            ours
  */
@@ -14,8 +14,8 @@
 
 struct fake_stream;
 
-/** To the listener of that kind; NULL where it refuses. Freed by fake_streams_free(). */
-struct fake_stream *fake_stream_connect(enum conn_kind kind, const char *from);
+/** To the listener of that transport; NULL where it refuses. Freed by fake_streams_free(). */
+struct fake_stream *fake_stream_connect(enum transport transport, const char *from);
 
 /** The Host field of its handshake was @p host, borrowed. */
 void fake_stream_set_host(struct fake_stream *stream, const char *host);

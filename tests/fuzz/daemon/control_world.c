@@ -296,7 +296,7 @@ static void start_engine(const struct config *config)
     assert(address_parse(PROXY, strlen(PROXY), 0, &udp.bind));
     assert(engine_listen(world.worker.engine, &udp, NULL) == 0);
     world.server.listeners[0] =
-        (struct server_listener){.kind = LISTENER_COAP, .wanted = udp.bind, .bound = udp.bind};
+        (struct server_listener){.transport = TRANSPORT_UDP, .wanted = udp.bind, .bound = udp.bind};
 }
 
 static void start_peers(void)
@@ -331,7 +331,7 @@ void control_world_start(bool may_operate)
 
 struct fake_stream *control_world_connect(void)
 {
-    struct fake_stream *stream = fake_stream_connect(CONN_TCP, "192.0.2.99:1");
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.99:1");
     assert(stream != NULL);
     return stream;
 }

@@ -97,11 +97,11 @@ static void to_origin(void *context, struct fake_peer *peer, const struct fake_d
 
 /* --- what comes in ------------------------------------------------------ */
 
-static struct fake_stream *connect_again(enum conn_kind kind, unsigned n)
+static struct fake_stream *connect_again(enum transport transport, unsigned n)
 {
     char address[32];
     snprintf(address, sizeof(address), "192.0.2.7:%u", 40000 + n);
-    return fake_stream_connect(kind, address);
+    return fake_stream_connect(transport, address);
 }
 
 static void send_bytes(struct fake_stream *stream, const uint8_t *data, size_t len)
@@ -163,7 +163,7 @@ static void act(enum actor actor, const uint8_t *data, size_t len)
     case ACTOR_OPEN:
         if (stream == NULL || fake_stream_is_closed(stream)) {
             world.streams[which] =
-                connect_again(which == 1 ? CONN_WS : CONN_TCP, 100 + opened++ % 1000);
+                connect_again(which == 1 ? TRANSPORT_WS : TRANSPORT_TCP, 100 + opened++ % 1000);
         }
         break;
     case ACTOR_READING:
@@ -181,7 +181,7 @@ static void act(enum actor actor, const uint8_t *data, size_t len)
 
 static void start(void)
 {
-    struct conn_options options = {.kind = CONN_TCP, .fd = -1, .connections_max = 8};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 8};
     fake_net_start(1);
     if (world.config == NULL) {
         world.config = load();
@@ -195,14 +195,14 @@ static void start(void)
     assert(engine_new(&with, &world.engine) == 0);
     assert(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert(engine_listen_stream(world.engine, &options, NULL) == 0);
-    options.kind = CONN_WS;
+    options.transport = TRANSPORT_WS;
     assert(engine_listen_stream(world.engine, &options, NULL) == 0);
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     world.origin = fake_peer_new("192.0.2.5:5683");
     fake_peer_on_datagram(world.origin, to_origin, NULL);
-    world.streams[0] = connect_again(CONN_TCP, 1);
-    world.streams[1] = connect_again(CONN_WS, 2);
-    world.streams[2] = connect_again(CONN_TCP, 3);
+    world.streams[0] = connect_again(TRANSPORT_TCP, 1);
+    world.streams[1] = connect_again(TRANSPORT_WS, 2);
+    world.streams[2] = connect_again(TRANSPORT_TCP, 3);
 }
 
 static void stop(void)

@@ -159,12 +159,12 @@ static void drop_connection(void)
 
 static bool is_tls(void)
 {
-    return world.target.transport == UPSTREAM_TLS || world.target.transport == UPSTREAM_WSS;
+    return world.target.transport == TRANSPORT_TLS || world.target.transport == TRANSPORT_WSS;
 }
 
 static bool is_ws(void)
 {
-    return world.target.transport == UPSTREAM_WS || world.target.transport == UPSTREAM_WSS;
+    return world.target.transport == TRANSPORT_WS || world.target.transport == TRANSPORT_WSS;
 }
 
 static void send_raw(const uint8_t *data, size_t len)
@@ -229,7 +229,7 @@ static void upgrade(const char *data, size_t len)
 static void hear(void)
 {
     char buffer[4096];
-    if (world.target.transport == UPSTREAM_DTLS) {
+    if (world.target.transport == TRANSPORT_DTLS) {
         hear_datagrams();
         return;
     }
@@ -325,7 +325,7 @@ static void act(uint8_t what, const uint8_t *data, size_t len)
 
 static void origin_open(void)
 {
-    bool is_datagram = world.target.transport == UPSTREAM_DTLS;
+    bool is_datagram = world.target.transport == TRANSPORT_DTLS;
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(name);
     int fd =
@@ -352,8 +352,8 @@ static void origin_close(void)
 static void world_open(uint8_t first)
 {
     static const struct upstream_handler handler = {on_response, on_failure};
-    static const enum upstream_transport transports[] = {UPSTREAM_TCP, UPSTREAM_WS, UPSTREAM_TLS,
-                                                         UPSTREAM_WSS, UPSTREAM_DTLS};
+    static const enum transport transports[] = {TRANSPORT_TCP, TRANSPORT_WS, TRANSPORT_TLS,
+                                                TRANSPORT_WSS, TRANSPORT_DTLS};
     const struct upstream_options options = {
         .sessions_max = SESSIONS_MAX,
         .requests_max = 16,
@@ -374,7 +374,7 @@ static void world_open(uint8_t first)
 /* The origin server has gone: in the end nothing waits for it. */
 static void world_close(void)
 {
-    bool is_dtls = world.target.transport == UPSTREAM_DTLS; /* libcoap's clock does not jump */
+    bool is_dtls = world.target.transport == TRANSPORT_DTLS; /* libcoap's clock does not jump */
     origin_close();
     for (unsigned i = 0; i < END_TURNS; i++) {
         bool is_over = true;

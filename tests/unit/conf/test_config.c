@@ -103,15 +103,13 @@ static void test_texts_are_taken_as_they_stand(void **state)
 
 static const struct {
     const char *uri;
-    enum config_listener_kind kind;
+    enum transport transport;
     uint16_t port;
 } kinds[] = {
-    {"coap://127.0.0.1", LISTENER_COAP, 5683},
-    {"coaps://127.0.0.1", LISTENER_COAPS, 5684},
-    {"coap+tcp://127.0.0.1", LISTENER_COAP_TCP, 5683}, /* the same port, but not of UDP */
-    {"coaps+tcp://127.0.0.1", LISTENER_COAPS_TCP, 5684},
-    {"coap+ws://127.0.0.1", LISTENER_COAP_WS, 80},
-    {"coaps+ws://127.0.0.1", LISTENER_COAPS_WS, 443},
+    {"coap://127.0.0.1", TRANSPORT_UDP, 5683},      {"coaps://127.0.0.1", TRANSPORT_DTLS, 5684},
+    {"coap+tcp://127.0.0.1", TRANSPORT_TCP, 5683}, /* the same port, but not of UDP */
+    {"coaps+tcp://127.0.0.1", TRANSPORT_TLS, 5684}, {"coap+ws://127.0.0.1", TRANSPORT_WS, 80},
+    {"coaps+ws://127.0.0.1", TRANSPORT_WSS, 443},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -131,7 +129,7 @@ static void test_listeners_have_their_kind_and_port(void **state)
     assert_int_equal(config_load(&source, &errors, &config), 0);
     assert_int_equal(config->listener_count, KINDS);
     for (size_t i = 0; i < KINDS; i++) {
-        assert_int_equal(config->listeners[i].kind, kinds[i].kind);
+        assert_int_equal(config->listeners[i].transport, kinds[i].transport);
         assert_int_equal(config->listeners[i].bind.port, kinds[i].port);
     }
     config_free(config);

@@ -184,10 +184,10 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     return now_ms + TURN_MS;
 }
 
-struct conn_options owner_options(enum conn_kind kind)
+struct conn_options owner_options(enum transport transport)
 {
     struct conn_options options = {
-        .kind = kind,
+        .transport = transport,
         .fd = -1,
         .connections_max = 100,
         .handshake_ms = PATIENCE_MS,

@@ -47,7 +47,7 @@ struct owner {
 };
 
 /** Options with generous limits on 127.0.0.1, port 0. */
-struct conn_options owner_options(enum conn_kind kind);
+struct conn_options owner_options(enum transport transport);
 
 void owner_open(struct owner *owner, const struct conn_options *options);
 

@@ -21,7 +21,7 @@ static int teardown(void **state)
 
 static void start(void)
 {
-    const struct conn_options options = owner_options(CONN_TCP);
+    const struct conn_options options = owner_options(TRANSPORT_TCP);
     owner_open(&owner, &options);
 }
 
@@ -130,7 +130,7 @@ static void test_half_closed_peer_gets_what_was_queued(void **state)
     (void)state;
     static uint8_t got[400000];
     static const uint8_t zeros[sizeof got];
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.output_max = sizeof got;
     owner_open(&owner, &options);
     int client = one_client();
@@ -227,7 +227,7 @@ static bool has_closed_or_sends(void *context)
 static void test_reader_that_stops_is_closed_in_time(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.output_max = 32768;
     options.write_ms = 200;
     owner_open(&owner, &options);
@@ -245,7 +245,7 @@ static void test_output_is_bounded(void **state)
 {
     (void)state;
     static const uint8_t kib[1024];
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.output_max = 32 * sizeof kib;
     owner_open(&owner, &options);
     int client = client_connect(&owner);
@@ -268,7 +268,7 @@ static void test_drained_comes_once_output_has_gone(void **state)
     (void)state;
     static uint8_t got[40000];
     static const uint8_t zeros[sizeof got];
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.output_max = sizeof got - 1;
     owner_open(&owner, &options);
     int client = client_connect(&owner);
@@ -287,7 +287,7 @@ static void test_message_that_does_not_fit_closes(void **state)
 {
     (void)state;
     static const uint8_t zeros[20000];
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.input_max = 10000;
     owner.takes_nothing = true;
     owner_open(&owner, &options);
@@ -303,7 +303,7 @@ static void test_message_that_does_not_fit_closes(void **state)
 static void test_message_that_takes_too_long(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.message_ms = 100;
     owner.unit = 4;
     owner_open(&owner, &options);
@@ -332,7 +332,7 @@ static void test_message_that_takes_too_long(void **state)
 static void test_idle_connection_is_closed(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.idle_ms = 100;
     owner_open(&owner, &options);
     int client = client_connect(&owner);
@@ -348,7 +348,7 @@ static void test_idle_connection_is_closed(void **state)
 static void test_last_word_of_an_idle_connection(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.idle_ms = 100;
     owner.stays_ms = 200;
     owner.busy = 2;
@@ -370,7 +370,7 @@ static void test_last_word_of_an_idle_connection(void **state)
 static void test_output_counts_against_idleness(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.idle_ms = 400;
     owner_open(&owner, &options);
     int client = client_connect(&owner);
@@ -391,7 +391,7 @@ static void test_output_counts_against_idleness(void **state)
 static void test_first_message_has_a_deadline(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.handshake_ms = 100;
     owner.unit = 4;
     owner_open(&owner, &options);
@@ -413,7 +413,7 @@ static void test_first_message_has_a_deadline(void **state)
 static void test_one_connection_too_many_of_an_address(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.connections_per_address = 2;
     owner_open(&owner, &options);
     int first = client_connect_from(&owner, "127.0.0.2");
@@ -439,7 +439,7 @@ static void test_one_connection_too_many_of_an_address(void **state)
 static void test_one_connection_too_many_is_refused(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.connections_max = 2;
     owner_open(&owner, &options);
     int first = one_client();
@@ -459,9 +459,9 @@ static void test_one_connection_too_many_is_refused(void **state)
 
 /* --- room for others ---------------------------------------------------- */
 
-static void start_recycling(enum conn_kind kind, uint32_t connections_max)
+static void start_recycling(enum transport transport, uint32_t connections_max)
 {
-    struct conn_options options = owner_options(kind);
+    struct conn_options options = owner_options(transport);
     options.connections_max = connections_max;
     owner.recycles = true;
     owner_open(&owner, &options);
@@ -495,7 +495,7 @@ static void test_address_with_most_connections_makes_room(void **state)
 {
     int clients[5];
     (void)state;
-    start_recycling(CONN_TCP, 4);
+    start_recycling(TRANSPORT_TCP, 4);
     for (unsigned i = 0; i < 4; i++) {
         clients[i] = client_opened_from("127.0.0.2");
     }
@@ -513,7 +513,7 @@ static void test_least_needed_connection_makes_room(void **state)
 {
     int clients[5];
     (void)state;
-    start_recycling(CONN_TCP, 4);
+    start_recycling(TRANSPORT_TCP, 4);
     owner.need[0] = CONN_ASKS;
     owner.need[1] = CONN_ASKS;
     owner.need[2] = CONN_OBSERVES;
@@ -531,7 +531,7 @@ static void test_idle_connection_makes_room_among_equals(void **state)
 {
     int clients[5];
     (void)state;
-    start_recycling(CONN_TCP, 3);
+    start_recycling(TRANSPORT_TCP, 3);
     clients[0] = client_opened_from("127.0.0.2");
     clients[1] = client_opened_from("127.0.0.3");
     clients[2] = client_opened_from("127.0.0.4");
@@ -551,7 +551,7 @@ static void test_unfinished_handshake_makes_room(void **state)
     static const char request[] = "GET / HTTP/1.1\r\n";
     int clients[5];
     (void)state;
-    start_recycling(CONN_WS, 4);
+    start_recycling(TRANSPORT_WS, 4);
     for (unsigned i = 0; i < 4; i++) {
         clients[i] = client_connect_from(&owner, i % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
         client_send(&owner, clients[i], request, sizeof(request) - 1);
@@ -651,11 +651,11 @@ static void test_port_in_use_is_an_error(void **state)
     struct conn_listener *second = NULL;
     static const struct conn_handler none;
     start();
-    struct conn_options options = owner_options(CONN_TCP);
+    struct conn_options options = owner_options(TRANSPORT_TCP);
     options.bind = *conn_listener_local(owner.listener);
     assert_true(conn_listen(owner.loop, &options, &none, NULL, &second) < 0);
     assert_null(second);
-    options.kind = CONN_TLS; /* without credentials */
+    options.transport = TRANSPORT_TLS; /* without credentials */
     assert_true(conn_listen(owner.loop, &options, &none, NULL, &second) < 0);
     conn_close_listener(NULL);
 }

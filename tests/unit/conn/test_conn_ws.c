@@ -28,7 +28,7 @@ static int teardown(void **state)
 
 static void start(void)
 {
-    struct conn_options options = owner_options(CONN_WS);
+    struct conn_options options = owner_options(TRANSPORT_WS);
     options.input_max = 1000;
     owner_open(&owner, &options);
 }
@@ -197,7 +197,7 @@ static void test_declared_length_of_4_gib(void **state)
 static void test_fragments_that_do_not_end(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_WS);
+    struct conn_options options = owner_options(TRANSPORT_WS);
     options.message_ms = 100;
     owner_open(&owner, &options);
     int client = upgraded();
@@ -297,7 +297,7 @@ static void test_flood_of_pings(void **state)
 {
     (void)state;
     static uint8_t pings[131 * 500];
-    struct conn_options options = owner_options(CONN_WS);
+    struct conn_options options = owner_options(TRANSPORT_WS);
     options.output_max = 4096;
     options.write_ms = 100;
     owner_open(&owner, &options);
@@ -363,7 +363,7 @@ static void test_web_pages_are_served_where_that_is_wanted(void **state)
     size_t len =
         (size_t)snprintf(request, sizeof request, "%s%s", from_page, strchr(REQUEST, '\n') + 1);
     refused(request, len, "403");
-    struct conn_options options = owner_options(CONN_WS);
+    struct conn_options options = owner_options(TRANSPORT_WS);
     options.allow_origins = true;
     owner_open(&owner, &options);
     int client = client_connect(&owner);
@@ -376,7 +376,7 @@ static void test_web_pages_are_served_where_that_is_wanted(void **state)
 static void test_upgrade_has_a_deadline(void **state)
 {
     (void)state;
-    struct conn_options options = owner_options(CONN_WS);
+    struct conn_options options = owner_options(TRANSPORT_WS);
     options.handshake_ms = 100;
     owner_open(&owner, &options);
     int client = client_connect(&owner);

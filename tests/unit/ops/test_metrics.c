@@ -42,13 +42,13 @@ static void test_durations_fall_into_their_buckets(void **state)
 static uint64_t count_of(const struct metrics *metrics, const struct metric_end *wanted)
 {
     struct metric_end end;
-    enum metric_front front;
+    enum transport front;
     uint64_t count;
 
     for (unsigned i = 0; i < METRICS_SERIES; i++) {
         if (metrics_series_get(metrics, i, &end, &front, &count) && end.reason == wanted->reason &&
             end.code == (wanted->code & 0xe0u) && end.upstream == wanted->upstream &&
-            end.route == wanted->route && front == metrics_front(wanted->scheme)) {
+            end.route == wanted->route && front == transport_by_number(wanted->scheme)) {
             return count;
         }
     }
@@ -58,7 +58,7 @@ static uint64_t count_of(const struct metrics *metrics, const struct metric_end 
 static uint64_t count_all(const struct metrics *metrics)
 {
     struct metric_end end;
-    enum metric_front front;
+    enum transport front;
     uint64_t count, sum = 0;
 
     for (unsigned i = 0; i < METRICS_SERIES; i++) {
@@ -223,10 +223,10 @@ static void test_histograms_as_text(void **state)
     (void)state;
 
     for (unsigned i = 0; i < METRICS_BUCKETS; i++) {
-        histogram_add(&sum->durations[FRONT_COAP][0], metrics_bucket_limit_us(i));
+        histogram_add(&sum->durations[TRANSPORT_UDP][0], metrics_bucket_limit_us(i));
     }
     for (unsigned i = 0; i < 3; i++) {
-        histogram_add(&sum->durations[FRONT_COAP][0], 200000000);
+        histogram_add(&sum->durations[TRANSPORT_UDP][0], 200000000);
     }
     histogram_add(&sum->by_route[ROUTE_LABELS - 1], 200000000);
     FILE *out = open_memstream(&text, &len);
@@ -247,10 +247,10 @@ static void test_histograms_as_text(void **state)
                    "criproxyd_request_duration_seconds_sum{cache=\"miss\",front=\"coap\"} %.6f\n"
                    "criproxyd_request_duration_seconds_count{cache=\"miss\",front=\"coap\"} %u\n",
                    METRICS_BUCKETS + 3,
-                   (double)metric_get(&sum->durations[FRONT_COAP][0].sum_us) / 1e6,
+                   (double)metric_get(&sum->durations[TRANSPORT_UDP][0].sum_us) / 1e6,
                    METRICS_BUCKETS + 3);
     assert_non_null(strstr(text, lines));
-    assert_true(metric_get(&sum->durations[FRONT_COAP][0].sum_us) > 600000000);
+    assert_true(metric_get(&sum->durations[TRANSPORT_UDP][0].sum_us) > 600000000);
     /* A label that has only what took longer than any bucket is there as well. */
     assert_non_null(strstr(text, "criproxyd_route_duration_seconds_count{route=\"(other)\"} 1\n"));
     free(text);

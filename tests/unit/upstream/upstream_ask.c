@@ -173,13 +173,12 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
 
 static const struct upstream_handler handler = {on_response, on_failure};
 
-static bool transport_of(const char *word, enum upstream_transport *ret_transport)
+static bool transport_of(const char *word, enum transport *ret_transport)
 {
-    static const char *const words[] = {"dtls", "tcp", "tls", "ws", "wss"};
-    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(word, words[i]) == 0) {
-            *ret_transport = (enum upstream_transport)i;
-            return true;
+    for (int i = TRANSPORT_NONE; i < TRANSPORT_COUNT; i++) {
+        if (strcmp(word, transport_row((enum transport)i)->word) == 0) {
+            *ret_transport = (enum transport)i;
+            return transport_has_session(*ret_transport);
         }
     }
     return false;
