@@ -179,9 +179,10 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
                                               : UINT64_MAX;
     } while (engine->observers.ready != NULL || engine->observations.idle != NULL);
     uint64_t next_ms = listen_turn(engine, now_ms);
+    /* Before requests leave: an origin server that has one may ask for the number in flight. */
+    metric_set(&engine->metrics.exchanges, engine_in_flight(engine));
     flush(engine);
     totals_update(engine);
-    metric_set(&engine->metrics.exchanges, engine_in_flight(engine));
     metric_set(&engine->metrics.clients, engine->clients.used - engine->clients.forgotten);
     metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
     metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
