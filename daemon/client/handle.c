@@ -17,7 +17,6 @@
 #include "client/room.h"
 #include "client/scan.h"
 #include "client/serve.h"
-#include "client/stream.h"
 #include "client/target.h"
 #include "client/trace.h"
 #include "coap/option.h"
@@ -247,11 +246,6 @@ static bool may_go(struct engine *engine, struct incoming *incoming)
 
 /* --- to the next hop ---------------------------------------------------- */
 
-static bool leg_does_blocks(const struct leg *leg)
-{
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
-}
-
 /* Answer from @p entry. @return false where it is not for this client. */
 static bool serve_entry(struct engine *engine, struct incoming *incoming, struct cache_entry *entry)
 {
@@ -265,7 +259,7 @@ static bool serve_entry(struct engine *engine, struct incoming *incoming, struct
     struct reply reply = cached_reply_to(message->options, &whole, etag_option);
     if (!cached_is_admitted(engine, &leg->asker, &incoming->target, message->code,
                             &entry->origin) ||
-        (freshness_is_partial(kept.options) && !leg_does_blocks(leg)) ||
+        (freshness_is_partial(kept.options) && !leg_takes_blocks(leg)) ||
         serve_cut(engine, leg, &subject, &reply, &cut) == REASON_response_too_large) {
         return false;
     }

@@ -29,6 +29,16 @@ uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
     return UINT64_C(3) << 62;
 }
 
+bool leg_takes_blocks(const struct leg *leg)
+{
+    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+}
+
+bool leg_takes_bert(const struct leg *leg)
+{
+    return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+}
+
 size_t leg_message_max(const struct engine *engine, const struct leg *leg)
 {
     size_t most = (size_t)engine->config->limits_datagram_bytes;

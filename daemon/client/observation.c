@@ -568,8 +568,7 @@ static void cancel(struct engine *engine, struct observation *observation)
     bool is_known_there = !observation->is_private && fetch->origin != NULL;
     if (!is_known_there || !forward_deregister(engine, fetch)) {
         observation->fetch = NULL;
-        fetch_cancel_own(engine, fetch,
-                         REASON_client_gone); /* its notifications will be rejected */
+        fetch_leave(engine, fetch, REASON_client_gone); /* its notifications will be rejected */
     }
 }
 
@@ -589,7 +588,7 @@ static void displace_fetch(struct engine *engine, struct observation *observatio
     observation->fetch = NULL;
     fetch_disown(fetch);
     if (!may_last || (!is_cancelling && !forward_deregister(engine, fetch))) {
-        fetch_cancel_own(engine, fetch, REASON_displaced);
+        fetch_leave(engine, fetch, REASON_displaced);
     }
 }
 

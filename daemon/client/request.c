@@ -216,15 +216,14 @@ static bool takes_block(const void *owner, const struct block *block)
 {
     const struct leg *leg = &((const struct request *)owner)->leg;
     if (block->szx == BLOCK_SZX_BERT) {
-        return leg->kind == LEG_STREAM && stream_takes_bert(leg);
+        return leg_takes_bert(leg);
     }
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+    return leg_takes_blocks(leg);
 }
 
 static bool does_blocks(const void *owner)
 {
-    const struct leg *leg = &((const struct request *)owner)->leg;
-    return leg->kind != LEG_STREAM || stream_takes_blocks(leg);
+    return leg_takes_blocks(&((const struct request *)owner)->leg);
 }
 
 const struct waiter_calls request_waiter_calls = {

@@ -118,22 +118,12 @@ static size_t piece_max(const struct engine *engine, const struct leg *leg,
     return most > taken ? most - taken : 0;
 }
 
-static bool takes_bert(const struct leg *leg)
-{
-    return leg->kind == LEG_STREAM && stream_takes_bert(leg);
-}
-
-static bool takes_blocks(const struct leg *leg)
-{
-    return leg->kind == LEG_DATAGRAM || stream_takes_blocks(leg);
-}
-
 /* The same place in the body, in blocks that the client takes and that have at most @p most bytes.
  */
 static struct block shrink(const struct leg *leg, struct block block, size_t most)
 {
     uint8_t szx = block_szx_for(most);
-    if (block.szx == BLOCK_SZX_BERT && (!takes_bert(leg) || most < 1024)) {
+    if (block.szx == BLOCK_SZX_BERT && (!leg_takes_bert(leg) || most < 1024)) {
         block.szx = BLOCK_SZX_MAX; /* the same unit of 1,024 bytes */
     }
     if (block.szx != BLOCK_SZX_BERT && block.szx > szx) {
@@ -163,7 +153,7 @@ static bool fits_whole(const struct engine *engine, const struct leg *leg,
 static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
                          const struct reply *reply)
 {
-    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !takes_blocks(leg)) {
+    if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !leg_takes_blocks(leg)) {
         return false;
     }
     if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
@@ -318,8 +308,8 @@ static void cut_block(struct engine *engine, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       const struct block *block, struct reply *ret_cut)
 {
-    bool is_bad_size = block->szx == BLOCK_SZX_BERT && !takes_bert(leg);
-    if (CODE_CLASS(reply->code) != 2 || !takes_blocks(leg) ||
+    bool is_bad_size = block->szx == BLOCK_SZX_BERT && !leg_takes_bert(leg);
+    if (CODE_CLASS(reply->code) != 2 || !leg_takes_blocks(leg) ||
         (!is_bad_size && reply_fits(engine, leg, reply))) {
         /* Its later blocks are the origin server's: a body kept before is not this one. */
         struct kept_body *older = engine->bodies.count > 0 ? find_kept(engine, leg, subject) : NULL;

@@ -45,7 +45,7 @@ static void heed(struct engine *engine, struct fetch *fetch, enum reason reason,
 {
     switch (wish) {
     case WAITER_DONE:
-        fetch_cancel_own(engine, fetch, reason);
+        fetch_leave(engine, fetch, reason);
         break;
     case WAITER_STAYS:
         if (reason == REASON_answered) {

@@ -36,11 +36,6 @@ bool fetch_lost(struct engine *engine, struct fetch *fetch)
            waiter->calls->on_lost(engine, waiter->owner, fetch);
 }
 
-void fetch_cancel_own(struct engine *engine, struct fetch *fetch, enum reason reason)
-{
-    fetch_leave(engine, fetch, reason);
-}
-
 static enum waiter_wish on_answer_without_waiter(struct engine *engine, void *owner,
                                                  struct fetch *fetch, enum reason reason,
                                                  const struct reply *reply)

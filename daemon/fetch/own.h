@@ -17,7 +17,7 @@
  * @param waiter    told what comes of it.
  * @param ret_fetch set before anything is done with it; the waiter may be called, and the fetch
  *                  be over, before this returns.
- * @return REASON_none, and the waiter is called for the end unless fetch_cancel_own() is; or why
+ * @return REASON_none, and the waiter is called for the end unless fetch_leave() is; or why
  *         it could not be begun, and the waiter is not called.
  */
 enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *recipe,
@@ -29,9 +29,6 @@ enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *re
  * @return whether it stays all the same; if not, it is to be ended.
  */
 bool fetch_lost(struct engine *engine, struct fetch *fetch);
-
-/** It is not wanted any more, for @p reason: it ends without a call. */
-void fetch_cancel_own(struct engine *engine, struct fetch *fetch, enum reason reason);
 
 /**
  * Its waiter has gone: the answer is for the cache and for equal fetches that wait. What was

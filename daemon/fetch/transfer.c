@@ -464,7 +464,7 @@ void transfer_cancel(struct engine *engine, struct fetch *fetch)
     }
     fetch->transfer = NULL;
     if (transfer->step != NULL) {
-        fetch_cancel_own(engine, transfer->step, fetch->reason);
+        fetch_leave(engine, transfer->step, fetch->reason);
     }
     body_free(&engine->bodies, &transfer->body);
     body_free(&engine->bodies, &transfer->options);
