@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which CoAP target an HTTP request-target stands for, and back (RFC 8075 section 5): the default
+ * mapping, templates, and the absolute form of a forward proxy. Text only: whether it is a URI that
+ * may be reached is decided where every request's target is (client/target.h).
+ */
+#ifndef CRIPROXY_HTTP_URI_H
+#define CRIPROXY_HTTP_URI_H
+
+#include "coap/message.h"
+
+/* The longest target URI, and CRI: what Proxy-Uri and Proxy-Cri take. */
+#define HTTP_URI_MAX 1034u
+
+/* The longest text of http_uri_host(), with its NUL. */
+#define HTTP_MAPPED_MAX 2304u
+
+enum http_uri_kind {
+    HTTP_URI_TARGET, /* a URI in text */
+    HTTP_URI_CRI,    /* a CRI in text, which is its bytes */
+    HTTP_URI_CORE,   /* /.well-known/core of the proxy itself */
+    HTTP_URI_SOCKET, /* /.well-known/coap: WebSockets (RFC 8323 section 8.3) */
+};
+
+struct http_uri {
+    enum http_uri_kind kind;
+    bool is_absolute; /* as for a forward proxy: coap://... as the request-target */
+    size_t len;
+    char text[HTTP_URI_MAX + 1]; /* NUL-terminated, unless it is a CRI */
+    const char *why;             /* of a refusal, static; for the answer's payload */
+};
+
+/* How URIs are mapped: the keys http.prefix and http.template. Borrowed. */
+struct http_mapping {
+    const char *prefix;   /* the path of the HC proxy's URI, from '/' to '/' */
+    const char *template; /* "": the default, {+tu} */
+};
+
+/**
+ * Find what @p request_target, as in the request line, is for.
+ *
+ * @return 200; or the status of a refusal, 400, 404, 414 or 501, with the reason in ret_uri->why.
+ */
+int http_uri_find(const struct http_mapping *mapping, struct bytes request_target,
+                  struct http_uri *ret_uri);
+
+/**
+ * The path and query under which an HTTP client reaches @p target, a URI: http_uri_find() the other
+ * way round.
+ *
+ * @return the length of @p text, NUL-terminated; 0 if it does not fit, or the template is {cri}.
+ */
+size_t http_uri_host(const struct http_mapping *mapping, const char *target,
+                     char text[HTTP_MAPPED_MAX]);
+
+/** Why @p template cannot be used, as static text; NULL if it can. */
+const char *http_template_error(const char *template);
+
+#endif

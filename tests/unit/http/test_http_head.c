@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which heads and which bodies in chunks are refused before the parser sees them (HC-16). */
+#include "support/test.h"
+
+#include "client/http_head.h"
+
+#define GET "GET / HTTP/1.1\r\n"
+#define HOST "Host: h\r\n"
+
+static const struct http_head_limits limits = {.bytes = 1024, .fields = 8};
+
+static int check(const char *text, size_t len)
+{
+    size_t scanned = 0, head_len = 0;
+    return http_head_check((struct bytes){(const uint8_t *)text, len}, &limits, &scanned,
+                           &head_len);
+}
+
+static void test_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int status;
+    } rows[] = {
+        {GET HOST "\r\n", 200},
+        {GET HOST "\r\nGET", 200},
+        {"GET /\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"M-SEARCH * HTTP/1.1\r\n" HOST "\r\n", 200},
+        {"GET / HTTP/1.0\r\n\r\n", 200},
+        {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
+        {"PRI * HTTP/2.0\r\n\r\n", 505},
+        {"GET / HTTP/1.2\r\n" HOST "\r\n", 505},
+        {"GET / http/1.1\r\n" HOST "\r\n", 400},
+        {"GET /\r\n" HOST "\r\n", 400},
+        {"GET  / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET /  HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET\t/ HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET /#f HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"GET /\xc3\xa4 HTTP/1.1\r\n" HOST "\r\n", 400},
+        {" GET / HTTP/1.1\r\n" HOST "\r\n", 400},
+        {"\r\n" GET HOST "\r\n", 400},
+        {"\x16\x03\x01", 400}, /* a TLS handshake */
+        /* fields */
+        {GET "\r\n", 400}, /* no Host */
+        {GET HOST HOST "\r\n", 400},
+        {GET HOST "A : b\r\n\r\n", 400},
+        {GET HOST ": b\r\n\r\n", 400},
+        {GET HOST "A\r\n\r\n", 400},
+        {GET HOST "A: b\r\n c\r\n\r\n", 400}, /* a fold */
+        {GET HOST "A: b\r\n\tc\r\n\r\n", 400},
+        {GET HOST "A: b\n\r\n", 400},
+        {GET HOST "A: b\rc\r\n\r\n", 400},
+        {GET HOST "A: b\r\r\n\r\n", 400},
+        {GET HOST "A: b\x01\r\n\r\n", 400},
+        {GET HOST "A: b\tc \xe4\r\n\r\n", 200},
+        {GET HOST "A\xe4: b\r\n\r\n", 400},
+        /* lengths */
+        {GET HOST "Content-Length: 5\r\n\r\n", 200},
+        {GET HOST "Content-Length: 5\r\nContent-Length: 5\r\n\r\n", 400},
+        {GET HOST "Content-Length: 5, 5\r\n\r\n", 400},
+        {GET HOST "Content-Length: +5\r\n\r\n", 400},
+        {GET HOST "Content-Length: 0x5\r\n\r\n", 400},
+        {GET HOST "Content-Length: -1\r\n\r\n", 400},
+        {GET HOST "Content-Length:\r\n\r\n", 400},
+        {GET HOST "Content-Length: 18446744073709551621\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: chunked\r\n\r\n", 200},
+        {GET HOST "Transfer-Encoding: CHUNKED\r\n\r\n", 200},
+        {GET HOST "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+        {GET HOST "Transfer-Encoding: xchunked\r\n\r\n", 501},
+        {GET HOST "Transfer-Encoding: identity\r\n\r\n", 501},
+        {GET HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
+        {GET HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {GET HOST "Transfer-Encoding : chunked\r\n\r\n", 400},
+        {"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {GET HOST "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n", 400},
+        {GET HOST "Origin: a\r\nOrigin: b\r\n\r\n", 400},
+        {GET HOST "a:1\r\nb:1\r\nc:1\r\nd:1\r\ne:1\r\nf:1\r\ng:1\r\n\r\n", 200},
+        {GET HOST "a:1\r\nb:1\r\nc:1\r\nd:1\r\ne:1\r\nf:1\r\ng:1\r\nh:1\r\n\r\n", 431},
+        /* not whole yet */
+        {"", 0},
+        {"G", 0},
+        {GET HOST "\r", 0},
+        {GET HOST, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int status = check(rows[i].text, strlen(rows[i].text));
+        if (status != rows[i].status) {
+            fail_msg("%d, not %d: %s", status, rows[i].status, rows[i].text);
+        }
+    }
+    assert_int_equal(check(GET "Host: \0\r\n\r\n", sizeof(GET "Host: \0\r\n\r\n") - 1), 400);
+}
+
+/* Wherever the bytes are cut, what comes out is the same, and nothing is accepted early. */
+static void test_heads_come_in_pieces(void **state)
+{
+    (void)state;
+    static const char text[] = GET HOST "A: b\r\n\r\nmore";
+    const size_t head = sizeof(text) - 1 - 4;
+    for (size_t cut = 0; cut < sizeof(text); cut++) {
+        size_t scanned = 0, len = 0;
+        struct bytes input = {(const uint8_t *)text, cut};
+        int status = http_head_check(input, &limits, &scanned, &len);
+        assert_int_equal(status, cut < head ? HTTP_HEAD_PARTIAL : HTTP_HEAD_GOOD);
+        input.len = sizeof(text) - 1;
+        assert_int_equal(http_head_check(input, &limits, &scanned, &len), HTTP_HEAD_GOOD);
+        assert_int_equal(len, head);
+    }
+}
+
+static void test_long_heads_are_refused(void **state)
+{
+    (void)state;
+    char text[2048] = "GET /";
+    memset(text + 5, 'x', sizeof(text) - 5);
+    assert_int_equal(check(text, 1023), HTTP_HEAD_PARTIAL);
+    assert_int_equal(check(text, 1024), 414);
+    memcpy(text, GET "A: ", sizeof(GET "A: ") - 1);
+    assert_int_equal(check(text, 1023), HTTP_HEAD_PARTIAL);
+    assert_int_equal(check(text, sizeof(text)), 431);
+}
+
+static void test_chunks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t used; /* HTTP_CHUNKS_BAD: malformed */
+        bool is_end;
+    } rows[] = {
+        {"0\r\n\r\n", 5, true},
+        {"0\r\n\r\nGET", 5, true},
+        {"5\r\nhello\r\n0\r\n\r\n", 15, true},
+        {"5;a=\"b\"\r\nhello\r\n000\r\n\r\n", 23, true},
+        {"a\r\n0123456789\r\n0\r\n\r\n", 20, true},
+        {"5\r\nhel", 6, false},
+        {"5\r\nhello\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"5\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"5\rhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"5 \r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {" 5\r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"0x5\r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"-5\r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"\r\nhello", HTTP_CHUNKS_BAD, false},
+        {";\r\n", HTTP_CHUNKS_BAD, false},
+        {"5;a\nb\r\nhello\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"5\r\nhello6\r\nworld!\r\n0\r\n\r\n", HTTP_CHUNKS_BAD, false},
+        {"100000000\r\n", HTTP_CHUNKS_BAD, false},
+        {"0\r\nTrailer: x\r\n\r\n", HTTP_CHUNKS_BAD, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct http_chunks chunks = {.state = 0};
+        struct bytes input = {(const uint8_t *)rows[i].text, strlen(rows[i].text)};
+        size_t used = http_chunks_check(&chunks, input);
+        if (used != rows[i].used || http_chunks_ended(&chunks) != rows[i].is_end) {
+            fail_msg("%zu: %s", used, rows[i].text);
+        }
+        /* The same one byte at a time. */
+        struct http_chunks slow = {.state = 0};
+        size_t total = 0;
+        for (size_t at = 0; at < input.len && total != HTTP_CHUNKS_BAD; at++) {
+            used = http_chunks_check(&slow, (struct bytes){input.data + at, 1});
+            total = used == HTTP_CHUNKS_BAD ? used : total + used;
+        }
+        assert_true(total == rows[i].used);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_heads_come_in_pieces),
+        cmocka_unit_test(test_long_heads_are_refused),
+        cmocka_unit_test(test_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
