@@ -4,6 +4,8 @@
 
 measure.py size     code and data of everything the profile has, linked, at -Os: at most SIZE_MAX
 measure.py stack    the deepest way down from each function, by the compiler's figures
+measure.py client   the same for docs/examples/device_client.c with what it uses: CLIENT_MAX; and
+                    that the guide names the sources it takes
 measure.py 32-bit   tests/freestanding/smoke.c, compiled by gcc -m32 and run
 
 Exits with 77 where there is no such compiler.
@@ -23,6 +25,7 @@ FLAGS = ["-std=c11", "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sec
          f"-I{ROOT}/lib/include", f"-I{ROOT}/lib/src"]
 SIZE_MAX = 8192
 STACK_MAX = 768
+CLIENT_MAX = 6144
 SKIPPED = 77
 # The C library's, which every program has; nothing else may be asked of it.
 FROM_LIBC = ["memcmp", "memcpy", "memmove", "memset"]
@@ -55,16 +58,37 @@ def compile_all(compiler, flags, folder):
 
 def size(folder):
     objects = compile_all([CROSS, *MACHINE], [], folder)
+    return link_and_weigh("cri_decode", PROFILE, FROM_LIBC, objects, folder, SIZE_MAX)
+
+
+def link_and_weigh(entry, kept, given, objects, folder, most):
+    """The functions kept with what they use; whatever is not given is missing, and fails."""
     image = f"{folder}/image.elf"
-    subprocess.run([CROSS, *MACHINE, "-nostdlib", "-Wl,-e,cri_decode", "-Wl,--gc-sections",
-                    *(f"-Wl,-u,{name}" for name in PROFILE),
-                    *(f"-Wl,--defsym={name}=0" for name in FROM_LIBC), *objects, "-o", image],
+    subprocess.run([CROSS, *MACHINE, "-nostdlib", f"-Wl,-e,{entry}", "-Wl,--gc-sections",
+                    *(f"-Wl,-u,{name}" for name in kept),
+                    *(f"-Wl,--defsym={name}=0" for name in given), *objects, "-o", image],
                    check=True)
     done = subprocess.run(["arm-none-eabi-size", image], stdout=subprocess.PIPE, check=True)
     code, data, zeroed = (int(word) for word in done.stdout.decode().split("\n")[1].split()[:3])
-    print(f"{code} bytes of code and constants, at most {SIZE_MAX}; "
+    print(f"{code} bytes of code and constants, at most {most}; "
           f"{data + zeroed} bytes of memory that is kept")
-    return 0 if code <= SIZE_MAX and data + zeroed == 0 else 1
+    return 0 if code <= most and data + zeroed == 0 else 1
+
+
+def client(folder):
+    guide = (ROOT / "docs/guides/microcontrollers.md").read_text(encoding="utf-8")
+    named = set(re.search(r"^## The sources.*?```text\n(.*?)```", guide, re.S | re.M)[1].split())
+    if named != {source.name for source in sources()}:
+        sys.exit("the guide's sources are not those of lib/CMakeLists.txt: " + " ".join(sorted(named)))
+    if f"at most\n{CLIENT_MAX:,} bytes" not in guide:
+        sys.exit(f"the guide does not say that it takes at most {CLIENT_MAX} bytes")
+    objects = compile_all([CROSS, *MACHINE], [], folder)
+    example = f"{folder}/device_client.o"
+    subprocess.run([CROSS, *MACHINE, *FLAGS, "-c", ROOT / "docs/examples/device_client.c",
+                    "-o", example], check=True)
+    return link_and_weigh("device_ask", ["device_ask"],
+                          [*FROM_LIBC, "device_send", "device_receive", "device_show"],
+                          [example, *objects], folder, CLIENT_MAX)
 
 
 def read_graph(folder):
@@ -120,7 +144,7 @@ def main():
     if subject != "32-bit" and shutil.which(CROSS) is None:
         print(f"skipped: there is no {CROSS} (Debian: gcc-arm-none-eabi, libnewlib-arm-none-eabi)")
         return SKIPPED
-    run = {"size": size, "stack": stack, "32-bit": run_in_32_bits}[subject]
+    run = {"size": size, "client": client, "stack": stack, "32-bit": run_in_32_bits}[subject]
     with tempfile.TemporaryDirectory() as folder:
         return run(folder)
 

@@ -43,7 +43,7 @@ def check(tmp_path, text):
 
 def test_the_guides():
     assert [os.path.basename(path) for path in GUIDES] == [
-        "first-steps.md", "gateway.md", "lab.md", "router.md", "scaling.md"]
+        "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md", "scaling.md"]
 
 
 @pytest.mark.parametrize("text", configurations())

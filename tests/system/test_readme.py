@@ -15,8 +15,9 @@ from processes import ROOT
 sys.path.insert(0, os.path.join(ROOT, "tests", "packaging"))
 import capture  # pylint: disable=wrong-import-position
 
-FIRST_STEPS, GATEWAY, LAB, ROUTER, SCALING = (
-    "docs/guides/%s.md" % name for name in ("first-steps", "gateway", "lab", "router", "scaling"))
+FIRST_STEPS, GATEWAY, LAB, MICROCONTROLLERS, ROUTER, SCALING = (
+    "docs/guides/%s.md" % name for name in
+    ("first-steps", "gateway", "lab", "microcontrollers", "router", "scaling"))
 
 # As the unit starts it.
 CONFIGURATION = "/etc/criproxy/criproxyd.conf"
@@ -48,6 +49,7 @@ EXPECTED = {
         r'^\[-1, \["origin"\], \["time"\], \["ticks"\]\]\n$',
         r"\[-1, .*coap://h/x",
     ],
+    MICROCONTROLLERS: [],
     ROUTER: [r"^$"],
     SCALING: [r"requests"],
 }
