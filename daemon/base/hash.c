@@ -5,14 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Both halves of the product of two words, XORed. */
+#ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 wide;
+
+static uint64_t fold_product(uint64_t a, uint64_t b)
+{
+    wide product = (wide)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+#else
+/* Where words have 32 bits: the same value from four products of halves. */
+static uint64_t fold_product(uint64_t a, uint64_t b)
+{
+    uint64_t a_low = (uint32_t)a, a_high = a >> 32, b_low = (uint32_t)b, b_high = b >> 32;
+    uint64_t low = a_low * b_low, middle = a_high * b_low + (low >> 32);
+    uint64_t other = a_low * b_high + (uint32_t)middle;
+
+    return (other << 32 | (uint32_t)low) ^ (a_high * b_high + (middle >> 32) + (other >> 32));
+}
+#endif
 
 uint64_t hash_mix(uint64_t a, uint64_t b)
 {
     /* A multiplication spreads every bit of one word over the other's; two odd
      * constants keep a zero word from wiping the other out. */
-    wide product = (wide)(a ^ UINT64_C(0x9e3779b97f4a7c15)) * (b ^ UINT64_C(0xd1b54a32d192ed03));
-    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64);
+    uint64_t mixed =
+        fold_product(a ^ UINT64_C(0x9e3779b97f4a7c15), b ^ UINT64_C(0xd1b54a32d192ed03));
     /* Words in even steps (slots, message ids) are still in even steps now, and under
      * one seed in a hundred they would share a few buckets: break the steps up. */
     mixed = (mixed ^ mixed >> 32) * UINT64_C(0x94d049bb133111eb);

@@ -101,7 +101,7 @@ static int ring_init(struct dedup_ring *ring, uint64_t bytes)
         capacity = UINT32_MAX >> 1;
         capacity -= capacity % UNIT;
     }
-    *ring = (struct dedup_ring){.data = malloc(capacity), .capacity = (uint32_t)capacity};
+    *ring = (struct dedup_ring){.data = malloc((size_t)capacity), .capacity = (uint32_t)capacity};
     return ring->data != NULL ? 0 : -ENOMEM;
 }
 

@@ -226,7 +226,7 @@ size_t engine_in_flight(const struct engine *engine)
 
 size_t engine_stream_count(const struct engine *engine)
 {
-    return engine->stream_count;
+    return (size_t)engine->stream_count;
 }
 
 /* The same scheme in the configuration that has come. */

@@ -81,7 +81,8 @@ struct conn_listener {
 
 static inline struct timeval conn_timeval(uint32_t ms)
 {
-    return (struct timeval){.tv_sec = ms / 1000u, .tv_usec = (suseconds_t)(ms % 1000u * 1000u)};
+    return (struct timeval){.tv_sec = (time_t)(ms / 1000u),
+                            .tv_usec = (suseconds_t)(ms % 1000u * 1000u)};
 }
 
 /* conn_events.c */

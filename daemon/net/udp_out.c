@@ -106,7 +106,8 @@ void udp_flush(struct udp_socket *socket)
 /* ---- queue ---- */
 
 /* Name the address to send from (RFC 3542 section 6.2 and its IPv4 likeness, ip(7)). */
-static size_t set_source(struct udp_send_control *control, const struct address *local)
+/* How many bytes it takes; libraries disagree about the type of msg_controllen. */
+static uint32_t set_source(struct udp_send_control *control, const struct address *local)
 {
     struct cmsghdr *cmsg = (struct cmsghdr *)(void *)control->bytes;
 
@@ -117,7 +118,7 @@ static size_t set_source(struct udp_send_control *control, const struct address 
         cmsg->cmsg_type = IP_PKTINFO;
         cmsg->cmsg_len = CMSG_LEN(sizeof info);
         memcpy(CMSG_DATA(cmsg), &info, sizeof info);
-        return CMSG_SPACE(sizeof info);
+        return (uint32_t)CMSG_SPACE(sizeof info);
     }
     struct in6_pktinfo info = {.ipi6_ifindex = local->scope};
     if (!address_is_multicast(local)) {
@@ -127,7 +128,7 @@ static size_t set_source(struct udp_send_control *control, const struct address 
     cmsg->cmsg_type = IPV6_PKTINFO;
     cmsg->cmsg_len = CMSG_LEN(sizeof info);
     memcpy(CMSG_DATA(cmsg), &info, sizeof info);
-    return CMSG_SPACE(sizeof info);
+    return (uint32_t)CMSG_SPACE(sizeof info);
 }
 
 /* A socket bound to one address uses that; nothing can be sent from a multicast address. */

@@ -33,11 +33,10 @@ int origin_table_init(struct origin_table *table, const struct origin_calls *cal
 void origin_table_clear(struct origin_table *table)
 {
     for (uint32_t i = 0; i < table->used; i++) {
-        free(table->slots[i].mids.further);
+        free(table->slots[i].further);
     }
     for (unsigned i = 0; i < PORT_FAMILIES; i++) {
         struct port_pool *pool = &table->pools[i];
-        free(table->group_mids[i].further);
         for (uint32_t j = 0; j < pool->count; j++) {
             udp_close(pool->ports[j].socket);
         }
@@ -63,9 +62,9 @@ static struct origin *find(const struct origin_table *table, const struct addres
 
 static void drop_further(struct origin_table *table, struct origin *origin)
 {
-    table->further_count -= origin->mids.further != NULL;
-    free(origin->mids.further);
-    origin->mids.further = NULL;
+    table->further_count -= origin->further != NULL;
+    free(origin->further);
+    origin->further = NULL;
 }
 
 static struct origin *slot_to_use(struct origin_table *table)
@@ -118,6 +117,7 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
             .generation = origin->generation + 1,
         };
         window_init(&origin->window, first_window(scheme), scheme->nstart_max);
+        mid_space_init(&origin->first, (uint16_t)entropy_u64(&engine->entropy));
         hash_map_add(&table->map, &origin->node, key);
         metric_set(&engine->metrics.origins, table->used);
         metric_set(&engine->metrics.origins_evicted, table->evicted);
@@ -145,8 +145,7 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
     }
     struct port *port = &pool->ports[index];
     struct udp_options options = {
-        .bind = {.family = family == PORT_IPV4 || family == PORT_GROUP_IPV4 ? ADDRESS_IPV4
-                                                                            : ADDRESS_IPV6},
+        .bind = {.family = family == PORT_IPV4 ? ADDRESS_IPV4 : ADDRESS_IPV6},
         .buffer_bytes = (uint32_t)engine->config->listen_buffer_bytes,
         .datagram_max = (uint32_t)engine->config->limits_datagram_bytes,
         .fd = -1,
@@ -163,11 +162,7 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
 
 static enum port_family family_of(const struct address *address)
 {
-    bool is_ipv4 = address->family == ADDRESS_IPV4;
-    if (address_is_multicast(address)) {
-        return is_ipv4 ? PORT_GROUP_IPV4 : PORT_GROUP_IPV6;
-    }
-    return is_ipv4 ? PORT_IPV4 : PORT_IPV6;
+    return address->family == ADDRESS_IPV4 ? PORT_IPV4 : PORT_IPV6;
 }
 
 bool origin_has_port(struct engine *engine, const struct address *address)
@@ -175,42 +170,30 @@ bool origin_has_port(struct engine *engine, const struct address *address)
     return port_get(engine, family_of(address), 0) != NULL;
 }
 
-/* Where the message ids towards @p origin come from; begun. */
-static struct mid_source *mids_of(struct engine *engine, struct origin *origin)
-{
-    bool is_group = address_is_multicast(&origin->address);
-    struct mid_source *mids =
-        is_group ? &engine->origins.group_mids[family_of(&origin->address)] : &origin->mids;
-    if (!mids->has_begun) {
-        mid_space_init(&mids->first, (uint16_t)entropy_u64(&engine->entropy));
-        mids->has_begun = true;
-    }
-    return mids;
-}
-
-static bool make_further(struct engine *engine, struct mid_source *mids)
+static bool make_further(struct engine *engine, struct origin *origin)
 {
     struct origin_table *table = &engine->origins;
     uint32_t count = table->pools[PORT_IPV4].capacity;
     if (table->further_count >= FURTHER_MAX || count < 2) {
         return false;
     }
-    mids->further = calloc(count - 1, sizeof(*mids->further));
-    if (mids->further == NULL) {
+    origin->further = calloc(count - 1, sizeof(*origin->further));
+    if (origin->further == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < count - 1; i++) {
-        mid_space_init(&mids->further[i], (uint16_t)entropy_u64(&engine->entropy));
+        mid_space_init(&origin->further[i], (uint16_t)entropy_u64(&engine->entropy));
     }
     table->further_count++;
     return true;
 }
 
-static bool take_from(struct engine *engine, struct origin *origin, struct mid_source *mids,
-                      uint16_t index, struct port **ret_port, uint16_t *ret_mid)
+static bool take_from(struct engine *engine, struct origin *origin, uint16_t index,
+                      struct port **ret_port, uint16_t *ret_mid)
 {
-    struct mid_space *space = index == 0 ? &mids->first : &mids->further[index - 1];
-    struct port *port = port_get(engine, family_of(&origin->address), index);
+    enum port_family family = family_of(&origin->address);
+    struct mid_space *space = index == 0 ? &origin->first : &origin->further[index - 1];
+    struct port *port = port_get(engine, family, index);
     if (port == NULL ||
         !mid_space_take(space, engine_now_ms(engine), origin->lifetime_ms, ret_mid)) {
         return false;
@@ -222,20 +205,19 @@ static bool take_from(struct engine *engine, struct origin *origin, struct mid_s
 bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid)
 {
-    struct mid_source *mids = mids_of(engine, origin);
-    if (take_from(engine, origin, mids, mids->port_index, ret_port, ret_mid)) {
+    if (take_from(engine, origin, origin->port_index, ret_port, ret_mid)) {
         return true;
     }
-    if (mids->further == NULL && !make_further(engine, mids)) {
+    if (origin->further == NULL && !make_further(engine, origin)) {
         return false;
     }
     /* The next one was left longest ago: if it is not free again, none is. Only where
      * it cannot be opened the first one is another try. */
     uint32_t count = engine->origins.pools[PORT_IPV4].capacity;
-    uint16_t next = (uint16_t)((mids->port_index + 1u) % count);
+    uint16_t next = (uint16_t)((origin->port_index + 1u) % count);
     for (unsigned try = 0; try < 2; try++, next = 0) {
-        if (take_from(engine, origin, mids, next, ret_port, ret_mid)) {
-            mids->port_index = next;
+        if (take_from(engine, origin, next, ret_port, ret_mid)) {
+            origin->port_index = next;
             return true;
         }
     }
@@ -245,10 +227,9 @@ bool origin_take_mid(struct engine *engine, struct origin *origin, struct port *
 bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid)
 {
-    struct mid_source *mids = mids_of(engine, origin);
     struct port *same;
-    bool has_space = port->index == 0 || mids->further != NULL;
-    return has_space && take_from(engine, origin, mids, port->index, &same, ret_mid);
+    bool has_space = port->index == 0 || origin->further != NULL;
+    return has_space && take_from(engine, origin, port->index, &same, ret_mid);
 }
 
 /* --- queue -------------------------------------------------------------- */

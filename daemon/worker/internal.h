@@ -8,7 +8,6 @@
 #include "worker/worker.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 
 struct worker {
@@ -23,8 +22,9 @@ struct worker {
     uint64_t beats_asked; /* main thread's */
     atomic_uint_fast64_t beats;
     uint64_t fences_asked; /* main thread's */
-    atomic_uint_fast64_t fences;
-    sem_t fence;                            /* posted after each of them */
+    uint64_t fences;       /* under fence_lock; fence_passed is signalled after each of them */
+    pthread_mutex_t fence_lock;
+    pthread_cond_t fence_passed;            /* waits by CLOCK_MONOTONIC */
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
     uint64_t blocks_lost;
     atomic_uint blocks_under_way;

@@ -40,6 +40,29 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
     return next_ms;
 }
 
+/* A condition and not a semaphore: sem_clockwait() is not in every C library. */
+static int fence_init(struct worker *worker)
+{
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
+
+    if (error != 0) {
+        return -error;
+    }
+    error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (error == 0) {
+        error = pthread_cond_init(&worker->fence_passed, &attributes);
+    }
+    if (error == 0) {
+        error = pthread_mutex_init(&worker->fence_lock, NULL);
+        if (error != 0) {
+            (void)pthread_cond_destroy(&worker->fence_passed);
+        }
+    }
+    (void)pthread_condattr_destroy(&attributes);
+    return -error;
+}
+
 int worker_new(const struct worker_options *options, struct worker **ret_worker)
 {
     struct worker *worker = calloc(1, sizeof(struct worker));
@@ -52,8 +75,12 @@ int worker_new(const struct worker_options *options, struct worker **ret_worker)
     atomic_init(&worker->wanted, options->config);
     atomic_init(&worker->in_use, options->config);
     atomic_init(&worker->credentials, options->credentials);
-    (void)sem_init(&worker->fence, 0, 0); /* fails for values that are too large only */
-    int error = loop_new(on_turn, worker, &worker->loop);
+    int error = fence_init(worker);
+    if (error != 0) {
+        free(worker);
+        return error;
+    }
+    error = loop_new(on_turn, worker, &worker->loop);
     if (error != 0) {
         goto fail;
     }
@@ -89,7 +116,8 @@ void worker_free(struct worker *worker)
     engine_free(worker->engine);
     resolver_free(worker->resolver);
     loop_free(worker->loop);
-    (void)sem_destroy(&worker->fence);
+    (void)pthread_cond_destroy(&worker->fence_passed);
+    (void)pthread_mutex_destroy(&worker->fence_lock);
     free(worker);
 }
 
@@ -260,8 +288,10 @@ static void fence_task(void *context)
 {
     struct worker *worker = context;
 
-    atomic_fetch_add(&worker->fences, 1);
-    (void)sem_post(&worker->fence);
+    (void)pthread_mutex_lock(&worker->fence_lock);
+    worker->fences++;
+    (void)pthread_cond_signal(&worker->fence_passed);
+    (void)pthread_mutex_unlock(&worker->fence_lock);
 }
 
 void worker_fence(struct worker *worker)
@@ -273,13 +303,15 @@ void worker_fence(struct worker *worker)
 
 bool worker_wait(struct worker *worker, const struct timespec *deadline)
 {
-    /* Posts that an earlier wait did not stay for only make this one look again. */
-    while (atomic_load(&worker->fences) != worker->fences_asked) {
-        if (sem_clockwait(&worker->fence, CLOCK_MONOTONIC, deadline) != 0 && errno == ETIMEDOUT) {
-            return false;
-        }
+    int error = 0;
+
+    (void)pthread_mutex_lock(&worker->fence_lock);
+    while (worker->fences != worker->fences_asked && error == 0) {
+        error = pthread_cond_timedwait(&worker->fence_passed, &worker->fence_lock, deadline);
     }
-    return true;
+    bool have_passed = worker->fences == worker->fences_asked;
+    (void)pthread_mutex_unlock(&worker->fence_lock);
+    return have_passed;
 }
 
 static void answered_task(void *context)

@@ -18,6 +18,13 @@
 
 #include <cbor.h>
 
+/* What libcbor's callbacks are told lengths in: size_t up to 0.8 (Debian 12), then 64 bits. */
+#if CBOR_MAJOR_VERSION == 0 && CBOR_MINOR_VERSION < 9
+typedef size_t wire_len;
+#else
+typedef uint64_t wire_len;
+#endif
+
 static void on_uint8(void *context, uint8_t value)
 {
     struct cri__reader *reader = context;
@@ -74,28 +81,28 @@ static void on_negint64(void *context, uint64_t value)
     reader->arg = value;
 }
 
-static void on_bytes(void *context, cbor_data data, size_t len)
+static void on_bytes(void *context, cbor_data data, wire_len len)
 {
     struct cri__reader *reader = context;
     reader->kind = CRI__BYTES;
-    reader->string = cri__slice(data, len);
+    reader->string = cri__slice(data, (size_t)len);
 }
 
-static void on_text(void *context, cbor_data data, size_t len)
+static void on_text(void *context, cbor_data data, wire_len len)
 {
     struct cri__reader *reader = context;
     reader->kind = CRI__TEXT;
-    reader->string = cri__slice(data, len);
+    reader->string = cri__slice(data, (size_t)len);
 }
 
-static void on_array(void *context, size_t count)
+static void on_array(void *context, wire_len count)
 {
     struct cri__reader *reader = context;
     reader->kind = CRI__ARRAY;
     reader->arg = count;
 }
 
-static void on_map(void *context, size_t count)
+static void on_map(void *context, wire_len count)
 {
     struct cri__reader *reader = context;
     reader->kind = CRI__MAP;

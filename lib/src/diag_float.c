@@ -106,13 +106,16 @@ static bool narrow_to_half(uint32_t bits, uint16_t *ret_half)
 size_t cri__float_encode(double value, uint8_t ret_bytes[CRI__FLOAT_BYTES_MAX])
 {
     const bool may_be_float = fabs(value) <= (double)FLT_MAX;
-    const float narrow = may_be_float ? (float)value : 0.0F;
+    float narrow = 0.0F;
     uint32_t float_bits;
     uint64_t bits;
     uint16_t half;
     size_t len = 8;
     uint8_t info = 27;
 
+    if (may_be_float) {
+        narrow = (float)value;
+    }
     memcpy(&bits, &value, sizeof(bits));
     memcpy(&float_bits, &narrow, sizeof(float_bits));
     if (may_be_float && (double)narrow == value) {

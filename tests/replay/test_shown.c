@@ -116,12 +116,15 @@ static void test_lines_of_a_trace(void **state)
 
 /* --- names at their longest ------------------------------------------------ */
 
+#define LABELS_HEX_MAX (3 * 64 * 8)
+#define CRI_WORDS_MAX (LABELS_HEX_MAX + 32)
+
 /* A name of labels of 63 letters, and of others, and what names coap://NAME/x in two forms. */
-static void make_name(size_t len, char name[300], char uri[320], char cri[720])
+static void make_name(size_t len, char name[300], char uri[320], char cri[CRI_WORDS_MAX])
 {
     size_t at = 0;
     unsigned labels = 0;
-    char label_hex[3 * 64 * 8] = "";
+    char label_hex[LABELS_HEX_MAX] = "";
     while (at < len) {
         size_t left = len - at, label = left > 64 ? 63 : left;
         label = left == 64 ? 62 : label; /* none may be empty */
@@ -139,13 +142,13 @@ static void make_name(size_t len, char name[300], char uri[320], char cri[720])
     }
     name[at] = '\0';
     snprintf(uri, 320, "35=coap://%s/x", name);
-    snprintf(cri, 720, "235:83208%u%s816178", labels, label_hex);
+    snprintf(cri, CRI_WORDS_MAX, "235:83208%u%s816178", labels, label_hex);
 }
 
 /* Uri-Host has at most 255 bytes, whatever the form that the name comes in (RFC 7252 5.10). */
 static void test_longest_name(void **state)
 {
-    char name[300], uri[320], cri[720];
+    char name[300], uri[320], cri[CRI_WORDS_MAX];
     (void)state;
     for (size_t len = 250; len <= 258; len++) {
         make_name(len, name, uri, cri);

@@ -477,7 +477,7 @@ static void wire_carry(struct udp_socket *socket, const struct address *from,
         delay_ms += 1 + fake_random() % (net.link.delay_max_ms + UINT64_C(10));
     }
     if (len > 0 && chance(net.link.corrupt_percent)) {
-        size_t at = fake_random() % len;
+        size_t at = (size_t)(fake_random() % len);
         event->data[at] = (uint8_t)(event->data[at] ^ 1u << fake_random() % 8);
         net.stats.corrupted++;
     }

@@ -342,11 +342,11 @@ static void pass(enum direction direction, struct client *client, uint8_t *data,
     }
     if (len > 0 && chance(rules->truncate)) {
         statistics->truncated++;
-        len = test_random_below(&relay.random, len);
+        len = (size_t)test_random_below(&relay.random, len);
     }
     if (len > 0 && chance(rules->corrupt)) {
         statistics->corrupted++;
-        size_t at = test_random_below(&relay.random, len);
+        size_t at = (size_t)test_random_below(&relay.random, len);
         data[at] = (uint8_t)(data[at] ^ 1u << test_random_below(&relay.random, 8));
     }
     pass_once(direction, client, data, len);

@@ -35,16 +35,32 @@ void clock_catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
+static int wait_precisely(int epoll_fd, struct epoll_event *events, int capacity,
+                          const struct timespec *timeout)
+{
+#ifdef COAPBENCH_HAS_EPOLL_PWAIT2
+    return epoll_pwait2(epoll_fd, events, capacity, timeout, NULL);
+#else
+    (void)epoll_fd;
+    (void)events;
+    (void)capacity;
+    (void)timeout;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
 int clock_wait(int epoll_fd, struct epoll_event *events, int capacity, uint64_t timeout_ns)
 {
     struct timespec timeout = {
         .tv_sec = (time_t)(timeout_ns / NS_PER_S),
         .tv_nsec = (long)(timeout_ns % NS_PER_S),
     };
-    int count = epoll_pwait2(epoll_fd, events, capacity, &timeout, NULL);
+    int count = wait_precisely(epoll_fd, events, capacity, &timeout);
 
     if (count < 0 && errno == ENOSYS) {
-        /* Before Linux 5.11, and under valgrind: whole milliseconds are the best there is. */
+        /* Before Linux 5.11, under valgrind, and with musl: whole milliseconds are the best there
+         * is. */
         count =
             epoll_wait(epoll_fd, events, capacity, (int)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS));
     }

@@ -124,6 +124,21 @@ static void test_hash_of_bytes_depends_on_the_bytes_alone(void **state)
     }
 }
 
+/* Computed apart, in whole numbers: where words have 32 bits the product is put together. */
+static void test_mix_is_the_same_on_every_machine(void **state)
+{
+    (void)state;
+    assert_true(hash_mix(0, 0) == UINT64_C(0x131d7b8b0fd71ccd));
+    assert_true(hash_mix(UINT64_MAX, UINT64_MAX) == UINT64_C(0x9511c65d1a4865b3));
+    assert_true(hash_mix(UINT64_C(0x0123456789abcdef), UINT64_C(0xfedcba9876543210)) ==
+                UINT64_C(0x793e57671499e470));
+    uint64_t word = 1;
+    for (uint64_t i = 0; i < 1000000; i++) {
+        word = hash_mix(word, word ^ i);
+    }
+    assert_true(word == UINT64_C(0x140cfa581b52ebad));
+}
+
 /* A zero byte more is another string; a token of one zero is not the empty token. */
 static void test_hash_of_bytes_counts_zeros(void **state)
 {
@@ -171,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_entry_is_the_struct_around_the_node),
         cmocka_unit_test(test_clear_takes_a_zeroed_map),
         cmocka_unit_test(test_hash_of_bytes_depends_on_the_bytes_alone),
+        cmocka_unit_test(test_mix_is_the_same_on_every_machine),
         cmocka_unit_test(test_hash_of_bytes_counts_zeros),
         cmocka_unit_test(test_keys_that_count_up_spread),
     };

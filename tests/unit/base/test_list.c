@@ -67,12 +67,12 @@ static void test_order_is_kept(void **state)
     (void)state;
     uint64_t random = test_seed();
     for (unsigned step = 0; step < 20000; step++) {
-        size_t item = test_random_below(&random, ITEMS);
+        size_t item = (size_t)test_random_below(&random, ITEMS);
         size_t position = position_of(item);
         if (position < count) {
             take_from(position);
         } else if (test_random_below(&random, 2) == 0) {
-            put_at(test_random_below(&random, count + 1), item);
+            put_at((size_t)test_random_below(&random, count + 1), item);
         } else {
             list_add(&list, &items[item].node);
             order[count++] = item;

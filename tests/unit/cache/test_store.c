@@ -122,7 +122,7 @@ static void step(struct fixture *fixture, uint8_t *payload)
         }
         break;
     default: {
-        size_t len = next(fixture, next(fixture, 20) == 0 ? 20000 : 200);
+        size_t len = (size_t)next(fixture, next(fixture, 20) == 0 ? 20000 : 200);
         struct cache_item item =
             item_of(&key, number, (uint8_t)next(fixture, ETAGS + 1), len, options, payload);
         entry = cache_store_put(store, &item);

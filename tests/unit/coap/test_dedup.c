@@ -92,7 +92,8 @@ static void test_unsafe_stay_while_safe_ones_flood(void **state)
         dedup_add(&dedup, DEDUP_UNSAFE, key, (struct bytes){noise + key, 60}, 1000, 247000);
     }
     for (uint64_t key = 1000; key < 50000; key++) {
-        dedup_add(&dedup, DEDUP_SAFE, key, (struct bytes){noise, key % 200}, 1000, 247000);
+        dedup_add(&dedup, DEDUP_SAFE, key, (struct bytes){noise, (size_t)(key % 200)}, 1000,
+                  247000);
     }
     assert_true(dedup.evicted > 0);
     for (uint64_t key = 1; key <= 50; key++) {
@@ -165,7 +166,7 @@ static void add(struct dedup *dedup, struct model *model, uint64_t *random, uint
     if (max > 40 && test_random_below(random, 4) != 0) {
         max = 40;
     }
-    size_t len = test_random_below(random, max + 1);
+    size_t len = (size_t)test_random_below(random, max + 1);
     /* Keys count up within few values of the upper bits, as message ids do. */
     *entry = (struct entry){
         .key = test_random_below(random, 4) << 61 | model->count,

@@ -486,14 +486,14 @@ static void test_random_bytes_in_random_pieces(void **state)
     uint64_t random = test_seed();
     for (unsigned i = 0; i < 20000; i++) {
         uint8_t data[48] = {0x00, 0xe1};
-        size_t len = 2 + test_random_below(&random, sizeof(data) - 1);
+        size_t len = 2 + (size_t)test_random_below(&random, sizeof(data) - 1);
         for (size_t k = 2; k < len; k++) {
             static const uint8_t masks[] = {0x13, 0xe7, 0xff, 0x31};
             data[k] = (uint8_t)test_random(&random) & masks[test_random_below(&random, 4)];
         }
         struct owner *whole = start(false, 300), *parts = start(false, 300);
         feed_pieces(whole, data, len, len);
-        feed_pieces(parts, data, len, 1 + test_random_below(&random, 5));
+        feed_pieces(parts, data, len, 1 + (size_t)test_random_below(&random, 5));
         assert_string_equal(whole->told, parts->told);
         assert_int_equal(whole->written_len, parts->written_len);
         assert_memory_equal(whole->written, parts->written, whole->written_len);

@@ -9,7 +9,7 @@
 
 #define CONTENT_MAX 70000u
 #define HEAD_ROOM 8u
-#define NO_LIMIT ((size_t)1 << 40)
+#define NO_LIMIT (SIZE_MAX >> 1)
 #define TOKEN_LONGEST 65804u
 
 static uint8_t noise[CONTENT_MAX];
@@ -93,8 +93,12 @@ static void test_limit_is_seen_in_the_header(void **state)
     /* The largest Len of all: 65805 + 2^32 - 1. */
     len = test_hex("f0 ffffffff 01", data, sizeof(data));
     assert_int_equal(frame_decode(data, len, 65536, 8, &frame_len, &message), FRAME_TOO_LARGE);
+#if SIZE_MAX > UINT32_MAX
     assert_int_equal(frame_decode(data, len, NO_LIMIT, 8, &frame_len, &message), FRAME_MORE);
     assert_true(frame_len == UINT64_C(65805) + UINT32_MAX + 6);
+#else /* Judged before it is narrowed. */
+    assert_int_equal(frame_decode(data, len, SIZE_MAX, 8, &frame_len, &message), FRAME_TOO_LARGE);
+#endif
 }
 
 /* --- written and read --------------------------------------------------- */
@@ -243,7 +247,7 @@ static void test_random_bytes(void **state)
     for (unsigned i = 0; i < 200000; i++) {
         uint8_t data[40];
         struct message message;
-        size_t frame_len = 0, len = test_random_below(&random, sizeof(data) + 1);
+        size_t frame_len = 0, len = (size_t)test_random_below(&random, sizeof(data) + 1);
         for (size_t k = 0; k < len; k++) {
             data[k] = (uint8_t)test_random(&random) & (k > 1 ? 0xd3 : 0xff);
         }

@@ -399,7 +399,7 @@ static void test_random_bytes_are_refused_or_understood(void **state)
     uint8_t data[80];
     unsigned good = 0;
     for (unsigned i = 0; i < 200000; i++) {
-        size_t len = test_random_below(&random, sizeof(data));
+        size_t len = (size_t)test_random_below(&random, sizeof(data));
         for (size_t k = 0; k < len; k++) {
             data[k] = (uint8_t)test_random(&random);
         }

@@ -140,7 +140,7 @@ static size_t random_len(uint64_t *random)
     static const size_t edges[] = {0, 1, 8, 12, 13, 14, 268, 269, 270, 1024};
     return test_random_below(random, 3) == 0
                ? edges[test_random_below(random, sizeof(edges) / sizeof(edges[0]))]
-               : test_random_below(random, 20);
+               : (size_t)test_random_below(random, 20);
 }
 
 static struct bytes random_bytes(uint64_t *random)
@@ -159,7 +159,7 @@ static void make_sample(uint64_t *random, struct sample *sample)
         .token = random_bytes(random),
         .payload = random_bytes(random),
     };
-    size_t count = test_random_below(random, OPTIONS_MAX + 1);
+    size_t count = (size_t)test_random_below(random, OPTIONS_MAX + 1);
     while (sample->option_count < count) {
         number += (uint32_t)(test_random_below(random, 8) == 0 ? test_random_below(random, 30000)
                                                                : random_len(random));

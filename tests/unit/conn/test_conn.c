@@ -251,7 +251,7 @@ static void test_output_is_bounded(void **state)
     int client = client_connect(&owner);
     owner_wait_opened(&owner, 1);
     struct conn *conn = owner.ends[0]->conn;
-    size_t taken = conn_counters(owner.listener)->bytes_out;
+    uint64_t taken = conn_counters(owner.listener)->bytes_out;
     for (size_t i = 0; i < 1000; i++) { /* no turn: nothing leaves */
         (void)conn_send(conn, kib, sizeof kib);
     }

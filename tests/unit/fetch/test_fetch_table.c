@@ -59,7 +59,7 @@ static size_t random_bytes(uint64_t *random)
     static const size_t edges[] = {
         0, 1, FETCH_MEMORY_BYTES, FETCH_MEMORY_BYTES + 1, LARGE_BYTES, LARGE_BYTES + 1};
     return test_random_below(random, 4) == 0 ? edges[test_random_below(random, 6)]
-                                             : test_random_below(random, LARGE_BYTES);
+                                             : (size_t)test_random_below(random, LARGE_BYTES);
 }
 
 static bool may_have(size_t bytes, uint32_t large_count)
