@@ -24,6 +24,24 @@ def test_names(root):
     return names
 
 
+def scenarios(root):
+    """Files of tests/scenario by the name they are cited under, with their text."""
+    found = {}
+    for path in glob.glob(os.path.join(root, "tests/scenario/*.scn")):
+        with open(path, encoding="utf-8") as file:
+            found["scenario/" + os.path.splitext(os.path.basename(path))[0]] = file.read()
+    return found
+
+
+def check_scenarios(row, tests, files):
+    """A scenario that shows a requirement has its id in the title."""
+    for cited in re.findall(r"\bscenario/[a-z0-9_]+", tests):
+        if cited not in files:
+            yield f"{row}: no such file: {cited}"
+        elif re.fullmatch(r"[A-Z0-9]+-\d+", row) and not re.search(r"\b%s\b" % row, files[cited]):
+            yield f"{row}: {cited} does not name it"
+
+
 def check_tests(row, tests, names):
     if tests.strip() == "":
         yield f"{row}: no test"
@@ -35,7 +53,7 @@ def check_tests(row, tests, names):
 def problems_of(root):
     with open(os.path.join(root, "docs/CONFORMANCE.md"), encoding="utf-8") as file:
         text = file.read()
-    names = test_names(root)
+    names, files = test_names(root), scenarios(root)
     library, _, proxy = text.partition("\n## 2. ")
     requirements, _, decisions = library.partition("\n### Decisions\n")
     requirements += proxy
@@ -45,6 +63,7 @@ def problems_of(root):
             yield f"{row} twice"
         seen.add(row)
         yield from check_tests(row, tests, names)
+        yield from check_scenarios(row, tests, files)
         claimed = re.match(r"rows(?: \(([A-Z0-9-]+)\))?(;|$)", tests)
         if claimed and (claimed.group(1) or row) not in ROWS:
             yield f"{row}: not in rows.py"
@@ -55,6 +74,7 @@ def problems_of(root):
     if not shown:
         yield "no decisions"
     for row, cited in shown:
+        yield from check_scenarios(row, cited, files)
         for other in re.findall(r"\b(?!AMB)[A-Z0-9]+-\d+\b", cited):
             if other not in seen:
                 yield f"{row}: shown by {other}, which is not in the document"
@@ -70,6 +90,7 @@ def problems_of_security(root):
         yield "SECURITY.md: no attacks"
     for attack, tests in rows:
         yield from check_tests("SECURITY.md: " + attack, tests, names)
+        yield from check_scenarios("SECURITY.md: " + attack, tests, scenarios(root))
 
 
 def main():

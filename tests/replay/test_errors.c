@@ -34,7 +34,7 @@ static bool is_out_of_reach(const char *name)
         "route_form",
         "route_loop",
         "zone_route",  /* test_routes.c */
-        "hop_loop",    /* test_hops.c */
+        "hop_loop",    /* tests/scenario/hops.scn */
         "zone_needed", /* test_zones.c */
         "zone_misplaced",
         "client_refused", /* of sessions: test_admission.c */

@@ -307,6 +307,38 @@ void fake_client_expect(const char *target, const char *hex)
     assert_memory_equal(current->bytes, expected, len);
 }
 
+uint64_t fake_client_take(const char *target, const uint8_t **ret_bytes, size_t *ret_len)
+{
+    struct upstream_request *oldest = NULL;
+    for (struct upstream_request *request = requests; request < requests + REQUESTS_MAX;
+         request++) {
+        if (request->is_used && !request->is_seen && strcmp(request->target, target) == 0 &&
+            (oldest == NULL || request->serial < oldest->serial)) {
+            oldest = request;
+        }
+    }
+    if (oldest == NULL) {
+        return 0;
+    }
+    oldest->is_seen = true;
+    current = oldest;
+    *ret_bytes = oldest->bytes;
+    *ret_len = oldest->len;
+    return oldest->serial;
+}
+
+bool fake_client_choose(uint64_t number)
+{
+    for (struct upstream_request *request = requests; request < requests + REQUESTS_MAX;
+         request++) {
+        if (request->is_used && request->serial == number) {
+            current = request;
+            return true;
+        }
+    }
+    return false;
+}
+
 void fake_client_expect_nothing(void)
 {
     const struct upstream_request *request = oldest_unseen();

@@ -20,6 +20,17 @@
  */
 void fake_client_expect(const char *target, const char *hex);
 
+/**
+ * The next request to @p target, in the order in which they were sent.
+ * What follows is about this one. @p ret_bytes: code, options, payload; borrowed.
+ *
+ * @return its number, for fake_client_choose(); 0: there is none.
+ */
+uint64_t fake_client_take(const char *target, const uint8_t **ret_bytes, size_t *ret_len);
+
+/** What follows is about the request that fake_client_take() has numbered; false: it is over. */
+bool fake_client_choose(uint64_t number);
+
 /** None was sent but those that were expected. */
 void fake_client_expect_nothing(void);
 

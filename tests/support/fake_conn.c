@@ -11,6 +11,7 @@
 
 #define BYTES_MAX 65536u
 #define OUTPUT_MAX (16u << 20)
+#define ENDS_MAX 256u
 
 /* A connection is the test's end and the proxy's end at once. */
 struct conn {
@@ -23,6 +24,7 @@ struct conn {
     bool is_open, is_closing, is_paused, is_stopped;
     size_t input_len, output_len, output_capacity, seen;
     uint8_t input[BYTES_MAX], *output; /* as long as what is sent until the test takes it */
+    size_t end_count, ends[ENDS_MAX];  /* of the messages in output that were not looked at */
 };
 
 struct fake_stream {
@@ -108,6 +110,9 @@ bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
     }
     memcpy(conn->output + conn->output_len, data, len);
     conn->output_len += len;
+    if (conn->end_count < ENDS_MAX) {
+        conn->ends[conn->end_count++] = conn->output_len;
+    }
     return !conn->is_stopped;
 }
 
@@ -260,6 +265,28 @@ void fake_stream_send_slowly(struct fake_stream *stream, const char *hex)
     for (size_t i = 0; i < len; i++) {
         feed(&stream->conn, bytes + i, 1);
     }
+}
+
+size_t fake_stream_take_message(struct fake_stream *stream, uint8_t *buffer, size_t capacity)
+{
+    struct conn *conn = &stream->conn;
+    size_t len = capacity, passed = 0;
+    pump(conn);
+    if (conn->seen == conn->output_len) {
+        return 0;
+    }
+    while (passed < conn->end_count && conn->ends[passed] <= conn->seen) {
+        passed++;
+    }
+    if (conn->listener->options.transport == TRANSPORT_WS && passed < conn->end_count) {
+        len = conn->ends[passed] - conn->seen;
+        assert_true(len <= capacity);
+    }
+    len = fake_stream_take(stream, buffer, len);
+    if (conn->output_len == 0) {
+        conn->end_count = 0;
+    }
+    return len;
 }
 
 static int nibble_of(char c)

@@ -41,6 +41,9 @@ void fake_stream_send_bytes(struct fake_stream *stream, const uint8_t *data, siz
 /** What has come back and was not looked at yet, as far as it fits. @return how many bytes */
 size_t fake_stream_take(struct fake_stream *stream, uint8_t *buffer, size_t capacity);
 
+/** The same, but of WebSockets no more than one message. */
+size_t fake_stream_take_message(struct fake_stream *stream, uint8_t *buffer, size_t capacity);
+
 /** Bytes that have come back and were not looked at yet. */
 size_t fake_stream_waiting(const struct fake_stream *stream);
 

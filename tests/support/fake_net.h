@@ -155,6 +155,9 @@ void fake_peer_reject(struct fake_peer *peer, const struct fake_datagram *datagr
 /** Next datagram that has arrived; false if there is none. Lets no time pass. */
 bool fake_peer_take(struct fake_peer *peer, struct fake_datagram *ret_datagram);
 
+/** Let up to @p ms pass until a datagram is here; whether one is. */
+bool fake_peer_wait(struct fake_peer *peer, uint64_t ms);
+
 /**
  * The next datagram must be @p pattern and arrive within @p ms (0: at this moment).
  * In @p pattern, besides hex digits and blanks: ? is any nibble, T any token

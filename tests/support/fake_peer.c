@@ -396,6 +396,11 @@ static bool peer_has_datagram(void *context)
     return peer->queue.first != NULL;
 }
 
+bool fake_peer_wait(struct fake_peer *peer, uint64_t ms)
+{
+    return peer_has_datagram(peer) || fake_net_run_until(ms, peer_has_datagram, peer);
+}
+
 static void print_hex(const char *label, const uint8_t *data, size_t len)
 {
     print_error("%s", label);

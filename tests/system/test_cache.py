@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The cache and requests that are sent together, from outside (section 17 of the
-conformance list). What the rules are is shown in virtual time: tests/replay/test_cache.c."""
+conformance list). What the rules are is shown in virtual time: tests/scenario/cache.scn."""
 
 import contextlib
 import socket

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine_stage.h"
+
+#include "support/fake_client.h"
+#include "support/fake_conn.h"
+#include "support/fake_dtls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct words {
+    char **at;
+    size_t count;
+};
+
+static unsigned long long number_of(const char *text)
+{
+    char *end;
+    unsigned long long number = strtoull(text, &end, 10);
+    return *end == '\0' ? number : UINT64_MAX;
+}
+
+/* --- names ---------------------------------------------------------------- */
+
+/* name N = ADDRESS ... | not-found | no-answer | failed | shortage, then [after T] [ttl T] */
+static const char *act_name(struct engine_stage *engine, struct words words)
+{
+    static const char *const failures[] = {"", "not-found", "no-answer", "failed", "shortage"};
+    const char *addresses = "";
+    enum resolve_status status = RESOLVE_OK;
+    unsigned long long delay_ms = 0, ttl_ms = 0;
+    if (words.count < 4 || strcmp(words.at[2], "=") != 0) {
+        return "name N = ADDRESS ...";
+    }
+    for (size_t i = 3; i < words.count; i++) {
+        bool has_more = i + 1 < words.count;
+        if (has_more && strcmp(words.at[i], "after") == 0) {
+            if (!script_duration(words.at[++i], &delay_ms)) {
+                return "not a time";
+            }
+        } else if (has_more && strcmp(words.at[i], "ttl") == 0) {
+            if (!script_duration(words.at[++i], &ttl_ms)) {
+                return "not a time";
+            }
+        } else {
+            unsigned failure = 1;
+            while (failure < 5 && strcmp(words.at[i], failures[failure]) != 0) {
+                failure++;
+            }
+            status = failure < 5 ? (enum resolve_status)failure : status;
+            addresses = failure < 5 ? addresses
+                                    : pool_format(&engine->pool, "%s%s%s", addresses,
+                                                  addresses[0] != '\0' ? " " : "", words.at[i]);
+        }
+    }
+    fake_net_name(words.at[1], delay_ms, status, addresses);
+    if (ttl_ms > 0) {
+        fake_net_name_ttl(words.at[1], (uint32_t)(ttl_ms / 1000));
+    }
+    return NULL;
+}
+
+/* --- counters ------------------------------------------------------------- */
+
+static const char *compare(struct engine_stage *engine, const char *name, uint64_t got,
+                           const char *expected)
+{
+    return got == number_of(expected) ? NULL
+                                      : pool_format(&engine->pool, "%s: expected %s, got %llu",
+                                                    name, expected, (unsigned long long)got);
+}
+
+static const char *act_metric(struct engine_stage *engine, const char *name, const char *expected)
+{
+    size_t count;
+    const struct metric_row *rows = metric_rows(&count);
+    const struct metrics *metrics = engine_metrics(engine->replay.engine);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            const void *field = (const uint8_t *)metrics + rows[i].offset;
+            return compare(engine, name, metric_get((const _Atomic uint64_t *)field), expected);
+        }
+    }
+    return "not a metric";
+}
+
+static const char *act_ended(struct engine_stage *engine, const char *name, const char *expected)
+{
+    for (unsigned i = 0; i < REASON_COUNT; i++) {
+        if (strcmp(reason_row((enum reason)i)->name, name) == 0) {
+            return compare(engine, name, replay_ended(&engine->replay, (enum reason)i), expected);
+        }
+    }
+    return "not a reason";
+}
+
+/* metric NAME = N, ended NAME = N, questions = N; several on a line */
+static const char *act_count(struct engine_stage *engine, struct words words)
+{
+    const char *fault = NULL;
+    for (size_t i = 1; i + 2 < words.count && fault == NULL; i += 3) {
+        if (strcmp(words.at[i + 1], "=") != 0) {
+            return "NAME = NUMBER";
+        }
+        fault = strcmp(words.at[0], "metric") == 0
+                    ? act_metric(engine, words.at[i], words.at[i + 2])
+                    : act_ended(engine, words.at[i], words.at[i + 2]);
+    }
+    return words.count % 3 != 1 ? "NAME = NUMBER" : fault;
+}
+
+/* --- the network ---------------------------------------------------------- */
+
+/* link loss=30% delay=10ms..20ms duplicate=5% reorder=5% corrupt=5% */
+static const char *act_link(struct words words)
+{
+    struct fake_link link = {0};
+    const struct {
+        const char *name;
+        unsigned *percent;
+    } shares[] = {{"loss=", &link.loss_percent},
+                  {"duplicate=", &link.duplicate_percent},
+                  {"reorder=", &link.reorder_percent},
+                  {"corrupt=", &link.corrupt_percent}};
+    for (size_t i = 1; i < words.count; i++) {
+        bool is_known = false;
+        for (size_t j = 0; j < sizeof(shares) / sizeof(shares[0]); j++) {
+            size_t len = strlen(shares[j].name);
+            if (strncmp(words.at[i], shares[j].name, len) == 0) {
+                *shares[j].percent = (unsigned)strtoul(words.at[i] + len, NULL, 10);
+                is_known = true;
+            }
+        }
+        if (strncmp(words.at[i], "delay=", 6) == 0) {
+            char *end;
+            link.delay_min_ms = (uint32_t)strtoul(words.at[i] + 6, &end, 10);
+            end += strspn(end, "ms.");
+            link.delay_max_ms = *end != '\0' ? (uint32_t)strtoul(end, NULL, 10) : link.delay_min_ms;
+            is_known = true;
+        }
+        if (!is_known) {
+            return "link loss=N% delay=Nms..Nms duplicate=N% reorder=N% corrupt=N%";
+        }
+    }
+    fake_net_set_link(&link);
+    return NULL;
+}
+
+/* A further listener for datagrams. */
+static const char *act_listen(struct engine_stage *engine, const char *address)
+{
+    struct udp_options listen = {.fd = -1};
+    if (!address_parse(address, strlen(address), 5683, &listen.bind)) {
+        return "not an address";
+    }
+    return engine_listen(engine->replay.engine, &listen, NULL) == 0 ? NULL : "cannot listen there";
+}
+
+/* --- actors --------------------------------------------------------------- */
+
+static const char *act_fails(struct words words)
+{
+    static const char *const names[] = {"refused",         "connect-timeout", "handshake-failed",
+                                        "bad-certificate", "name-mismatch",   "closed",
+                                        "timeout",         "reset",           "full",
+                                        "displaced",       "backing-off",     "message-too-large",
+                                        "unsupported",     "no-memory"};
+    bool was_sent = !(words.count > 2 && strcmp(words.at[2], "unsent") == 0);
+    for (unsigned i = 0; words.count > 1 && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(words.at[1], names[i]) == 0) {
+            fake_client_fail((enum upstream_status)i, was_sent, NULL);
+            fake_net_run(0);
+            return NULL;
+        }
+    }
+    return "fails HOW [unsent]";
+}
+
+static const char *act_of_session(struct actor *actor, struct words words)
+{
+    (void)actor;
+    if (strcmp(words.at[0], "fails") == 0) {
+        return act_fails(words);
+    }
+    if (strcmp(words.at[0], "cancelled") == 0) {
+        return fake_client_is_cancelled() ? NULL : "the request is still wanted";
+    }
+    return "a session fails, or is cancelled";
+}
+
+static const char *act_of_stream(struct actor *actor, struct words words)
+{
+    struct endpoint *endpoint = actor->end;
+    const char *verb = words.at[0];
+    if (strcmp(verb, "closes") == 0 && endpoint->session != NULL) {
+        fake_dtls_close(endpoint->session);
+        fake_net_run(0);
+    } else if (endpoint->session != NULL && strcmp(verb, "moves") == 0) {
+        endpoint->session = fake_dtls_replace(endpoint->session);
+    } else if (endpoint->stream == NULL) {
+        return "there is no connection";
+    } else if (strcmp(verb, "closes") == 0) {
+        fake_stream_close(endpoint->stream);
+        fake_net_run(0);
+    } else if (strcmp(verb, "stops") == 0 || strcmp(verb, "reads") == 0) {
+        fake_stream_stop_reading(endpoint->stream, *verb == 's');
+    } else if (strcmp(verb, "idles") == 0) {
+        (void)fake_stream_idle(endpoint->stream);
+    } else if (strcmp(verb, "paused") == 0) {
+        return fake_stream_is_paused(endpoint->stream) ? NULL : "the proxy goes on reading";
+    } else {
+        return "a client connects, closes, stops reading, reads on, idles or is paused";
+    }
+    return NULL;
+}
+
+static const char *act_of_peer(struct actor *actor, struct words words)
+{
+    struct endpoint *endpoint = actor->end;
+    const char *verb = words.at[0];
+    if (strcmp(verb, "loses") == 0 && words.count == 2) {
+        fake_peer_lose(endpoint->peer, (unsigned)number_of(words.at[1]));
+    } else if (strcmp(verb, "leaves") == 0) {
+        fake_peer_close(endpoint->peer);
+        actor->ignores_rest = true;
+    } else if (strcmp(verb, "refuses") == 0) { /* the last datagram, as a closed port does */
+        fake_peer_reject(endpoint->peer, &endpoint->last, ECONNREFUSED);
+        fake_net_run(0);
+    } else {
+        return "an actor loses N, leaves or refuses";
+    }
+    return NULL;
+}
+
+const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count)
+{
+    struct engine_stage *engine = context;
+    struct words all = {words, count};
+    if (actor != NULL) {
+        return actor->way == WAY_SESSION                       ? act_of_session(actor, all)
+               : ((struct endpoint *)actor->end)->peer != NULL ? act_of_peer(actor, all)
+                                                               : act_of_stream(actor, all);
+    }
+    if (strcmp(words[0], "name") == 0) {
+        return act_name(engine, all);
+    }
+    if (strcmp(words[0], "metric") == 0 || strcmp(words[0], "ended") == 0) {
+        return act_count(engine, all);
+    }
+    if (strcmp(words[0], "link") == 0) {
+        return act_link(all);
+    }
+    if (strcmp(words[0], "listen") == 0 && count == 2) {
+        return act_listen(engine, words[1]);
+    }
+    return "not a line of a scenario: no such actor, word or definition";
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine_stage.h"
+
+#include "support/fake_client.h"
+#include "support/fake_conn.h"
+#include "support/fake_dtls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECURE_PROXY "192.0.2.9:5684"
+
+/* The actors that are there without being declared, and those that are without an address. */
+static const struct {
+    const char *name, *address;
+} addresses[] = {
+    {"a", "192.0.2.7:40001"},  {"b", "192.0.2.8:40001"}, {"c", "192.0.2.10:40001"},
+    {"d", "192.0.2.11:40001"}, {"h", "192.0.2.5:5683"},
+};
+
+static const char *stage_start(void *context, char *const *settings, size_t count)
+{
+    struct engine_stage *engine = context;
+    const char *list[PLAY_SETTINGS_MAX + 1] = {NULL};
+    for (size_t i = 0; i < count; i++) {
+        list[i] = settings[i];
+        engine->settings[i] = settings[i];
+    }
+    engine->setting_count = count;
+    replay_start(&engine->replay, list);
+    engine->is_started = true;
+    return NULL;
+}
+
+/* The settings from the start, and these over them. */
+static const char *stage_reload(void *context, char *const *settings, size_t count)
+{
+    struct engine_stage *engine = context;
+    const char *list[2 * PLAY_SETTINGS_MAX + 1] = {NULL};
+    for (size_t i = 0; i < engine->setting_count; i++) {
+        list[i] = engine->settings[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[engine->setting_count + i] = settings[i];
+    }
+    replay_reload(&engine->replay, list);
+    return NULL;
+}
+
+static enum transport transport_of(enum actor_way way)
+{
+    switch (way) {
+    case WAY_DTLS:
+        return TRANSPORT_DTLS;
+    case WAY_TCP:
+        return TRANSPORT_TCP;
+    case WAY_TLS:
+        return TRANSPORT_TLS;
+    case WAY_WS:
+        return TRANSPORT_WS;
+    case WAY_WSS:
+        return TRANSPORT_WSS;
+    case WAY_DEFAULT:
+    case WAY_UDP:
+    case WAY_SESSION:
+        break;
+    }
+    return TRANSPORT_UDP;
+}
+
+/* One listener for each transport that a client uses. */
+static void listen_for(struct engine_stage *engine, enum actor_way way)
+{
+    struct conn_options options = {
+        .transport = transport_of(way), .fd = -1, .connections_max = 100};
+    if (engine->is_listening[way]) {
+        return;
+    }
+    engine->is_listening[way] = true;
+    if (way == WAY_DTLS) {
+        struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 10};
+        assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &dtls.udp.bind));
+        assert_int_equal(engine_listen_dtls(engine->replay.engine, &dtls, NULL), 0);
+        engine->has_dtls = true;
+        return;
+    }
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(engine_listen_stream(engine->replay.engine, &options, NULL), 0);
+    engine->has_streams = true;
+}
+
+static const char *address_of(struct engine_stage *engine, const struct actor *actor)
+{
+    for (size_t i = 0; actor->address == NULL && i < sizeof(addresses) / sizeof(addresses[0]);
+         i++) {
+        if (strcmp(addresses[i].name, actor->name) == 0) {
+            return addresses[i].address;
+        }
+    }
+    if (actor->address == NULL) { /* further clients, one address each */
+        unsigned number = ++engine->client_count;
+        return pool_format(&engine->pool, "198.51.%u.%u:40001", 100 + number / 250,
+                           1 + number % 250);
+    }
+    const char *port = actor->role == ACTOR_CLIENT ? "40001" : "5683";
+    bool is_ipv6 = strchr(actor->address, ':') != strrchr(actor->address, ':');
+    bool has_port = is_ipv6 ? actor->address[0] == '[' : strchr(actor->address, ':') != NULL;
+    return has_port
+               ? actor->address
+               : pool_format(&engine->pool, is_ipv6 ? "[%s]:%s" : "%s:%s", actor->address, port);
+}
+
+/* A server can be reached by its name. */
+static void name_server(struct engine_stage *engine, const struct actor *actor, const char *address)
+{
+    struct address parsed;
+    if (actor->role == ACTOR_CLIENT || !address_parse(address, strlen(address), 0, &parsed)) {
+        return;
+    }
+    const char *from = address + (address[0] == '[');
+    size_t len = address[0] == '[' ? strcspn(from, "]") : strcspn(from, ":");
+    fake_net_name(actor->name, 0, RESOLVE_OK, pool_text(&engine->pool, from, len));
+}
+
+static const char *stage_open(void *context, struct actor *actor)
+{
+    struct engine_stage *engine = context;
+    struct endpoint *endpoint = pool_alloc(&engine->pool, sizeof(*endpoint));
+    actor->end = endpoint;
+    if (actor->way == WAY_SESSION) {
+        return NULL;
+    }
+    const char *address = address_of(engine, actor);
+    (void)snprintf(endpoint->address, sizeof(endpoint->address), "%s", address);
+    if (actor->way != WAY_DEFAULT && actor->way != WAY_UDP) {
+        listen_for(engine, actor->way);
+        return NULL;
+    }
+    if (strcmp(address, "192.0.2.7:40001") == 0) {
+        endpoint->peer = engine->replay.client;
+    } else if (strcmp(address, "192.0.2.5:5683") == 0) {
+        endpoint->peer = engine->replay.origin;
+    } else {
+        endpoint->peer = fake_peer_new(address);
+    }
+    name_server(engine, actor, address);
+    return NULL;
+}
+
+static const char *stage_connect(void *context, struct actor *actor)
+{
+    struct endpoint *endpoint = actor->end;
+    (void)context;
+    if (actor->way == WAY_DTLS) {
+        endpoint->session = fake_dtls_open(endpoint->address);
+        if (actor->identity != NULL) {
+            fake_dtls_identify(endpoint->session, actor->identity, actor->host);
+        } else if (actor->certificate != NULL) {
+            fake_dtls_certify(endpoint->session, actor->certificate);
+        }
+        return NULL;
+    }
+    endpoint->stream = fake_stream_connect(transport_of(actor->way), endpoint->address);
+    if (endpoint->stream == NULL) {
+        return "the proxy refuses the connection";
+    }
+    if (actor->host != NULL) {
+        fake_stream_set_host(endpoint->stream, actor->host);
+    }
+    return NULL;
+}
+
+static void send_on_stream(struct fake_stream *stream, struct wire_bytes bytes, bool is_slow)
+{
+    for (size_t i = 0; is_slow && i < bytes.len; i++) {
+        fake_stream_send_bytes(stream, bytes.data + i, 1);
+    }
+    if (!is_slow) {
+        fake_stream_send_bytes(stream, bytes.data, bytes.len);
+    }
+}
+
+/* A fake session takes hex. */
+static void send_on_session(struct dtls_session *session, struct wire_bytes bytes)
+{
+    char *hex = calloc(2, bytes.len + 1);
+    assert_non_null(hex);
+    for (size_t i = 0; i < bytes.len; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", bytes.data[i]);
+    }
+    fake_dtls_send(session, hex);
+    free(hex);
+}
+
+static bool is_zero(const struct play_peer *peer)
+{
+    static const struct play_peer none;
+    return memcmp(peer, &none, sizeof(none)) == 0;
+}
+
+static const char *stage_send(void *context, struct actor *actor, const struct play_peer *to,
+                              struct wire_bytes bytes, bool is_slow)
+{
+    struct endpoint *endpoint = actor->end;
+    struct address address;
+    (void)context;
+    if (actor->way == WAY_SESSION) {
+        uint64_t number;
+        memcpy(&number, to->raw, sizeof(number));
+        if (!fake_client_choose(number)) {
+            return "the proxy does not wait for this answer any more";
+        }
+        fake_client_answer_bytes(bytes.data, bytes.len);
+        fake_net_run(0);
+    } else if (endpoint->stream != NULL) {
+        send_on_stream(endpoint->stream, bytes, is_slow);
+    } else if (endpoint->session != NULL) {
+        send_on_session(endpoint->session, bytes);
+    } else {
+        memcpy(&address, to->raw, sizeof(address));
+        if (is_zero(to)) {
+            assert_true(address_parse(PROXY, strlen(PROXY), 0, &address));
+        }
+        fake_peer_send_bytes(endpoint->peer, &address, bytes.data, bytes.len);
+    }
+    return NULL;
+}
+
+static enum arrival take_datagram(struct endpoint *endpoint, unsigned long long wait_ms,
+                                  uint8_t *buffer, size_t *ret_len, struct play_peer *ret_from)
+{
+    _Static_assert(sizeof(struct address) <= sizeof(ret_from->raw), "an address fits");
+    if (!fake_peer_wait(endpoint->peer, wait_ms)) {
+        return ARRIVAL_NOTHING;
+    }
+    (void)fake_peer_take(endpoint->peer, &endpoint->last);
+    assert_true(endpoint->last.len <= FAKE_DATAGRAM_MAX);
+    *ret_len = endpoint->last.len;
+    memcpy(buffer, endpoint->last.data, endpoint->last.len);
+    memcpy(ret_from->raw, &endpoint->last.from, sizeof(endpoint->last.from));
+    return ARRIVAL_MESSAGE;
+}
+
+/* What there is at this moment, of all but plain datagrams. */
+static enum arrival take_now(const struct actor *actor, uint8_t *buffer, size_t capacity,
+                             size_t *ret_len, struct play_peer *ret_from)
+{
+    struct endpoint *endpoint = actor->end;
+    const uint8_t *bytes;
+    fake_net_run(0);
+    if (actor->way == WAY_SESSION) {
+        uint64_t number = fake_client_take(actor->session, &bytes, ret_len);
+        memcpy(ret_from->raw, &number, sizeof(number));
+        if (number != 0) {
+            memcpy(buffer, bytes, *ret_len);
+        }
+        return number != 0 ? ARRIVAL_MESSAGE : ARRIVAL_NOTHING;
+    }
+    if (endpoint->session != NULL) {
+        return fake_dtls_take(endpoint->session, buffer, capacity, ret_len) ? ARRIVAL_MESSAGE
+               : fake_dtls_is_open(endpoint->session)                       ? ARRIVAL_NOTHING
+                                                                            : ARRIVAL_CLOSED;
+    }
+    *ret_len = fake_stream_take_message(endpoint->stream, buffer, capacity);
+    return *ret_len > 0                              ? ARRIVAL_MESSAGE
+           : fake_stream_is_closed(endpoint->stream) ? ARRIVAL_CLOSED
+                                                     : ARRIVAL_NOTHING;
+}
+
+static enum arrival stage_receive(void *context, struct actor *actor, unsigned long long wait_ms,
+                                  uint8_t *buffer, size_t capacity, size_t *ret_len,
+                                  struct play_peer *ret_from)
+{
+    struct endpoint *endpoint = actor->end;
+    (void)context;
+    if (endpoint->peer != NULL) {
+        return take_datagram(endpoint, wait_ms, buffer, ret_len, ret_from);
+    }
+    for (unsigned long long passed_ms = 0;; passed_ms++) {
+        enum arrival arrival = take_now(actor, buffer, capacity, ret_len, ret_from);
+        if (arrival != ARRIVAL_NOTHING || passed_ms >= wait_ms) {
+            return arrival;
+        }
+        fake_net_run(1);
+    }
+}
+
+static void stage_wait(void *context, unsigned long long ms)
+{
+    (void)context;
+    fake_net_run(ms);
+}
+
+static unsigned long long stage_now_ms(void *context)
+{
+    (void)context;
+    return fake_net_now_ms();
+}
+
+/* Servers are known to the proxy's resolver by their names. */
+static bool stage_authority(void *context, struct actor *actor, char host[static 64],
+                            unsigned *ret_port)
+{
+    (void)context;
+    (void)actor;
+    (void)host;
+    (void)ret_port;
+    return false;
+}
+
+void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage)
+{
+    *engine = (struct engine_stage){0};
+    *ret_stage = (struct stage){
+        .context = engine,
+        .form = SPEC_PROXY_CRI,
+        .start = stage_start,
+        .reload = stage_reload,
+        .open = stage_open,
+        .connect = stage_connect,
+        .send = stage_send,
+        .receive = stage_receive,
+        .wait = stage_wait,
+        .now_ms = stage_now_ms,
+        .act = engine_stage_act,
+        .authority = stage_authority,
+    };
+}
+
+void engine_stage_stop(struct engine_stage *engine)
+{
+    if (engine->is_started) {
+        replay_stop(&engine->replay);
+        fake_dtls_free();
+        fake_streams_free();
+    }
+    pool_clear(&engine->pool);
+}

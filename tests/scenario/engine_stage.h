@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine as a stage for scenarios: on the fake network, in virtual time, with the clients and
+ * servers at the addresses that docs/SCENARIOS.md names.
+ */
+#ifndef CRIPROXY_ENGINE_STAGE_H
+#define CRIPROXY_ENGINE_STAGE_H
+
+#include "replay/replay.h"
+
+#include "play.h"
+
+/* What stands behind an actor: one of these. */
+struct endpoint {
+    struct fake_peer *peer;
+    struct fake_stream *stream;
+    struct dtls_session *session;
+    struct fake_datagram last; /* that came to the peer */
+    char address[ADDRESS_TEXT_MAX];
+};
+
+struct engine_stage {
+    struct replay replay;
+    bool is_started, has_dtls, has_streams;
+    bool is_listening[WAY_SESSION + 1]; /* by enum actor_way */
+    struct pool pool;
+    unsigned client_count;
+    size_t setting_count;
+    char *settings[PLAY_SETTINGS_MAX];
+};
+
+/** Fills @p ret_stage, for which @p engine stays in place; ends with engine_stage_stop(). */
+void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage);
+
+/** Checks that nothing is left, as replay_stop() does. */
+void engine_stage_stop(struct engine_stage *engine);
+
+/** The lines that only this stage knows: names, counters, the network's faults. */
+const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);
+
+#endif

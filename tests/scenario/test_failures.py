@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What scenario_play says of scenarios that are wrong. test_failures.py PROGRAM"""
+import subprocess
+import sys
+import tempfile
+
+ASKED = "= Test\na > GET coap://h/x\nh < GET /x\n"
+
+# Lines of a file, and what has to be said about them.
+ROWS = [
+    (ASKED + 'h > 2.05 "1"\na < 2.05 "2"\n',
+     [':5: a < 2.05 "2"', 'got       ACK 2.05 mid=1 token=6101 "1"',
+      'because   payload: expected "2", got "1"', "scenario  Test (line 1), seed 1",
+      "|------> h          CON GET"]),
+    (ASKED + 'h > 2.05 max-age=5\na < 2.05 max-age=6..7\n', ["max-age: expected 6 to 7, got 5"]),
+    (ASKED + 'h > 2.05 etag=01\na < 2.05\n', ["etag=01: not expected"]),
+    (ASKED + 'h > 2.05\na < 2.05 etag=01\n', ["etag: expected 01, got none"]),
+    (ASKED + 'h > 2.05 etag=01\na < 2.05 ... -etag\n', ["etag: expected none"]),
+    (ASKED + 'h > 2.05\na < 4.xx ...\n', ["code: expected 4.00 or its like, got 2.05"]),
+    (ASKED + 'h > 2.05\na < NON 2.05\n', ["ACK was not expected"]),
+    (ASKED + 'h > 2.05\na < token=00 2.05\n', ["token: expected 00, got 6101"]),
+    (ASKED + 'h > 2.05\n', ["(the end: nothing else has come)", "nothing was expected"]),
+    (ASKED + 'a < 2.05\n', ["nothing came in time"]),
+    (ASKED + 'h < again within 1s\n', ["nothing came in time"]),
+    (ASKED + 'h < again after 10s..20s\n', ["it came too early"]),
+    (ASKED + 'h > 2.05\na < 2.05\nmetric cache_hits = 1\n', ["cache_hits: expected 1, got 0"]),
+    (ASKED + 'h > 2.05\na < 2.05\nended answered = 2\n', ["answered: expected 2, got 1"]),
+    (ASKED + "h > 2.05 etag=$e\n", ["$e has no value yet"]),
+    ("= Test\na > GET coap://h/x no-such=1\n", ["not an option: no-such"]),
+    ("= Test\nz > GET coap://h/x\n", ["no such actor, word or definition"]),
+    ('= Test\na > GET "x\n', ["a quotation does not end"]),
+    ("= Test\na > GET coap://h/x\n  h < GET\n", [":3: indented below a line that has no block"]),
+    ("= Test\nwhere a | b\n    1\n", [":3: not as many cells as columns"]),
+    ("= Test\ndefine f\n    f\nf\n", ["definitions too deep in each other"]),
+    ("a > GET coap://h/x\n", ["no scenario"]),
+]
+
+
+def main():
+    bad = 0
+    with tempfile.NamedTemporaryFile("w", suffix=".scn") as file:
+        for text, expected in ROWS:
+            file.seek(0)
+            file.truncate()
+            file.write(text)
+            file.flush()
+            done = subprocess.run([sys.argv[1], file.name], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            said = done.stdout + done.stderr
+            missing = [words for words in expected if words not in said]
+            if done.returncode != 1 or missing:
+                bad += 1
+                print("%s\nexit %d, not said: %s\n%s" % (text, done.returncode, missing, said))
+    print("%d rows, %d wrong" % (len(ROWS), bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
