@@ -266,10 +266,18 @@ static bool add_own_fetch(const struct engine *engine, const struct fetch *fetch
            add_exchange(engine, &row, out);
 }
 
+/* Requests have the first places, the fetches' begin after their capacity. */
+static bool add_exchange_at(const struct engine *engine, uint64_t place, struct json_writer *out)
+{
+    const uint64_t requests = engine->requests.capacity;
+    return place < requests ? add_request(engine, &engine->requests.slots[place], out)
+                            : add_own_fetch(engine, &engine->fetches.slots[place - requests], out);
+}
+
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out)
 {
-    const uint64_t requests = engine->requests.capacity; /* the fetches' places begin there */
+    const uint64_t requests = engine->requests.capacity;
     uint64_t end = *cursor + PIECE_SLOTS;
     (void)argument;
     for (; *cursor < requests + engine->fetches.used; (*cursor)++) {
@@ -280,11 +288,7 @@ bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cu
         if (*cursor >= requests + engine->fetches.used) {
             break;
         }
-        bool is_written =
-            *cursor < requests
-                ? add_request(engine, &engine->requests.slots[*cursor], out)
-                : add_own_fetch(engine, &engine->fetches.slots[*cursor - requests], out);
-        if (*cursor == end || !is_written) {
+        if (*cursor == end || !add_exchange_at(engine, *cursor, out)) {
             return false;
         }
     }

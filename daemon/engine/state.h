@@ -129,11 +129,13 @@ static inline uint64_t key_of_client(const struct engine *engine, enum key_kind 
     return key_make(kind, (uint32_t)(client - engine->clients.slots), client->generation, mid);
 }
 
+/* limits.origins is less than 2^20: a bit of the slot tells that a group's port is meant. */
 static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *origin,
                                      const struct port *port, uint16_t mid)
 {
-    return key_make(kind, origin->slot, (uint32_t)port->index << 9 | (origin->generation & 0x1ffu),
-                    mid);
+    uint32_t group = port->family >= PORT_GROUP_IPV4 ? UINT32_C(1) << 23 : 0;
+    return key_make(kind, origin->slot | group,
+                    (uint32_t)port->index << 9 | (origin->generation & 0x1ffu), mid);
 }
 
 /* Members have no slots: the request and their address, as 61 bits of a hash. */

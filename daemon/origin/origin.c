@@ -33,10 +33,11 @@ int origin_table_init(struct origin_table *table, const struct origin_calls *cal
 void origin_table_clear(struct origin_table *table)
 {
     for (uint32_t i = 0; i < table->used; i++) {
-        free(table->slots[i].further);
+        free(table->slots[i].mids.further);
     }
     for (unsigned i = 0; i < PORT_FAMILIES; i++) {
         struct port_pool *pool = &table->pools[i];
+        free(table->group_mids[i].further);
         for (uint32_t j = 0; j < pool->count; j++) {
             udp_close(pool->ports[j].socket);
         }
@@ -62,9 +63,9 @@ static struct origin *find(const struct origin_table *table, const struct addres
 
 static void drop_further(struct origin_table *table, struct origin *origin)
 {
-    table->further_count -= origin->further != NULL;
-    free(origin->further);
-    origin->further = NULL;
+    table->further_count -= origin->mids.further != NULL;
+    free(origin->mids.further);
+    origin->mids.further = NULL;
 }
 
 static struct origin *slot_to_use(struct origin_table *table)
@@ -117,7 +118,6 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
             .generation = origin->generation + 1,
         };
         window_init(&origin->window, first_window(scheme), scheme->nstart_max);
-        mid_space_init(&origin->first, (uint16_t)entropy_u64(&engine->entropy));
         hash_map_add(&table->map, &origin->node, key);
         metric_set(&engine->metrics.origins, table->used);
         metric_set(&engine->metrics.origins_evicted, table->evicted);
@@ -145,7 +145,8 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
     }
     struct port *port = &pool->ports[index];
     struct udp_options options = {
-        .bind = {.family = family == PORT_IPV4 ? ADDRESS_IPV4 : ADDRESS_IPV6},
+        .bind = {.family = family == PORT_IPV4 || family == PORT_GROUP_IPV4 ? ADDRESS_IPV4
+                                                                            : ADDRESS_IPV6},
         .buffer_bytes = (uint32_t)engine->config->listen_buffer_bytes,
         .datagram_max = (uint32_t)engine->config->limits_datagram_bytes,
         .fd = -1,
@@ -162,7 +163,11 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
 
 static enum port_family family_of(const struct address *address)
 {
-    return address->family == ADDRESS_IPV4 ? PORT_IPV4 : PORT_IPV6;
+    bool is_ipv4 = address->family == ADDRESS_IPV4;
+    if (address_is_multicast(address)) {
+        return is_ipv4 ? PORT_GROUP_IPV4 : PORT_GROUP_IPV6;
+    }
+    return is_ipv4 ? PORT_IPV4 : PORT_IPV6;
 }
 
 bool origin_has_port(struct engine *engine, const struct address *address)
@@ -170,30 +175,42 @@ bool origin_has_port(struct engine *engine, const struct address *address)
     return port_get(engine, family_of(address), 0) != NULL;
 }
 
-static bool make_further(struct engine *engine, struct origin *origin)
+/* Where the message ids towards @p origin come from; begun. */
+static struct mid_source *mids_of(struct engine *engine, struct origin *origin)
+{
+    bool is_group = address_is_multicast(&origin->address);
+    struct mid_source *mids =
+        is_group ? &engine->origins.group_mids[family_of(&origin->address)] : &origin->mids;
+    if (!mids->has_begun) {
+        mid_space_init(&mids->first, (uint16_t)entropy_u64(&engine->entropy));
+        mids->has_begun = true;
+    }
+    return mids;
+}
+
+static bool make_further(struct engine *engine, struct mid_source *mids)
 {
     struct origin_table *table = &engine->origins;
     uint32_t count = table->pools[PORT_IPV4].capacity;
     if (table->further_count >= FURTHER_MAX || count < 2) {
         return false;
     }
-    origin->further = calloc(count - 1, sizeof(*origin->further));
-    if (origin->further == NULL) {
+    mids->further = calloc(count - 1, sizeof(*mids->further));
+    if (mids->further == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < count - 1; i++) {
-        mid_space_init(&origin->further[i], (uint16_t)entropy_u64(&engine->entropy));
+        mid_space_init(&mids->further[i], (uint16_t)entropy_u64(&engine->entropy));
     }
     table->further_count++;
     return true;
 }
 
-static bool take_from(struct engine *engine, struct origin *origin, uint16_t index,
-                      struct port **ret_port, uint16_t *ret_mid)
+static bool take_from(struct engine *engine, struct origin *origin, struct mid_source *mids,
+                      uint16_t index, struct port **ret_port, uint16_t *ret_mid)
 {
-    enum port_family family = family_of(&origin->address);
-    struct mid_space *space = index == 0 ? &origin->first : &origin->further[index - 1];
-    struct port *port = port_get(engine, family, index);
+    struct mid_space *space = index == 0 ? &mids->first : &mids->further[index - 1];
+    struct port *port = port_get(engine, family_of(&origin->address), index);
     if (port == NULL ||
         !mid_space_take(space, engine_now_ms(engine), origin->lifetime_ms, ret_mid)) {
         return false;
@@ -205,19 +222,20 @@ static bool take_from(struct engine *engine, struct origin *origin, uint16_t ind
 bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid)
 {
-    if (take_from(engine, origin, origin->port_index, ret_port, ret_mid)) {
+    struct mid_source *mids = mids_of(engine, origin);
+    if (take_from(engine, origin, mids, mids->port_index, ret_port, ret_mid)) {
         return true;
     }
-    if (origin->further == NULL && !make_further(engine, origin)) {
+    if (mids->further == NULL && !make_further(engine, mids)) {
         return false;
     }
     /* The next one was left longest ago: if it is not free again, none is. Only where
      * it cannot be opened the first one is another try. */
     uint32_t count = engine->origins.pools[PORT_IPV4].capacity;
-    uint16_t next = (uint16_t)((origin->port_index + 1u) % count);
+    uint16_t next = (uint16_t)((mids->port_index + 1u) % count);
     for (unsigned try = 0; try < 2; try++, next = 0) {
-        if (take_from(engine, origin, next, ret_port, ret_mid)) {
-            origin->port_index = next;
+        if (take_from(engine, origin, mids, next, ret_port, ret_mid)) {
+            mids->port_index = next;
             return true;
         }
     }
@@ -227,9 +245,10 @@ bool origin_take_mid(struct engine *engine, struct origin *origin, struct port *
 bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid)
 {
+    struct mid_source *mids = mids_of(engine, origin);
     struct port *same;
-    bool has_space = port->index == 0 || origin->further != NULL;
-    return has_space && take_from(engine, origin, port->index, &same, ret_mid);
+    bool has_space = port->index == 0 || mids->further != NULL;
+    return has_space && take_from(engine, origin, mids, port->index, &same, ret_mid);
 }
 
 /* --- queue -------------------------------------------------------------- */

@@ -6,6 +6,10 @@
  * Message ids: 65,536 of them last 247 s towards one endpoint from one source
  * port (RFC 7252 section 4.4), which is 265 requests a second. An origin server
  * that is asked more often is asked from further source ports.
+ *
+ * Groups (multicast addresses) have source ports and message ids of their own, which all of them
+ * share: a server may be a member of two groups and be asked by itself as well, and no message id
+ * may come twice to it from one port (RFC 7252 section 8.1).
  */
 #ifndef CRIPROXY_ORIGIN_H
 #define CRIPROXY_ORIGIN_H
@@ -50,6 +54,8 @@ struct origin_calls {
 enum port_family {
     PORT_IPV4,
     PORT_IPV6,
+    PORT_GROUP_IPV4,
+    PORT_GROUP_IPV6,
     PORT_FAMILIES,
 };
 
@@ -65,6 +71,14 @@ struct port {
 struct port_pool {
     struct port *ports;
     uint32_t capacity, count;
+};
+
+/* Message ids, and which source port they are taken from now. */
+struct mid_source {
+    uint16_t port_index;
+    bool has_begun;            /* the ids of source port 0 */
+    struct mid_space first;    /* ids from source port 0 */
+    struct mid_space *further; /* from the others; NULL until the first are used up */
 };
 
 struct origin {
@@ -89,10 +103,8 @@ struct origin {
     uint32_t label_until_s;                    /* until which it is not looked up again */
     bool is_sending;                           /* its queue is being worked off */
     uint32_t seen_s;
-    uint32_t lifetime_ms;      /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
-    uint16_t port_index;       /* source port in use now */
-    struct mid_space first;    /* ids from source port 0 */
-    struct mid_space *further; /* from the others; NULL until the first are used up */
+    uint32_t lifetime_ms;   /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
+    struct mid_source mids; /* of an origin server; a group's are in the table */
 };
 
 struct origin_table {
@@ -103,6 +115,7 @@ struct origin_table {
     struct hash_map map;
     uint64_t random;
     struct port_pool pools[PORT_FAMILIES];
+    struct mid_source group_mids[PORT_FAMILIES]; /* of the families of groups */
     uint64_t evicted;
 };
 

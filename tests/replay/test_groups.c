@@ -356,6 +356,40 @@ static void test_tokens_and_ids_are_new(void **state)
     stop();
 }
 
+/* MCAST-11: all groups share a port and its message ids, which no single server's request has. */
+static void test_ids_of_groups_are_their_own(void **state)
+{
+    enum { COUNT = 20 };
+    struct fake_datagram request, single;
+    uint16_t id = 0;
+    char head[32];
+    (void)state;
+    start("access groups.target=*://224.0.1.188");
+    struct fake_peer *groups[] = {group, fake_peer_new("224.0.1.188:5683")};
+    for (unsigned i = 0; i < COUNT; i++) { /* one server may be a member of both */
+        snprintf(head, sizeof(head), "51 01 %04x %02x", i + 1, i);
+        replay_ask(&replay,
+                   words(head, i % 2 == 0 ? "2:01 " GROUP_X : "2:01 235:83208144e00001bc816178"));
+        fake_peer_expect(groups[i % 2], words("58 01 MID TOKEN", "11=x"), &request);
+        uint16_t next = (uint16_t)(request.data[2] << 8 | request.data[3]);
+        assert_true(i == 0 || next == (uint16_t)(id + 1));
+        id = next;
+        fake_net_run(1000);
+    }
+    replay_ask(&replay, words("41 01 0101 a1", "35=coap://h/y"));
+    fake_peer_expect(a, words("48 01 MID TOKEN", "3=h 11=y"), &single);
+    assert_false(address_equal(&single.from, &request.from));
+    /* A Reset by a member, of the group's request with the id that a single request has. */
+    memcpy(request.data + 2, single.data + 2, 2);
+    fake_peer_reply(a, &request, "70 00 MID");
+    fake_net_run(0);
+    fake_peer_expect_nothing(replay.client);
+    fake_peer_reply(a, &single, "6T 45 MID TOKEN");
+    fake_peer_expect(replay.client, "61 45 0101 a1", NULL);
+    fake_net_run(2000);
+    stop();
+}
+
 /* MCAST-12: the next request to a group waits as the next one to an origin server does. */
 static void test_a_group_counts_as_one_server(void **state)
 {
@@ -414,6 +448,7 @@ int main(void)
         TEST(test_answers_that_do_not_count),
         TEST(test_stranger),
         TEST(test_tokens_and_ids_are_new),
+        TEST(test_ids_of_groups_are_their_own),
         TEST(test_a_group_counts_as_one_server),
         TEST(test_answers_are_not_cached),
     };

@@ -160,6 +160,7 @@ class Client:
     def __init__(self, address, source=None):
         self.address = address
         self._acknowledged = set()
+        self._asked = set()
         self.socket = socket.socket(family_of(address[0]), socket.SOCK_DGRAM)
         if source:
             self.socket.bind((source, 0))
@@ -175,6 +176,8 @@ class Client:
         self.close()
 
     def send(self, data):
+        if len(data) >= 4 and data[0] >> 4 & 3 == CON:
+            self._asked.add(int.from_bytes(data[2:4], "big"))
         self.socket.send(data)
 
     def acknowledge(self, message):
@@ -222,8 +225,8 @@ class Client:
             message = self.receive(max(0.0, deadline - time.monotonic()))
             if message.type == RST and message.mid == request.mid:
                 return message
-            if message.type == ACK and message.mid == request.mid and message.code == 0:
-                continue  # the response comes separately
+            if message.type == ACK and message.code == 0 and message.mid in self._asked:
+                continue  # the response comes separately; or that to an earlier request does
             if message.token != request.token:
                 raise AssertionError("an answer to something else: %s" % message)
             if message.type == ACK:

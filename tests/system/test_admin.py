@@ -252,6 +252,22 @@ def test_connections_are_bounded(start_proxy):
                and count_descriptors(running) <= before + 2, "descriptors do not come back")
 
 
+def test_an_answer_begins_the_time_anew(start_proxy):
+    """Issue 8, health: of 63 connections the first asks again; another one makes room then."""
+    running = start_proxy(*HTTP, listen=("127.0.0.1",))
+    place = http_place(running)
+    held = [connect(place) for _ in range(63)]
+    for sock in held:
+        assert is_served(sock)
+    assert is_served(held[0])
+    late = connect(place)
+    assert is_served(late)
+    assert read_all(held[1]) == b""
+    assert is_served(held[0])
+    for sock in [*held, late]:
+        sock.close()
+
+
 def test_slow_connections_do_not_stop_health(start_proxy):
     """Issue 8, health: 70 clients that never finish a request, and go on sending."""
     running = start_proxy(*HTTP, listen=("127.0.0.1",))

@@ -118,13 +118,16 @@ def wait_until_refused(port):
 def test_an_address_that_cannot_be_had_refuses_the_reload(listening):
     """Issue 8, reload: refused whole; not even the keys beside it are taken over."""
     running, file, port = listening
+    opened = free_port()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
-        write_listeners(file, "coap://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % free_port(),
+        write_listeners(file, "coap://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % opened,
                         "coap://127.0.0.1:%d" % taken.getsockname()[1],
                         more="[proxy]\nstrict = yes\n")
         running.reload(line=r"^reload_failed ")
         running.wait_for_line(r"^listen_failed .*:%d error=" % taken.getsockname()[1])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as again:
+        again.bind(("127.0.0.1", opened))  # what had been opened by then is closed
     with Origin() as origin, Client(("127.0.0.1", port)) as client:
         both = Target("127.0.0.1", origin.port, ("x",)).options("cri") + [(3, b"other")]
         assert client.ask(both).code_text == "2.05"

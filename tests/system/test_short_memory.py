@@ -13,8 +13,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -28,7 +30,8 @@ from target import Target
 
 MOST = int(os.environ.get("CRIPROXY_TEST_LONG", 25))
 
-SHORT_S = 5  # a client that is neither served nor closed by then waits in vain
+SHORT_S = 5  # a client that is neither served nor closed by then may wait in vain
+TRIES = 6    # and does if it waits that long each time: a machine that is busy is so for a while
 
 IDENTITY, KEY = "sensor-1", b"sesame-sesame-sesame".hex()
 
@@ -39,7 +42,7 @@ pytestmark = pytest.mark.skipif(
 # A peer is refused, closed, or told an error: all of it is well.
 REFUSALS = (OSError, Closed, AssertionError, subprocess.SubprocessError)
 
-# The same, but for a peer that waits in vain.
+# The same, but for a peer that may wait in vain.
 SILENCE = (TimeoutError, subprocess.TimeoutExpired)
 
 
@@ -175,11 +178,17 @@ class Life:
 
     def __init__(self, folder, memory):
         self.folder, self.memory = folder, memory
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(folder / "manager")
+        self.manager.bind(str(folder / "manager"))
         arguments = ("-c", str(folder / "proxy.conf"))
         self.origin = Proxy(*arguments, "--set", "admin.listen=", "--set", "admin.socket=",
                             listen=(), cache="as configured")
         self.proxy = Proxy(*arguments, listen=(), cache="as configured",
-                           environment=memory.environment())
+                           environment=dict(memory.environment(),
+                                            NOTIFY_SOCKET=str(folder / "manager")))
+        self.hear_ready()
         self.http = http_place(self.proxy)
         self.control = str(folder / "control")
         self.round = 0
@@ -187,7 +196,15 @@ class Life:
     def stop(self):
         self.origin.stop_cleanly()
         self.proxy.stop()
+        self.manager.close()
         assert_no_fault(self.proxy.text)
+
+    def hear_ready(self):
+        """What the service manager is told at the end of a start and of each reload, however it
+        ends. Lines of the log are dropped where there are many."""
+        self.manager.settimeout(PATIENCE_S)
+        while not self.manager.recv(4096).startswith(b"READY=1"):
+            pass
 
     def port(self, scheme):
         return ("127.0.0.1", self.proxy.port(scheme))
@@ -198,11 +215,12 @@ class Life:
                       ("round=%d" % self.round,), scheme=scheme).options("cri")
 
 
-def ask_over_udp(life, options):
+def ask_over_udp(life, options, patience_s=2 * SHORT_S):
     """Until it is answered: what is lost for want of memory is sent again by a client."""
+    deadline = time.monotonic() + patience_s
     with Client(life.proxy.address()) as client:
         request = client.make(options)
-        for _ in range(4):
+        while time.monotonic() < deadline:
             client.send(request.encode())
             with contextlib.suppress(TimeoutError):
                 while True:
@@ -230,7 +248,7 @@ def upstream(scheme):
 
     def leave(life):  # one session at a time: this ends the one before
         other = "coap+ws" if scheme != "coap+ws" else "coap+tcp"
-        ask_over_udp(life, life.target(other))
+        ask_over_udp(life, life.target(other), PATIENCE_S)
 
     return play, leave
 
@@ -294,9 +312,8 @@ def over_control(command):
 
 
 def reload(life):
-    life.proxy.mark()
     life.proxy.process.send_signal(signal.SIGHUP)
-    life.proxy.wait_for_line(r"^(reloaded|reload_refused|reload_failed|credentials_failed)\b", 10)
+    life.hear_ready()
 
 
 PHASES = {
@@ -321,30 +338,53 @@ def life(folder, memory):
     running.stop()
 
 
+def play_short_of(life, number, play, leave):
+    """The phase with that allocation failing; again where a peer waited, for a machine that is
+    busy keeps peers waiting, too."""
+    for _ in range(TRIES):
+        life.memory.fail(number)
+        try:
+            play(life)
+        except SILENCE as silence:
+            waited = silence
+            life.memory.end()
+            leave(life)
+            continue
+        except REFUSALS:
+            pass
+        life.memory.end()
+        return
+    raise AssertionError("allocation %d: a peer waits in vain\n%s"
+                         % (number, life.proxy.text)) from waited
+
+
+def play_whole(life, play):
+    """The phase with no allocation failing, on a machine that may be busy."""
+    for left in reversed(range(TRIES)):
+        try:
+            return play(life)
+        except SILENCE:
+            if not left:
+                raise
+    return None
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_phase(life, memory, chance, phase):
     """Memory: another allocation of a phase fails each time; then the proxy serves as before."""
     play = PHASES[phase]
     play, leave = play if isinstance(play, tuple) else (play, lambda life: None)
-    play(life)
+    play_whole(life, play)
     leave(life)
     memory.fail(0)
-    play(life)
+    play_whole(life, play)
     count, _ = memory.end()
     leave(life)
     print("%s: %d allocations" % (phase, count))
     assert (count == 0) == (phase == "udp")  # all of whose tables are there from the start
     for number in sample(chance, count, MOST):
-        memory.fail(number)
-        try:
-            play(life)
-        except SILENCE as silence:
-            raise AssertionError("allocation %d: a peer waits in vain\n%s"
-                                 % (number, life.proxy.text)) from silence
-        except REFUSALS:
-            pass
-        memory.end()
+        play_short_of(life, number, play, leave)
         assert life.proxy.process.poll() is None, life.proxy.text
-        ask_over_udp(life, life.target())
+        ask_over_udp(life, life.target(), PATIENCE_S)
         leave(life)
-    play(life)  # and it is whole again
+    play_whole(life, play)  # and it is whole again

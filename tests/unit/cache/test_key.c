@@ -135,9 +135,9 @@ static void test_targets(void **state)
 {
     (void)state;
     static const uint8_t longer[] = {2, 'x', 'y'}, split[] = {1, 'x', 0};
-    struct target targets[8];
+    struct target targets[11];
     size_t count = 0;
-    for (; count < 8; count++) {
+    for (; count < 11; count++) {
         targets[count] = target_of_test();
     }
     targets[1].scheme = &coaps;
@@ -149,7 +149,14 @@ static void test_targets(void **state)
     targets[6].path = (struct segments){0};
     targets[7].is_name = false;
     address_set_ip(&targets[7].address, (const uint8_t[]){192, 0, 2, 5}, 4, 5683);
-    static struct made made[8];
+    /* One link-local address on two links is two hosts (RFC 4007 section 6). */
+    static const uint8_t link_local[16] = {0xfe, 0x80, [15] = 7};
+    for (size_t i = 8; i < count; i++) {
+        targets[i].is_name = false;
+        address_set_ip(&targets[i].address, link_local, 16, 5683);
+        targets[i].address.scope = i == 8 ? 2 : i == 9 ? 3 : 0x02000000;
+    }
+    static struct made made[11];
     for (size_t i = 0; i < count; i++) {
         make(&made[i], &targets[i], GET, "", "");
         for (size_t j = 0; j < i; j++) {
@@ -217,6 +224,43 @@ static void test_blocks_share_their_base(void **state)
     assert_false(cache_key_same_base(&second.key, &other.key));
 }
 
+static void assert_segments_equal(const struct segments *a, const struct segments *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(a->len, b->len);
+    assert_memory_equal(a->packed, b->packed, b->len);
+}
+
+/* criproxyctl cache shows it, and access rules are asked about it. */
+static void test_the_target_of_a_key(void **state)
+{
+    (void)state;
+    static const uint8_t link_local[16] = {0xfe, 0x80, [15] = 7}, query[] = {1, 'a', 2, 'b', 'c'};
+    struct target targets[2] = {target_of_test(), target_of_test()}, read;
+    static struct made made;
+    uint32_t scheme;
+    targets[1].is_name = false;
+    targets[1].name_len = 0;
+    targets[1].scheme = &coaps;
+    targets[1].port = 61616;
+    targets[1].query = (struct segments){query, sizeof(query), 2};
+    address_set_ip(&targets[1].address, link_local, 16, 61616);
+    targets[1].address.scope = 0x01020304;
+    for (size_t i = 0; i < 2; i++) {
+        make(&made, &targets[i], GET, "17:32", "");
+        assert_true(made.is_made);
+        cache_key_read_target(&made.key, &read, &scheme);
+        assert_int_equal(scheme, targets[i].scheme->number);
+        assert_int_equal(read.port, targets[i].port);
+        assert_int_equal(read.is_name, targets[i].is_name);
+        assert_int_equal(read.name_len, targets[i].name_len);
+        assert_memory_equal(read.name, targets[i].name, read.name_len);
+        assert_true(address_equal(&read.address, &targets[i].address));
+        assert_segments_equal(&read.path, &targets[i].path);
+        assert_segments_equal(&read.query, &targets[i].query);
+    }
+}
+
 static void test_a_key_that_does_not_fit(void **state)
 {
     (void)state;
@@ -268,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_an_audience_has_keys_of_its_own),
         cmocka_unit_test(test_requests_without_a_key),
         cmocka_unit_test(test_blocks_share_their_base),
+        cmocka_unit_test(test_the_target_of_a_key),
         cmocka_unit_test(test_a_key_that_does_not_fit),
         cmocka_unit_test(test_etags),
     };
