@@ -12,6 +12,9 @@
 #include "coap/message.h"
 #include "coap/target.h"
 
+/* Longest key; a FETCH with a longer body is neither cached nor shared. */
+#define CACHE_KEY_MAX 4096u
+
 /*
  * Bytes: the target, which all keys of one target have in common; the rest of the base;
  * the block that is asked for, if one is. Keys of one body's blocks share the base.

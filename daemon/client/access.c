@@ -4,17 +4,17 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "client/describe.h"
+#include "client/side.h"
 #include "coap/method.h"
-#include "engine/state.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool access_is_wanted(struct engine *engine, enum reason reason)
+static bool access_is_wanted(struct client_side *side, enum reason reason)
 {
-    const struct config *config = engine->config;
+    const struct config *config = side->context.config;
 
     switch (config->log_access) {
     case LOG_ACCESS_OFF:
@@ -22,7 +22,7 @@ static bool access_is_wanted(struct engine *engine, enum reason reason)
     case LOG_ACCESS_ERRORS:
         return !reason_is_success(reason);
     case LOG_ACCESS_SAMPLED:
-        return engine->access_count++ % config->log_access_sample == 0;
+        return side->access_count++ % config->log_access_sample == 0;
     case LOG_ACCESS_ON:
         break;
     }
@@ -73,8 +73,8 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     }
 }
 
-static void access_add_client(struct line *line, const struct engine *engine, const struct leg *leg,
-                              enum access_field field)
+static void access_add_client(struct line *line, const struct client_side *side,
+                              const struct leg *leg, enum access_field field)
 {
     char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
 
@@ -83,14 +83,15 @@ static void access_add_client(struct line *line, const struct engine *engine, co
     } else if (field == ACCESS_identity && identity_is_known(leg->asker.identity)) {
         add(line, "identity=%s", identity_format(leg->asker.identity, text));
     } else if (field == ACCESS_over) {
-        const struct scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
+        const struct scheme *scheme =
+            config_scheme_by_number(side->context.config, leg->asker.scheme);
         add(line, "over=%s", scheme != NULL ? scheme->name : "-");
     } else if (field == ACCESS_rule) {
         add(line, "rule=%s", leg->asker.rule != NULL ? leg->asker.rule : "-");
     }
 }
 
-static void add_outcome(struct line *line, const struct engine *engine,
+static void add_outcome(struct line *line, const struct client_side *side,
                         const struct access_record *record, enum access_field field)
 {
     char why[2 * PROBLEM_TEXT_MAX];
@@ -104,12 +105,12 @@ static void add_outcome(struct line *line, const struct engine *engine,
     } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
         add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
     } else if (field == ACCESS_ms && record->request != NULL) {
-        uint64_t us = loop_clock_us(engine->loop) - record->request->trail.started_us;
+        uint64_t us = loop_clock_us(side->context.loop) - record->request->trail.started_us;
         add(line, "ms=%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
     }
 }
 
-static void access_add_field(struct line *line, const struct engine *engine,
+static void access_add_field(struct line *line, const struct client_side *side,
                              const struct access_record *record, enum access_field field)
 {
     switch (field) {
@@ -127,38 +128,38 @@ static void access_add_field(struct line *line, const struct engine *engine,
     case ACCESS_identity:
     case ACCESS_over:
     case ACCESS_rule:
-        access_add_client(line, engine, record->leg, field);
+        access_add_client(line, side, record->leg, field);
         break;
     case ACCESS_exchange:
     case ACCESS_method:
     case ACCESS_code:
     case ACCESS_why:
     case ACCESS_ms:
-        add_outcome(line, engine, record, field);
+        add_outcome(line, side, record, field);
         break;
     case ACCESS_FIELD_COUNT:
         break;
     }
 }
 
-void access_log(struct engine *engine, const struct access_record *record)
+void access_log(struct client_side *side, const struct access_record *record)
 {
-    const struct access_format *format = &engine->config->access_format;
+    const struct access_format *format = &side->context.config->access_format;
     struct line line;
 
     const char *event = reason_row(record->reason)->name;
 
-    if (!access_is_wanted(engine, record->reason)) {
+    if (!access_is_wanted(side, record->reason)) {
         return;
     }
     /* A client could fill the log with requests that fail, so their lines are limited. */
-    if (engine->config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
+    if (side->context.config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
         return;
     }
     line.len = 0;
     line.text[0] = '\0';
     for (size_t i = 0; i < format->count; i++) {
-        access_add_field(&line, engine, record, format->fields[i]);
+        access_add_field(&line, side, record, format->fields[i]);
     }
     log_access(event, "%s", line.text);
 }

@@ -10,7 +10,7 @@
 #include "coap/reason.h"
 #include "fetch/ticket.h"
 
-struct engine;
+struct client_side;
 struct request;
 struct leg;
 
@@ -30,6 +30,6 @@ struct access_record {
  * Writes the line of a request that has ended, if log.access selects it. @p record is borrowed for
  * the call; a line that cannot be written is counted as lost.
  */
-void access_log(struct engine *engine, const struct access_record *record);
+void access_log(struct client_side *side, const struct access_record *record);
 
 #endif

@@ -1,51 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/admission.h"
 
-#include "engine/state.h"
+#include "client/side.h"
 #include "policy/access.h"
 
 /* A flood comes from few addresses, or from none twice: the last one is worth a look. */
-static bool is_last_admitted(const struct engine *engine, const struct address *remote)
+static bool is_last_admitted(const struct client_side *side, const struct address *remote)
 {
-    return engine->admitted_epoch == engine->policy_epoch &&
-           address_same_host(&engine->admitted, remote);
+    return side->admitted_epoch == side->context.policy_epoch &&
+           address_same_host(&side->admitted, remote);
 }
 
-bool admit_datagram(struct engine *engine, const struct address *remote)
+bool admit_datagram(struct client_side *side, const struct address *remote)
 {
-    if (is_last_admitted(engine, remote)) {
+    if (is_last_admitted(side, remote)) {
         return true;
     }
     const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);
-    if (access_standing(engine->config->access, &client) == STANDING_NONE) {
+    if (access_standing(side->context.config->access, &client) == STANDING_NONE) {
         const struct refusal_note note = {
             .client = remote, .kind = REFUSAL_POLICY, .word = "policy.clients"};
-        metric_add(&engine->metrics.datagrams_refused, 1);
-        refusals_log(&engine->refusals, &note, "datagram_refused");
+        metric_add(&side->context.metrics.datagrams_refused, 1);
+        refusals_log(&side->refusals, &note, "datagram_refused");
         return false;
     }
-    engine->admitted = *remote;
-    engine->admitted_epoch = engine->policy_epoch;
+    side->admitted = *remote;
+    side->admitted_epoch = side->context.policy_epoch;
     return true;
 }
 
-bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
+bool admit_connection(const struct client_side *side, const struct address *remote, uint32_t scheme,
                       const struct identity *identity)
 {
     const struct access_client client = access_client_of(remote, scheme, identity);
-    return access_standing(engine->config->access, &client) != STANDING_NONE;
+    return access_standing(side->context.config->access, &client) != STANDING_NONE;
 }
 
-enum reason admit_client(const struct engine *engine, struct leg *leg)
+enum reason admit_client(const struct client_side *side, struct leg *leg)
 {
     struct peer *peer = leg->peer;
     const struct asker *asker = &leg->asker;
     const struct access_client client =
         access_client_of(&asker->path.remote, asker->scheme, asker->identity);
-    if (peer->standing_epoch != engine->policy_epoch) {
-        peer->standing = (uint8_t)access_standing(engine->config->access, &client);
-        peer->limits = access_limits(engine->config->access, &client);
-        peer->standing_epoch = engine->policy_epoch;
+    if (peer->standing_epoch != side->context.policy_epoch) {
+        peer->standing = (uint8_t)access_standing(side->context.config->access, &client);
+        peer->limits = access_limits(side->context.config->access, &client);
+        peer->standing_epoch = side->context.policy_epoch;
     }
     leg->asker.standing = peer->standing;
     return leg->asker.standing == STANDING_NONE ? access_refusal(&client) : REASON_none;

@@ -7,22 +7,22 @@
 #include "client/leg.h"
 #include "coap/reason.h"
 
-struct engine;
+struct client_side;
 
 /**
  * Whether a datagram in the clear from @p remote is looked at; one that is not has been
  * counted, and nothing is sent: whoever it says it is from may not have sent it.
  */
-bool admit_datagram(struct engine *engine, const struct address *remote);
+bool admit_datagram(struct client_side *side, const struct address *remote);
 
 /**
  * Whether a connection that has just been made may stay; false where policy.clients refuses the
  * client.
  */
-bool admit_connection(const struct engine *engine, const struct address *remote, uint32_t scheme,
+bool admit_connection(const struct client_side *side, const struct address *remote, uint32_t scheme,
                       const struct identity *identity);
 
 /** REASON_none, or the refusal of a client that is not served. Fills in leg->asker.standing. */
-enum reason admit_client(const struct engine *engine, struct leg *leg);
+enum reason admit_client(const struct client_side *side, struct leg *leg);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "client/limit.h"
 #include "client/serve.h"
+#include "client/side.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/transfer.h"
 #include "net/dtls.h"
 
@@ -57,57 +57,58 @@ static struct reply continue_reply(const struct block *block)
     return (struct reply){.code = CODE(2, 31), .has_block1 = true, .block1 = block_value(block)};
 }
 
-static enum reason start_body(struct engine *engine, const struct leg *leg, struct bytes key,
+static enum reason start_body(struct client_side *side, const struct leg *leg, struct bytes key,
                               struct bytes piece, struct kept_body **ret_kept)
 {
-    const struct body_owner owner = limit_bodies(engine, leg);
-    uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
-    struct kept_body *kept = body_keep(&engine->bodies, &owner, key, true, until_ms);
+    const struct body_owner owner = limit_bodies(side, leg);
+    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->block_keep_time;
+    struct kept_body *kept = body_keep(&side->fetch.bodies, &owner, key, true, until_ms);
     *ret_kept = kept;
     if (kept == NULL) {
         return REASON_proxy_busy;
     }
-    kept->made_ms = engine_now_ms(engine);
-    return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
-                                                                   : REASON_request_too_large;
+    kept->made_ms = context_now_ms(&side->context);
+    return body_append(&side->fetch.bodies, &kept->bytes, piece, kept) ? REASON_none
+                                                                       : REASON_request_too_large;
 }
 
 /* Take one piece of an upload (BLK-16 to BLK-21). */
-static enum reason take_piece(struct engine *engine, const struct leg *leg, struct bytes key,
+static enum reason take_piece(struct client_side *side, const struct leg *leg, struct bytes key,
                               const struct block *block, struct bytes piece,
                               struct kept_body **ret_kept)
 {
-    struct kept_body *kept = body_find(&engine->bodies, key, true, engine_now_ms(engine));
+    struct kept_body *kept =
+        body_find(&side->fetch.bodies, key, true, context_now_ms(&side->context));
     uint64_t offset = block_offset(block);
     if (block->num == 0) {
-        return start_body(engine, leg, key, piece, ret_kept);
+        return start_body(side, leg, key, piece, ret_kept);
     }
     *ret_kept = kept;
     if (kept == NULL || (offset != kept->bytes.len && offset != kept->last_offset)) {
         return REASON_block_missing;
     }
-    uint64_t now_ms = engine_now_ms(engine);
-    uint64_t last_ms = kept->made_ms + engine->config->block_transfer_timeout;
+    uint64_t now_ms = context_now_ms(&side->context);
+    uint64_t last_ms = kept->made_ms + side->context.config->block_transfer_timeout;
     if (now_ms >= last_ms) {
         return REASON_block_missing; /* as if it had been forgotten: the client begins anew */
     }
     if (offset == kept->last_offset) {
         kept->bytes.len = kept->last_offset; /* the same block again: not twice (BLK-18) */
     }
-    uint64_t until_ms = now_ms + engine->config->block_keep_time;
+    uint64_t until_ms = now_ms + side->context.config->block_keep_time;
     kept->expires_ms = until_ms < last_ms ? until_ms : last_ms;
     kept->last_offset = kept->bytes.len;
-    return body_append(&engine->bodies, &kept->bytes, piece, kept) ? REASON_none
-                                                                   : REASON_request_too_large;
+    return body_append(&side->fetch.bodies, &kept->bytes, piece, kept) ? REASON_none
+                                                                       : REASON_request_too_large;
 }
 
 /* Of the upload that the request is a block of; of no bytes where it is too long. */
-static struct bytes upload_key(const struct engine *engine, const struct block_request *request,
+static struct bytes upload_key(const struct client_side *side, const struct block_request *request,
                                uint8_t buffer[SERVE_KEY_MAX])
 {
     const struct serve_subject subject = {request->target, request->message->code,
                                           request->message->options, 0};
-    return serve_key(engine, request->leg, &subject, true, buffer);
+    return serve_key(side, request->leg, &subject, true, buffer);
 }
 
 /*
@@ -115,7 +116,7 @@ static struct bytes upload_key(const struct engine *engine, const struct block_r
  * those in blocks of any smaller size (RFC 7959 section 2.5). Block 0 of a smaller size begins
  * another upload, whose blocks pass as they are.
  */
-static bool is_of_assembled_body(struct engine *engine, const struct block_request *request)
+static bool is_of_assembled_body(struct client_side *side, const struct block_request *request)
 {
     uint8_t buffer[SERVE_KEY_MAX];
     struct bytes block1 = request->options->block1;
@@ -126,32 +127,33 @@ static bool is_of_assembled_body(struct engine *engine, const struct block_reque
     if (block.szx == BLOCK_SZX_BERT) {
         return true;
     }
-    struct bytes key = upload_key(engine, request, buffer);
+    struct bytes key = upload_key(side, request, buffer);
     struct kept_body *kept =
-        key.len > 0 ? body_find(&engine->bodies, key, true, engine_now_ms(engine)) : NULL;
+        key.len > 0 ? body_find(&side->fetch.bodies, key, true, context_now_ms(&side->context))
+                    : NULL;
     if (kept != NULL && block.num == 0) {
-        body_forget(&engine->bodies, kept);
+        body_forget(&side->fetch.bodies, kept);
     }
     return kept != NULL && block.num > 0;
 }
 
-static enum block_plan assemble(struct engine *engine, const struct block_request *request,
+static enum block_plan assemble(struct client_side *side, const struct block_request *request,
                                 struct bytes *ret_payload, struct reply *ret_reply,
                                 enum reason *ret_reason)
 {
     uint8_t buffer[SERVE_KEY_MAX];
     struct block block = block_of(request->options->block1);
-    struct bytes key = upload_key(engine, request, buffer);
+    struct bytes key = upload_key(side, request, buffer);
     struct kept_body *kept = NULL;
-    enum reason reason = key.len > 0 ? take_piece(engine, request->leg, key, &block,
-                                                  request->message->payload, &kept)
-                                     : REASON_request_too_large;
+    enum reason reason =
+        key.len > 0 ? take_piece(side, request->leg, key, &block, request->message->payload, &kept)
+                    : REASON_request_too_large;
     if (reason != REASON_none) {
         if (kept != NULL) {
-            body_forget(&engine->bodies, kept);
+            body_forget(&side->fetch.bodies, kept);
         }
         *ret_reason = reason;
-        *ret_reply = reply_refusal(engine, reason, NULL);
+        *ret_reply = reply_refusal(side, reason, NULL);
         return BLOCK_PLAN_ANSWER;
     }
     if (block.more) {
@@ -182,19 +184,20 @@ static bool passes_whole(const struct block_request *request)
            message_has_option(request->message, OPTION_oscore);
 }
 
-enum block_plan blocks_plan(struct engine *engine, const struct block_request *request,
+enum block_plan blocks_plan(struct client_side *side, const struct block_request *request,
                             struct additions *additions, struct bytes *ret_payload,
                             struct reply *ret_reply, enum reason *ret_reason)
 {
     const struct message *message = request->message;
     struct bytes block1 = request->options->block1;
     blocks_add_block2(request, additions);
-    additions->etag_seed = engine->bodies.seed;
-    if (is_of_assembled_body(engine, request)) {
-        return assemble(engine, request, ret_payload, ret_reply, ret_reason);
+    additions->etag_seed = side->fetch.bodies.seed;
+    if (is_of_assembled_body(side, request)) {
+        return assemble(side, request, ret_payload, ret_reply, ret_reason);
     }
     bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&
-                       message->payload.len > engine->config->block_size && !passes_whole(request);
+                       message->payload.len > side->context.config->block_size &&
+                       !passes_whole(request);
     if (is_too_long && block1.data == NULL) {
         *ret_payload = message->payload;
         return BLOCK_PLAN_TRANSFER;
@@ -202,7 +205,8 @@ enum block_plan blocks_plan(struct engine *engine, const struct block_request *r
     bool is_later_block2 = request->options->block2.data != NULL && !request->leg->is_safe;
     if (block1.data != NULL || is_later_block2) {
         /* The answer's later blocks are asked for under the upload's tag (BLK-31). */
-        additions->request_tag = transfer_tag(engine, request->leg->asker.serial, message->options);
+        additions->request_tag =
+            transfer_tag(&side->fetch, request->leg->asker.serial, message->options);
     }
     return BLOCK_PLAN_PASS;
 }

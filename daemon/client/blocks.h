@@ -51,7 +51,7 @@ bool blocks_check(const struct leg *leg, const struct message *message,
  *                    valid until the next call.
  * @param ret_reason  for BLOCK_PLAN_ANSWER: why.
  */
-enum block_plan blocks_plan(struct engine *engine, const struct block_request *request,
+enum block_plan blocks_plan(struct client_side *side, const struct block_request *request,
                             struct additions *additions, struct bytes *ret_payload,
                             struct reply *ret_reply, enum reason *ret_reason);
 

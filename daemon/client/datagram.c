@@ -12,33 +12,33 @@
 #include "client/handle.h"
 #include "client/limit.h"
 #include "client/reply.h"
-#include "engine/state.h"
+#include "client/side.h"
 #include "policy/access.h"
 
 #include <string.h>
 
 /* A repeated request: the same answer again, or word that it is being worked on. */
-static bool is_duplicate(struct engine *engine, const struct leg *leg)
+static bool is_duplicate(struct client_side *side, const struct leg *leg)
 {
-    uint64_t key = key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid);
+    uint64_t key = key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid);
     /* Skip the lookup when the client is idle: the map exceeds the processor's cache. */
     struct hash_node *node =
-        leg->peer->in_flight > 0 ? hash_map_find(&engine->requests.map, key) : NULL;
+        leg->peer->in_flight > 0 ? hash_map_find(&side->requests.map, key) : NULL;
     struct bytes answer;
     if (node != NULL) {
         struct request *request = HASH_ENTRY(node, struct request, by_request);
-        trail_event(engine, &request->trail, EVENT_repeated, 0);
+        trail_event(&side->context, &request->trail, EVENT_repeated, 0);
         if (leg->confirmable) {
-            reply_acknowledge(engine, request);
+            reply_acknowledge(side, request);
         }
-    } else if (dedup_find(&engine->dedup, key, engine_now_ms(engine), &answer)) {
+    } else if (dedup_find(&side->fetch.dedup, key, context_now_ms(&side->context), &answer)) {
         if (leg->confirmable && answer.len > 0) {
             leg_send(leg, answer.data, answer.len);
         }
     } else {
         return false;
     }
-    metric_add(&engine->metrics.requests_duplicate, 1);
+    metric_add(&side->context.metrics.requests_duplicate, 1);
     return true;
 }
 
@@ -53,35 +53,35 @@ struct arrival {
  * Message ids and tokens end with the session they were used in (RFC 7252 section
  * 9.1.1): what is in flight is let go, and what is remembered matches no client.
  */
-static void change_session(struct engine *engine, struct client *client,
+static void change_session(struct client_side *side, struct client *client,
                            struct dtls_session *session)
 {
-    request_leave_all(engine, &client->peer);
+    request_leave_all(side, &client->peer);
     client->generation++;
     client->session = session;
     client->is_secure = client->is_secure || session != NULL;
     client->peer.standing_epoch = 0; /* another peer, perhaps */
 }
 
-void datagram_client_gone(struct engine *engine, struct client *client)
+void datagram_client_gone(struct client_side *side, struct client *client)
 {
-    change_session(engine, client, NULL);
+    change_session(side, client, NULL);
 }
 
-static void datagram_on_request(struct engine *engine, const struct arrival *arrival,
+static void datagram_on_request(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
     const struct datagram *datagram = arrival->datagram;
     struct listener *listener = arrival->listener;
-    struct client *client =
-        client_table_get(&engine->clients, &datagram->path.remote, listener->index,
-                         (uint16_t)entropy_u64(&engine->entropy), engine_now_ms(engine));
+    struct client *client = client_table_get(
+        &side->clients, &datagram->path.remote, listener->index,
+        (uint16_t)entropy_u64(&side->context.entropy), context_now_ms(&side->context));
     if (client == NULL) {
-        metric_add(&engine->metrics.messages_ignored, 1);
+        metric_add(&side->context.metrics.messages_ignored, 1);
         return;
     }
     if (client->session != arrival->session) {
-        change_session(engine, client, arrival->session);
+        change_session(side, client, arrival->session);
     }
     struct leg leg = {
         .kind = LEG_DATAGRAM,
@@ -94,18 +94,17 @@ static void datagram_on_request(struct engine *engine, const struct arrival *arr
                       arrival->session != NULL ? dtls_session_identity(arrival->session) : NULL,
                   .scheme = arrival->session != NULL ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP},
         .mid = message->mid,
-        .received_ms = engine_now_ms(engine),
+        .received_ms = context_now_ms(&side->context),
         .confirmable = message->type == MESSAGE_CON,
     };
-    leg.asker.serial = leg_serial(engine, &leg);
-    echo_note(engine, &leg, datagram);
+    leg.asker.serial = leg_serial(side, &leg);
+    echo_note(side, &leg, datagram);
     /* Before repetitions are answered: those can be made up, too. */
-    if ((leg.is_unverified && !limit_may_answer(engine, &leg, message)) ||
-        is_duplicate(engine, &leg)) {
+    if ((leg.is_unverified && !limit_may_answer(side, &leg, message)) || is_duplicate(side, &leg)) {
         return;
     }
     if (datagram->truncated) {
-        request_refuse(engine, &leg, message, REASON_request_too_large); /* MSG-36 */
+        request_refuse(side, &leg, message, REASON_request_too_large); /* MSG-36 */
         return;
     }
     struct address local = datagram->path.local;
@@ -113,37 +112,37 @@ static void datagram_on_request(struct engine *engine, const struct arrival *arr
         local = listener->bound;
     }
     local.port = listener->bound.port;
-    request_handle(engine, &leg, message, &local);
+    request_handle(side, &leg, message, &local);
 }
 
 /* An ACK or RST for a message of ours: a separate answer. */
-static void datagram_on_verdict(struct engine *engine, const struct arrival *arrival,
+static void datagram_on_verdict(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
-    const struct client *client = client_table_find(
-        &engine->clients, &arrival->datagram->path.remote, arrival->listener->index);
+    const struct client *client = client_table_find(&side->clients, &arrival->datagram->path.remote,
+                                                    arrival->listener->index);
     if (client == NULL || message->code != CODE_EMPTY || client->session != arrival->session) {
-        metric_add(&engine->metrics.messages_ignored, 1);
+        metric_add(&side->context.metrics.messages_ignored, 1);
         return; /* MSG-11 */
     }
-    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, message->mid);
-    struct hash_node *node = hash_map_find(&engine->requests.map, key);
+    uint64_t key = key_of_client(side, KEY_CLIENT_RESPONSE, client, message->mid);
+    struct hash_node *node = hash_map_find(&side->requests.map, key);
     bool is_reset = message->type == MESSAGE_RST;
     if (node == NULL) {
-        bool is_known = observer_on_verdict(engine, key, is_reset);
-        metric_add(&engine->metrics.messages_ignored, is_known ? 0 : 1);
+        bool is_known = observer_on_verdict(side, key, is_reset);
+        metric_add(&side->context.metrics.messages_ignored, is_known ? 0 : 1);
         return;
     }
-    reply_on_acknowledged(engine, HASH_ENTRY(node, struct request, by_message), is_reset);
+    reply_on_acknowledged(side, HASH_ENTRY(node, struct request, by_message), is_reset);
 }
 
 /* Resets to an address that may be forged are limited (AMP-13). */
 static bool may_reject(const struct arrival *arrival)
 {
-    struct engine *engine = arrival->listener->engine;
+    struct client_side *side = arrival->listener->side;
     return arrival->session != NULL ||
-           access_is_echo_exempt(engine->config->access, &arrival->datagram->path.remote) ||
-           limit_may_reject(engine, LIMIT_RESETS);
+           access_is_echo_exempt(side->context.config->access, &arrival->datagram->path.remote) ||
+           limit_may_reject(side, LIMIT_RESETS);
 }
 
 static void send_reset(const struct arrival *arrival, const struct message *message)
@@ -165,20 +164,20 @@ static void reject(const struct arrival *arrival, const struct message *message)
     }
 }
 
-static void datagram_on_message(struct engine *engine, const struct arrival *arrival,
+static void datagram_on_message(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
     if (message->type == MESSAGE_ACK || message->type == MESSAGE_RST) {
-        datagram_on_verdict(engine, arrival, message);
+        datagram_on_verdict(side, arrival, message);
     } else if (message_is_request(message)) {
-        datagram_on_request(engine, arrival, message);
+        datagram_on_request(side, arrival, message);
     } else {
         /* A ping, a response without a request, or a reserved class. */
         if (message->code == CODE_EMPTY && message->type == MESSAGE_CON) {
-            metric_add(&engine->metrics.pings, 1);
+            metric_add(&side->context.metrics.pings, 1);
             reject(arrival, message); /* a ping is answered */
         } else {
-            metric_add(&engine->metrics.messages_ignored, 1);
+            metric_add(&side->context.metrics.messages_ignored, 1);
             reject(arrival, message);
         }
     }
@@ -192,33 +191,34 @@ static void note_malformed(const struct arrival *arrival, const char *what)
                                       .kind = REFUSAL_MESSAGE,
                                       .word = what,
                                       .identity = identity};
-    refusals_log(&arrival->listener->engine->refusals, &note, "message_malformed");
+    refusals_log(&arrival->listener->side->refusals, &note, "message_malformed");
 }
 
 static void receive(const struct arrival *arrival)
 {
     const struct datagram *datagram = arrival->datagram;
-    struct engine *engine = arrival->listener->engine;
+    struct client_side *side = arrival->listener->side;
     struct message message;
     if (address_is_multicast(&datagram->path.local)) {
-        metric_add(&engine->metrics.messages_ignored, 1); /* not even a RST (MCAST-17, ERR-22) */
+        metric_add(&side->context.metrics.messages_ignored,
+                   1); /* not even a RST (MCAST-17, ERR-22) */
         return;
     }
     switch (message_decode(datagram->data, datagram->len, &message)) {
     case MESSAGE_OK:
-        datagram_on_message(engine, arrival, &message);
+        datagram_on_message(side, arrival, &message);
         break;
     case MESSAGE_FORMAT_ERROR:
-        metric_add(&engine->metrics.messages_malformed, 1);
+        metric_add(&side->context.metrics.messages_malformed, 1);
         note_malformed(arrival, "malformed");
         reject(arrival, &message);
         break;
     case MESSAGE_TOO_SHORT:
-        metric_add(&engine->metrics.messages_ignored, 1);
+        metric_add(&side->context.metrics.messages_ignored, 1);
         note_malformed(arrival, "too_short");
         break;
     case MESSAGE_VERSION:
-        metric_add(&engine->metrics.messages_ignored, 1);
+        metric_add(&side->context.metrics.messages_ignored, 1);
         note_malformed(arrival, "not_version_1");
         break;
     }
@@ -230,7 +230,7 @@ static void datagram_on_datagram(void *context, struct udp_socket *socket,
     (void)socket;
     struct listener *listener = context;
     struct arrival arrival = {.listener = listener, .datagram = datagram};
-    if (admit_datagram(listener->engine, &datagram->path.remote)) {
+    if (admit_datagram(listener->side, &datagram->path.remote)) {
         receive(&arrival);
     }
 }
@@ -256,20 +256,20 @@ static void log_session_closed(const struct dtls_session *session, const char *w
 static void on_session_closed(void *context, struct dtls_session *session, const char *why)
 {
     struct listener *listener = context;
-    struct engine *engine = listener->engine;
+    struct client_side *side = listener->side;
     const struct address *remote = &dtls_session_path(session)->remote;
-    struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    struct client *client = client_table_find(&side->clients, remote, listener->index);
     log_session_closed(session, why);
     struct closed_client *closed =
-        closed_add(&engine->closed_clients, dtls_session_identity(session));
+        closed_add(&side->closed_clients, dtls_session_identity(session));
     closed->client = *remote;
     closed->scheme = CRI_SCHEME_COAPS;
     closed->requests = client != NULL && client->session == session ? client->peer.requests : 0;
-    closed->at_ms = engine_now_ms(engine);
+    closed->at_ms = context_now_ms(&side->context);
     closed->why = why;
     if (client != NULL && client->session == session) {
         client->peer.requests = 0;
-        change_session(engine, client, NULL);
+        change_session(side, client, NULL);
     }
 }
 
@@ -281,30 +281,30 @@ static void datagram_on_error(void *context, struct udp_socket *socket,
     (void)socket;
     (void)error;
     struct listener *listener = context;
-    struct engine *engine = listener->engine;
-    const struct client *client = client_table_find(&engine->clients, remote, listener->index);
+    struct client_side *side = listener->side;
+    const struct client *client = client_table_find(&side->clients, remote, listener->index);
     if (client == NULL || quoted_len < 4) {
         return;
     }
     uint16_t mid = (uint16_t)(quoted[2] << 8 | quoted[3]);
-    uint64_t key = key_of_client(engine, KEY_CLIENT_RESPONSE, client, mid);
-    struct hash_node *node = hash_map_find(&engine->requests.map, key);
+    uint64_t key = key_of_client(side, KEY_CLIENT_RESPONSE, client, mid);
+    struct hash_node *node = hash_map_find(&side->requests.map, key);
     if (node == NULL) {
-        observer_on_error(engine, key, (struct bytes){quoted, quoted_len});
+        observer_on_error(side, key, (struct bytes){quoted, quoted_len});
         return;
     }
     struct request *request = HASH_ENTRY(node, struct request, by_message);
     /* A forger has to know more than a message id: all that is quoted (MSG-34). */
     size_t len = quoted_len < request->datagram_len ? quoted_len : request->datagram_len;
     if (len > 0 && memcmp(quoted, request->datagram, len) == 0) {
-        request_drop(engine, request, REASON_client_unreachable);
+        request_drop(side, request, REASON_client_unreachable);
     }
 }
 
 static void datagram_on_failure(void *context, const struct handshake_failure *failure)
 {
     const struct listener *listener = context;
-    refusals_add_handshake(&listener->engine->refusals, failure);
+    refusals_add_handshake(&listener->side->refusals, failure);
 }
 
 const struct udp_handler datagram_handler = {datagram_on_datagram, datagram_on_error};

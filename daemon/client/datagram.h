@@ -7,7 +7,7 @@
 #include "net/udp.h"
 
 struct client;
-struct engine;
+struct client_side;
 
 /* The handler of the listeners; the context is the struct listener. */
 extern const struct udp_handler datagram_handler;
@@ -19,6 +19,6 @@ extern const struct dtls_handler secure_datagram_handler;
  * The session of @p client is going: its safe requests end, unsafe ones go on without a client to
  * answer, and answers remembered for it are not found any more. The client stays in its table.
  */
-void datagram_client_gone(struct engine *engine, struct client *client);
+void datagram_client_gone(struct client_side *side, struct client *client);
 
 #endif

@@ -31,7 +31,7 @@ struct datagram;
  * For each datagram: note in @p leg its length in bytes, and whether its client has still to show
  * its address. Cannot fail.
  */
-void echo_note(const struct engine *engine, struct leg *leg, const struct datagram *datagram);
+void echo_note(const struct client_side *side, struct leg *leg, const struct datagram *datagram);
 
 /**
  * Look at the Echo option of a request.
@@ -39,7 +39,7 @@ void echo_note(const struct engine *engine, struct leg *leg, const struct datagr
  * @return whether it is ours, and is to be left out towards the next hop (AMP-6); its client
  *         is verified then.
  */
-bool echo_take(struct engine *engine, struct leg *leg, struct bytes echo);
+bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo);
 
 /**
  * Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12); false
@@ -51,7 +51,7 @@ bool echo_is_required(const struct leg *leg, const struct request_options *optio
  * The challenge (AMP-3): 4.01 with Echo. Its options are in @p buffer, which the reply borrows;
  * they are empty where no cookie can be made.
  */
-struct reply echo_challenge(struct engine *engine, const struct leg *leg,
+struct reply echo_challenge(struct client_side *side, const struct leg *leg,
                             uint8_t buffer[ECHO_OPTIONS_MAX]);
 
 /**
@@ -60,7 +60,7 @@ struct reply echo_challenge(struct engine *engine, const struct leg *leg,
  *
  * @return whether it is another one.
  */
-bool echo_shorten(struct engine *engine, const struct leg *leg, const struct reply *reply,
+bool echo_shorten(struct client_side *side, const struct leg *leg, const struct reply *reply,
                   uint8_t buffer[ECHO_OPTIONS_MAX], struct reply *ret_reply);
 
 #endif

@@ -10,12 +10,12 @@
 #include "client/explain_access.h"
 #include "client/scan.h"
 #include "client/target.h"
-#include "client/zones.h"
 #include "coap/option.h"
 #include "fetch/encode.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
 #include "fetch/self.h"
+#include "fetch/zones.h"
 #include "origin/names.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
@@ -130,7 +130,7 @@ static struct explain_result print_verdict(const struct explain_verdict *verdict
 
 /* --- the way ------------------------------------------------------------ */
 
-/* As engine_is_own_address(), of the listeners that the configuration names. */
+/* As own_hosts_has_entrance(), of the listeners that the configuration names. */
 static bool leads_to_listener(const struct config *config, const struct explain_question *question,
                               const struct scheme *scheme, const struct address *address)
 {

@@ -17,10 +17,10 @@
 #include "client/room.h"
 #include "client/scan.h"
 #include "client/serve.h"
+#include "client/side.h"
 #include "client/target.h"
 #include "client/trace.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
@@ -52,33 +52,32 @@ struct incoming {
 
 /* --- answers of the proxy's own ----------------------------------------- */
 
-static void refuse_request(struct engine *engine, struct incoming *incoming,
+static void refuse_request(struct client_side *side, struct incoming *incoming,
                            const struct problem *problem)
 {
-    trace_refused(engine, incoming->leg, incoming->found, incoming->message, problem);
+    trace_refused(side, incoming->leg, incoming->found, incoming->message, problem);
     /* Nothing was done, so refusing it twice does no harm: the store for unsafe requests is
      * for those that did something (MSG-17). */
     incoming->leg->is_safe = true;
-    reply_reason_at_once(engine, incoming->leg, problem->reason, problem->text);
+    reply_reason_at_once(side, incoming->leg, problem->reason, problem->text);
 }
 
 /* An answer of the proxy's own that is more than words about a problem. */
-static void answer_here(struct engine *engine, struct incoming *incoming, const struct reply *reply,
-                        enum reason reason)
+static void answer_here(struct client_side *side, struct incoming *incoming,
+                        const struct reply *reply, enum reason reason)
 {
     const struct problem problem = {.reason = reason};
-    trace_answered(engine, incoming->leg, incoming->found, incoming->message, &problem,
-                   reply->code);
+    trace_answered(side, incoming->leg, incoming->found, incoming->message, &problem, reply->code);
     incoming->leg->is_safe = true; /* see refuse_request() */
-    reply_at_once(engine, incoming->leg, reply);
+    reply_at_once(side, incoming->leg, reply);
 }
 
 /* --- requests ----------------------------------------------------------- */
 
 /* The request of the client of @p leg under its token, or NULL. */
-static struct request *request_of_token(const struct engine *engine, const struct leg *leg)
+static struct request *request_of_token(const struct client_side *side, const struct leg *leg)
 {
-    const struct hash_map *tokens = &engine->requests.tokens;
+    const struct hash_map *tokens = &side->requests.tokens;
     struct hash_node *node = hash_map_find(tokens, leg_token_key(leg, tokens->seed));
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct request *request = HASH_ENTRY(node, struct request, by_token);
@@ -92,9 +91,9 @@ static struct request *request_of_token(const struct engine *engine, const struc
 static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    struct engine *engine = context;
-    metric_add(&engine->metrics.acknowledgements, 1);
-    reply_acknowledge(engine, HASH_ENTRY(timer, struct request, ack_timer));
+    struct client_side *side = context;
+    metric_add(&side->context.metrics.acknowledgements, 1);
+    reply_acknowledge(side, HASH_ENTRY(timer, struct request, ack_timer));
 }
 
 /*
@@ -102,32 +101,32 @@ static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
  * the new one is kept: a deregistration that the cache answers ends a
  * registration under way (OBS-24).
  */
-static void replace_older(struct engine *engine, const struct leg *leg)
+static void replace_older(struct client_side *side, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
-    struct request *older = peer->in_flight > 0 ? request_of_token(engine, leg) : NULL;
+    struct request *older = peer->in_flight > 0 ? request_of_token(side, leg) : NULL;
     if (older != NULL) {
         peer->in_flight++; /* its connection is not through: there is the new request */
-        request_drop(engine, older, REASON_client_replaced);
+        request_drop(side, older, REASON_client_replaced);
         peer->in_flight--;
     }
 }
 
 /* Enter the request into the maps and start its clocks. */
-static void begin_request(struct engine *engine, struct request *request)
+static void begin_request(struct client_side *side, struct request *request)
 {
-    struct request_table *table = &engine->requests;
-    uint64_t now_ms = engine_now_ms(engine);
+    struct request_table *table = &side->requests;
+    uint64_t now_ms = context_now_ms(&side->context);
     const struct leg *leg = &request->leg;
     request_join(request, leg->peer);
     hash_map_add(&table->tokens, &request->by_token, leg_token_key(leg, table->tokens.seed));
     if (leg->kind == LEG_DATAGRAM) {
         hash_map_add(&table->map, &request->by_request,
-                     key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid));
+                     key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid));
     }
     if (leg->confirmable) {
-        timer_set(&engine->wheel, &request->ack_timer, now_ms + engine->config->proxy_ack_delay,
-                  on_ack_due);
+        timer_set(&side->context.wheel, &request->ack_timer,
+                  now_ms + side->context.config->proxy_ack_delay, on_ack_due);
     }
 }
 
@@ -135,36 +134,36 @@ static void begin_request(struct engine *engine, struct request *request)
  * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them,
  * sent before, makes room when all slots are in use.
  */
-static struct request *take_request_slot(struct engine *engine, const struct leg *leg)
+static struct request *take_request_slot(struct client_side *side, const struct leg *leg)
 {
-    struct request_table *table = &engine->requests;
+    struct request_table *table = &side->requests;
     if (request_table_is_full(table) && !list_is_empty(&table->delivering)) {
-        metric_add(&engine->metrics.deliveries_cut, 1);
-        request_drop(engine, HASH_ENTRY(table->delivering.first, struct request, waiting),
+        metric_add(&side->context.metrics.deliveries_cut, 1);
+        request_drop(side, HASH_ENTRY(table->delivering.first, struct request, waiting),
                      REASON_client_unreachable);
     }
-    return request_new(engine, leg);
+    return request_new(side, leg);
 }
 
 /* A request, with the fetch that is to answer it. */
-static enum reason make_request(struct engine *engine, const struct leg *leg,
+static enum reason make_request(struct client_side *side, const struct leg *leg,
                                 struct fetch_recipe *recipe, struct request **ret_request)
 {
-    struct request *request = take_request_slot(engine, leg);
+    struct request *request = take_request_slot(side, leg);
     if (request == NULL) {
         return REASON_proxy_busy;
     }
     recipe->asker = &request->leg.asker;
     recipe->trail = &request->trail;
     recipe->turn = &leg->peer->turn;
-    enum reason reason = fetch_make(engine, recipe, (struct waiter){&request_waiter_calls, request},
-                                    &request->fetch);
+    enum reason reason = fetch_make(
+        &side->fetch, recipe, (struct waiter){&request_waiter_calls, request}, &request->fetch);
     if (reason != REASON_none) {
-        request_free(engine, request);
+        request_free(side, request);
         return reason;
     }
     if (request->fetch->memory.is_large) {
-        request_charge_large(engine, request);
+        request_charge_large(side, request);
     }
     *ret_request = request;
     return REASON_none;
@@ -173,18 +172,18 @@ static enum reason make_request(struct engine *engine, const struct leg *leg,
 /* --- may it go ---------------------------------------------------------- */
 
 /* Whether the request is for a later block of a body that is kept for this client. */
-static bool is_served(struct engine *engine, struct incoming *incoming)
+static bool is_served(struct client_side *side, struct incoming *incoming)
 {
     const struct serve_subject subject = {&incoming->target, incoming->message->code,
                                           incoming->message->options,
-                                          serve_query(engine, incoming->message)};
+                                          serve_query(side, incoming->message)};
     struct reply reply;
     enum reason reason;
     if (!incoming->leg->has_block2 || incoming->leg->block2.num == 0 ||
-        !serve_kept(engine, incoming->leg, &subject, &reply, &reason)) {
+        !serve_kept(side, incoming->leg, &subject, &reply, &reason)) {
         return false;
     }
-    answer_here(engine, incoming, &reply, reason == REASON_none ? REASON_block_served : reason);
+    answer_here(side, incoming, &reply, reason == REASON_none ? REASON_block_served : reason);
     return true;
 }
 
@@ -193,25 +192,25 @@ static bool is_served(struct engine *engine, struct incoming *incoming)
  * which is still out, and those are random. Loops by way of other proxies, which give
  * tokens of their own, end by Hop-Limit (ERR-14).
  */
-static bool is_own_request(const struct engine *engine, const struct message *message)
+static bool is_own_request(const struct client_side *side, const struct message *message)
 {
     return message->token.len == FETCH_TOKEN_LEN &&
-           fetch_by_token(&engine->fetches, message->token) != NULL;
+           fetch_by_token(&side->fetch.fetches, message->token) != NULL;
 }
 
 /* Whether the request may go on, to where it wants. */
-static enum reason check_request(struct engine *engine, struct incoming *incoming)
+static enum reason check_request(struct client_side *side, struct incoming *incoming)
 {
-    if (is_own_request(engine, incoming->message)) {
+    if (is_own_request(side, incoming->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = group_check(engine->config, &incoming->target, &incoming->options);
+    enum reason reason = group_check(side->context.config, &incoming->target, &incoming->options);
     if (reason != REASON_none) {
         return reason;
     }
-    reason = hops_take(engine->config, incoming->options.hop_limit, &incoming->hop_limit);
+    reason = hops_take(side->context.config, incoming->options.hop_limit, &incoming->hop_limit);
     if (reason == REASON_none) {
-        reason = admit_target(engine, &incoming->leg->asker, &incoming->target,
+        reason = admit_target(&side->fetch, &incoming->leg->asker, &incoming->target,
                               incoming->message->code, ADMIT_RESOLVER_BY_ROUTE);
     }
     if (reason == REASON_none && echo_is_required(incoming->leg, &incoming->options)) {
@@ -220,9 +219,9 @@ static enum reason check_request(struct engine *engine, struct incoming *incomin
     return reason;
 }
 
-static bool may_go(struct engine *engine, struct incoming *incoming)
+static bool may_go(struct client_side *side, struct incoming *incoming)
 {
-    struct problem problem = {.reason = check_request(engine, incoming)};
+    struct problem problem = {.reason = check_request(side, incoming)};
     if (problem.reason == REASON_none) {
         return true;
     }
@@ -232,45 +231,46 @@ static bool may_go(struct engine *engine, struct incoming *incoming)
     }
     if (problem.reason == REASON_echo_required) {
         uint8_t options[ECHO_OPTIONS_MAX];
-        struct reply reply = echo_challenge(engine, incoming->leg, options);
-        answer_here(engine, incoming, &reply, problem.reason);
+        struct reply reply = echo_challenge(side, incoming->leg, options);
+        answer_here(side, incoming, &reply, problem.reason);
         return false;
     }
     if (reason_row(problem.reason)->code == CODE(5, 8)) {
         /* This proxy stopped it: the first name of the trail (HOP-5). */
-        snprintf(problem.text, sizeof(problem.text), "%s", engine->config->proxy_name);
+        snprintf(problem.text, sizeof(problem.text), "%s", side->context.config->proxy_name);
     }
-    refuse_request(engine, incoming, &problem);
+    refuse_request(side, incoming, &problem);
     return false;
 }
 
 /* --- to the next hop ---------------------------------------------------- */
 
 /* Answer from @p entry. @return false where it is not for this client. */
-static bool serve_entry(struct engine *engine, struct incoming *incoming, struct cache_entry *entry)
+static bool serve_entry(struct client_side *side, struct incoming *incoming,
+                        struct cache_entry *entry)
 {
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct leg *leg = incoming->leg;
     const struct message *message = incoming->message;
     const struct serve_subject subject = {&incoming->target, message->code, message->options,
-                                          serve_query(engine, message)};
-    struct representation kept = cache_entry_get(&engine->cache, entry);
-    struct reply whole = cached_reply_of(&kept, engine_now_ms(engine)), cut;
+                                          serve_query(side, message)};
+    struct representation kept = cache_entry_get(&side->fetch.cache, entry);
+    struct reply whole = cached_reply_of(&kept, context_now_ms(&side->context)), cut;
     struct reply reply = cached_reply_to(message->options, &whole, etag_option);
-    if (!cached_is_admitted(engine, &leg->asker, &incoming->target, message->code,
+    if (!cached_is_admitted(&side->fetch, &leg->asker, &incoming->target, message->code,
                             &entry->origin) ||
         (freshness_is_partial(kept.options) && !leg_takes_blocks(leg)) ||
-        serve_cut(engine, leg, &subject, &reply, &cut) == REASON_response_too_large) {
+        serve_cut(side, leg, &subject, &reply, &cut) == REASON_response_too_large) {
         return false;
     }
     cache_entry_touch(entry);
-    metric_add(&engine->metrics.cache_hits, 1);
-    trace_hit(engine, leg, &incoming->target, message, cut.code);
-    reply_at_once(engine, leg, &cut);
+    metric_add(&side->context.metrics.cache_hits, 1);
+    trace_hit(side, leg, &incoming->target, message, cut.code);
+    reply_at_once(side, leg, &cut);
     return true;
 }
 
-static bool is_in_cache(struct engine *engine, struct incoming *incoming,
+static bool is_in_cache(struct client_side *side, struct incoming *incoming,
                         struct cached_lookup *ret_lookup)
 {
     const struct cached_request asked = {
@@ -279,31 +279,32 @@ static bool is_in_cache(struct engine *engine, struct incoming *incoming,
         .message = incoming->message,
         .hop_limit = incoming->hop_limit,
         .drops_echo = incoming->drops_echo,
-        .is_registration = registration_is_one(engine, &incoming->options),
+        .is_registration = registration_is_one(side, &incoming->options),
     };
-    struct cache_entry *entry = cached_look(engine, &asked, ret_lookup);
+    struct cache_entry *entry = cached_look(&side->fetch, &asked, ret_lookup);
     if (entry == NULL) {
         return false;
     }
-    if (!serve_entry(engine, incoming, entry)) {
-        cached_note_unfit(engine, ret_lookup);
+    if (!serve_entry(side, incoming, entry)) {
+        cached_note_unfit(&side->fetch, ret_lookup);
         return false;
     }
     return true;
 }
 
 /* Whether the origin server is told what the client does not want to hear (NOR-4). */
-static bool forwards_no_response(const struct engine *engine, const struct incoming *incoming)
+static bool forwards_no_response(const struct client_side *side, const struct incoming *incoming)
 {
-    return engine->config->proxy_no_response == NO_RESPONSE_FORWARD && !incoming->leg->is_safe &&
-           incoming->leg->unwanted != 0;
+    return side->context.config->proxy_no_response == NO_RESPONSE_FORWARD &&
+           !incoming->leg->is_safe && incoming->leg->unwanted != 0;
 }
 
 /* What the fetch is made from, but for the way, which is the caller's to fill in. */
-static struct fetch_recipe recipe_of(const struct engine *engine, const struct incoming *incoming,
+static struct fetch_recipe recipe_of(const struct client_side *side,
+                                     const struct incoming *incoming,
                                      const struct cached_lookup *lookup)
 {
-    bool is_forwarded = forwards_no_response(engine, incoming);
+    bool is_forwarded = forwards_no_response(side, incoming);
     return (struct fetch_recipe){
         .mirrors_non = incoming->leg->kind == LEG_DATAGRAM && !incoming->leg->confirmable,
         .is_safe = incoming->leg->is_safe,
@@ -327,17 +328,17 @@ static struct fetch_recipe recipe_of(const struct engine *engine, const struct i
  * is reached with datagrams; or is to be treated as if it were, as what the client has sent is
  * longer than a fetch holds.
  */
-static bool is_datagram_hop(const struct engine *engine, const struct incoming *incoming,
+static bool is_datagram_hop(const struct client_side *side, const struct incoming *incoming,
                             const struct next_hop *hop)
 {
     const struct message *message = incoming->message;
     bool is_long = message->options.len + message->payload.len + FETCH_OVERHEAD >
-                   engine->config->limits_datagram_bytes;
+                   side->context.config->limits_datagram_bytes;
     return incoming->leg->kind == LEG_STREAM && (config_is_datagram(hop->scheme) || is_long);
 }
 
 /* What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. */
-static enum block_plan plan_blocks(struct engine *engine, struct incoming *incoming,
+static enum block_plan plan_blocks(struct client_side *side, struct incoming *incoming,
                                    struct fetch_recipe *recipe, struct bytes *ret_body)
 {
     const struct block_request blocks = {
@@ -345,61 +346,62 @@ static enum block_plan plan_blocks(struct engine *engine, struct incoming *incom
         .message = incoming->message,
         .options = &incoming->options,
         .target = &incoming->target,
-        .is_datagram_hop = is_datagram_hop(engine, incoming, recipe->hop),
+        .is_datagram_hop = is_datagram_hop(side, incoming, recipe->hop),
     };
     struct reply reply;
     enum reason reason;
     enum block_plan plan =
-        blocks_plan(engine, &blocks, &recipe->additions, ret_body, &reply, &reason);
+        blocks_plan(side, &blocks, &recipe->additions, ret_body, &reply, &reason);
     if (plan == BLOCK_PLAN_ANSWER) {
-        answer_here(engine, incoming, &reply, reason);
+        answer_here(side, incoming, &reply, reason);
     }
     return plan;
 }
 
 /* Whether its origin server has asked not to be asked this now: it is told so here (RATE-5). */
-static bool is_throttled(struct engine *engine, struct incoming *incoming,
+static bool is_throttled(struct client_side *side, struct incoming *incoming,
                          const struct cached_lookup *lookup)
 {
     uint8_t method = incoming->message->code;
-    if (engine_now_ms(engine) >= engine->throttles.latest_ms) {
+    if (context_now_ms(&side->context) >= side->origin.throttles.latest_ms) {
         return false;
     }
     /* What a lookup has made lies where another key would be made. */
-    uint32_t left_s = lookup->has_key ? throttle_left_of_s(engine, lookup->key.target_hash, method)
-                                      : throttle_left_s(engine, &incoming->target, method);
+    uint32_t left_s = lookup->has_key
+                          ? throttle_left_of_s(&side->origin, lookup->key.target_hash, method)
+                          : throttle_left_s(&side->origin, &incoming->target, method);
     if (left_s == 0) {
         return false;
     }
     struct reply reply = reply_of(REASON_origin_throttles, NULL);
     reply.max_age_s = left_s;
-    answer_here(engine, incoming, &reply, REASON_origin_throttles);
+    answer_here(side, incoming, &reply, REASON_origin_throttles);
     return true;
 }
 
 /* Not answered here: a request, which observes, follows an equal one, or goes its own way. */
-static void proxy_request(struct engine *engine, struct incoming *incoming)
+static void proxy_request(struct client_side *side, struct incoming *incoming)
 {
     struct cached_lookup lookup;
-    if (is_in_cache(engine, incoming, &lookup) || is_throttled(engine, incoming, &lookup)) {
+    if (is_in_cache(side, incoming, &lookup) || is_throttled(side, incoming, &lookup)) {
         return;
     }
-    struct fetch_recipe recipe = recipe_of(engine, incoming, &lookup);
+    struct fetch_recipe recipe = recipe_of(side, incoming, &lookup);
     struct next_hop hop;
     struct problem problem = {
-        .reason = route_find(engine->config, &incoming->target, &hop, &recipe.route)};
+        .reason = route_find(side->context.config, &incoming->target, &hop, &recipe.route)};
     incoming->leg->route_label = recipe.route != NULL ? recipe.route->label : 0;
     if (problem.reason == REASON_scheme_unsupported) { /* a known one, without a transport */
         snprintf(problem.text, sizeof(problem.text), "%s: %s",
                  reason_row(problem.reason)->diagnostic, incoming->target.scheme->name);
     }
     if (problem.reason != REASON_none) {
-        refuse_request(engine, incoming, &problem);
+        refuse_request(side, incoming, &problem);
         return;
     }
     recipe.hop = &hop;
     struct bytes body;
-    enum block_plan plan = plan_blocks(engine, incoming, &recipe, &body);
+    enum block_plan plan = plan_blocks(side, incoming, &recipe, &body);
     if (plan == BLOCK_PLAN_ANSWER) {
         return;
     }
@@ -407,37 +409,37 @@ static void proxy_request(struct engine *engine, struct incoming *incoming)
     bodiless.payload = (struct bytes){0};
     recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : incoming->message;
     struct request *request;
-    problem.reason = make_request(engine, incoming->leg, &recipe, &request);
+    problem.reason = make_request(side, incoming->leg, &recipe, &request);
     if (problem.reason != REASON_none) {
-        refuse_request(engine, incoming, &problem);
+        refuse_request(side, incoming, &problem);
         return;
     }
-    request->query = serve_query(engine, incoming->message);
-    begin_request(engine, request);
+    request->query = serve_query(side, incoming->message);
+    begin_request(side, request);
     if (plan == BLOCK_PLAN_TRANSFER) {
-        transfer_send(engine, request->fetch, body, incoming->options.block1);
-    } else if (!registration_take(engine, request, &recipe, &incoming->options) &&
-               !coalesce_enter(engine, request->fetch)) {
-        forward_start(engine, request->fetch);
+        transfer_send(&side->fetch, request->fetch, body, incoming->options.block1);
+    } else if (!registration_take(side, request, &recipe, &incoming->options) &&
+               !coalesce_enter(&side->fetch, request->fetch)) {
+        forward_start(&side->fetch, request->fetch);
     }
 }
 
 /* --- what comes in ------------------------------------------------------ */
 
 /* The checks before the options: the client, its limits, token and method. */
-static enum reason admit_request(struct engine *engine, const struct incoming *incoming)
+static enum reason admit_request(struct client_side *side, const struct incoming *incoming)
 {
     struct leg *leg = incoming->leg;
-    enum reason reason = admit_client(engine, leg);
+    enum reason reason = admit_client(side, leg);
     if (reason != REASON_none) {
         return reason;
     }
-    if (engine->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
+    if (side->is_draining || (leg->listener != NULL && leg->listener->is_retiring)) {
         return REASON_shutting_down;
     }
-    reason = limit_take(engine, leg);
+    reason = limit_take(side, leg);
     if (reason == REASON_none &&
-        incoming->message->token.len > engine->config->proxy_max_token_bytes) {
+        incoming->message->token.len > side->context.config->proxy_max_token_bytes) {
         reason = REASON_token_too_long;
     } else if (reason == REASON_none && CODE_DETAIL(incoming->message->code) > METHOD_DETAIL_MAX) {
         reason = REASON_method_unknown;
@@ -452,7 +454,7 @@ static uint8_t unwanted_classes(struct bytes no_response)
 }
 
 /* Its options, and what those mean that are between the client and us. */
-static bool take_options(struct engine *engine, struct incoming *incoming,
+static bool take_options(struct client_side *side, struct incoming *incoming,
                          struct problem *ret_problem)
 {
     struct request_options *options = &incoming->options;
@@ -460,8 +462,8 @@ static bool take_options(struct engine *engine, struct incoming *incoming,
     if (!scan_options(incoming->message, options, ret_problem)) {
         return false;
     }
-    registration_on_request(engine, leg, options);
-    incoming->drops_echo = echo_take(engine, leg, options->echo);
+    registration_on_request(side, leg, options);
+    incoming->drops_echo = echo_take(side, leg, options->echo);
     leg->unwanted = unwanted_classes(options->no_response);
     if (!blocks_check(leg, incoming->message, options, ret_problem)) {
         return false;
@@ -474,10 +476,10 @@ static bool take_options(struct engine *engine, struct incoming *incoming,
 }
 
 /* Where the request came to; port 0 for the default of the scheme that it came over (PXO-22). */
-static struct address received_at(const struct engine *engine, const struct leg *leg,
+static struct address received_at(const struct client_side *side, const struct leg *leg,
                                   const struct address *local)
 {
-    const struct scheme *scheme = config_scheme_by_number(engine->config, leg->asker.scheme);
+    const struct scheme *scheme = config_scheme_by_number(side->context.config, leg->asker.scheme);
     struct address at = *local;
     if (scheme != NULL && at.port == scheme->default_port) {
         at.port = 0;
@@ -489,7 +491,7 @@ static struct address received_at(const struct engine *engine, const struct leg 
  * Early Stop: the client wants no more answers of a group (draft-ietf-core-groupcomm-proxy
  * section 5.1.3). Nothing is said to that, a CON gets its ACK.
  */
-static bool is_early_stop(struct engine *engine, struct incoming *incoming)
+static bool is_early_stop(struct client_side *side, struct incoming *incoming)
 {
     static const struct reply nothing = {.code = CODE(2, 5)};
     struct leg *leg = incoming->leg;
@@ -497,84 +499,86 @@ static bool is_early_stop(struct engine *engine, struct incoming *incoming)
                    incoming->message->code == CODE_GET &&
                    incoming->options.multicast_timeout.data != NULL &&
                    option_uint(incoming->options.multicast_timeout) == 0;
-    struct request *request = is_stop ? request_of_token(engine, leg) : NULL;
+    struct request *request = is_stop ? request_of_token(side, leg) : NULL;
     if (request == NULL || request->fetch == NULL || request->fetch->state != FETCH_collecting) {
         return false;
     }
-    request_drop(engine, request, REASON_group_done);
+    request_drop(side, request, REASON_group_done);
     leg->unwanted = UINT8_MAX;
-    answer_here(engine, incoming, &nothing, REASON_local);
+    answer_here(side, incoming, &nothing, REASON_local);
     return true;
 }
 
 /* The interface of a link-local target; most are not, and cost nothing here. */
-static bool find_zone(struct engine *engine, const struct address *local, struct target *target,
+static bool find_zone(struct client_side *side, const struct address *local, struct target *target,
                       struct problem *ret_problem)
 {
     bool is_plain =
         target->zone[0] == '\0' && (target->is_name || !zones_concern(&target->address));
-    return is_plain || zones_apply(zones_of(engine), local, target, ret_problem);
+    return is_plain || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
 }
 
-static bool find_target(struct engine *engine, struct incoming *incoming,
+static bool find_target(struct client_side *side, struct incoming *incoming,
                         const struct address *local, struct problem *ret_problem)
 {
-    struct target_memory memory = {engine->target_memory, engine->target_memory_bytes};
-    struct address at = received_at(engine, incoming->leg, local);
+    struct target_memory memory = {side->context.target_memory, side->context.target_memory_bytes};
+    struct address at = received_at(side, incoming->leg, local);
     incoming->options.default_host = leg_default_host(incoming->leg);
-    if (!target_find(engine->config, incoming->message, &incoming->options, &at, memory,
+    if (!target_find(side->context.config, incoming->message, &incoming->options, &at, memory,
                      &incoming->target, ret_problem)) {
         return false;
     }
     incoming->found = incoming->target.form != TARGET_FORM_NONE ? &incoming->target : NULL;
-    return find_zone(engine, local, &incoming->target, ret_problem);
+    return find_zone(side, local, &incoming->target, ret_problem);
 }
 
 /* For the proxy as an endpoint: critical options count, CON or NON (OPT-5, OPT-6). */
-static void serve_locally(struct engine *engine, struct incoming *incoming)
+static void serve_locally(struct client_side *side, struct incoming *incoming)
 {
     struct problem problem;
     if (incoming->options.not_local == 0) {
-        local_answer(engine, incoming->leg, incoming->message, &incoming->target.path);
+        local_answer(side, incoming->leg, incoming->message, &incoming->target.path);
         return;
     }
     scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
                      incoming->options.not_local);
-    refuse_request(engine, incoming, &problem);
+    refuse_request(side, incoming, &problem);
 }
 
-static bool is_for_proxy(struct engine *engine, const struct target *target)
+static bool is_for_proxy(struct client_side *side, const struct target *target)
 {
     return target->form == TARGET_FORM_NONE ||
-           (!target->is_name && engine_is_own_address(engine, target->scheme, &target->address));
+           (!target->is_name &&
+            own_hosts_has_entrance(&side->fetch.own, context_now_ms(&side->context),
+                                   target->scheme->transport, &target->address));
 }
 
-static void handle(struct engine *engine, struct incoming *incoming, const struct address *local)
+static void handle(struct client_side *side, struct incoming *incoming, const struct address *local)
 {
-    struct problem problem = {.reason = admit_request(engine, incoming)};
-    metric_add(&engine->metrics.requests, 1);
+    struct problem problem = {.reason = admit_request(side, incoming)};
+    metric_add(&side->context.metrics.requests, 1);
     incoming->leg->peer->requests++;
-    if (problem.reason == REASON_client_busy && limit_is_silent(engine, incoming->leg)) {
+    if (problem.reason == REASON_client_busy && limit_is_silent(side, incoming->leg)) {
         return;
     }
-    if (problem.reason != REASON_none || !take_options(engine, incoming, &problem) ||
-        !find_target(engine, incoming, local, &problem)) {
-        refuse_request(engine, incoming, &problem);
+    if (problem.reason != REASON_none || !take_options(side, incoming, &problem) ||
+        !find_target(side, incoming, local, &problem)) {
+        refuse_request(side, incoming, &problem);
         return;
     }
     if (target_is_mixed(&incoming->options)) {
-        metric_add(&engine->metrics.overridden_targets, 1); /* AMB-18 */
+        metric_add(&side->context.metrics.overridden_targets, 1); /* AMB-18 */
     }
-    if (is_early_stop(engine, incoming)) {
+    if (is_early_stop(side, incoming)) {
         return;
     }
-    replace_older(engine, incoming->leg);
-    if (is_for_proxy(engine, &incoming->target)) {
-        serve_locally(engine, incoming);
-    } else if (may_go(engine, incoming) && !is_served(engine, incoming)) {
+    replace_older(side, incoming->leg);
+    if (is_for_proxy(side, &incoming->target)) {
+        serve_locally(side, incoming);
+    } else if (may_go(side, incoming) && !is_served(side, incoming)) {
         const struct message *message = incoming->message;
-        room_make(engine, incoming->leg, message->options.len + message->payload.len);
-        proxy_request(engine, incoming);
+        room_make(side, incoming->leg, message->options.len + message->payload.len);
+        proxy_request(side, incoming);
     }
 }
 
@@ -583,22 +587,22 @@ static bool is_safe_method(uint8_t code)
     return code == CODE_GET || code == CODE_FETCH;
 }
 
-void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
                     const struct address *local)
 {
     struct incoming incoming = {.message = message, .leg = leg};
     leg->token = message->token;
     leg->is_safe = is_safe_method(message->code);
-    handle(engine, &incoming, local);
+    handle(side, &incoming, local);
 }
 
-void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+void request_refuse(struct client_side *side, struct leg *leg, const struct message *message,
                     enum reason reason)
 {
     struct incoming incoming = {.message = message, .leg = leg};
     struct problem problem = {.reason = reason};
-    metric_add(&engine->metrics.requests, 1);
+    metric_add(&side->context.metrics.requests, 1);
     leg->token = message->token;
     leg->is_safe = is_safe_method(message->code);
-    refuse_request(engine, &incoming, &problem);
+    refuse_request(side, &incoming, &problem);
 }

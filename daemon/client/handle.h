@@ -8,7 +8,7 @@
 #include "coap/reason.h"
 
 struct address;
-struct engine;
+struct client_side;
 
 /**
  * Deal with a request that is no repetition: it is answered or refused before this returns, or a
@@ -19,11 +19,11 @@ struct engine;
  * @param message borrowed during the call.
  * @param local   the address and port that it came to.
  */
-void request_handle(struct engine *engine, struct leg *leg, const struct message *message,
+void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
                     const struct address *local);
 
 /** Answer a request for @p reason without a look at it. */
-void request_refuse(struct engine *engine, struct leg *leg, const struct message *message,
+void request_refuse(struct client_side *side, struct leg *leg, const struct message *message,
                     enum reason reason);
 
 #endif

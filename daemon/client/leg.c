@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/leg.h"
 
+#include "client/side.h"
 #include "client/stream.h"
-#include "engine/state.h"
 #include "net/dtls.h"
 
 #include <string.h>
@@ -16,11 +16,11 @@ struct bytes leg_default_host(const struct leg *leg)
     return (struct bytes){(const uint8_t *)host, strlen(host)};
 }
 
-uint64_t leg_serial(const struct engine *engine, const struct leg *leg)
+uint64_t leg_serial(const struct client_side *side, const struct leg *leg)
 {
     switch (leg->kind) {
     case LEG_DATAGRAM:
-        return (uint64_t)(leg->client - engine->clients.slots) << 32 | leg->client->generation;
+        return (uint64_t)(leg->client - side->clients.slots) << 32 | leg->client->generation;
     case LEG_STREAM:
         return UINT64_C(1) << 63 | stream_serial(leg);
     case LEG_GONE:
@@ -39,9 +39,9 @@ bool leg_takes_bert(const struct leg *leg)
     return leg->kind == LEG_STREAM && stream_takes_bert(leg);
 }
 
-size_t leg_message_max(const struct engine *engine, const struct leg *leg)
+size_t leg_message_max(const struct client_side *side, const struct leg *leg)
 {
-    size_t most = (size_t)engine->config->limits_datagram_bytes;
+    size_t most = (size_t)side->context.config->limits_datagram_bytes;
     if (leg->session == NULL) {
         return most;
     }
@@ -49,13 +49,13 @@ size_t leg_message_max(const struct engine *engine, const struct leg *leg)
     return most < DTLS_DATAGRAM_MAX ? most : DTLS_DATAGRAM_MAX;
 }
 
-bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid)
+bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret_mid)
 {
-    if (mid_space_take(&leg->client->mids, engine_now_ms(engine), engine->coap->exchange_lifetime,
-                       ret_mid)) {
+    if (mid_space_take(&leg->client->mids, context_now_ms(&side->context),
+                       side->context.coap->exchange_lifetime, ret_mid)) {
         return true;
     }
-    metric_add(&engine->metrics.message_ids_exhausted, 1);
+    metric_add(&side->context.metrics.message_ids_exhausted, 1);
     return false;
 }
 

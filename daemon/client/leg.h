@@ -13,7 +13,7 @@
 
 struct client;
 struct client_limits;
-struct engine;
+struct client_side;
 struct dtls_session;
 struct request;
 struct listener;
@@ -26,7 +26,7 @@ struct peer {
     uint32_t in_flight;                 /* how many */
     uint32_t spent;                     /* of limits.client-burst, in thousandths of a request */
     uint32_t spent_at_ms;               /* when that was so; wraps */
-    uint32_t standing_epoch;            /* of engine->policy_epoch, when standing was looked up */
+    uint32_t standing_epoch;            /* of context.policy_epoch, when standing was looked up */
     const struct client_limits *limits; /* found with it; NULL: those of all (client/limit.h) */
     uint32_t refused_s;                 /* the second in which refusals were counted, */
     uint32_t refused;                   /* and how many */
@@ -84,7 +84,7 @@ static inline bool leg_has_same_token(const struct leg *leg, const struct leg *o
 }
 
 /** A number that no other client has had or will have: for what is kept for this one. */
-uint64_t leg_serial(const struct engine *engine, const struct leg *leg);
+uint64_t leg_serial(const struct client_side *side, const struct leg *leg);
 
 /** Whether its client does block-wise transfers: on datagrams each does, else its CSM says so. */
 bool leg_takes_blocks(const struct leg *leg);
@@ -96,14 +96,14 @@ bool leg_takes_bert(const struct leg *leg);
  * Bytes of the longest message that may be sent to the client, which is one of datagrams:
  * limits.datagram-bytes, less what the record of a session takes of them.
  */
-size_t leg_message_max(const struct engine *engine, const struct leg *leg);
+size_t leg_message_max(const struct client_side *side, const struct leg *leg);
 
 /**
  * A message id for a message that we begin; @p leg is of kind LEG_DATAGRAM.
  *
  * @return false, and counted, where all towards the client are in use (MSG-14).
  */
-bool leg_take_mid(struct engine *engine, const struct leg *leg, uint16_t *ret_mid);
+bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret_mid);
 
 /**
  * Send a datagram to the client of @p leg, which is of kind LEG_DATAGRAM. The bytes are copied;

@@ -10,29 +10,29 @@
 #include "coap/reason.h"
 #include "fetch/body.h"
 
-struct engine;
+struct client_side;
 
 /**
  * Requests that @p peer may have in flight: of its [limit NAME], or else of
  * limits.exchanges-per-client. Cannot fail.
  */
-uint32_t limit_exchanges(const struct engine *engine, const struct peer *peer);
+uint32_t limit_exchanges(const struct client_side *side, const struct peer *peer);
 
 /**
  * Observations that @p peer may have: of its [limit NAME], or else of observe.per-client. Cannot
  * fail.
  */
-uint32_t limit_observations(const struct engine *engine, const struct peer *peer);
+uint32_t limit_observations(const struct client_side *side, const struct peer *peer);
 
 /** Bodies that are kept for the client of @p leg, and its serial and address. */
-struct body_owner limit_bodies(const struct engine *engine, const struct leg *leg);
+struct body_owner limit_bodies(const struct client_side *side, const struct leg *leg);
 
 /**
  * One more request over @p leg.
  *
  * @return REASON_none, and it is counted; or REASON_client_busy (RFC 8516).
  */
-enum reason limit_take(struct engine *engine, const struct leg *leg);
+enum reason limit_take(struct client_side *side, const struct leg *leg);
 
 /**
  * Whether a request is taken although its address may be forged (MSG-33).
@@ -40,7 +40,7 @@ enum reason limit_take(struct engine *engine, const struct leg *leg);
  * @return false, and counted, where much has been sent to that address already and @p message has
  *         no Echo of ours.
  */
-bool limit_may_answer(struct engine *engine, struct leg *leg, const struct message *message);
+bool limit_may_answer(struct client_side *side, struct leg *leg, const struct message *message);
 
 /* What is sent to addresses that may be made up, all of them together. */
 enum limit_rejection {
@@ -51,12 +51,12 @@ enum limit_rejection {
 };
 
 /** Whether one more may be sent (AMP-13); it is counted then. */
-bool limit_may_reject(struct engine *engine, enum limit_rejection kind);
+bool limit_may_reject(struct client_side *side, enum limit_rejection kind);
 
 /**
  * Whether a request that limit_take() refused is met with silence: a client on datagrams
  * that does not heed 4.29 is told so limits.refusals times a second (RATE-3).
  */
-bool limit_is_silent(struct engine *engine, const struct leg *leg);
+bool limit_is_silent(struct client_side *side, const struct leg *leg);
 
 #endif

@@ -3,35 +3,84 @@
  * The listeners of one engine: opened at the start and by reloads, and closed by
  * reloads without losing what came in over them.
  *
- *   in use --engine_unlisten()--> retiring --nothing in flight, or time is up--> closed
+ *   in use --listen_retire()--> retiring --nothing in flight, or time is up--> closed
  *
  * Newcomers at a listener that retires get 5.03 and are not accepted as connections;
  * connections are told to go (Release), sessions hear close_notify at the end.
- * The other operations are in engine.h.
  */
 #ifndef CRIPROXY_LISTEN_H
 #define CRIPROXY_LISTEN_H
 
-#include <stdint.h>
+#include "base/address.h"
+#include "base/timer.h"
+#include "client/stream.h"
 
-struct engine;
+struct client_side;
+struct conn_options;
+struct credentials;
+struct dtls_options;
+struct udp_options;
+
+#define LISTENERS_MAX 64
+
+/* A socket for datagrams of clients. */
+struct listener {
+    struct client_side *side;
+    struct udp_socket *socket;  /* in the clear, or */
+    struct dtls_listener *dtls; /* on DTLS: one of them is set */
+    struct address bound;
+    uint32_t index;     /* counts up: a listener opened later never has the same */
+    bool is_retiring;   /* taken out by a reload: newcomers get 5.03 */
+    uint64_t retire_ms; /* when it is closed at the latest */
+    struct timer retire_timer;
+};
+
+/**
+ * Listen for clients on UDP. @p options->port 0 lets the kernel choose.
+ *
+ * @param ret_address NULL, or where it listens.
+ * @return 0 or -errno; -ENOSPC: LISTENERS_MAX are open.
+ */
+int listen_udp(struct client_side *side, const struct udp_options *options,
+               struct address *ret_address);
+
+/** The same on DTLS; the credentials are acquired. */
+int listen_dtls(struct client_side *side, const struct dtls_options *options,
+                struct address *ret_address);
+
+/**
+ * The same on a reliable transport. @return as listen_udp(); -EPROTONOSUPPORT for a transport that
+ * is not built in.
+ */
+int listen_stream(struct client_side *side, const struct conn_options *options,
+                  struct address *ret_address);
+
+/**
+ * Stop listening at @p bound, as a reload asks: newcomers there get 5.03 (no
+ * connections are accepted), what is in flight is answered, and when nothing is any
+ * more, or after proxy.drain-timeout, the socket is closed.
+ */
+void listen_retire(struct client_side *side, bool is_stream, const struct address *bound);
+
+/** For connections and sessions from now on; acquired by the listeners. */
+void listen_set_credentials(struct client_side *side, struct credentials *credentials);
 
 /**
  * Send the datagrams that are queued on all sockets of listeners; one that the system refuses is
  * lost.
  */
-void listen_flush(struct engine *engine);
+void listen_flush(struct client_side *side);
 
 /** Time-outs of DTLS handshakes and sessions. @return when to be called next */
-uint64_t listen_turn(struct engine *engine, uint64_t now_ms);
+uint64_t listen_turn(struct client_side *side, uint64_t now_ms);
 
 /**
  * Closes the sockets that connections are accepted on; connections that are open stay. Cannot
  * fail.
  */
-void listen_stop_accepting(struct engine *engine);
+void listen_stop_accepting(struct client_side *side);
 
 /** Closes and frees all listeners with their sessions and connections; when the engine ends. */
-void listen_close_all(struct engine *engine);
+void listen_close_all(struct client_side *side);
 
 #endif

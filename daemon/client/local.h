@@ -7,14 +7,14 @@
 #include "coap/message.h"
 #include "coap/reason.h"
 
-struct engine;
+struct client_side;
 struct segments;
 
 /**
  * Answer @p message, a request for the resource at @p path of the proxy itself; with an error
  * where there is none. All arguments are borrowed during the call.
  */
-void local_answer(struct engine *engine, struct leg *leg, const struct message *message,
+void local_answer(struct client_side *side, struct leg *leg, const struct message *message,
                   const struct segments *path);
 
 #endif

@@ -12,8 +12,8 @@
 #include "client/reply.h"
 #include "client/request.h"
 #include "client/serve.h"
+#include "client/side.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/forward.h"
@@ -46,19 +46,19 @@ static uint32_t uint_option(struct bytes options, uint16_t number, uint32_t abse
 }
 
 /* Keep @p reply as the latest state. @return false where the budget does not allow it. */
-static bool keep_latest(struct engine *engine, struct observation *observation,
+static bool keep_latest(struct client_side *side, struct observation *observation,
                         const struct reply *reply)
 {
     struct observed_state *latest = &observation->latest;
     uint32_t implied_s = reply->max_age_s > 0 ? reply->max_age_s : MAX_AGE_DEFAULT_S;
-    latest->received_ms = engine_now_ms(engine);
+    latest->received_ms = context_now_ms(&side->context);
     latest->changes = observation->changes;
     latest->max_age_s = uint_option(reply->options, OPTION_max_age, implied_s);
     if (reply->code == CODE(2, 3) && latest->code != CODE_EMPTY) {
         return true; /* the one that is here goes on being good */
     }
     size_t len = reply->options.len + reply->payload.len;
-    if (!observation_reserve(engine, observation, len)) {
+    if (!observation_reserve(side, observation, len)) {
         return false;
     }
     if (reply->options.len > 0) {
@@ -78,11 +78,12 @@ static uint64_t age_s(const struct observed_state *latest, uint64_t at_ms)
     return at_ms > latest->received_ms ? (at_ms - latest->received_ms) / 1000 : 0;
 }
 
-bool observation_is_fresh(const struct engine *engine, const struct observation *observation)
+bool observation_is_fresh(const struct client_side *side, const struct observation *observation)
 {
     const struct observed_state *latest = &observation->latest;
-    return latest->code != CODE_EMPTY && age_s(latest, engine_now_ms(engine)) < latest->max_age_s &&
-           !changes_happened(engine->changes, observation->key.target_hash, latest->changes);
+    return latest->code != CODE_EMPTY &&
+           age_s(latest, context_now_ms(&side->context)) < latest->max_age_s &&
+           !changes_happened(side->origin.changes, observation->key.target_hash, latest->changes);
 }
 
 struct reply observation_reply(const struct observation *observation, uint64_t at_ms)
@@ -110,11 +111,11 @@ static enum admit_resolver resolver_of(const struct fetch *fetch)
     return fetch->hop.is_parent ? ADMIT_RESOLVER_PARENT : ADMIT_RESOLVER_PROXY;
 }
 
-static void tell_observers(struct engine *engine, struct observation *observation)
+static void tell_observers(struct client_side *side, struct observation *observation)
 {
     struct observer *observer = observation->observers;
     for (; observer != NULL; observer = observer->next) {
-        observer_changed(engine, observer);
+        observer_changed(side, observer);
     }
 }
 
@@ -123,14 +124,14 @@ static void tell_observers(struct engine *engine, struct observation *observatio
  * there (SEC-20). Other targets than names were asked about when the request came; a
  * reload asks about all of them again.
  */
-enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
-                                       struct leg *leg)
+enum reason observation_reason_against(struct client_side *side,
+                                       const struct observation *observation, struct leg *leg)
 {
     const struct fetch *from = observation->fetch;
     if (from == NULL || from->origin == NULL || !from->target.is_name || from->hop.is_parent) {
         return REASON_none;
     }
-    return admit_address(engine, &leg->asker, &from->target, from->datagram[1],
+    return admit_address(&side->fetch, &leg->asker, &from->target, from->datagram[1],
                          &from->origin->address);
 }
 
@@ -138,35 +139,35 @@ enum reason observation_reason_against(struct engine *engine, const struct obser
  * Whether the state fits the client, whole or in blocks. If it does not, the client is told of
  * trouble, which is the end of a registration (RFC 7641 section 4.1): nothing may follow.
  */
-static bool can_be_told(struct engine *engine, const struct request *request,
+static bool can_be_told(struct client_side *side, const struct request *request,
                         const struct reply *reply)
 {
     struct reply observed = *reply, cut;
     observed.has_observe = true;
     observed.observe = OBSERVE_NUMBER_MAX;
-    return reply_fits(engine, &request->leg, &observed) ||
-           serve_cut_request(engine, request, &observed, &cut) == REASON_none;
+    return reply_fits(side, &request->leg, &observed) ||
+           serve_cut_request(side, request, &observed, &cut) == REASON_none;
 }
 
 /* Give the latest state to a client that has asked, and have it observe if it can. */
-void observation_admit(struct engine *engine, struct observation *observation,
+void observation_admit(struct client_side *side, struct observation *observation,
                        struct request *request, enum reason reason)
 {
     struct leg leg = request->leg;
-    struct reply reply = observation_reply(observation, engine_now_ms(engine));
-    bool may_observe = !engine->is_draining && can_be_told(engine, request, &reply);
-    struct observer *observer = may_observe ? observer_add(engine, observation, &leg) : NULL;
+    struct reply reply = observation_reply(observation, context_now_ms(&side->context));
+    bool may_observe = !side->is_draining && can_be_told(side, request, &reply);
+    struct observer *observer = may_observe ? observer_add(side, observation, &leg) : NULL;
     if (observer == NULL) {
-        fetch_answer(engine, request->fetch, reason, &reply);
+        fetch_answer(&side->fetch, request->fetch, reason, &reply);
     } else if (leg.kind == LEG_DATAGRAM && (!leg.confirmable || leg.acknowledged)) {
         /* A message of its own: as a notification, so that newer ones take its place and a
          * Reset is understood. */
-        request_drop(engine, request, reason);
-        observer_answer(engine, observer);
+        request_drop(side, request, reason);
+        observer_answer(side, observer);
     } else {
         reply.has_observe = true;
-        reply.observe = observer_answered(engine, observer);
-        fetch_answer(engine, request->fetch, reason, &reply);
+        reply.observe = observer_answered(side, observer);
+        fetch_answer(&side->fetch, request->fetch, reason, &reply);
     }
 }
 
@@ -180,78 +181,78 @@ static bool is_answer(enum reason reason)
  * The same for one that has waited for the registration: rules that have come meanwhile count
  * for it from now on, as they do for those who observe already (observations_recheck()).
  */
-static enum reason reason_against_follower(struct engine *engine,
+static enum reason reason_against_follower(struct client_side *side,
                                            const struct observation *observation,
                                            struct request *request)
 {
     struct leg *leg = &request->leg;
     enum reason against = REASON_none;
     if (leg->asker.standing == STANDING_UNKNOWN) {
-        against = admit_client(engine, leg);
+        against = admit_client(side, leg);
         if (against == REASON_none) {
-            against = admit_target(engine, &leg->asker, &request->fetch->target,
+            against = admit_target(&side->fetch, &leg->asker, &request->fetch->target,
                                    request->fetch->datagram[1], resolver_of(request->fetch));
         }
     }
-    return against != REASON_none ? against : observation_reason_against(engine, observation, leg);
+    return against != REASON_none ? against : observation_reason_against(side, observation, leg);
 }
 
 /* Answer all requests that wait: their clients observe, or learn how it has ended. */
-static void answer_followers(struct engine *engine, struct observation *observation,
+static void answer_followers(struct client_side *side, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
     while (!list_is_empty(&observation->followers)) {
         struct request *request = first_follower(observation);
-        enum reason against = reason_against_follower(engine, observation, request);
-        observation_unfollow(engine, request);
+        enum reason against = reason_against_follower(side, observation, request);
+        observation_unfollow(side, request);
         if (reason_is_about_client(reason)) {
             /* Others may have what the client that it was made for may not. */
-            forward_start(engine, request->fetch);
+            forward_start(&side->fetch, request->fetch);
         } else if (!is_answer(reason)) {
-            fetch_fail(engine, request->fetch, reason, NULL);
+            fetch_fail(&side->fetch, request->fetch, reason, NULL);
         } else if (against != REASON_none) {
-            fetch_fail(engine, request->fetch, against, NULL);
+            fetch_fail(&side->fetch, request->fetch, against, NULL);
         } else if (observation->state != OBSERVATION_ENDED) {
-            observation_admit(engine, observation, request, reason);
-        } else if (!cached_is_failure(reply->code) || !cached_help(engine, request->fetch)) {
-            fetch_answer(engine, request->fetch, reason, reply);
+            observation_admit(side, observation, request, reason);
+        } else if (!cached_is_failure(reply->code) || !cached_help(&side->fetch, request->fetch)) {
+            fetch_answer(&side->fetch, request->fetch, reason, reply);
         }
     }
 }
 
 /* Tell the requests that wait that a registration has failed. */
-static void answer_followers_for(struct engine *engine, struct observation *observation,
+static void answer_followers_for(struct client_side *side, struct observation *observation,
                                  enum reason reason)
 {
     while (!list_is_empty(&observation->followers)) {
         struct request *request = first_follower(observation);
-        observation_unfollow(engine, request);
-        fetch_fail(engine, request->fetch, reason, NULL);
+        observation_unfollow(side, request);
+        fetch_fail(&side->fetch, request->fetch, reason, NULL);
     }
 }
 
 /* It is over: @p reply is the last word. */
-static void end_observation(struct engine *engine, struct observation *observation,
+static void end_observation(struct client_side *side, struct observation *observation,
                             enum reason reason, const struct reply *reply)
 {
     hash_map_remove(&observation->node);
-    timer_cancel(&engine->wheel, &observation->timer);
+    timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_ENDED;
-    answer_followers(engine, observation, reason, reply);
-    if (observation->observers != NULL && !keep_latest(engine, observation, reply)) {
+    answer_followers(side, observation, reason, reply);
+    if (observation->observers != NULL && !keep_latest(side, observation, reply)) {
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
         busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
-        (void)keep_latest(engine, observation, &busy);
+        (void)keep_latest(side, observation, &busy);
     }
-    tell_observers(engine, observation);
-    observation_check(engine, observation);
+    tell_observers(side, observation);
+    observation_check(side, observation);
 }
 
-static void end_for_reason(struct engine *engine, struct observation *observation,
+static void end_for_reason(struct client_side *side, struct observation *observation,
                            enum reason reason)
 {
     struct reply reply = reply_of(reason, NULL);
-    end_observation(engine, observation, reason, &reply);
+    end_observation(side, observation, reason, &reply);
 }
 
 /* --- what the origin server says ---------------------------------------- */
@@ -279,72 +280,74 @@ static void register_for_present(struct observation *observation)
     identity_release(before);
 }
 
-void observation_register_again(struct engine *engine, struct observation *observation)
+void observation_register_again(struct client_side *side, struct observation *observation)
 {
-    metric_add(&engine->metrics.reregistrations, 1);
-    timer_cancel(&engine->wheel, &observation->timer);
+    metric_add(&side->context.metrics.reregistrations, 1);
+    timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_REGISTERING;
-    observation->changes = changes_count(engine->changes);
+    observation->changes = changes_count(side->origin.changes);
     register_for_present(observation);
-    forward_again(engine, observation->fetch);
+    forward_again(&side->fetch, observation->fetch);
 }
 
 static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
 {
-    struct engine *engine = context;
+    struct client_side *side = context;
     struct observation *observation = HASH_ENTRY(timer, struct observation, timer);
     const struct fetch *fetch = observation->fetch;
-    uint64_t wait_s = throttle_left_s(engine, &fetch->target, fetch->datagram[1]);
+    uint64_t wait_s = throttle_left_s(&side->origin, &fetch->target, fetch->datagram[1]);
     if (wait_s > 0) {
-        timer_set(&engine->wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
+        timer_set(&side->context.wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
     } else {
-        observation_register_again(engine, observation);
+        observation_register_again(side, observation);
     }
 }
 
 /* The next notification is due within @p max_age_s. */
-static void await_next(struct engine *engine, struct observation *observation, uint32_t max_age_s)
+static void await_next(struct client_side *side, struct observation *observation,
+                       uint32_t max_age_s)
 {
-    uint64_t spread_ms = entropy_u64(&engine->entropy) % (AGAIN_SPREAD_MS + 1);
+    uint64_t spread_ms = entropy_u64(&side->context.entropy) % (AGAIN_SPREAD_MS + 1);
     observation->state = OBSERVATION_OBSERVING;
     if (observation->is_private) {
         return; /* its client registers again */
     }
-    timer_set(&engine->wheel, &observation->timer,
-              engine_now_ms(engine) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms,
+    timer_set(&side->context.wheel, &observation->timer,
+              context_now_ms(&side->context) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS +
+                  spread_ms,
               on_silence);
 }
 
 /* End it for those who may not have it, under rules or from an address that are new. */
-static void recheck(struct engine *engine, struct observation *observation)
+static void recheck(struct client_side *side, struct observation *observation)
 {
     const struct fetch *fetch = observation->fetch;
     struct observer *next, *observer = observation->observers;
     for (; observer != NULL; observer = next) {
         struct leg *leg = &observer->leg;
         next = observer->next;
-        enum reason against = admit_client(engine, leg);
+        enum reason against = admit_client(side, leg);
         if (against == REASON_none && fetch != NULL) {
-            against = admit_target(engine, &leg->asker, &fetch->target, fetch->datagram[1],
+            against = admit_target(&side->fetch, &leg->asker, &fetch->target, fetch->datagram[1],
                                    resolver_of(fetch));
         }
         if (against == REASON_none) {
-            against = observation_reason_against(engine, observation, leg);
+            against = observation_reason_against(side, observation, leg);
         }
         leg->asker.rule = NULL; /* the snapshot's, which goes some day */
         if (against != REASON_none) {
-            observer_end(engine, observer, against);
+            observer_end(side, observer, against);
         }
     }
 }
 
 /* A name may lead elsewhere by the time it is registered with again. */
-static void note_source(struct engine *engine, struct observation *observation)
+static void note_source(struct client_side *side, struct observation *observation)
 {
     const struct address *source = &observation->fetch->origin->address;
     if (!address_equal(source, &observation->source)) {
         observation->source = *source;
-        recheck(engine, observation);
+        recheck(side, observation);
     }
 }
 
@@ -368,34 +371,34 @@ static bool is_format_taken(const struct observation *observation, uint32_t form
 }
 
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
-static void take_state(struct engine *engine, struct observation *observation,
+static void take_state(struct client_side *side, struct observation *observation,
                        const struct reply *reply, bool is_registered)
 {
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
     bool is_first = observation->latest.code == CODE_EMPTY;
     bool has_format = reply->code != CODE(2, 3); /* the one that is here goes on */
     if (!is_first && has_format && !is_format_taken(observation, format)) {
-        end_for_reason(engine, observation, REASON_format_changed); /* OBS-15 */
+        end_for_reason(side, observation, REASON_format_changed); /* OBS-15 */
         return;
     }
-    if (!keep_latest(engine, observation, reply)) {
-        end_observation(engine, observation, REASON_answered, reply); /* plain, to those who wait */
+    if (!keep_latest(side, observation, reply)) {
+        end_observation(side, observation, REASON_answered, reply); /* plain, to those who wait */
         return;
     }
     if (is_first || has_format) {
         observation->content_format = format;
     }
     observation->failures = 0;
-    note_source(engine, observation);
-    await_next(engine, observation, is_registered ? observation->latest.max_age_s : 0);
-    tell_observers(engine, observation);
-    answer_followers(engine, observation, REASON_answered, reply);
-    enum reason against = engine->is_draining ? REASON_shutting_down
-                                              : observation_reason_against_way(engine, observation);
+    note_source(side, observation);
+    await_next(side, observation, is_registered ? observation->latest.max_age_s : 0);
+    tell_observers(side, observation);
+    answer_followers(side, observation, REASON_answered, reply);
+    enum reason against = side->is_draining ? REASON_shutting_down
+                                            : observation_reason_against_way(side, observation);
     if (against != REASON_none) {
-        end_for_reason(engine, observation, against);
+        end_for_reason(side, observation, against);
     }
-    observation_check(engine, observation);
+    observation_check(side, observation);
 }
 
 /*
@@ -414,46 +417,47 @@ static bool stands_by_latest(const struct observation *observation, const struct
 }
 
 /* The origin server speaks of a state that is not here: it is asked for at once. */
-static bool ask_for_state(struct engine *engine, struct observation *observation)
+static bool ask_for_state(struct client_side *side, struct observation *observation)
 {
     if (observation->state == OBSERVATION_REGISTERING) {
-        end_for_reason(engine, observation, REASON_origin_invalid);
+        end_for_reason(side, observation, REASON_origin_invalid);
         return false;
     }
-    timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
+    timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
+              on_silence);
     return true;
 }
 
 /* @return whether the registration stays. */
-static bool on_notification(struct engine *engine, struct observation *observation,
+static bool on_notification(struct client_side *side, struct observation *observation,
                             const struct reply *reply)
 {
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     bool has_observe = options_have(reply->options, OPTION_observe);
     uint32_t number = uint_option(reply->options, OPTION_observe, 0);
     bool is_asked = observation->state == OBSERVATION_REGISTERING;
     if (!is_asked) {
-        observation->changes = changes_count(engine->changes); /* it tells what there is now */
+        observation->changes = changes_count(side->origin.changes); /* it tells what there is now */
     }
     observation->fetch->ticket.changes = observation->changes;
     if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
-        return ask_for_state(engine, observation);
+        return ask_for_state(side, observation);
     }
     if (CODE_CLASS(reply->code) != 2) {
-        cached_note(engine, observation->fetch, reply);
-        end_observation(engine, observation, REASON_answered, reply); /* OBS-16 */
+        cached_note(&side->fetch, observation->fetch, reply);
+        end_observation(side, observation, REASON_answered, reply); /* OBS-16 */
         return false;
     }
     if (!has_observe && is_asked) {
         if (!observation->is_private) {
-            observation_remember_unobservable(engine, &observation->key); /* OBS-6 */
+            observation_remember_unobservable(side, &observation->key); /* OBS-6 */
         }
-        cached_note(engine, observation->fetch, reply);
-        end_observation(engine, observation, REASON_answered, reply);
+        cached_note(&side->fetch, observation->fetch, reply);
+        end_observation(side, observation, REASON_answered, reply);
         return false;
     }
     if (!is_asked) {
-        metric_add(&engine->metrics.notifications_received, 1);
+        metric_add(&side->context.metrics.notifications_received, 1);
     }
     /*
      * What answers a registration counts whatever its number: an origin server that has
@@ -461,14 +465,14 @@ static bool on_notification(struct engine *engine, struct observation *observati
      */
     if (!is_asked && has_observe && config_is_datagram(observation->fetch->hop.scheme) &&
         !observe_is_newer(&observation->mark, number, now_ms)) {
-        metric_add(&engine->metrics.notifications_late, 1); /* OBS-13, OBS-14 */
+        metric_add(&side->context.metrics.notifications_late, 1); /* OBS-13, OBS-14 */
         return true;
     }
     if (has_observe) {
         observation->mark = (struct observe_mark){number, now_ms};
     }
-    cached_note(engine, observation->fetch, reply); /* OBS-28, CACHE-28 */
-    take_state(engine, observation, reply, has_observe);
+    cached_note(&side->fetch, observation->fetch, reply); /* OBS-28, CACHE-28 */
+    take_state(side, observation, reply, has_observe);
     return true; /* where it has ended, to be cancelled at the end of the turn */
 }
 
@@ -489,7 +493,7 @@ static bool may_come_back(const struct observation *observation, enum reason rea
  *
  * @return whether another one is left to register for.
  */
-static bool end_registrant(struct engine *engine, struct observation *observation,
+static bool end_registrant(struct client_side *side, struct observation *observation,
                            enum reason reason)
 {
     const struct asker *registrant = observation->fetch->asker;
@@ -501,53 +505,56 @@ static bool end_registrant(struct engine *engine, struct observation *observatio
         next = observer->next;
         if (observer->leg.asker.identity == registrant->identity &&
             address_equal(&observer->leg.asker.path.remote, &registrant->path.remote)) {
-            observer_end(engine, observer, reason);
+            observer_end(side, observer, reason);
         }
     }
     return observation->observers != NULL;
 }
 
-static enum waiter_wish on_registration_answer(struct engine *engine, void *owner,
+static enum waiter_wish on_registration_answer(struct fetch_side *below, void *owner,
                                                struct fetch *fetch, enum reason reason,
                                                const struct reply *reply)
 {
+    struct client_side *side = client_side_of(below);
     struct observation *observation = owner;
     bool stays = false;
     (void)fetch;
     if (observation->state == OBSERVATION_CANCELLING || observation->state == OBSERVATION_ENDED) {
         /* Whatever it is: what comes under the token after this is rejected. */
     } else if (reason == REASON_answered) {
-        stays = on_notification(engine, observation, reply);
+        stays = on_notification(side, observation, reply);
     } else if (may_come_back(observation, reason)) {
         stays = true;
         observation->failures++;
-        answer_followers_for(engine, observation, reason);
-        await_next(engine, observation, 0);
-    } else if (end_registrant(engine, observation, reason)) {
+        answer_followers_for(side, observation, reason);
+        await_next(side, observation, 0);
+    } else if (end_registrant(side, observation, reason)) {
         stays = true;
-        answer_followers(engine, observation, reason, reply);
+        answer_followers(side, observation, reason, reply);
         observation->state = OBSERVATION_OBSERVING;
-        timer_set(&engine->wheel, &observation->timer, engine_now_ms(engine), on_silence);
+        timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context),
+                  on_silence);
     } else {
-        end_observation(engine, observation, reason, reply); /* OBS-19 */
+        end_observation(side, observation, reason, reply); /* OBS-19 */
     }
     if (!stays) {
         observation->fetch = NULL;
-        observation_check(engine, observation);
+        observation_check(side, observation);
     }
     return stays ? WAITER_STAYS : WAITER_DONE;
 }
 
 /* The connection to the origin server has ended, and the registration with it (RFC 8323
  * section 7.4): it is made anew after a while, as after silence. */
-static bool on_registration_lost(struct engine *engine, void *owner, struct fetch *fetch)
+static bool on_registration_lost(struct fetch_side *below, void *owner, struct fetch *fetch)
 {
+    struct client_side *side = client_side_of(below);
     struct observation *observation = owner;
     (void)fetch;
     if (observation->state != OBSERVATION_OBSERVING || observation->is_private) {
         return false;
     }
-    await_next(engine, observation, 0);
+    await_next(side, observation, 0);
     return true;
 }
 
@@ -557,18 +564,19 @@ const struct waiter_calls observation_calls = {.on_answer = on_registration_answ
 /* --- ending ------------------------------------------------------------- */
 
 /* Explicitly, at once: a sensor should not go on without observers (RFC 7641 section 3.6). */
-static void cancel(struct engine *engine, struct observation *observation)
+static void cancel(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
     hash_map_remove(&observation->node);
-    timer_cancel(&engine->wheel, &observation->timer);
+    timer_cancel(&side->context.wheel, &observation->timer);
     if (observation->state != OBSERVATION_ENDED) {
         observation->state = OBSERVATION_CANCELLING;
     }
     bool is_known_there = !observation->is_private && fetch->origin != NULL;
-    if (!is_known_there || !forward_deregister(engine, fetch)) {
+    if (!is_known_there || !forward_deregister(&side->fetch, fetch)) {
         observation->fetch = NULL;
-        fetch_leave(engine, fetch, REASON_client_gone); /* its notifications will be rejected */
+        fetch_leave(&side->fetch, fetch,
+                    REASON_client_gone); /* its notifications will be rejected */
     }
 }
 
@@ -577,9 +585,9 @@ static void cancel(struct engine *engine, struct observation *observation)
  * request, which makes no room for others: only while a quarter of them is free. Else what comes
  * under its token is rejected, as where the registration is not answered yet.
  */
-static void displace_fetch(struct engine *engine, struct observation *observation)
+static void displace_fetch(struct client_side *side, struct observation *observation)
 {
-    const struct fetch_table *table = &engine->fetches;
+    const struct fetch_table *table = &side->fetch.fetches;
     struct fetch *fetch = observation->fetch;
     bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
     bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
@@ -587,45 +595,45 @@ static void displace_fetch(struct engine *engine, struct observation *observatio
                     (is_cancelling || fetch->state == FETCH_observing);
     observation->fetch = NULL;
     fetch_disown(fetch);
-    if (!may_last || (!is_cancelling && !forward_deregister(engine, fetch))) {
-        fetch_leave(engine, fetch, REASON_displaced);
+    if (!may_last || (!is_cancelling && !forward_deregister(&side->fetch, fetch))) {
+        fetch_leave(&side->fetch, fetch, REASON_displaced);
     }
 }
 
-void observation_displace(struct engine *engine, struct observation *observation)
+void observation_displace(struct client_side *side, struct observation *observation)
 {
     hash_map_remove(&observation->node);
     while (!list_is_empty(&observation->followers)) {
         struct request *request = first_follower(observation);
-        observation_unfollow(engine, request);
-        fetch_fail(engine, request->fetch, REASON_displaced, NULL);
+        observation_unfollow(side, request);
+        fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
     }
     while (observation->observers != NULL) {
-        metric_add(&engine->metrics.observers_displaced, 1);
-        observer_end(engine, observation->observers, REASON_displaced);
+        metric_add(&side->context.metrics.observers_displaced, 1);
+        observer_end(side, observation->observers, REASON_displaced);
     }
     if (observation->fetch != NULL) {
-        displace_fetch(engine, observation);
+        displace_fetch(side, observation);
     }
-    observation_free(engine, observation);
+    observation_free(side, observation);
 }
 
-void observation_settle(struct engine *engine, struct observation *observation)
+void observation_settle(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
     bool is_wanted = observation->observers != NULL || !list_is_empty(&observation->followers);
     if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
-        cancel(engine, observation);
+        cancel(side, observation);
     }
     if (observation->fetch == NULL && !is_wanted) {
-        observation_free(engine, observation);
+        observation_free(side, observation);
     }
 }
 
-void observations_drain(struct engine *engine)
+void observations_drain(struct client_side *side)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     for (uint32_t i = 0; i < table->used; i++) {
         struct observation *observation = &table->slots[i];
         bool is_over = observation->state == OBSERVATION_FREE ||
@@ -633,20 +641,20 @@ void observations_drain(struct engine *engine)
                        observation->state == OBSERVATION_ENDED;
         /* Those whose registration is under way are answered first, and end then. */
         if (!is_over && list_is_empty(&observation->followers)) {
-            end_for_reason(engine, observation, REASON_shutting_down);
+            end_for_reason(side, observation, REASON_shutting_down);
         }
     }
 }
 
-void observations_recheck(struct engine *engine)
+void observations_recheck(struct client_side *side)
 {
-    for (uint32_t i = 0; i < engine->observations.used; i++) {
-        struct observation *observation = &engine->observations.slots[i];
-        enum reason against = observation_reason_against_way(engine, observation);
-        recheck(engine, observation);
+    for (uint32_t i = 0; i < side->observations.used; i++) {
+        struct observation *observation = &side->observations.slots[i];
+        enum reason against = observation_reason_against_way(side, observation);
+        recheck(side, observation);
         /* Those whose registration is under way are answered first. */
         if (against != REASON_none && observation->state == OBSERVATION_OBSERVING) {
-            end_for_reason(engine, observation, against);
+            end_for_reason(side, observation, against);
         }
     }
 }

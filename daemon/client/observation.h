@@ -48,7 +48,7 @@
 #include "coap/reason.h"
 
 struct config;
-struct engine;
+struct client_side;
 struct request;
 struct fetch_recipe;
 struct leg;
@@ -130,7 +130,7 @@ void observation_table_clear(struct observation_table *table);
  * @param recipe what @p request was made from.
  * @return false where the resource is not observed: it is a request like others.
  */
-bool observation_join(struct engine *engine, struct request *request,
+bool observation_join(struct client_side *side, struct request *request,
                       const struct fetch_recipe *recipe, const struct cache_key *key);
 
 /**
@@ -138,27 +138,27 @@ bool observation_join(struct engine *engine, struct request *request,
  * its own, which is not renewed, as the server would take that for a replay (OSC-7), and
  * cancelled by rejecting the next notification.
  */
-bool observation_join_alone(struct engine *engine, struct request *request,
+bool observation_join_alone(struct client_side *side, struct request *request,
                             const struct fetch_recipe *recipe);
 
 /**
  * @p request waits for its observation no more; the fetch stays the request's. Takes one that
  * waits for none.
  */
-void observation_unfollow(struct engine *engine, struct request *request);
+void observation_unfollow(struct client_side *side, struct request *request);
 
 /**
  * @p observer observes it from now on: where the observation is charged to no source, it is
  * charged to that of @p observer. Cannot fail.
  */
-void observation_on_joined(struct engine *engine, struct observation *observation,
+void observation_on_joined(struct client_side *side, struct observation *observation,
                            const struct observer *observer);
 
 /**
  * @p observer, which is in its list no more, has left: the observation is charged to the source of
  * another one, if there is one. Cannot fail. It is freed at the end of the turn, not here.
  */
-void observation_on_left(struct engine *engine, struct observation *observation,
+void observation_on_left(struct client_side *side, struct observation *observation,
                          const struct observer *observer);
 
 /**
@@ -171,29 +171,29 @@ struct reply observation_reply(const struct observation *observation, uint64_t a
  * At the end of a turn: deregister, then free, observations that have neither observers nor
  * requests that wait.
  */
-void observations_turn(struct engine *engine);
+void observations_turn(struct client_side *side);
 
 /** REASON_none, or why the client of @p leg may not have what @p observation brings. */
-enum reason observation_reason_against(struct engine *engine, const struct observation *observation,
-                                       struct leg *leg);
+enum reason observation_reason_against(struct client_side *side,
+                                       const struct observation *observation, struct leg *leg);
 
 /**
  * Rules and routes have changed: an observer that is refused now is told the reason and removed;
  * so are all observers of a target that is reached another way, or not at all.
  */
-void observations_recheck(struct engine *engine);
+void observations_recheck(struct client_side *side);
 
 /**
  * End all observations, with 5.03 to their observers; those that are registering answer the
  * requests that wait first, and stay until then.
  */
-void observations_drain(struct engine *engine);
+void observations_drain(struct client_side *side);
 
 /**
  * The observations there are, to list them: first one from *@p at = 0 on.
  *
  * @return NULL at the end.
  */
-const struct observation *observation_next(const struct engine *engine, uint32_t *at);
+const struct observation *observation_next(const struct client_side *side, uint32_t *at);
 
 #endif

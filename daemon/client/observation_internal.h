@@ -13,22 +13,22 @@
  *
  * @return NULL past the caps, where no source holds more than that of @p remote would.
  */
-struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+struct observation *observation_new(struct client_side *side, const struct cache_key *key,
                                     const struct address *remote);
 
 /**
  * It makes room: it is over at once for all who observe it or wait for it, who are told so once,
  * and freed. Not under a caller that has it.
  */
-void observation_displace(struct engine *engine, struct observation *observation);
+void observation_displace(struct client_side *side, struct observation *observation);
 
 /**
  * Frees its key and representation, and the slot. It has no fetch, follower or observer any more.
  */
-void observation_free(struct engine *engine, struct observation *observation);
+void observation_free(struct client_side *side, struct observation *observation);
 
 /** The one that takes observers for @p key, or NULL. */
-struct observation *observation_find(const struct engine *engine, const struct cache_key *key);
+struct observation *observation_find(const struct client_side *side, const struct cache_key *key);
 
 /**
  * Have room for a latest state of @p len bytes. Where observe.bytes are in use, others may be
@@ -38,17 +38,17 @@ struct observation *observation_find(const struct engine *engine, const struct c
  * @return false past observe.bytes where no source holds more than this one's would, and without
  *         memory; the latest state is as before then.
  */
-bool observation_reserve(struct engine *engine, struct observation *observation, size_t len);
+bool observation_reserve(struct client_side *side, struct observation *observation, size_t len);
 
 /** For observe.retry nobody asks to observe what has this key. */
-void observation_remember_unobservable(struct engine *engine, const struct cache_key *key);
-bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key);
+void observation_remember_unobservable(struct client_side *side, const struct cache_key *key);
+bool observation_is_unobservable(const struct client_side *side, const struct cache_key *key);
 
 /** Look at the end of the turn whether the observation is still wanted. It is not freed before. */
-void observation_check(struct engine *engine, struct observation *observation);
+void observation_check(struct client_side *side, struct observation *observation);
 
 /** That look: cancel, free, or leave it. */
-void observation_settle(struct engine *engine, struct observation *observation);
+void observation_settle(struct client_side *side, struct observation *observation);
 
 /** The origin server's side of the registration: its owner is the observation. */
 extern const struct waiter_calls observation_calls;
@@ -59,24 +59,24 @@ extern const struct waiter_calls observation_calls;
  * @return false after its Max-Age, and where a request through the proxy has changed the target
  *         since (RFC 7252 section 5.9.1).
  */
-bool observation_is_fresh(const struct engine *engine, const struct observation *observation);
+bool observation_is_fresh(const struct client_side *side, const struct observation *observation);
 
 /** REASON_none, or why a reload has closed the way that its registration went. */
-enum reason observation_reason_against_way(const struct engine *engine,
+enum reason observation_reason_against_way(const struct client_side *side,
                                            const struct observation *observation);
 
 /**
  * Register again, with the same token. A failure may end the observation at once: it must not be
  * used after that.
  */
-void observation_register_again(struct engine *engine, struct observation *observation);
+void observation_register_again(struct client_side *side, struct observation *observation);
 
 /**
  * Give the latest state to the client of @p request, and make it an observer; where that is
  * refused it gets a plain answer. The request is over, and freed unless its answer is delivered
  * separately.
  */
-void observation_admit(struct engine *engine, struct observation *observation,
+void observation_admit(struct client_side *side, struct observation *observation,
                        struct request *request, enum reason reason);
 
 #endif

@@ -2,8 +2,8 @@
 /* Registrations of clients: a new observation for them, or one that is there. */
 #include "client/observation_internal.h"
 #include "client/request.h"
+#include "client/side.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/cached.h"
 #include "fetch/own.h"
 
@@ -16,26 +16,27 @@ static bool is_no_etag(uint16_t number)
  * The registration is the first client's request without its ETags: the representation is
  * for all of them (OBS-18). False where its options are too long.
  */
-static bool make_registration(struct engine *engine, const struct message *from,
+static bool make_registration(struct client_side *side, const struct message *from,
                               struct message *ret_message)
 {
-    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    struct message_writer writer = {.buffer = side->context.scratch,
+                                    .capacity = side->context.scratch_bytes};
     message_writer_options(&writer, from->options, is_no_etag, NULL);
     *ret_message = *from;
-    ret_message->options = (struct bytes){engine->scratch, writer.len};
+    ret_message->options = (struct bytes){side->context.scratch, writer.len};
     return !writer.overflow;
 }
 
-static void follow_observation(struct engine *engine, struct observation *observation,
+static void follow_observation(struct client_side *side, struct observation *observation,
                                struct request *request)
 {
-    fetch_set_state(engine, request->fetch, FETCH_registering);
+    fetch_set_state(&side->fetch, request->fetch, FETCH_registering);
     request->observation = observation;
     list_add(&observation->followers, &request->waiting);
-    fetch_set_deadline(engine, request->fetch);
+    fetch_set_deadline(&side->fetch, request->fetch);
 }
 
-void observation_unfollow(struct engine *engine, struct request *request)
+void observation_unfollow(struct client_side *side, struct request *request)
 {
     struct observation *observation = request->observation;
     if (observation == NULL) {
@@ -43,16 +44,16 @@ void observation_unfollow(struct engine *engine, struct request *request)
     }
     list_remove(&observation->followers, &request->waiting);
     request->observation = NULL;
-    timer_cancel(&engine->wheel, &request->fetch->timer);
-    observation_check(engine, observation);
+    timer_cancel(&side->context.wheel, &request->fetch->timer);
+    observation_check(side, observation);
 }
 
-static bool begin_observation(struct engine *engine, struct request *request,
+static bool begin_observation(struct client_side *side, struct request *request,
                               const struct fetch_recipe *recipe, const struct cache_key *key)
 {
     struct message message;
     struct fetch_recipe own = *recipe;
-    struct observation *observation = observation_new(engine, key, &request->leg.asker.path.remote);
+    struct observation *observation = observation_new(side, key, &request->leg.asker.path.remote);
     if (observation == NULL) {
         return false;
     }
@@ -64,21 +65,21 @@ static bool begin_observation(struct engine *engine, struct request *request,
     own.additions.observe = OBSERVE_REGISTER;
     own.additions.etags = NULL;
     own.additions.etag_count = 0;
-    follow_observation(engine, observation, request);
-    if (!make_registration(engine, recipe->message, &message) ||
-        fetch_start_own(engine, &own, (struct waiter){&observation_calls, observation},
+    follow_observation(side, observation, request);
+    if (!make_registration(side, recipe->message, &message) ||
+        fetch_start_own(&side->fetch, &own, (struct waiter){&observation_calls, observation},
                         &observation->fetch) != REASON_none) {
-        observation_unfollow(engine, request);
-        observation_free(engine, observation);
+        observation_unfollow(side, request);
+        observation_free(side, observation);
         return false;
     }
     return true;
 }
 
-bool observation_join_alone(struct engine *engine, struct request *request,
+bool observation_join_alone(struct client_side *side, struct request *request,
                             const struct fetch_recipe *recipe)
 {
-    return begin_observation(engine, request, recipe, NULL);
+    return begin_observation(side, request, recipe, NULL);
 }
 
 /*
@@ -92,29 +93,29 @@ static bool may_be_itself(const struct observation *observation, const struct re
            ours->ticket.hop_limit != request->fetch->ticket.hop_limit;
 }
 
-bool observation_join(struct engine *engine, struct request *request,
+bool observation_join(struct client_side *side, struct request *request,
                       const struct fetch_recipe *recipe, const struct cache_key *key)
 {
-    struct observation *observation = observation_find(engine, key);
+    struct observation *observation = observation_find(side, key);
     if (observation == NULL) {
-        return !observation_is_unobservable(engine, key) &&
-               begin_observation(engine, request, recipe, key);
+        return !observation_is_unobservable(side, key) &&
+               begin_observation(side, request, recipe, key);
     }
     if (may_be_itself(observation, request)) {
         return false;
     }
     if (observation->state != OBSERVATION_OBSERVING) {
-        follow_observation(engine, observation, request);
-    } else if (observation_is_fresh(engine, observation) && observation->fetch->origin != NULL) {
-        enum reason against = observation_reason_against(engine, observation, &request->leg);
+        follow_observation(side, observation, request);
+    } else if (observation_is_fresh(side, observation) && observation->fetch->origin != NULL) {
+        enum reason against = observation_reason_against(side, observation, &request->leg);
         if (against != REASON_none) {
-            fetch_fail(engine, request->fetch, against, NULL);
+            fetch_fail(&side->fetch, request->fetch, against, NULL);
         } else {
-            observation_admit(engine, observation, request, REASON_observed); /* OBS-9 */
+            observation_admit(side, observation, request, REASON_observed); /* OBS-9 */
         }
     } else {
-        follow_observation(engine, observation, request);
-        observation_register_again(engine, observation);
+        follow_observation(side, observation, request);
+        observation_register_again(side, observation);
     }
     return true;
 }

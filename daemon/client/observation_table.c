@@ -3,7 +3,7 @@
 #include "client/observation_internal.h"
 #include "client/observer.h"
 
-#include "engine/state.h"
+#include "client/side.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,10 +64,10 @@ static void charge_bytes(struct observation_table *table, struct observation *ob
     }
 }
 
-static void charge(struct engine *engine, struct observation *observation,
+static void charge(struct client_side *side, struct observation *observation,
                    const struct observer *payer)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     const struct address *source = &payer->leg.asker.path.remote;
     account_discharge(&table->accounts, &observation->holding);
     account_discharge(&table->byte_accounts, &observation->bytes);
@@ -81,27 +81,27 @@ static void charge(struct engine *engine, struct observation *observation,
  * observations take most loses the oldest of them, and perhaps the next ones: never one of @p
  * source.
  */
-static bool take_bytes(struct engine *engine, const struct address *source, uint64_t more)
+static bool take_bytes(struct client_side *side, const struct address *source, uint64_t more)
 {
-    struct observation_table *table = &engine->observations;
-    uint64_t most = engine->config->observe_bytes;
+    struct observation_table *table = &side->observations;
+    uint64_t most = side->context.config->observe_bytes;
     while (more > most || table->bytes > most - more) {
         bool is_owed;
         struct holding *holding = account_yield(&table->byte_accounts, source, more, &is_owed);
         if (more > most || holding == NULL || !is_owed) {
-            metric_add(&engine->metrics.observations_refused, 1);
+            metric_add(&side->context.metrics.observations_refused, 1);
             return false;
         }
         account_note_displaced(holding);
-        observation_displace(engine, HASH_ENTRY(holding, struct observation, bytes));
+        observation_displace(side, HASH_ENTRY(holding, struct observation, bytes));
     }
     table->bytes += more;
     return true;
 }
 
-bool observation_reserve(struct engine *engine, struct observation *observation, size_t len)
+bool observation_reserve(struct client_side *side, struct observation *observation, size_t len)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     struct observed_state *latest = &observation->latest;
     if (len <= latest->capacity) {
         return true;
@@ -109,7 +109,7 @@ bool observation_reserve(struct engine *engine, struct observation *observation,
     uint32_t capacity = (uint32_t)(len + ROUND_BYTES - len % ROUND_BYTES);
     uint32_t more = capacity - latest->capacity;
     const struct address source = observation->holding.account->source;
-    if (!take_bytes(engine, &source, more)) {
+    if (!take_bytes(side, &source, more)) {
         return false;
     }
     uint8_t *bytes = realloc(latest->bytes, capacity);
@@ -126,9 +126,9 @@ bool observation_reserve(struct engine *engine, struct observation *observation,
 /* --- coming and going --------------------------------------------------- */
 
 /* @return whether there is a free slot now. */
-static bool make_room_for_observation(struct engine *engine, const struct address *remote)
+static bool make_room_for_observation(struct client_side *side, const struct address *remote)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     if (table->free != NULL || table->used < table->capacity) {
         return true;
     }
@@ -138,21 +138,21 @@ static bool make_room_for_observation(struct engine *engine, const struct addres
         return false;
     }
     account_note_displaced(holding);
-    observation_displace(engine, HASH_ENTRY(holding, struct observation, holding));
+    observation_displace(side, HASH_ENTRY(holding, struct observation, holding));
     return true;
 }
 
-struct observation *observation_new(struct engine *engine, const struct cache_key *key,
+struct observation *observation_new(struct client_side *side, const struct cache_key *key,
                                     const struct address *remote)
 {
-    struct observation_table *table = &engine->observations;
-    if (!make_room_for_observation(engine, remote)) {
-        metric_add(&engine->metrics.observations_refused, 1);
+    struct observation_table *table = &side->observations;
+    if (!make_room_for_observation(side, remote)) {
+        metric_add(&side->context.metrics.observations_refused, 1);
         return NULL;
     }
     uint8_t *key_bytes = NULL;
     if (key != NULL) {
-        if (!take_bytes(engine, remote, key->len)) {
+        if (!take_bytes(side, remote, key->len)) {
             return NULL;
         }
         key_bytes = malloc(key->len);
@@ -171,7 +171,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
         .state = OBSERVATION_REGISTERING,
         .is_private = key == NULL,
         .key_bytes = key_bytes,
-        .changes = changes_count(engine->changes),
+        .changes = changes_count(side->origin.changes),
     };
     if (key != NULL) {
         observation->key = cache_key_copy(key, key_bytes);
@@ -179,7 +179,7 @@ struct observation *observation_new(struct engine *engine, const struct cache_ke
     }
     account_charge(&table->accounts, &observation->holding, remote, 1);
     charge_bytes(table, observation, remote);
-    metric_set(&engine->metrics.observations, ++table->count);
+    metric_set(&side->context.metrics.observations, ++table->count);
     return observation;
 }
 
@@ -195,25 +195,25 @@ static void leave_idle(struct observation *observation)
     observation->link_idle = NULL;
 }
 
-void observation_free(struct engine *engine, struct observation *observation)
+void observation_free(struct client_side *side, struct observation *observation)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     leave_idle(observation);
     account_discharge(&table->accounts, &observation->holding);
     account_discharge(&table->byte_accounts, &observation->bytes);
     hash_map_remove(&observation->node);
-    timer_cancel(&engine->wheel, &observation->timer);
+    timer_cancel(&side->context.wheel, &observation->timer);
     table->bytes -= observation->key.len + observation->latest.capacity;
     free(observation->key_bytes);
     free(observation->latest.bytes);
     *observation = (struct observation){.next_idle = table->free};
     table->free = observation;
-    metric_set(&engine->metrics.observations, --table->count);
+    metric_set(&side->context.metrics.observations, --table->count);
 }
 
-struct observation *observation_find(const struct engine *engine, const struct cache_key *key)
+struct observation *observation_find(const struct client_side *side, const struct cache_key *key)
 {
-    struct hash_node *node = hash_map_find(&engine->observations.map, key->hash);
+    struct hash_node *node = hash_map_find(&side->observations.map, key->hash);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct observation *observation = HASH_ENTRY(node, struct observation, node);
         if (cache_key_equal(&observation->key, key)) {
@@ -223,24 +223,24 @@ struct observation *observation_find(const struct engine *engine, const struct c
     return NULL;
 }
 
-void observation_remember_unobservable(struct engine *engine, const struct cache_key *key)
+void observation_remember_unobservable(struct client_side *side, const struct cache_key *key)
 {
-    engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT] = (struct unobservable){
+    side->observations.unobservable[key->hash % UNOBSERVABLE_COUNT] = (struct unobservable){
         .hash = key->hash,
-        .until_ms = engine_now_ms(engine) + engine->config->observe_retry,
+        .until_ms = context_now_ms(&side->context) + side->context.config->observe_retry,
     };
 }
 
-bool observation_is_unobservable(const struct engine *engine, const struct cache_key *key)
+bool observation_is_unobservable(const struct client_side *side, const struct cache_key *key)
 {
     const struct unobservable *known =
-        &engine->observations.unobservable[key->hash % UNOBSERVABLE_COUNT];
-    return known->hash == key->hash && engine_now_ms(engine) < known->until_ms;
+        &side->observations.unobservable[key->hash % UNOBSERVABLE_COUNT];
+    return known->hash == key->hash && context_now_ms(&side->context) < known->until_ms;
 }
 
-void observation_check(struct engine *engine, struct observation *observation)
+void observation_check(struct client_side *side, struct observation *observation)
 {
-    struct observation_table *table = &engine->observations;
+    struct observation_table *table = &side->observations;
     if (observation->link_idle != NULL) {
         return;
     }
@@ -252,40 +252,40 @@ void observation_check(struct engine *engine, struct observation *observation)
     table->idle = observation;
 }
 
-void observation_on_joined(struct engine *engine, struct observation *observation,
+void observation_on_joined(struct client_side *side, struct observation *observation,
                            const struct observer *observer)
 {
     if (observation->payer == NULL) {
-        charge(engine, observation, observer);
+        charge(side, observation, observer);
     }
 }
 
-void observation_on_left(struct engine *engine, struct observation *observation,
+void observation_on_left(struct client_side *side, struct observation *observation,
                          const struct observer *observer)
 {
     if (observation->payer == observer) {
         observation->payer = NULL;
     }
     if (observation->payer == NULL && observation->observers != NULL) {
-        charge(engine, observation, observation->observers);
+        charge(side, observation, observation->observers);
     }
     if (observation->observers == NULL) {
-        observation_check(engine, observation);
+        observation_check(side, observation);
     }
 }
 
-void observations_turn(struct engine *engine)
+void observations_turn(struct client_side *side)
 {
-    while (engine->observations.idle != NULL) {
-        struct observation *observation = engine->observations.idle;
+    while (side->observations.idle != NULL) {
+        struct observation *observation = side->observations.idle;
         leave_idle(observation);
-        observation_settle(engine, observation);
+        observation_settle(side, observation);
     }
 }
 
-const struct observation *observation_next(const struct engine *engine, uint32_t *at)
+const struct observation *observation_next(const struct client_side *side, uint32_t *at)
 {
-    const struct observation_table *table = &engine->observations;
+    const struct observation_table *table = &side->observations;
     while (*at < table->used) {
         const struct observation *observation = &table->slots[(*at)++];
         if (observation->state != OBSERVATION_FREE) {

@@ -5,7 +5,7 @@
  */
 #include "client/observation_internal.h"
 
-#include "engine/state.h"
+#include "client/side.h"
 #include "fetch/route.h"
 
 static bool same_hop(const struct next_hop *a, const struct next_hop *b)
@@ -17,16 +17,16 @@ static bool same_hop(const struct next_hop *a, const struct next_hop *b)
     return a->is_name ? bytes_equal(a->name, b->name) : address_equal(&a->address, &b->address);
 }
 
-enum reason observation_reason_against_way(const struct engine *engine,
+enum reason observation_reason_against_way(const struct client_side *side,
                                            const struct observation *observation)
 {
     const struct fetch *fetch = observation->fetch;
     struct next_hop hop;
     const struct config_route *route;
-    if (fetch == NULL || fetch->route_epoch == engine->policy_epoch) {
+    if (fetch == NULL || fetch->route_epoch == side->context.policy_epoch) {
         return REASON_none;
     }
-    enum reason reason = route_find(engine->config, &fetch->target, &hop, &route);
+    enum reason reason = route_find(side->context.config, &fetch->target, &hop, &route);
     if (reason == REASON_none && !same_hop(&hop, &fetch->hop)) {
         reason = REASON_way_changed;
     }

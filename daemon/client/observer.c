@@ -4,8 +4,8 @@
 #include "client/observation.h"
 #include "client/reply.h"
 #include "client/serve.h"
+#include "client/side.h"
 #include "client/stream.h"
-#include "engine/state.h"
 
 #include <string.h>
 
@@ -23,9 +23,9 @@ static void observer_on_timer(void *context, struct timer *timer, uint64_t now_m
 
 /* --- whose turn it is --------------------------------------------------- */
 
-static void make_ready(struct engine *engine, struct watcher *watcher)
+static void make_ready(struct client_side *side, struct watcher *watcher)
 {
-    struct observer_table *table = &engine->observers;
+    struct observer_table *table = &side->observers;
     if (watcher->link_ready != NULL) {
         return;
     }
@@ -49,10 +49,10 @@ void watcher_leave_ready(struct watcher *watcher)
     watcher->link_ready = NULL;
 }
 
-static void wait_for_turn(struct engine *engine, struct observer *observer)
+static void wait_for_turn(struct client_side *side, struct observer *observer)
 {
     struct watcher *watcher = observer->watcher;
-    timer_cancel(&engine->wheel, &observer->timer);
+    timer_cancel(&side->context.wheel, &observer->timer);
     observer->is_waiting = true;
     observer->next_waiting = NULL;
     observer->previous_waiting = watcher->waiting_last;
@@ -62,10 +62,10 @@ static void wait_for_turn(struct engine *engine, struct observer *observer)
         watcher->waiting = observer;
     }
     watcher->waiting_last = observer;
-    make_ready(engine, watcher);
+    make_ready(side, watcher);
 }
 
-static void leave_waiting(struct engine *engine, struct observer *observer)
+static void leave_waiting(struct client_side *side, struct observer *observer)
 {
     struct watcher *watcher = observer->watcher;
     if (!observer->is_waiting) {
@@ -75,7 +75,7 @@ static void leave_waiting(struct engine *engine, struct observer *observer)
         observer->previous_waiting->next_waiting = observer->next_waiting;
     } else {
         watcher->waiting = observer->next_waiting;
-        make_ready(engine, watcher); /* the head's timer goes with it */
+        make_ready(side, watcher); /* the head's timer goes with it */
     }
     if (observer->next_waiting != NULL) {
         observer->next_waiting->previous_waiting = observer->previous_waiting;
@@ -83,33 +83,33 @@ static void leave_waiting(struct engine *engine, struct observer *observer)
         watcher->waiting_last = observer->previous_waiting;
     }
     observer->is_waiting = false;
-    timer_cancel(&engine->wheel, &observer->timer);
+    timer_cancel(&side->context.wheel, &observer->timer);
 }
 
 /* No confirmable notification of it is under way any more. */
-static void leave_out(struct engine *engine, struct observer *observer)
+static void leave_out(struct client_side *side, struct observer *observer)
 {
     hash_map_remove(&observer->by_message);
     hash_map_remove(&observer->by_former);
     if (observer->is_out) {
         observer->is_out = false;
         observer->watcher->out--;
-        timer_cancel(&engine->wheel, &observer->timer);
-        make_ready(engine, observer->watcher);
+        timer_cancel(&side->context.wheel, &observer->timer);
+        make_ready(side, observer->watcher);
     }
 }
 
-void observer_silence(struct engine *engine, struct observer *observer)
+void observer_silence(struct client_side *side, struct observer *observer)
 {
-    leave_waiting(engine, observer);
-    leave_out(engine, observer);
+    leave_waiting(side, observer);
+    leave_out(side, observer);
 }
 
 /* Even where nothing changes a client is asked once a day whether it is there. */
-static void rest(struct engine *engine, struct observer *observer)
+static void rest(struct client_side *side, struct observer *observer)
 {
     if (observer->leg.kind == LEG_DATAGRAM) {
-        timer_set(&engine->wheel, &observer->timer, observer->con_ms + CON_GAP_MS,
+        timer_set(&side->context.wheel, &observer->timer, observer->con_ms + CON_GAP_MS,
                   observer_on_timer);
     }
 }
@@ -125,7 +125,7 @@ static bool is_last_word(const struct observer *observer)
  * What the observer is to be told: whole, or the first block where it does not fit or the
  * client wants blocks; the rest is kept for it (OBS-30).
  */
-static enum reason make_reply(struct engine *engine, const struct observer *observer,
+static enum reason make_reply(struct client_side *side, const struct observer *observer,
                               struct reply *ret_reply)
 {
     const struct observation *observation = observer->observation;
@@ -143,14 +143,14 @@ static enum reason make_reply(struct engine *engine, const struct observer *obse
         .target = &fetch->target,
         .code = request.code,
         .options = request.options,
-        .query = serve_query(engine, &request),
+        .query = serve_query(side, &request),
     };
-    return serve_cut(engine, &observer->leg, &subject, &reply, ret_reply);
+    return serve_cut(side, &observer->leg, &subject, &reply, ret_reply);
 }
 
-static bool is_con(const struct engine *engine, const struct observer *observer, uint64_t now_ms)
+static bool is_con(const struct client_side *side, const struct observer *observer, uint64_t now_ms)
 {
-    const struct config *config = engine->config;
+    const struct config *config = side->context.config;
     uint32_t every = config->observe_con_every;
     if (is_last_word(observer)) {
         return true; /* and removed when that is acknowledged, or given up */
@@ -174,55 +174,55 @@ static bool is_con(const struct engine *engine, const struct observer *observer,
 }
 
 /* The datagram in the engine's scratch buffer; empty where it does not fit. */
-static struct bytes encode_notification(struct engine *engine, const struct observer *observer,
+static struct bytes encode_notification(struct client_side *side, const struct observer *observer,
                                         enum message_type type)
 {
     struct reply reply;
-    if (make_reply(engine, observer, &reply) != REASON_none) {
+    if (make_reply(side, observer, &reply) != REASON_none) {
         return (struct bytes){0};
     }
-    return reply_encode(engine->scratch, leg_message_max(engine, &observer->leg), type,
+    return reply_encode(side->context.scratch, leg_message_max(side, &observer->leg), type,
                         observer->mid, &observer->leg, &reply);
 }
 
-static bool take_mid(struct engine *engine, struct observer *observer)
+static bool take_mid(struct client_side *side, struct observer *observer)
 {
-    if (!leg_take_mid(engine, &observer->leg, &observer->mid)) {
+    if (!leg_take_mid(side, &observer->leg, &observer->mid)) {
         return false;
     }
-    hash_map_add(&engine->observers.messages, &observer->by_message,
-                 key_of_client(engine, KEY_CLIENT_RESPONSE, observer->leg.client, observer->mid));
+    hash_map_add(&side->observers.messages, &observer->by_message,
+                 key_of_client(side, KEY_CLIENT_RESPONSE, observer->leg.client, observer->mid));
     return true;
 }
 
-void observer_end(struct engine *engine, struct observer *observer, enum reason reason)
+void observer_end(struct client_side *side, struct observer *observer, enum reason reason)
 {
     struct reply last = reply_of(reason, NULL);
     struct leg *leg = &observer->leg;
-    observer_silence(engine, observer);
+    observer_silence(side, observer);
     if (leg->kind == LEG_STREAM) {
-        stream_reply(engine, leg, &last);
-    } else if (take_mid(engine, observer)) {
-        struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
+        stream_reply(side, leg, &last);
+    } else if (take_mid(side, observer)) {
+        struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
                                              MESSAGE_NON, observer->mid, leg, &last);
         leg_send(leg, datagram.data, datagram.len);
     }
-    observer_remove(engine, observer);
+    observer_remove(side, observer);
 }
 
-static void send_datagram(struct engine *engine, struct observer *observer, uint64_t now_ms)
+static void send_datagram(struct client_side *side, struct observer *observer, uint64_t now_ms)
 {
-    bool is_confirmable = is_con(engine, observer, now_ms);
+    bool is_confirmable = is_con(side, observer, now_ms);
     hash_map_remove(&observer->by_message);
-    if (!take_mid(engine, observer)) {
+    if (!take_mid(side, observer)) {
         observer->is_dirty = true;
-        timer_set(&engine->wheel, &observer->timer, now_ms + NO_MID_MS, observer_on_timer);
+        timer_set(&side->context.wheel, &observer->timer, now_ms + NO_MID_MS, observer_on_timer);
         return;
     }
     struct bytes datagram =
-        encode_notification(engine, observer, is_confirmable ? MESSAGE_CON : MESSAGE_NON);
+        encode_notification(side, observer, is_confirmable ? MESSAGE_CON : MESSAGE_NON);
     if (datagram.len == 0) {
-        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
+        observer_end(side, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
     leg_send(&observer->leg, datagram.data, datagram.len);
@@ -233,9 +233,10 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
         observer->non_count = 0;
         observer->is_out = true;
         observer->watcher->out++;
-        retransmission_begin(&observer->again, engine->coap->ack_timeout,
-                             engine->coap->ack_random_factor, entropy_u64(&engine->entropy));
-        timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms,
+        retransmission_begin(&observer->again, side->context.coap->ack_timeout,
+                             side->context.coap->ack_random_factor,
+                             entropy_u64(&side->context.entropy));
+        timer_set(&side->context.wheel, &observer->timer, now_ms + observer->again.timeout_ms,
                   observer_on_timer);
         return;
     }
@@ -246,122 +247,122 @@ static void send_datagram(struct engine *engine, struct observer *observer, uint
         uint32_t srtt_ms = observer->watcher->srtt_ms;
         observer->watcher->next_non_ms = now_ms + (srtt_ms > 0 ? srtt_ms : NON_GAP_MS);
     }
-    rest(engine, observer);
+    rest(side, observer);
 }
 
-static void send_on_stream(struct engine *engine, struct observer *observer)
+static void send_on_stream(struct client_side *side, struct observer *observer)
 {
     struct leg *leg = &observer->leg;
     struct reply reply;
     bool is_last = is_last_word(observer);
     observer->is_first = false;
-    if (make_reply(engine, observer, &reply) != REASON_none) {
-        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
+    if (make_reply(side, observer, &reply) != REASON_none) {
+        observer_end(side, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
-    stream_reply(engine, leg, &reply);
+    stream_reply(side, leg, &reply);
     if (is_last) {
-        observer_remove(engine, observer);
+        observer_remove(side, observer);
     }
 }
 
-static uint32_t next_number(struct engine *engine, struct observer *observer)
+static uint32_t next_number(struct client_side *side, struct observer *observer)
 {
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     observer->mark = (struct observe_mark){observe_next(&observer->mark, now_ms), now_ms};
     observer->is_dirty = false;
     return observer->mark.number;
 }
 
-uint32_t observer_answered(struct engine *engine, struct observer *observer)
+uint32_t observer_answered(struct client_side *side, struct observer *observer)
 {
-    observer_silence(engine, observer);
-    observer->con_ms = engine_now_ms(engine); /* it has asked: it is there */
-    rest(engine, observer);
-    return next_number(engine, observer);
+    observer_silence(side, observer);
+    observer->con_ms = context_now_ms(&side->context); /* it has asked: it is there */
+    rest(side, observer);
+    return next_number(side, observer);
 }
 
-static void send_notification(struct engine *engine, struct observer *observer)
+static void send_notification(struct client_side *side, struct observer *observer)
 {
     uint8_t code = observer->observation->latest.code;
-    (void)next_number(engine, observer);
+    (void)next_number(side, observer);
     if (reply_is_unwanted(&observer->leg, code)) {
         if (is_last_word(observer)) {
-            observer_remove(engine, observer);
+            observer_remove(side, observer);
         }
         return; /* RFC 7967: it asked not to be told */
     }
-    metric_add(&engine->metrics.notifications_sent, 1);
+    metric_add(&side->context.metrics.notifications_sent, 1);
     if (observer->leg.kind == LEG_STREAM) {
-        send_on_stream(engine, observer);
+        send_on_stream(side, observer);
     } else {
-        send_datagram(engine, observer, engine_now_ms(engine));
+        send_datagram(side, observer, context_now_ms(&side->context));
     }
 }
 
 /* Whether the client's next one may be sent now; if not, what will wake it is set. */
-static bool may_send(struct engine *engine, struct observer *observer)
+static bool may_send(struct client_side *side, struct observer *observer)
 {
     const struct watcher *watcher = observer->watcher;
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     if (observer->leg.kind == LEG_STREAM) {
         return !stream_is_full(&observer->leg); /* observers_resume() */
     }
-    if (is_con(engine, observer, now_ms)) {
-        return watcher->out < engine->coap->nstart; /* an ACK, or the time-out */
+    if (is_con(side, observer, now_ms)) {
+        return watcher->out < side->context.coap->nstart; /* an ACK, or the time-out */
     }
     if (!observer->is_first && now_ms < watcher->next_non_ms) {
-        timer_set(&engine->wheel, &observer->timer, watcher->next_non_ms, observer_on_timer);
+        timer_set(&side->context.wheel, &observer->timer, watcher->next_non_ms, observer_on_timer);
         return false;
     }
     return true;
 }
 
-static void send_waiting(struct engine *engine, struct watcher *watcher)
+static void send_waiting(struct client_side *side, struct watcher *watcher)
 {
     const struct peer *peer = watcher->peer;
     while (peer->watcher == watcher && watcher->waiting != NULL) {
         struct observer *observer = watcher->waiting;
-        if (!may_send(engine, observer)) {
+        if (!may_send(side, observer)) {
             return;
         }
-        leave_waiting(engine, observer);
-        send_notification(engine, observer);
+        leave_waiting(side, observer);
+        send_notification(side, observer);
     }
 }
 
-void observers_turn(struct engine *engine)
+void observers_turn(struct client_side *side)
 {
-    while (engine->observers.ready != NULL) {
-        struct watcher *watcher = engine->observers.ready;
+    while (side->observers.ready != NULL) {
+        struct watcher *watcher = side->observers.ready;
         watcher_leave_ready(watcher);
-        send_waiting(engine, watcher);
+        send_waiting(side, watcher);
     }
 }
 
-void observer_changed(struct engine *engine, struct observer *observer)
+void observer_changed(struct client_side *side, struct observer *observer)
 {
     if (observer->is_dirty) {
-        metric_add(&engine->metrics.notifications_superseded, 1);
+        metric_add(&side->context.metrics.notifications_superseded, 1);
     }
     observer->is_dirty = true;
     if (!observer->is_waiting && !observer->is_out) {
-        wait_for_turn(engine, observer);
+        wait_for_turn(side, observer);
     }
 }
 
-void observer_answer(struct engine *engine, struct observer *observer)
+void observer_answer(struct client_side *side, struct observer *observer)
 {
-    observer_silence(engine, observer); /* a registration again */
+    observer_silence(side, observer); /* a registration again */
     observer->is_first = true;
     observer->is_dirty = true;
-    wait_for_turn(engine, observer);
+    wait_for_turn(side, observer);
 }
 
-void observers_resume(struct engine *engine, struct peer *peer)
+void observers_resume(struct client_side *side, struct peer *peer)
 {
     if (peer->watcher != NULL) {
-        make_ready(engine, peer->watcher);
+        make_ready(side, peer->watcher);
     }
 }
 
@@ -371,24 +372,24 @@ void observers_resume(struct engine *engine, struct peer *peer)
  * The state may have changed since: then it is the newest that is sent again, as a
  * message of its own, within what is left of the time-outs (RFC 7641 section 4.5.2).
  */
-static void send_again(struct engine *engine, struct observer *observer, uint64_t now_ms)
+static void send_again(struct client_side *side, struct observer *observer, uint64_t now_ms)
 {
-    metric_add(&engine->metrics.notifications_retransmitted, 1);
-    timer_set(&engine->wheel, &observer->timer, now_ms + observer->again.timeout_ms,
+    metric_add(&side->context.metrics.notifications_retransmitted, 1);
+    timer_set(&side->context.wheel, &observer->timer, now_ms + observer->again.timeout_ms,
               observer_on_timer);
     if (observer->is_dirty) {
         uint64_t key = observer->by_message.key;
         hash_map_remove(&observer->by_message);
         hash_map_remove(&observer->by_former);
-        hash_map_add(&engine->observers.formers, &observer->by_former, key);
-        if (!take_mid(engine, observer)) {
+        hash_map_add(&side->observers.formers, &observer->by_former, key);
+        if (!take_mid(side, observer)) {
             return;
         }
-        (void)next_number(engine, observer);
+        (void)next_number(side, observer);
     }
-    struct bytes datagram = encode_notification(engine, observer, MESSAGE_CON);
+    struct bytes datagram = encode_notification(side, observer, MESSAGE_CON);
     if (datagram.len == 0) {
-        observer_end(engine, observer, REASON_response_too_large); /* ERR-17 */
+        observer_end(side, observer, REASON_response_too_large); /* ERR-17 */
         return;
     }
     leg_send(&observer->leg, datagram.data, datagram.len);
@@ -396,20 +397,20 @@ static void send_again(struct engine *engine, struct observer *observer, uint64_
 
 static void observer_on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
-    struct engine *engine = context;
+    struct client_side *side = context;
     struct observer *observer = HASH_ENTRY(timer, struct observer, timer);
     if (observer->is_waiting) {
-        make_ready(engine, observer->watcher);
+        make_ready(side, observer->watcher);
     } else if (!observer->is_out) {
         observer->wants_con = true;
         observer->is_dirty = true;
-        wait_for_turn(engine, observer);
-    } else if (retransmission_is_over(&observer->again, engine->coap->max_retransmit)) {
-        metric_add(&engine->metrics.observers_lost, 1);
-        observer_remove(engine, observer); /* OBS-21 */
+        wait_for_turn(side, observer);
+    } else if (retransmission_is_over(&observer->again, side->context.coap->max_retransmit)) {
+        metric_add(&side->context.metrics.observers_lost, 1);
+        observer_remove(side, observer); /* OBS-21 */
     } else {
         retransmission_next(&observer->again);
-        send_again(engine, observer, now_ms);
+        send_again(side, observer, now_ms);
     }
 }
 
@@ -422,29 +423,29 @@ static void measure_round_trip(struct watcher *watcher, uint64_t rtt_ms, uint64_
     }
 }
 
-static void on_acknowledged(struct engine *engine, struct observer *observer)
+static void on_acknowledged(struct client_side *side, struct observer *observer)
 {
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     if (!observer->is_out) {
         return;
     }
     if (observer->again.count == 0) {
         measure_round_trip(observer->watcher, now_ms - observer->mark.at_ms, now_ms);
     }
-    leave_out(engine, observer);
+    leave_out(side, observer);
     observer->con_ms = now_ms;
     if (observer->is_dirty) {
-        wait_for_turn(engine, observer);
+        wait_for_turn(side, observer);
     } else if (is_last_word(observer)) {
-        observer_remove(engine, observer);
+        observer_remove(side, observer);
     } else {
-        rest(engine, observer);
+        rest(side, observer);
     }
 }
 
-bool observer_on_verdict(struct engine *engine, uint64_t key, bool is_reset)
+bool observer_on_verdict(struct client_side *side, uint64_t key, bool is_reset)
 {
-    struct observer_table *table = &engine->observers;
+    struct observer_table *table = &side->observers;
     if (table->count == 0) {
         return false;
     }
@@ -456,20 +457,20 @@ bool observer_on_verdict(struct engine *engine, uint64_t key, bool is_reset)
     struct observer *observer = node != NULL ? HASH_ENTRY(node, struct observer, by_message)
                                              : HASH_ENTRY(former, struct observer, by_former);
     if (is_reset) {
-        metric_add(&engine->metrics.observers_lost, 1);
-        observer_remove(engine, observer);
+        metric_add(&side->context.metrics.observers_lost, 1);
+        observer_remove(side, observer);
     } else if (node != NULL) {
-        on_acknowledged(engine, observer);
+        on_acknowledged(side, observer);
     } else {
         observer->again.count = 0; /* late, but it is there, and has missed one state only */
     }
     return true;
 }
 
-void observer_on_error(struct engine *engine, uint64_t key, struct bytes quoted)
+void observer_on_error(struct client_side *side, uint64_t key, struct bytes quoted)
 {
     struct hash_node *node =
-        engine->observers.count > 0 ? hash_map_find(&engine->observers.messages, key) : NULL;
+        side->observers.count > 0 ? hash_map_find(&side->observers.messages, key) : NULL;
     if (node == NULL) {
         return;
     }
@@ -478,10 +479,10 @@ void observer_on_error(struct engine *engine, uint64_t key, struct bytes quoted)
         return; /* what was sent is not known any more, so it cannot be compared */
     }
     struct bytes sent =
-        encode_notification(engine, observer, observer->is_out ? MESSAGE_CON : MESSAGE_NON);
+        encode_notification(side, observer, observer->is_out ? MESSAGE_CON : MESSAGE_NON);
     size_t len = quoted.len < sent.len ? quoted.len : sent.len;
     if (len > 0 && memcmp(quoted.data, sent.data, len) == 0) { /* MSG-34 */
-        metric_add(&engine->metrics.observers_lost, 1);
-        observer_remove(engine, observer);
+        metric_add(&side->context.metrics.observers_lost, 1);
+        observer_remove(side, observer);
     }
 }

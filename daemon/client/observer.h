@@ -38,7 +38,7 @@
 #include "coap/reason.h"
 #include "coap/retransmit.h"
 
-struct engine;
+struct client_side;
 struct observation;
 struct observer;
 
@@ -104,13 +104,13 @@ int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_
 void observer_table_clear(struct observer_table *table);
 
 /** The observer of the client and token of @p leg, or NULL. */
-struct observer *observer_find(const struct engine *engine, const struct leg *leg);
+struct observer *observer_find(const struct client_side *side, const struct leg *leg);
 
 /**
  * Whether observer_add() has room for @p leg now, or makes it; false where its token is too long
  * or a limit is reached.
  */
-bool observer_has_room(const struct engine *engine, const struct leg *leg);
+bool observer_has_room(const struct client_side *side, const struct leg *leg);
 
 /**
  * Have the client of @p leg observe @p observation; one that does already, under the same
@@ -123,14 +123,14 @@ bool observer_has_room(const struct engine *engine, const struct leg *leg);
  * @return NULL where a cap is reached, and no source holds more than that of @p leg would: the
  *         client is answered without Observe.
  */
-struct observer *observer_add(struct engine *engine, struct observation *observation,
+struct observer *observer_add(struct client_side *side, struct observation *observation,
                               const struct leg *leg);
 
 /**
  * It observes no more: released from its client and its observation, its slot is free. Nothing is
  * sent.
  */
-void observer_remove(struct engine *engine, struct observer *observer);
+void observer_remove(struct client_side *side, struct observer *observer);
 
 /**
  * The caller is about to answer its registration with the latest state: nothing else is
@@ -138,25 +138,25 @@ void observer_remove(struct engine *engine, struct observer *observer);
  *
  * @return the number for Observe.
  */
-uint32_t observer_answered(struct engine *engine, struct observer *observer);
+uint32_t observer_answered(struct client_side *side, struct observer *observer);
 
 /**
  * There is a newer state, or a last one, to be sent at the end of this turn or later; an older one
  * that has not been sent is superseded. Cannot fail.
  */
-void observer_changed(struct engine *engine, struct observer *observer);
+void observer_changed(struct client_side *side, struct observer *observer);
 
 /**
  * It observes no more and is told @p reason, in a message that is sent once; its slot is free
  * afterwards.
  */
-void observer_end(struct engine *engine, struct observer *observer, enum reason reason);
+void observer_end(struct client_side *side, struct observer *observer, enum reason reason);
 
 /**
  * Take back its turn and the message that is out, so that an ACK of that means nothing any more.
  * The observer stays.
  */
-void observer_silence(struct engine *engine, struct observer *observer);
+void observer_silence(struct client_side *side, struct observer *observer);
 
 /**
  * Take the watcher off the list for this turn; it stays its client's. Takes one that is not on it.
@@ -164,28 +164,28 @@ void observer_silence(struct engine *engine, struct observer *observer);
 void watcher_leave_ready(struct watcher *watcher);
 
 /** The answer to its registration is to be sent as a message of its own. */
-void observer_answer(struct engine *engine, struct observer *observer);
+void observer_answer(struct client_side *side, struct observer *observer);
 
 /** At the end of a turn: send the notifications that may be sent now; others stay for later turns.
  */
-void observers_turn(struct engine *engine);
+void observers_turn(struct client_side *side);
 
 /**
  * The client of @p peer, its session or its connection is gone: its observers are removed and
  * freed. Nothing is sent.
  */
-void observers_leave(struct engine *engine, struct peer *peer);
+void observers_leave(struct client_side *side, struct peer *peer);
 
 /**
  * The connection of @p peer takes output again: its notifications are sent at the end of the turn.
  * Cannot fail.
  */
-void observers_resume(struct engine *engine, struct peer *peer);
+void observers_resume(struct client_side *side, struct peer *peer);
 
 /** An ACK or RST with @p key (KEY_CLIENT_RESPONSE). @return whether it was a notification's. */
-bool observer_on_verdict(struct engine *engine, uint64_t key, bool is_reset);
+bool observer_on_verdict(struct client_side *side, uint64_t key, bool is_reset);
 
 /** An ICMP error that quotes a notification with @p key. */
-void observer_on_error(struct engine *engine, uint64_t key, struct bytes quoted);
+void observer_on_error(struct client_side *side, uint64_t key, struct bytes quoted);
 
 #endif

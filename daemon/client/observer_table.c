@@ -5,7 +5,7 @@
 
 #include "base/identity.h"
 #include "client/observation.h"
-#include "engine/state.h"
+#include "client/side.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,9 +49,9 @@ void observer_table_clear(struct observer_table *table)
     *table = (struct observer_table){0};
 }
 
-struct observer *observer_find(const struct engine *engine, const struct leg *leg)
+struct observer *observer_find(const struct client_side *side, const struct leg *leg)
 {
-    const struct observer_table *table = &engine->observers;
+    const struct observer_table *table = &side->observers;
     if (leg->peer->watcher == NULL) {
         return NULL;
     }
@@ -132,10 +132,10 @@ static void keep_leg(struct observer *observer, const struct leg *leg)
 /* --- room --------------------------------------------------------------- */
 
 /* Clients that observe are not forgotten: half of them at most, so that others come in. */
-static bool may_stay(const struct engine *engine, const struct leg *leg)
+static bool may_stay(const struct client_side *side, const struct leg *leg)
 {
     return leg->peer->watcher != NULL || leg->kind != LEG_DATAGRAM ||
-           engine->observers.watcher_count < engine->clients.capacity / 2;
+           side->observers.watcher_count < side->clients.capacity / 2;
 }
 
 /* What makes room in @p book for one more of @p leg; NULL where that would not be fair. */
@@ -146,61 +146,61 @@ static struct holding *owed_to(const struct account_book *book, const struct leg
     return is_owed ? holding : NULL;
 }
 
-bool observer_has_room(const struct engine *engine, const struct leg *leg)
+bool observer_has_room(const struct client_side *side, const struct leg *leg)
 {
-    const struct observer_table *table = &engine->observers;
+    const struct observer_table *table = &side->observers;
     const struct watcher *watcher = leg->peer->watcher;
     bool is_allowed = leg->token.len <= OBSERVER_TOKEN_MAX &&
-                      (watcher == NULL || watcher->count < limit_observations(engine, leg->peer));
+                      (watcher == NULL || watcher->count < limit_observations(side, leg->peer));
     bool has_room = table->count < table->capacity || owed_to(&table->accounts, leg) != NULL;
-    bool has_place = may_stay(engine, leg) || owed_to(&table->watcher_accounts, leg) != NULL;
-    return (is_allowed && has_room && has_place) || observer_find(engine, leg) != NULL;
+    bool has_place = may_stay(side, leg) || owed_to(&table->watcher_accounts, leg) != NULL;
+    return (is_allowed && has_room && has_place) || observer_find(side, leg) != NULL;
 }
 
-static void displace_observers(struct engine *engine, struct observer *observer)
+static void displace_observers(struct client_side *side, struct observer *observer)
 {
-    metric_add(&engine->metrics.observers_displaced, 1);
+    metric_add(&side->context.metrics.observers_displaced, 1);
     account_note_displaced(&observer->holding);
-    observer_end(engine, observer, REASON_displaced);
+    observer_end(side, observer, REASON_displaced);
 }
 
 /* After observer_has_room(): what is full then has something that makes room. */
-static void make_room_for_observer(struct engine *engine, const struct leg *leg)
+static void make_room_for_observer(struct client_side *side, const struct leg *leg)
 {
-    const struct observer_table *table = &engine->observers;
-    struct holding *holding = may_stay(engine, leg) ? NULL : owed_to(&table->watcher_accounts, leg);
+    const struct observer_table *table = &side->observers;
+    struct holding *holding = may_stay(side, leg) ? NULL : owed_to(&table->watcher_accounts, leg);
     if (holding != NULL) {
         const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
         while (peer->watcher != NULL) {
-            displace_observers(engine, peer->watcher->observers);
+            displace_observers(side, peer->watcher->observers);
         }
     }
     holding = table->count < table->capacity ? NULL : owed_to(&table->accounts, leg);
     if (holding != NULL) {
-        displace_observers(engine, HASH_ENTRY(holding, struct observer, holding));
+        displace_observers(side, HASH_ENTRY(holding, struct observer, holding));
     }
 }
 
 /* --- coming and going --------------------------------------------------- */
 
-struct observer *observer_add(struct engine *engine, struct observation *observation,
+struct observer *observer_add(struct client_side *side, struct observation *observation,
                               const struct leg *leg)
 {
-    struct observer_table *table = &engine->observers;
-    uint64_t now_ms = engine_now_ms(engine);
-    struct observer *observer = observer_find(engine, leg);
+    struct observer_table *table = &side->observers;
+    uint64_t now_ms = context_now_ms(&side->context);
+    struct observer *observer = observer_find(side, leg);
     if (observer != NULL && observer->observation == observation) {
         keep_leg(observer, leg);
         return observer;
     }
     if (observer != NULL) {
-        observer_remove(engine, observer);
+        observer_remove(side, observer);
     }
-    if (!observer_has_room(engine, leg)) {
-        metric_add(&engine->metrics.observers_refused, 1);
+    if (!observer_has_room(side, leg)) {
+        metric_add(&side->context.metrics.observers_refused, 1);
         return NULL;
     }
-    make_room_for_observer(engine, leg);
+    make_room_for_observer(side, leg);
     observer = take_observer_slot(table);
     *observer = (struct observer){
         .observation = observation,
@@ -212,10 +212,10 @@ struct observer *observer_add(struct engine *engine, struct observation *observa
     keep_leg(observer, leg);
     enter_lists(observer);
     account_charge(&table->accounts, &observer->holding, &leg->asker.path.remote, 1);
-    observation_on_joined(engine, observation, observer);
+    observation_on_joined(side, observation, observer);
     hash_map_add(&table->tokens, &observer->by_token,
                  leg_token_key(&observer->leg, table->tokens.seed));
-    metric_set(&engine->metrics.observers, table->count);
+    metric_set(&side->context.metrics.observers, table->count);
     return observer;
 }
 
@@ -237,7 +237,7 @@ static void leave_watcher(struct observer_table *table, struct observer *observe
     table->free_watchers = watcher;
 }
 
-static void leave_observation(struct engine *engine, struct observer *observer)
+static void leave_observation(struct client_side *side, struct observer *observer)
 {
     struct observation *observation = observer->observation;
     if (observer->previous != NULL) {
@@ -249,30 +249,30 @@ static void leave_observation(struct engine *engine, struct observer *observer)
         observer->next->previous = observer->previous;
     }
     observation->observer_count--;
-    observation_on_left(engine, observation, observer);
+    observation_on_left(side, observation, observer);
 }
 
-void observer_remove(struct engine *engine, struct observer *observer)
+void observer_remove(struct client_side *side, struct observer *observer)
 {
-    struct observer_table *table = &engine->observers;
-    observer_silence(engine, observer);
-    leave_observation(engine, observer);
+    struct observer_table *table = &side->observers;
+    observer_silence(side, observer);
+    leave_observation(side, observer);
     leave_watcher(table, observer);
     account_discharge(&table->accounts, &observer->holding);
     hash_map_remove(&observer->by_token);
-    timer_cancel(&engine->wheel, &observer->timer);
+    timer_cancel(&side->context.wheel, &observer->timer);
     identity_release(observer->leg.asker.identity);
     observer->leg.asker.identity = NULL;
     observer->is_used = false;
     observer->next = table->free;
     table->free = observer;
     table->count--;
-    metric_set(&engine->metrics.observers, table->count);
+    metric_set(&side->context.metrics.observers, table->count);
 }
 
-void observers_leave(struct engine *engine, struct peer *peer)
+void observers_leave(struct client_side *side, struct peer *peer)
 {
     while (peer->watcher != NULL) {
-        observer_remove(engine, peer->watcher->observers);
+        observer_remove(side, peer->watcher->observers);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/registration.h"
 
+#include "client/side.h"
 #include "coap/option.h"
-#include "engine/state.h"
 
 /*
  * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
@@ -14,52 +14,53 @@ static bool is_registration(const struct request_options *options)
            option_uint(options->observe) == OBSERVE_REGISTER && block_of(options->block2).num == 0;
 }
 
-bool registration_is_one(const struct engine *engine, const struct request_options *options)
+bool registration_is_one(const struct client_side *side, const struct request_options *options)
 {
-    return engine->observers.capacity > 0 && is_registration(options);
+    return side->observers.capacity > 0 && is_registration(options);
 }
 
-void registration_on_request(struct engine *engine, const struct leg *leg,
+void registration_on_request(struct client_side *side, const struct leg *leg,
                              const struct request_options *options)
 {
-    struct observer *observer = observer_find(engine, leg);
+    struct observer *observer = observer_find(side, leg);
     if (observer != NULL && !is_registration(options)) {
-        observer_remove(engine, observer);
+        observer_remove(side, observer);
     }
 }
 
 /* The same token for something else (OBS-4). */
-static void leave_other(struct engine *engine, const struct leg *leg, const struct cache_key *key)
+static void leave_other(struct client_side *side, const struct leg *leg,
+                        const struct cache_key *key)
 {
-    struct observer *observer = observer_find(engine, leg);
+    struct observer *observer = observer_find(side, leg);
     const struct observation *observation = observer != NULL ? observer->observation : NULL;
     if (observation != NULL &&
         (key == NULL || observation->is_private || observation->state == OBSERVATION_ENDED ||
          !cache_key_equal(&observation->key, key))) {
-        observer_remove(engine, observer);
+        observer_remove(side, observer);
     }
 }
 
-bool registration_take(struct engine *engine, struct request *request,
+bool registration_take(struct client_side *side, struct request *request,
                        const struct fetch_recipe *recipe, const struct request_options *options)
 {
     const struct cache_key key = request->fetch->ticket.key;
-    if (!registration_is_one(engine, options)) {
+    if (!registration_is_one(side, options)) {
         return false;
     }
     bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
-    leave_other(engine, &request->leg, request->fetch->ticket.has_key ? &key : NULL);
+    leave_other(side, &request->leg, request->fetch->ticket.has_key ? &key : NULL);
     if (!request->fetch->ticket.has_key && !is_alone) {
         return false;
     }
-    if (!observer_has_room(engine, &request->leg)) {
-        metric_add(&engine->metrics.observers_refused, 1); /* OBS-29 */
+    if (!observer_has_room(side, &request->leg)) {
+        metric_add(&side->context.metrics.observers_refused, 1); /* OBS-29 */
         return false;
     }
-    bool is_joined = is_alone ? observation_join_alone(engine, request, recipe)
-                              : observation_join(engine, request, recipe, &key);
+    bool is_joined = is_alone ? observation_join_alone(side, request, recipe)
+                              : observation_join(side, request, recipe, &key);
     if (!is_joined) {
-        leave_other(engine, &request->leg, NULL);
+        leave_other(side, &request->leg, NULL);
         return false;
     }
     return true;

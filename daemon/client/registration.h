@@ -12,11 +12,11 @@ struct request_options;
  * A request has come under the token of @p leg: the observer under that token is removed and
  * freed, unless the request registers again (OBS-4, OBS-24).
  */
-void registration_on_request(struct engine *engine, const struct leg *leg,
+void registration_on_request(struct client_side *side, const struct leg *leg,
                              const struct request_options *options);
 
 /** Whether the request is a registration; false where observe.max is 0. */
-bool registration_is_one(const struct engine *engine, const struct request_options *options);
+bool registration_is_one(const struct client_side *side, const struct request_options *options);
 
 /**
  * Deal with @p request if it is a registration.
@@ -24,7 +24,7 @@ bool registration_is_one(const struct engine *engine, const struct request_optio
  * @param recipe what its fetch was made from.
  * @return whether it has been answered, or waits for an answer; if not, it is to be forwarded.
  */
-bool registration_take(struct engine *engine, struct request *request,
+bool registration_take(struct client_side *side, struct request *request,
                        const struct fetch_recipe *recipe, const struct request_options *options);
 
 #endif

@@ -2,9 +2,9 @@
 #include "client/reply.h"
 
 #include "client/echo.h"
+#include "client/side.h"
 #include "client/stream.h"
 #include "coap/option.h"
-#include "engine/state.h"
 
 #include <string.h>
 
@@ -82,12 +82,12 @@ struct bytes reply_encode(uint8_t *buffer, size_t capacity, enum message_type ty
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
 
-struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text)
+struct reply reply_refusal(const struct client_side *side, enum reason reason, const char *text)
 {
     struct reply reply = reply_of(reason, text);
     if (reason == REASON_request_too_large) {
         /* In blocks, that is: one message may have to be shorter. */
-        uint64_t most = engine->bodies.body_max;
+        uint64_t most = side->fetch.bodies.body_max;
         reply.size1 = most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
     } else if (reason == REASON_group_timeout) {
         static const uint8_t empty[] = {OPTION_multicast_timeout << 4}; /* MCAST-5 */
@@ -96,21 +96,21 @@ struct reply reply_refusal(const struct engine *engine, enum reason reason, cons
     return reply;
 }
 
-bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
+bool reply_fits_datagram(const struct client_side *side, const struct leg *leg,
                          const struct reply *reply, size_t bytes)
 {
     size_t at_most = MESSAGE_HEADER_LEN + 2 + leg->token.len + reply->options.len +
                      REPLY_OWN_OPTIONS_MAX + 1 + reply->payload.len;
     return at_most <= bytes ||
-           reply_encode(engine->scratch, bytes, MESSAGE_CON, 0, leg, reply).len > 0;
+           reply_encode(side->context.scratch, bytes, MESSAGE_CON, 0, leg, reply).len > 0;
 }
 
-bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply)
+bool reply_fits(const struct client_side *side, const struct leg *leg, const struct reply *reply)
 {
     if (leg->kind != LEG_DATAGRAM) {
         return leg->kind != LEG_STREAM || stream_fits(leg, reply);
     }
-    return reply_fits_datagram(engine, leg, reply, leg_message_max(engine, leg));
+    return reply_fits_datagram(side, leg, reply, leg_message_max(side, leg));
 }
 
 bool reply_is_unwanted(const struct leg *leg, uint8_t code)
@@ -122,18 +122,18 @@ bool reply_is_unwanted(const struct leg *leg, uint8_t code)
  * Send an answer that needs no acknowledgement of its own: piggybacked or NON.
  * Gives what a repetition of the request is to be answered with.
  */
-static struct bytes send_plain(struct engine *engine, struct leg *leg, const struct reply *reply)
+static struct bytes send_plain(struct client_side *side, struct leg *leg, const struct reply *reply)
 {
     enum message_type type = leg->confirmable ? MESSAGE_ACK : MESSAGE_NON;
-    uint8_t *buffer = engine->scratch;
-    size_t capacity = leg_message_max(engine, leg);
+    uint8_t *buffer = side->context.scratch;
+    size_t capacity = leg_message_max(side, leg);
     uint16_t mid = leg->mid;
     struct bytes datagram;
     if (reply_is_unwanted(leg, reply->code)) {
         message_write_empty(buffer, MESSAGE_ACK, mid);
         datagram = (struct bytes){buffer, leg->confirmable ? MESSAGE_HEADER_LEN : 0};
     } else {
-        if (!leg->confirmable && !leg_take_mid(engine, leg, &mid)) {
+        if (!leg->confirmable && !leg_take_mid(side, leg, &mid)) {
             return (struct bytes){0}; /* as if the network had lost it */
         }
         datagram = reply_encode(buffer, capacity, type, mid, leg, reply);
@@ -148,92 +148,93 @@ static struct bytes send_plain(struct engine *engine, struct leg *leg, const str
     return leg->confirmable ? datagram : (struct bytes){0};
 }
 
-void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer)
+void reply_remember(struct client_side *side, const struct leg *leg, struct bytes answer)
 {
-    uint64_t now_ms = engine_now_ms(engine), age_ms = now_ms - leg->received_ms;
+    uint64_t now_ms = context_now_ms(&side->context), age_ms = now_ms - leg->received_ms;
     uint32_t lifetime_ms =
-        leg->confirmable ? engine->coap->exchange_lifetime : engine->coap->non_lifetime;
+        leg->confirmable ? side->context.coap->exchange_lifetime : side->context.coap->non_lifetime;
     if (age_ms >= lifetime_ms) {
         return; /* the message id is free for another request */
     }
-    dedup_add(&engine->dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
-              key_of_client(engine, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer, now_ms,
+    dedup_add(&side->fetch.dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
+              key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer, now_ms,
               lifetime_ms - (uint32_t)age_ms);
 }
 
 /* Refusals are cheap to provoke, and may go to an address that has not asked (AMP-13). */
-static bool may_refuse(struct engine *engine, const struct reply *reply)
+static bool may_refuse(struct client_side *side, const struct reply *reply)
 {
     bool is_challenge = options_have(reply->options, OPTION_echo);
-    return limit_may_reject(engine, is_challenge ? LIMIT_CHALLENGES : LIMIT_REFUSALS);
+    return limit_may_reject(side, is_challenge ? LIMIT_CHALLENGES : LIMIT_REFUSALS);
 }
 
-void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply)
+void reply_at_once(struct client_side *side, struct leg *leg, const struct reply *reply)
 {
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+    if (echo_shorten(side, leg, reply, options, &shorter)) {
         reply = &shorter;
     }
     if (leg->kind == LEG_STREAM) {
-        stream_reply(engine, leg, reply);
+        stream_reply(side, leg, reply);
         return;
     }
-    if (leg->is_unverified && CODE_CLASS(reply->code) == 4 && !may_refuse(engine, reply)) {
+    if (leg->is_unverified && CODE_CLASS(reply->code) == 4 && !may_refuse(side, reply)) {
         return; /* nor is it remembered: a real client asks again */
     }
-    reply_remember(engine, leg, send_plain(engine, leg, reply));
+    reply_remember(side, leg, send_plain(side, leg, reply));
 }
 
-void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
+void reply_reason_at_once(struct client_side *side, struct leg *leg, enum reason reason,
                           const char *text)
 {
-    struct reply reply = reply_refusal(engine, reason, text);
-    reply_at_once(engine, leg, &reply);
+    struct reply reply = reply_refusal(side, reason, text);
+    reply_at_once(side, leg, &reply);
 }
 
-void reply_reason_to_request(struct engine *engine, struct request *request, enum reason reason,
+void reply_reason_to_request(struct client_side *side, struct request *request, enum reason reason,
                              const char *text)
 {
-    struct reply reply = reply_refusal(engine, reason, text);
-    reply_to_request(engine, request, &reply);
+    struct reply reply = reply_refusal(side, reason, text);
+    reply_to_request(side, request, &reply);
 }
 
 /* --- separate answers --------------------------------------------------- */
 
 /* The empty ACK that answers repetitions of a request whose answer was separate. */
-static void finish_acknowledged(struct engine *engine, struct request *request)
+static void finish_acknowledged(struct client_side *side, struct request *request)
 {
     uint8_t ack[MESSAGE_HEADER_LEN];
     message_write_empty(ack, MESSAGE_ACK, request->leg.mid);
-    request_finish(engine, request, (struct bytes){ack, sizeof(ack)});
+    request_finish(side, request, (struct bytes){ack, sizeof(ack)});
 }
 
 static void on_retransmit(void *context, struct timer *timer, uint64_t now_ms)
 {
-    struct engine *engine = context;
+    struct client_side *side = context;
     struct request *request = HASH_ENTRY(timer, struct request, timer);
-    if (retransmission_is_over(&request->again, engine->coap->max_retransmit)) {
-        request_drop(engine, request, REASON_client_unreachable);
+    if (retransmission_is_over(&request->again, side->context.coap->max_retransmit)) {
+        request_drop(side, request, REASON_client_unreachable);
         return;
     }
     retransmission_next(&request->again);
-    metric_add(&engine->metrics.responses_retransmitted, 1);
-    trail_event(engine, &request->trail, EVENT_separate_again,
+    metric_add(&side->context.metrics.responses_retransmitted, 1);
+    trail_event(&side->context, &request->trail, EVENT_separate_again,
                 (uint32_t)request->datagram[2] << 8 | request->datagram[3]);
     leg_send(&request->leg, request->datagram, request->datagram_len);
-    timer_set(&engine->wheel, &request->timer, now_ms + request->again.timeout_ms, on_retransmit);
+    timer_set(&side->context.wheel, &request->timer, now_ms + request->again.timeout_ms,
+              on_retransmit);
 }
 
 /* Bytes for the answer behind the token, which stays at the start of the memory. */
-static struct bytes encode_separate(struct engine *engine, struct request *request, uint16_t mid,
+static struct bytes encode_separate(struct client_side *side, struct request *request, uint16_t mid,
                                     const struct reply *reply)
 {
     struct leg *leg = &request->leg;
-    uint8_t *scratch = engine->scratch;
+    uint8_t *scratch = side->context.scratch;
     struct bytes made =
-        reply_encode(scratch, leg_message_max(engine, leg), MESSAGE_CON, mid, leg, reply);
-    if (made.len == 0 || !request_renew_memory(engine, request, made.len)) {
+        reply_encode(scratch, leg_message_max(side, leg), MESSAGE_CON, mid, leg, reply);
+    if (made.len == 0 || !request_renew_memory(side, request, made.len)) {
         return (struct bytes){0};
     }
     uint8_t *datagram = memory_alloc(&request->memory, made.len);
@@ -245,137 +246,140 @@ static struct bytes encode_separate(struct engine *engine, struct request *reque
     return (struct bytes){datagram, made.len};
 }
 
-static void send_separate(struct engine *engine, struct request *request, const struct reply *reply)
+static void send_separate(struct client_side *side, struct request *request,
+                          const struct reply *reply)
 {
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     const struct leg *leg = &request->leg;
     uint16_t mid;
-    if (!leg_take_mid(engine, leg, &mid)) {
+    if (!leg_take_mid(side, leg, &mid)) {
         request->reason = REASON_proxy_busy;
-        finish_acknowledged(engine, request);
+        finish_acknowledged(side, request);
         return;
     }
-    struct bytes datagram = encode_separate(engine, request, mid, reply);
+    struct bytes datagram = encode_separate(side, request, mid, reply);
     if (datagram.len == 0) { /* no memory to keep it in: see reply_fits() */
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
         request->reason = REASON_proxy_busy;
-        datagram = encode_separate(engine, request, mid, &busy);
+        datagram = encode_separate(side, request, mid, &busy);
     }
     if (datagram.len == 0) { /* a token as long as the buffer: nothing can be said */
-        finish_acknowledged(engine, request);
+        finish_acknowledged(side, request);
         return;
     }
     request->datagram = request->memory.bytes;
     request->datagram_len = (uint32_t)datagram.len;
-    request_deliver(&engine->requests, request);
-    trail_event(engine, &request->trail, EVENT_separate, mid);
-    retransmission_begin(&request->again, engine->coap->ack_timeout,
-                         engine->coap->ack_random_factor, entropy_u64(&engine->entropy));
+    request_deliver(&side->requests, request);
+    trail_event(&side->context, &request->trail, EVENT_separate, mid);
+    retransmission_begin(&request->again, side->context.coap->ack_timeout,
+                         side->context.coap->ack_random_factor,
+                         entropy_u64(&side->context.entropy));
     hash_map_remove(&request->by_message); /* one of several answers */
-    hash_map_add(&engine->requests.map, &request->by_message,
-                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    hash_map_add(&side->requests.map, &request->by_message,
+                 key_of_client(side, KEY_CLIENT_RESPONSE, leg->client, mid));
     leg_send(leg, request->datagram, request->datagram_len);
-    timer_set(&engine->wheel, &request->timer, now_ms + request->again.timeout_ms, on_retransmit);
+    timer_set(&side->context.wheel, &request->timer, now_ms + request->again.timeout_ms,
+              on_retransmit);
 }
 
 /* A separate answer that is never sent again: five times the answer is too much (AMP-1). */
-static void send_once(struct engine *engine, struct request *request, const struct reply *reply)
+static void send_once(struct client_side *side, struct request *request, const struct reply *reply)
 {
     const struct leg *leg = &request->leg;
     uint16_t mid;
-    if (leg_take_mid(engine, leg, &mid)) {
-        struct bytes datagram = reply_encode(engine->scratch, leg_message_max(engine, leg),
+    if (leg_take_mid(side, leg, &mid)) {
+        struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
                                              MESSAGE_NON, mid, leg, reply);
         leg_send(leg, datagram.data, datagram.len);
     }
-    finish_acknowledged(engine, request);
+    finish_acknowledged(side, request);
 }
 
-void reply_to_request(struct engine *engine, struct request *request, const struct reply *reply)
+void reply_to_request(struct client_side *side, struct request *request, const struct reply *reply)
 {
     struct leg *leg = &request->leg;
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(engine, leg, reply, options, &shorter)) {
+    if (echo_shorten(side, leg, reply, options, &shorter)) {
         reply = &shorter;
     }
-    timer_cancel(&engine->wheel, &request->ack_timer);
+    timer_cancel(&side->context.wheel, &request->ack_timer);
     if (leg->kind != LEG_DATAGRAM) {
         if (leg->kind == LEG_STREAM) {
-            stream_reply(engine, leg, reply);
+            stream_reply(side, leg, reply);
         }
-        request_finish(engine, request, (struct bytes){0});
+        request_finish(side, request, (struct bytes){0});
     } else if (leg->acknowledged && reply_is_unwanted(leg, reply->code)) {
-        finish_acknowledged(engine, request);
+        finish_acknowledged(side, request);
     } else if (leg->acknowledged && leg->is_unverified) {
-        send_once(engine, request, reply);
+        send_once(side, request, reply);
     } else if (leg->acknowledged) {
-        send_separate(engine, request, reply);
+        send_separate(side, request, reply);
     } else {
-        request_finish(engine, request, send_plain(engine, leg, reply));
+        request_finish(side, request, send_plain(side, leg, reply));
     }
 }
 
-void reply_one_of_many(struct engine *engine, struct request *request, const struct reply *reply)
+void reply_one_of_many(struct client_side *side, struct request *request, const struct reply *reply)
 {
     struct leg *leg = &request->leg;
     uint16_t mid;
-    if (reply_is_unwanted(leg, reply->code) || !reply_fits(engine, leg, reply)) {
+    if (reply_is_unwanted(leg, reply->code) || !reply_fits(side, leg, reply)) {
         return;
     }
     if (leg->kind != LEG_DATAGRAM) {
         if (leg->kind == LEG_STREAM) {
-            stream_reply(engine, leg, reply);
+            stream_reply(side, leg, reply);
         }
         return;
     }
     if (leg->confirmable && !leg->acknowledged) {
-        reply_acknowledge(engine, request);
+        reply_acknowledge(side, request);
     }
-    if (!leg_take_mid(engine, leg, &mid)) {
+    if (!leg_take_mid(side, leg, &mid)) {
         return;
     }
-    struct bytes datagram =
-        reply_encode(engine->scratch, leg_message_max(engine, leg), MESSAGE_NON, mid, leg, reply);
+    struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
+                                         MESSAGE_NON, mid, leg, reply);
     hash_map_remove(&request->by_message);
-    hash_map_add(&engine->requests.map, &request->by_message,
-                 key_of_client(engine, KEY_CLIENT_RESPONSE, leg->client, mid));
+    hash_map_add(&side->requests.map, &request->by_message,
+                 key_of_client(side, KEY_CLIENT_RESPONSE, leg->client, mid));
     leg_send(leg, datagram.data, datagram.len);
 }
 
-void reply_acknowledge(struct engine *engine, struct request *request)
+void reply_acknowledge(struct client_side *side, struct request *request)
 {
     struct leg *leg = &request->leg;
     leg->acknowledged = true;
-    timer_cancel(&engine->wheel, &request->ack_timer);
-    trail_event(engine, &request->trail, EVENT_empty_ack, 0);
+    timer_cancel(&side->context.wheel, &request->ack_timer);
+    trail_event(&side->context, &request->trail, EVENT_empty_ack, 0);
     leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
-struct bytes reply_acknowledge_only(struct engine *engine, struct request *request)
+struct bytes reply_acknowledge_only(struct client_side *side, struct request *request)
 {
     struct leg *leg = &request->leg;
     if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {
         return (struct bytes){0};
     }
     if (!leg->acknowledged) {
-        reply_acknowledge(engine, request);
+        reply_acknowledge(side, request);
     }
-    message_write_empty(engine->empty_ack, MESSAGE_ACK, leg->mid);
-    return (struct bytes){engine->empty_ack, sizeof(engine->empty_ack)};
+    message_write_empty(side->empty_ack, MESSAGE_ACK, leg->mid);
+    return (struct bytes){side->empty_ack, sizeof(side->empty_ack)};
 }
 
-void reply_nothing(struct engine *engine, struct request *request)
+void reply_nothing(struct client_side *side, struct request *request)
 {
-    request_finish(engine, request, reply_acknowledge_only(engine, request));
+    request_finish(side, request, reply_acknowledge_only(side, request));
 }
 
-void reply_on_acknowledged(struct engine *engine, struct request *request, bool is_reset)
+void reply_on_acknowledged(struct client_side *side, struct request *request, bool is_reset)
 {
-    trail_event(engine, &request->trail, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
+    trail_event(&side->context, &request->trail, is_reset ? EVENT_rejected : EVENT_confirmed, 0);
     if (is_reset) {
-        request_drop(engine, request, REASON_client_reset);
+        request_drop(side, request, REASON_client_reset);
     } else if (request->is_delivering) {
-        finish_acknowledged(engine, request);
+        finish_acknowledged(side, request);
     }
 }

@@ -21,7 +21,7 @@
  * large (RFC 7959 section 2.9.3), an empty Multicast-Timeout where that is missing
  * (draft-ietf-core-groupcomm-proxy section 5.2.1).
  */
-struct reply reply_refusal(const struct engine *engine, enum reason reason, const char *text);
+struct reply reply_refusal(const struct client_side *side, enum reason reason, const char *text);
 
 /**
  * Write the options of an answer, for any framing: those of reply->options that are passed on, and
@@ -44,10 +44,10 @@ bool reply_is_unwanted(const struct leg *leg, uint8_t code);
  * repetitions of the request. An answer that is too long for an unverified client is replaced by a
  * challenge.
  */
-void reply_at_once(struct engine *engine, struct leg *leg, const struct reply *reply);
+void reply_at_once(struct client_side *side, struct leg *leg, const struct reply *reply);
 
 /** Answer for @p reason, with the diagnostic @p text or the reason's own. */
-void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason reason,
+void reply_reason_at_once(struct client_side *side, struct leg *leg, enum reason reason,
                           const char *text);
 
 /**
@@ -55,17 +55,18 @@ void reply_reason_at_once(struct engine *engine, struct leg *leg, enum reason re
  * confirmable, when the client has acknowledged it. What it held towards the
  * origin server must have been released.
  */
-void reply_to_request(struct engine *engine, struct request *request, const struct reply *reply);
+void reply_to_request(struct client_side *side, struct request *request, const struct reply *reply);
 
 /**
  * Give the client one of several answers under its token; the request goes on. On datagrams it is
  * a NON; an RST ends the request while that is the latest one. Nothing is sent where the answer
  * does not fit, is not wanted, or no message id is free. @p reply is borrowed.
  */
-void reply_one_of_many(struct engine *engine, struct request *request, const struct reply *reply);
+void reply_one_of_many(struct client_side *side, struct request *request,
+                       const struct reply *reply);
 
 /** As reply_to_request(), with the code and words of @p reason, or @p text. */
-void reply_reason_to_request(struct engine *engine, struct request *request, enum reason reason,
+void reply_reason_to_request(struct client_side *side, struct request *request, enum reason reason,
                              const char *text);
 
 /**
@@ -73,39 +74,39 @@ void reply_reason_to_request(struct engine *engine, struct request *request, enu
  *
  * @return what repetitions are answered with; borrowed until the next message is made.
  */
-struct bytes reply_acknowledge_only(struct engine *engine, struct request *request);
+struct bytes reply_acknowledge_only(struct client_side *side, struct request *request);
 
 /**
  * End the request without an answer and free it; a confirmable request is acknowledged all the
  * same (RFC 7252 section 4.2).
  */
-void reply_nothing(struct engine *engine, struct request *request);
+void reply_nothing(struct client_side *side, struct request *request);
 
 /** Whether @p reply, with the client's token, fits the client's limit; false where it is too large.
  */
-bool reply_fits(const struct engine *engine, const struct leg *leg, const struct reply *reply);
+bool reply_fits(const struct client_side *side, const struct leg *leg, const struct reply *reply);
 
 /**
  * Whether the message with @p reply has at most @p bytes; @p leg is of kind LEG_DATAGRAM. Where
- * that is close the message is made in engine->scratch, whose bytes are not valid until the next
+ * that is close the message is made in context.scratch, whose bytes are not valid until the next
  * call then.
  */
-bool reply_fits_datagram(const struct engine *engine, const struct leg *leg,
+bool reply_fits_datagram(const struct client_side *side, const struct leg *leg,
                          const struct reply *reply, size_t bytes);
 
 /** Send the empty ACK that is due (or asked for by a repeated request). */
-void reply_acknowledge(struct engine *engine, struct request *request);
+void reply_acknowledge(struct client_side *side, struct request *request);
 
 /**
  * Keep @p answer (empty: silence) for repetitions of the request; copied. Nothing is kept once the
  * lifetime of the message id has passed.
  */
-void reply_remember(struct engine *engine, const struct leg *leg, struct bytes answer);
+void reply_remember(struct client_side *side, const struct leg *leg, struct bytes answer);
 
 /**
  * The client has acknowledged or, with @p is_reset, rejected a message of ours. A request under
  * delivery, or one that is rejected, is over: freed.
  */
-void reply_on_acknowledged(struct engine *engine, struct request *request, bool is_reset);
+void reply_on_acknowledged(struct client_side *side, struct request *request, bool is_reset);
 
 #endif

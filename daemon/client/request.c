@@ -10,9 +10,9 @@
 #include "client/observer.h"
 #include "client/reply.h"
 #include "client/serve.h"
+#include "client/side.h"
 #include "client/stream.h"
 #include "client/trace.h"
-#include "engine/state.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/own.h"
@@ -51,37 +51,37 @@ static void leave_peer(struct request *request)
     peer->in_flight--;
 }
 
-void request_leave_all(struct engine *engine, struct peer *peer)
+void request_leave_all(struct client_side *side, struct peer *peer)
 {
-    observers_leave(engine, peer); /* OBS-26 */
+    observers_leave(side, peer); /* OBS-26 */
     while (peer->pending != NULL) {
         struct request *request = peer->pending;
         bool goes_on = !request->leg.is_safe && !request->is_delivering;
         leave_peer(request);
         request->leg.kind = LEG_GONE;
-        timer_cancel(&engine->wheel, &request->ack_timer);
+        timer_cancel(&side->context.wheel, &request->ack_timer);
         hash_map_remove(&request->by_request);
         hash_map_remove(&request->by_token);
         if (!goes_on) {
-            request_drop(engine, request, REASON_client_gone);
+            request_drop(side, request, REASON_client_gone);
         }
     }
 }
 
 /* Out of everything on the client's side, and counted. @return the stream to be settled. */
-static struct peer *part_from_client(struct engine *engine, struct request *request,
+static struct peer *part_from_client(struct client_side *side, struct request *request,
                                      struct bytes answer)
 {
     const struct leg *leg = &request->leg;
-    trace_count(engine, leg, request->reason, request->ended_code, request->ended_upstream);
+    trace_count(side, leg, request->reason, request->ended_code, request->ended_upstream);
     if (leg->kind == LEG_DATAGRAM) {
-        reply_remember(engine, leg, answer);
+        reply_remember(side, leg, answer);
     }
-    if (request->is_delivering && engine->trace) {
-        trace_delivered(engine, request);
+    if (request->is_delivering && side->context.trace) {
+        trace_delivered(side, request);
     }
-    timer_cancel(&engine->wheel, &request->ack_timer);
-    timer_cancel(&engine->wheel, &request->timer);
+    timer_cancel(&side->context.wheel, &request->ack_timer);
+    timer_cancel(&side->context.wheel, &request->timer);
     hash_map_remove(&request->by_request);
     hash_map_remove(&request->by_token);
     hash_map_remove(&request->by_message);
@@ -90,10 +90,10 @@ static struct peer *part_from_client(struct engine *engine, struct request *requ
     return stream;
 }
 
-void request_finish(struct engine *engine, struct request *request, struct bytes answer)
+void request_finish(struct client_side *side, struct request *request, struct bytes answer)
 {
-    struct peer *stream = part_from_client(engine, request, answer);
-    request_free(engine, request);
+    struct peer *stream = part_from_client(side, request, answer);
+    request_free(side, request);
     if (stream != NULL) {
         stream_settle(stream);
     }
@@ -107,109 +107,113 @@ struct request *request_of_fetch(const struct fetch *fetch)
 }
 
 /* It waits for nothing any more, for @p reason, and is about to be told so with @p code. */
-static void leave_fetch(struct engine *engine, struct request *request, enum reason reason,
+static void leave_fetch(struct client_side *side, struct request *request, enum reason reason,
                         uint8_t code)
 {
     struct fetch *fetch = request->fetch;
     if (request->observation != NULL) {
-        observation_unfollow(engine, request);
+        observation_unfollow(side, request);
     }
     request->reason = reason;
     if (fetch == NULL) {
-        trace_ended(engine, request, reason, code);
+        trace_ended(side, request, reason, code);
         return;
     }
     bool goes_on = coalesce_is_awaited(fetch);
     if (!goes_on) {
-        fetch_close(engine, fetch, reason);
+        fetch_close(&side->fetch, fetch, reason);
     }
-    trace_ended(engine, request, reason, code);
+    trace_ended(side, request, reason, code);
     request->fetch = NULL;
     if (goes_on) {
         fetch_disown(fetch);
     } else {
-        fetch_free(&engine->fetches, &engine->large, fetch);
+        fetch_free(&side->fetch.fetches, &side->fetch.large, fetch);
     }
-    request_discharge_large(engine, request);
+    request_discharge_large(side, request);
 }
 
-void request_end(struct engine *engine, struct request *request, enum reason reason,
+void request_end(struct client_side *side, struct request *request, enum reason reason,
                  const char *text)
 {
     uint8_t code = reason_row(reason)->code;
     if (code == 0) {
-        request_drop(engine, request, reason);
+        request_drop(side, request, reason);
         return;
     }
-    leave_fetch(engine, request, reason, code);
-    reply_reason_to_request(engine, request, reason, text);
+    leave_fetch(side, request, reason, code);
+    reply_reason_to_request(side, request, reason, text);
 }
 
-void request_drop(struct engine *engine, struct request *request, enum reason reason)
+void request_drop(struct client_side *side, struct request *request, enum reason reason)
 {
-    leave_fetch(engine, request, reason, 0);
-    reply_nothing(engine, request);
+    leave_fetch(side, request, reason, 0);
+    reply_nothing(side, request);
 }
 
-void request_answer(struct engine *engine, struct request *request, enum reason reason,
+void request_answer(struct client_side *side, struct request *request, enum reason reason,
                     const struct reply *reply)
 {
     struct reply cut;
-    enum reason trouble = serve_cut_request(engine, request, reply, &cut);
+    enum reason trouble = serve_cut_request(side, request, reply, &cut);
     if (trouble != REASON_none) {
         reason = trouble;
     }
     uint8_t options[ECHO_OPTIONS_MAX];
     struct reply shorter;
-    if (echo_shorten(engine, &request->leg, &cut, options, &shorter)) {
+    if (echo_shorten(side, &request->leg, &cut, options, &shorter)) {
         cut = shorter;
         reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }
     /* The answer may be a piece of a kept body: no other request that ends may push it out. */
-    uint64_t forgotten = engine->bodies.forgotten;
-    leave_fetch(engine, request, reason, cut.code);
-    assert(engine->bodies.forgotten == forgotten);
+    uint64_t forgotten = side->fetch.bodies.forgotten;
+    leave_fetch(side, request, reason, cut.code);
+    assert(side->fetch.bodies.forgotten == forgotten);
     (void)forgotten;
-    reply_to_request(engine, request, &cut);
+    reply_to_request(side, request, &cut);
 }
 
-static enum waiter_wish on_fetch_answer(struct engine *engine, void *owner, struct fetch *fetch,
+static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, struct fetch *fetch,
                                         enum reason reason, const struct reply *reply)
 {
+    struct client_side *side = client_side_of(below);
     struct request *request = owner;
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct reply own = cached_reply_for(fetch, reply, etag_option);
     if (request->observation != NULL) {
-        observation_unfollow(engine, request); /* it may go on alone, in blocks */
+        observation_unfollow(side, request); /* it may go on alone, in blocks */
     }
     bool asked_for_block = request->leg.has_block2;
-    if ((asked_for_block || !transfer_gather(engine, fetch, &own)) &&
-        !transfer_in_blocks(engine, fetch, &own)) {
-        request_answer(engine, request, reason, &own);
+    if ((asked_for_block || !transfer_gather(&side->fetch, fetch, &own)) &&
+        !transfer_in_blocks(&side->fetch, fetch, &own)) {
+        request_answer(side, request, reason, &own);
     }
     return WAITER_ENDED;
 }
 
-static enum waiter_wish on_fetch_failure(struct engine *engine, void *owner, struct fetch *fetch,
+static enum waiter_wish on_fetch_failure(struct fetch_side *below, void *owner, struct fetch *fetch,
                                          enum reason reason, const char *text)
 {
+    struct client_side *side = client_side_of(below);
     (void)fetch;
-    request_end(engine, owner, reason, text);
+    request_end(side, owner, reason, text);
     return WAITER_ENDED;
 }
 
-static void on_fetch_nothing(struct engine *engine, void *owner, struct fetch *fetch,
+static void on_fetch_nothing(struct fetch_side *below, void *owner, struct fetch *fetch,
                              enum reason reason)
 {
+    struct client_side *side = client_side_of(below);
     (void)fetch;
-    request_drop(engine, owner, reason);
+    request_drop(side, owner, reason);
 }
 
-static void on_fetch_member(struct engine *engine, void *owner, struct fetch *fetch,
+static void on_fetch_member(struct fetch_side *below, void *owner, struct fetch *fetch,
                             const struct reply *reply)
 {
+    struct client_side *side = client_side_of(below);
     (void)fetch;
-    reply_one_of_many(engine, owner, reply);
+    reply_one_of_many(side, owner, reply);
 }
 
 static bool takes_block(const void *owner, const struct block *block)

@@ -19,7 +19,7 @@
 #include "coap/retransmit.h"
 #include "fetch/fetch.h"
 
-struct engine;
+struct client_side;
 struct observation;
 
 /* Bytes behind each request; one that needs more takes a large block. */
@@ -80,26 +80,26 @@ bool request_table_is_full(const struct request_table *table);
  *
  * @return NULL when the table, or the large blocks, are used up. Free with request_free().
  */
-struct request *request_new(struct engine *engine, const struct leg *leg);
+struct request *request_new(struct client_side *side, const struct leg *leg);
 
 /**
  * Charge the large block that its fetch or its answer is in to its client's source; once, until
  * request_free(). Cannot fail.
  */
-void request_charge_large(struct engine *engine, struct request *request);
+void request_charge_large(struct client_side *side, struct request *request);
 
 /** Its fetch is over: a large block is charged only if the request itself has one. */
-void request_discharge_large(struct engine *engine, struct request *request);
+void request_discharge_large(struct client_side *side, struct request *request);
 
 /** The slot is free again; the request must be in no map, list or timer, and have no fetch. */
-void request_free(struct engine *engine, struct request *request);
+void request_free(struct client_side *side, struct request *request);
 
 /**
  * Forget what is in its memory and have at least @p bytes of it.
  *
  * @return false when the large blocks are used up; nothing has changed then.
  */
-bool request_renew_memory(struct engine *engine, struct request *request, size_t bytes);
+bool request_renew_memory(struct client_side *side, struct request *request, size_t bytes);
 
 /**
  * Note that only its separate answer is left, which waits for the client's acknowledgement; its
@@ -122,32 +122,32 @@ void request_join(struct request *request, struct peer *peer);
  *
  * @param text diagnostic payload; NULL or "": the reason's own.
  */
-void request_end(struct engine *engine, struct request *request, enum reason reason,
+void request_end(struct client_side *side, struct request *request, enum reason reason,
                  const char *text);
 
 /**
  * As request_end(), with an answer that is cut, aged and worded for its client. @p reply is
  * borrowed; one that cannot be cut is replaced by the reason of that failure.
  */
-void request_answer(struct engine *engine, struct request *request, enum reason reason,
+void request_answer(struct client_side *side, struct request *request, enum reason reason,
                     const struct reply *reply);
 
 /**
  * As request_end(), without any answer; also for a separate answer under delivery. The request is
  * freed.
  */
-void request_drop(struct engine *engine, struct request *request, enum reason reason);
+void request_drop(struct client_side *side, struct request *request, enum reason reason);
 
 /**
  * It is over for the client too: remembered for repetitions of the request with
  * @p answer, out of every map and timer, its slot free.
  */
-void request_finish(struct engine *engine, struct request *request, struct bytes answer);
+void request_finish(struct client_side *side, struct request *request, struct bytes answer);
 
 /**
  * The connection or client that @p peer stands for is gone: its safe requests and observers are
  * freed, unsafe requests go on without a client to answer (MSG-42).
  */
-void request_leave_all(struct engine *engine, struct peer *peer);
+void request_leave_all(struct client_side *side, struct peer *peer);
 
 #endif

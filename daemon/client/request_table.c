@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots and memory of requests; what happens in them is request.c's. */
 #include "client/request.h"
-#include "engine/state.h"
+#include "client/side.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -60,9 +60,9 @@ static void take_leg(struct request *request, const struct leg *leg)
     (void)identity_acquire(request->leg.asker.identity);
 }
 
-struct request *request_new(struct engine *engine, const struct leg *leg)
+struct request *request_new(struct client_side *side, const struct leg *leg)
 {
-    struct request_table *table = &engine->requests;
+    struct request_table *table = &side->requests;
     struct memory memory;
     uint32_t slot;
     if (table->free_count > 0) {
@@ -72,7 +72,7 @@ struct request *request_new(struct engine *engine, const struct leg *leg)
     } else {
         return NULL;
     }
-    if (!memory_take(&engine->large, &memory, own_memory(table, slot), REQUEST_MEMORY_BYTES,
+    if (!memory_take(&side->fetch.large, &memory, own_memory(table, slot), REQUEST_MEMORY_BYTES,
                      leg->token.len)) {
         return NULL;
     }
@@ -81,9 +81,9 @@ struct request *request_new(struct engine *engine, const struct leg *leg)
     request->slot = slot;
     request->is_used = true;
     request->memory = memory;
-    request->trail = (struct trail){.id = fetch_next_id(&engine->fetches),
-                                    .started_us = engine_now_us(engine),
-                                    .started_ms = engine_now_ms(engine)};
+    request->trail = (struct trail){.id = fetch_next_id(&side->fetch.fetches),
+                                    .started_us = context_now_us(&side->context),
+                                    .started_ms = context_now_ms(&side->context)};
     take_leg(request, leg);
     if (table->free_count > 0) {
         table->free_count--;
@@ -93,23 +93,23 @@ struct request *request_new(struct engine *engine, const struct leg *leg)
     table->in_use++;
     account_charge(&table->accounts, &request->holding, &leg->asker.path.remote, 1);
     if (memory.is_large) {
-        request_charge_large(engine, request);
+        request_charge_large(side, request);
     }
     return request;
 }
 
-void request_charge_large(struct engine *engine, struct request *request)
+void request_charge_large(struct client_side *side, struct request *request)
 {
     if (request->large.account == NULL) {
-        account_charge(&engine->large.accounts, &request->large, &request->leg.asker.path.remote,
-                       1);
+        account_charge(&side->fetch.large.accounts, &request->large,
+                       &request->leg.asker.path.remote, 1);
     }
 }
 
-void request_discharge_large(struct engine *engine, struct request *request)
+void request_discharge_large(struct client_side *side, struct request *request)
 {
     if (request->large.account != NULL && !request->memory.is_large) {
-        account_discharge(&engine->large.accounts, &request->large);
+        account_discharge(&side->fetch.large.accounts, &request->large);
     }
 }
 
@@ -120,16 +120,16 @@ void request_deliver(struct request_table *table, struct request *request)
     table->delivering_count++;
 }
 
-void request_free(struct engine *engine, struct request *request)
+void request_free(struct client_side *side, struct request *request)
 {
-    struct request_table *table = &engine->requests;
+    struct request_table *table = &side->requests;
     if (request->is_delivering) {
         list_remove(&table->delivering, &request->waiting);
         table->delivering_count--;
     }
-    memory_give_back(&engine->large, &request->memory);
+    memory_give_back(&side->fetch.large, &request->memory);
     if (request->large.account != NULL) {
-        account_discharge(&engine->large.accounts, &request->large);
+        account_discharge(&side->fetch.large.accounts, &request->large);
     }
     account_discharge(&table->accounts, &request->holding);
     identity_release(request->leg.asker.identity);
@@ -140,7 +140,7 @@ void request_free(struct engine *engine, struct request *request)
     table->in_use--;
 }
 
-bool request_renew_memory(struct engine *engine, struct request *request, size_t bytes)
+bool request_renew_memory(struct client_side *side, struct request *request, size_t bytes)
 {
     struct memory *memory = &request->memory;
     if (bytes <= memory->capacity) {
@@ -148,9 +148,9 @@ bool request_renew_memory(struct engine *engine, struct request *request, size_t
         return true;
     }
     /* From its own bytes to a large block: what does not fit one of those does not fit at all. */
-    if (!memory_take(&engine->large, memory, memory->bytes, REQUEST_MEMORY_BYTES, bytes)) {
+    if (!memory_take(&side->fetch.large, memory, memory->bytes, REQUEST_MEMORY_BYTES, bytes)) {
         return false;
     }
-    request_charge_large(engine, request);
+    request_charge_large(side, request);
     return true;
 }

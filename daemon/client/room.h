@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-struct engine;
+struct client_side;
 struct leg;
 
 /**
@@ -17,6 +17,6 @@ struct leg;
  * that follows fails. May end and free any request, of this client too, and uses the engine's
  * memory for keys and messages: nothing may be half made.
  */
-void room_make(struct engine *engine, struct leg *leg, size_t bytes);
+void room_make(struct client_side *side, struct leg *leg, size_t bytes);
 
 #endif

@@ -4,9 +4,9 @@
 #include "cache/freshness.h"
 #include "cache/key.h"
 #include "client/limit.h"
+#include "client/side.h"
 #include "client/stream.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "net/dtls.h"
 
 #include <string.h>
@@ -54,15 +54,15 @@ static bool is_in_key(uint16_t number, bool tags)
     }
 }
 
-uint64_t serve_query(const struct engine *engine, const struct message *request)
+uint64_t serve_query(const struct client_side *side, const struct message *request)
 {
     if (request->code != CODE_FETCH || message_has_option(request, OPTION_block1)) {
         return 0; /* pieces: the Block2 requests that follow do not have them */
     }
-    return hash_bytes(request->payload.data, request->payload.len, engine->bodies.seed);
+    return hash_bytes(request->payload.data, request->payload.len, side->fetch.bodies.seed);
 }
 
-struct bytes serve_key(const struct engine *engine, const struct leg *leg,
+struct bytes serve_key(const struct client_side *side, const struct leg *leg,
                        const struct serve_subject *subject, bool tags,
                        uint8_t buffer[SERVE_KEY_MAX])
 {
@@ -70,7 +70,7 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
     struct option_iter iter;
     struct option option;
     struct key key = {.buffer = buffer};
-    uint64_t who = leg_serial(engine, leg);
+    uint64_t who = leg_serial(side, leg);
     if (!cache_key_of_target(subject->target, buffer, SERVE_KEY_MAX, 0, &target)) {
         return (struct bytes){0};
     }
@@ -92,11 +92,11 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
 /* --- cutting ------------------------------------------------------------ */
 
 /* Bytes of a message to the client in which an answer is sent whole, or else a block of it. */
-static size_t message_max(const struct engine *engine, const struct leg *leg,
+static size_t message_max(const struct client_side *side, const struct leg *leg,
                           const struct reply *reply)
 {
-    size_t most = (size_t)engine->config->block_whole_bytes;
-    size_t limit = leg_message_max(engine, leg);
+    size_t most = (size_t)side->context.config->block_whole_bytes;
+    size_t limit = leg_message_max(side, leg);
     if (leg->kind == LEG_STREAM) {
         return stream_message_max(leg);
     }
@@ -110,10 +110,10 @@ static size_t message_max(const struct engine *engine, const struct leg *leg,
 }
 
 /* Bytes of payload that one message to the client may have. */
-static size_t piece_max(const struct engine *engine, const struct leg *leg,
+static size_t piece_max(const struct client_side *side, const struct leg *leg,
                         const struct reply *reply)
 {
-    size_t most = message_max(engine, leg, reply);
+    size_t most = message_max(side, leg, reply);
     size_t taken = OVERHEAD + leg->token.len + reply->options.len;
     return most > taken ? most - taken : 0;
 }
@@ -134,23 +134,23 @@ static struct block shrink(const struct leg *leg, struct block block, size_t mos
 }
 
 /* The block to answer with: what is asked for, in the size that both sides take (BLK-8). */
-static struct block choose_block(const struct engine *engine, const struct leg *leg, size_t most)
+static struct block choose_block(const struct client_side *side, const struct leg *leg, size_t most)
 {
     static const struct block first = {.szx = BLOCK_SZX_BERT};
-    size_t size = engine->config->block_size;
+    size_t size = side->context.config->block_size;
     return shrink(leg, leg->has_block2 ? leg->block2 : first,
                   leg->kind == LEG_STREAM || most < size ? most : size);
 }
 
-static bool fits_whole(const struct engine *engine, const struct leg *leg,
+static bool fits_whole(const struct client_side *side, const struct leg *leg,
                        const struct reply *reply)
 {
     return leg->kind == LEG_STREAM
-               ? reply_fits(engine, leg, reply)
-               : reply_fits_datagram(engine, leg, reply, message_max(engine, leg, reply));
+               ? reply_fits(side, leg, reply)
+               : reply_fits_datagram(side, leg, reply, message_max(side, leg, reply));
 }
 
-static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
+static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
                          const struct reply *reply)
 {
     if (CODE_CLASS(reply->code) != 2 || reply->has_block2 || !leg_takes_blocks(leg)) {
@@ -160,8 +160,8 @@ static bool is_to_be_cut(const struct engine *engine, const struct leg *leg,
         return true;
     }
     /* Of no use where it is the options that are too long. */
-    struct block block = choose_block(engine, leg, piece_max(engine, leg, reply));
-    return reply->payload.len > block_size(&block) && !fits_whole(engine, leg, reply);
+    struct block block = choose_block(side, leg, piece_max(side, leg, reply));
+    return reply->payload.len > block_size(&block) && !fits_whole(side, leg, reply);
 }
 
 static bool is_of_whole(uint16_t number)
@@ -170,12 +170,13 @@ static bool is_of_whole(uint16_t number)
 }
 
 /* The options of @p reply without those of blocks, and with @p etag, if it is not NULL. */
-static bool serve_keep_options(struct engine *engine, struct kept_body *kept,
+static bool serve_keep_options(struct client_side *side, struct kept_body *kept,
                                const struct reply *reply, const struct option *etag)
 {
-    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    struct message_writer writer = {.buffer = side->context.scratch,
+                                    .capacity = side->context.scratch_bytes};
     message_writer_options(&writer, reply->options, is_of_whole, etag);
-    return !writer.overflow && body_append(&engine->bodies, &kept->options,
+    return !writer.overflow && body_append(&side->fetch.bodies, &kept->options,
                                            (struct bytes){writer.buffer, writer.len}, kept);
 }
 
@@ -189,53 +190,55 @@ static uint32_t max_age_of(const struct reply *reply)
  * or the @p part of it that the origin server has sent; NULL: the whole. NULL where there is no
  * room.
  */
-static struct kept_body *keep_body(struct engine *engine, const struct leg *leg,
+static struct kept_body *keep_body(struct client_side *side, const struct leg *leg,
                                    const struct serve_subject *subject, const struct reply *reply,
                                    const struct block *part)
 {
     uint8_t buffer[SERVE_KEY_MAX], etag[BLOCK_ETAG_LEN];
     const struct option own = {OPTION_etag, {etag, sizeof(etag)}};
-    struct bytes name = serve_key(engine, leg, subject, false, buffer);
-    uint64_t until_ms = engine_now_ms(engine) + engine->config->block_keep_time;
-    const struct body_owner owner = limit_bodies(engine, leg);
+    struct bytes name = serve_key(side, leg, subject, false, buffer);
+    uint64_t until_ms = context_now_ms(&side->context) + side->context.config->block_keep_time;
+    const struct body_owner owner = limit_bodies(side, leg);
     struct kept_body *kept =
-        name.len > 0 ? body_keep(&engine->bodies, &owner, name, false, until_ms) : NULL;
+        name.len > 0 ? body_keep(&side->fetch.bodies, &owner, name, false, until_ms) : NULL;
     if (kept == NULL) {
         return NULL;
     }
     kept->code = reply->code;
-    kept->made_ms = engine_now_ms(engine);
+    kept->made_ms = context_now_ms(&side->context);
     kept->max_age_s = max_age_of(reply);
     kept->begin = part != NULL ? block_offset(part) : 0;
     kept->more = part != NULL && part->more;
     /* An entity-tag made of a part would not be that of the next part. */
     bool needs_etag = part == NULL && !options_have(reply->options, OPTION_etag);
-    block_make_etag(engine->bodies.seed, reply->payload, etag);
-    if (!serve_keep_options(engine, kept, reply, needs_etag ? &own : NULL) ||
-        !body_append(&engine->bodies, &kept->bytes, reply->payload, kept)) {
-        body_forget(&engine->bodies, kept);
+    block_make_etag(side->fetch.bodies.seed, reply->payload, etag);
+    if (!serve_keep_options(side, kept, reply, needs_etag ? &own : NULL) ||
+        !body_append(&side->fetch.bodies, &kept->bytes, reply->payload, kept)) {
+        body_forget(&side->fetch.bodies, kept);
         return NULL;
     }
     return kept;
 }
 
-static struct kept_body *find_kept(struct engine *engine, const struct leg *leg,
+static struct kept_body *find_kept(struct client_side *side, const struct leg *leg,
                                    const struct serve_subject *subject)
 {
     uint8_t buffer[SERVE_KEY_MAX];
-    struct bytes name = serve_key(engine, leg, subject, false, buffer);
-    return name.len > 0 ? body_find(&engine->bodies, name, false, engine_now_ms(engine)) : NULL;
+    struct bytes name = serve_key(side, leg, subject, false, buffer);
+    return name.len > 0
+               ? body_find(&side->fetch.bodies, name, false, context_now_ms(&side->context))
+               : NULL;
 }
 
 /* Options and code of what is kept, for any piece of it. */
-static struct reply reply_of_kept(const struct engine *engine, const struct kept_body *kept)
+static struct reply reply_of_kept(const struct client_side *side, const struct kept_body *kept)
 {
     struct reply reply = {
         .code = kept->code,
         .options = {kept->options.data, kept->options.len},
         .has_block2 = true,
     };
-    uint32_t age_s = (uint32_t)((engine_now_ms(engine) - kept->made_ms) / 1000);
+    uint32_t age_s = (uint32_t)((context_now_ms(&side->context) - kept->made_ms) / 1000);
     /* An answer from the cache has its Max-Age beside its options (CACHE-8). */
     if (age_s > 0 || kept->max_age_s != MAX_AGE_DEFAULT_S) {
         reply.is_aged = true;
@@ -255,10 +258,10 @@ static bool has_block(const struct kept_body *kept, const struct block *block)
 }
 
 /* The piece of @p kept that the client wants, or 4.00 behind its end (BLK-14). */
-static enum reason piece_of(const struct engine *engine, const struct kept_body *kept,
+static enum reason piece_of(const struct client_side *side, const struct kept_body *kept,
                             const struct block *block, size_t most, struct reply *ret_reply)
 {
-    struct reply reply = reply_of_kept(engine, kept);
+    struct reply reply = reply_of_kept(side, kept);
     const struct bytes bytes = {kept->bytes.data, kept->bytes.len};
     const uint32_t first = (uint32_t)(kept->begin / block_size(block));
     struct block asked = *block, given;
@@ -278,18 +281,18 @@ static enum reason piece_of(const struct engine *engine, const struct kept_body 
     return REASON_none;
 }
 /* An answer that came whole: the piece of it that the client wants. False: it cannot be kept. */
-static bool cut_whole(struct engine *engine, const struct leg *leg,
+static bool cut_whole(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut, enum reason *ret_reason)
 {
-    const struct kept_body *kept = keep_body(engine, leg, subject, reply, NULL);
+    const struct kept_body *kept = keep_body(side, leg, subject, reply, NULL);
     if (kept == NULL) {
         return false;
     }
-    struct reply all = reply_of_kept(engine, kept);
-    size_t most = piece_max(engine, leg, &all);
-    struct block asked = choose_block(engine, leg, most);
-    *ret_reason = piece_of(engine, kept, &asked, most, ret_cut);
+    struct reply all = reply_of_kept(side, kept);
+    size_t most = piece_max(side, leg, &all);
+    struct block asked = choose_block(side, leg, most);
+    *ret_reason = piece_of(side, kept, &asked, most, ret_cut);
     if (*ret_reason == REASON_none) {
         ret_cut->has_observe = reply->has_observe;
         ret_cut->observe = reply->observe;
@@ -304,22 +307,23 @@ static bool cut_whole(struct engine *engine, const struct leg *leg,
  * in one message: then it gets the first part of it, as a block that it takes, and asks for the
  * rest, which is kept (RFC 8323 section 5.3.1, RFC 7959 section 2.4).
  */
-static void cut_block(struct engine *engine, const struct leg *leg,
+static void cut_block(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       const struct block *block, struct reply *ret_cut)
 {
     bool is_bad_size = block->szx == BLOCK_SZX_BERT && !leg_takes_bert(leg);
     if (CODE_CLASS(reply->code) != 2 || !leg_takes_blocks(leg) ||
-        (!is_bad_size && reply_fits(engine, leg, reply))) {
+        (!is_bad_size && reply_fits(side, leg, reply))) {
         /* Its later blocks are the origin server's: a body kept before is not this one. */
-        struct kept_body *older = engine->bodies.count > 0 ? find_kept(engine, leg, subject) : NULL;
+        struct kept_body *older =
+            side->fetch.bodies.count > 0 ? find_kept(side, leg, subject) : NULL;
         if (older != NULL) {
-            body_forget(&engine->bodies, older);
+            body_forget(&side->fetch.bodies, older);
         }
         return;
     }
     struct bytes size2 = {0};
-    size_t most = piece_max(engine, leg, reply);
+    size_t most = piece_max(side, leg, reply);
     struct block first = shrink(leg, *block, most);
     size_t size = block_size(&first);
     size_t len = first.szx == BLOCK_SZX_BERT ? most - most % size : size;
@@ -329,7 +333,7 @@ static void cut_block(struct engine *engine, const struct leg *leg,
     if (reply->payload.len > len) {
         first.more = true;
         ret_cut->payload.len = len;
-        (void)keep_body(engine, leg, subject, reply,
+        (void)keep_body(side, leg, subject, reply,
                         block); /* else the origin server is asked again */
     }
     (void)option_find(reply->options, OPTION_size2, &size2);
@@ -352,14 +356,14 @@ static size_t whole_characters(struct bytes text, size_t most)
  * The answer fits in no way. An error is told without its payload, or with less of its diagnostic
  * text (RFC 7252 section 5.5.2); of anything else the client has to know that it is not there.
  */
-static enum reason make_fit(const struct engine *engine, const struct leg *leg,
+static enum reason make_fit(const struct client_side *side, const struct leg *leg,
                             const struct reply *reply, struct reply *ret_cut)
 {
     struct reply shorter = *reply;
     bool is_text = !options_have(reply->options, OPTION_content_format);
     shorter.payload.len =
-        is_text ? whole_characters(reply->payload, piece_max(engine, leg, reply)) : 0;
-    if (CODE_CLASS(reply->code) > 2 && reply_fits(engine, leg, &shorter)) {
+        is_text ? whole_characters(reply->payload, piece_max(side, leg, reply)) : 0;
+    if (CODE_CLASS(reply->code) > 2 && reply_fits(side, leg, &shorter)) {
         *ret_cut = shorter;
         return REASON_none;
     }
@@ -371,7 +375,7 @@ static enum reason make_fit(const struct engine *engine, const struct leg *leg,
     return REASON_response_too_large;
 }
 
-enum reason serve_cut(struct engine *engine, const struct leg *leg,
+enum reason serve_cut(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut)
 {
@@ -384,18 +388,18 @@ enum reason serve_cut(struct engine *engine, const struct leg *leg,
     }
     if (option_find(reply->options, OPTION_block2, &value)) {
         const struct block block = block_of(value);
-        cut_block(engine, leg, subject, reply, &block, ret_cut);
-    } else if (is_to_be_cut(engine, leg, reply) &&
-               cut_whole(engine, leg, subject, reply, ret_cut, &reason)) {
+        cut_block(side, leg, subject, reply, &block, ret_cut);
+    } else if (is_to_be_cut(side, leg, reply) &&
+               cut_whole(side, leg, subject, reply, ret_cut, &reason)) {
         return reason;
     }
-    if (reply_fits(engine, leg, ret_cut)) {
+    if (reply_fits(side, leg, ret_cut)) {
         return REASON_none;
     }
-    return make_fit(engine, leg, reply, ret_cut);
+    return make_fit(side, leg, reply, ret_cut);
 }
 
-enum reason serve_cut_request(struct engine *engine, const struct request *request,
+enum reason serve_cut_request(struct client_side *side, const struct request *request,
                               const struct reply *reply, struct reply *ret_cut)
 {
     struct message message = {0};
@@ -405,22 +409,23 @@ enum reason serve_cut_request(struct engine *engine, const struct request *reque
     (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     subject.code = message.code;
     subject.options = message.options;
-    return serve_cut(engine, &request->leg, &subject, reply, ret_cut);
+    return serve_cut(side, &request->leg, &subject, reply, ret_cut);
 }
 
-bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
-                struct reply *ret_reply, enum reason *ret_reason)
+bool serve_kept(struct client_side *side, const struct leg *leg,
+                const struct serve_subject *subject, struct reply *ret_reply,
+                enum reason *ret_reason)
 {
-    const struct kept_body *kept = find_kept(engine, leg, subject);
+    const struct kept_body *kept = find_kept(side, leg, subject);
     if (kept == NULL) {
         return false;
     }
-    struct reply all = reply_of_kept(engine, kept);
-    size_t most = piece_max(engine, leg, &all);
-    struct block asked = choose_block(engine, leg, most);
+    struct reply all = reply_of_kept(side, kept);
+    size_t most = piece_max(side, leg, &all);
+    struct block asked = choose_block(side, leg, most);
     if (!has_block(kept, &asked)) {
         return false;
     }
-    *ret_reason = piece_of(engine, kept, &asked, most, ret_reply);
+    *ret_reason = piece_of(side, kept, &asked, most, ret_reply);
     return true;
 }

@@ -39,7 +39,7 @@ struct serve_subject {
  * What stands for the payload of a request where that says what is asked for: of a FETCH
  * in one message (RFC 8132 section 2). 0 for others.
  */
-uint64_t serve_query(const struct engine *engine, const struct message *request);
+uint64_t serve_query(const struct client_side *side, const struct message *request);
 
 /**
  * The key under which a body of @p leg's client is kept: who, method, target, and the
@@ -48,7 +48,7 @@ uint64_t serve_query(const struct engine *engine, const struct message *request)
  * @param tags whether Request-Tag is one of them: for uploads (RFC 9175 section 3.3).
  * @return its bytes in @p buffer; empty where they do not fit.
  */
-struct bytes serve_key(const struct engine *engine, const struct leg *leg,
+struct bytes serve_key(const struct client_side *side, const struct leg *leg,
                        const struct serve_subject *subject, bool tags,
                        uint8_t buffer[SERVE_KEY_MAX]);
 
@@ -60,12 +60,12 @@ struct bytes serve_key(const struct engine *engine, const struct leg *leg,
  *                it, or words about what went wrong.
  * @return REASON_none, or why the answer cannot be had (the words are in @p ret_cut).
  */
-enum reason serve_cut(struct engine *engine, const struct leg *leg,
+enum reason serve_cut(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       struct reply *ret_cut);
 
 /** As serve_cut(), with the same errors, for the answer to a request that still has its fetch. */
-enum reason serve_cut_request(struct engine *engine, const struct request *request,
+enum reason serve_cut_request(struct client_side *side, const struct request *request,
                               const struct reply *reply, struct reply *ret_cut);
 
 /**
@@ -73,7 +73,8 @@ enum reason serve_cut_request(struct engine *engine, const struct request *reque
  *
  * @return false where there is none: the request goes on to the origin server.
  */
-bool serve_kept(struct engine *engine, const struct leg *leg, const struct serve_subject *subject,
-                struct reply *ret_reply, enum reason *ret_reason);
+bool serve_kept(struct client_side *side, const struct leg *leg,
+                const struct serve_subject *subject, struct reply *ret_reply,
+                enum reason *ret_reason);
 
 #endif

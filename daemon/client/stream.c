@@ -19,8 +19,8 @@
 #include "client/handle.h"
 #include "client/limit.h"
 #include "client/reply.h"
+#include "client/side.h"
 #include "coap/endpoint.h"
-#include "engine/state.h"
 
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ enum stream_state {
 
 struct stream {
     struct peer peer;
-    struct engine *engine;
+    struct client_side *side;
     struct stream_listener *listener;
     struct conn *conn;
     struct stream *next, **link; /* of all streams of the engine */
@@ -64,7 +64,7 @@ static const char *scheme_name(const struct stream *stream)
 static void regulate(struct stream *stream)
 {
     bool pause =
-        stream->is_full || stream->peer.in_flight >= limit_exchanges(stream->engine, &stream->peer);
+        stream->is_full || stream->peer.in_flight >= limit_exchanges(stream->side, &stream->peer);
     if (pause != stream->is_paused) {
         stream->is_paused = pause;
         conn_pause(stream->conn, pause);
@@ -126,8 +126,8 @@ static void stream_on_fault(void *context, const char *why)
                                       .word = "malformed",
                                       .identity = conn_identity(stream->conn),
                                       .detail = why};
-    refusals_log(&stream->engine->refusals, &note, "message_malformed");
-    metric_add(&stream->engine->metrics.streams_aborted, 1);
+    refusals_log(&stream->side->refusals, &note, "message_malformed");
+    metric_add(&stream->side->context.metrics.streams_aborted, 1);
     close_stream(stream, why);
 }
 
@@ -140,7 +140,7 @@ static void stream_on_signal(void *context, uint8_t code)
         stream->state = STREAM_RELEASED;
         close_if_done(stream);
     } else if (code == CODE_ABORT) {
-        metric_add(&stream->engine->metrics.streams_aborted_by_clients, 1);
+        metric_add(&stream->side->context.metrics.streams_aborted_by_clients, 1);
         close_stream(stream, "aborted by the peer");
     }
 }
@@ -157,12 +157,12 @@ static void stream_on_request(void *context, const struct message *message)
                   .identity = conn_identity(stream->conn),
                   .scheme = scheme_of(stream->conn)},
     };
-    leg.asker.serial = leg_serial(stream->engine, &leg);
+    leg.asker.serial = leg_serial(stream->side, &leg);
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */
     }
     stream->has_crossed = stream->state == STREAM_LEAVING;
-    request_handle(stream->engine, &leg, message, conn_local(stream->conn));
+    request_handle(stream->side, &leg, message, conn_local(stream->conn));
     regulate(stream);
     close_if_done(stream); /* one that was answered at once */
 }
@@ -172,7 +172,7 @@ static void stream_on_response(void *context, const struct message *message)
 {
     struct stream *stream = context;
     (void)message;
-    metric_add(&stream->engine->metrics.messages_ignored, 1);
+    metric_add(&stream->side->context.metrics.messages_ignored, 1);
 }
 
 static const struct endpoint_handler endpoint_handler = {
@@ -200,20 +200,20 @@ static void log_stream(const struct stream *stream, const char *event, const cha
 static void on_failure(void *listener_context, const struct handshake_failure *failure)
 {
     const struct stream_listener *listener = listener_context;
-    refusals_add_handshake(&listener->engine->refusals, failure);
+    refusals_add_handshake(&listener->side->refusals, failure);
 }
 
 static void *on_open(void *listener_context, struct conn *conn)
 {
     struct stream_listener *listener = listener_context;
-    struct engine *engine = listener->engine;
-    if (!admit_connection(engine, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
+    struct client_side *side = listener->side;
+    if (!admit_connection(side, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
         const struct refusal_note note = {.client = conn_remote(conn),
                                           .kind = REFUSAL_POLICY,
                                           .word = "policy.clients",
                                           .identity = conn_identity(conn)};
-        metric_add(&engine->metrics.connections_refused, 1);
-        refusals_log(&engine->refusals, &note, "connection_refused");
+        metric_add(&side->context.metrics.connections_refused, 1);
+        refusals_log(&side->refusals, &note, "connection_refused");
         return NULL;
     }
     /* One allocation a connection, bounded by the listener's own cap. */
@@ -222,27 +222,27 @@ static void *on_open(void *listener_context, struct conn *conn)
         return NULL;
     }
     *stream = (struct stream){
-        .engine = engine,
+        .side = side,
         .listener = listener,
-        .serial = ++engine->stream_serial,
+        .serial = ++side->stream_serial,
         .conn = conn,
-        .next = engine->streams,
-        .link = &engine->streams,
+        .next = side->streams,
+        .link = &side->streams,
         .endpoint = {.handler = &endpoint_handler,
                      .context = stream,
-                     .message_max = (uint32_t)engine->config->limits_stream_message_bytes,
-                     .token_max = engine->config->proxy_max_token_bytes,
+                     .message_max = (uint32_t)side->context.config->limits_stream_message_bytes,
+                     .token_max = side->context.config->proxy_max_token_bytes,
                      .is_ws = transport_is_ws(listener->transport)},
     };
-    if (engine->streams != NULL) {
-        engine->streams->link = &stream->next;
+    if (side->streams != NULL) {
+        side->streams->link = &stream->next;
     }
-    engine->streams = stream;
+    side->streams = stream;
     listener->open_count++;
-    metric_set(&engine->metrics.streams, ++engine->stream_count);
+    metric_set(&side->context.metrics.streams, ++side->stream_count);
     log_stream(stream, "stream_opened", "");
     endpoint_start(&stream->endpoint);
-    if (engine->is_draining) {
+    if (side->is_draining) {
         stream_send_signal(stream, CODE_RELEASE, "");
         close_stream(stream, "shutting down");
     }
@@ -267,7 +267,7 @@ static void on_drained(void *conn_context, struct conn *conn)
     (void)conn;
     stream->is_full = false;
     regulate(stream);
-    observers_resume(stream->engine, &stream->peer);
+    observers_resume(stream->side, &stream->peer);
 }
 
 static uint32_t on_idle(void *conn_context, struct conn *conn)
@@ -294,22 +294,22 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
 static void on_close(void *conn_context, struct conn *conn, const char *why)
 {
     struct stream *stream = conn_context;
-    struct engine *engine = stream->engine;
+    struct client_side *side = stream->side;
     log_stream(stream, "stream_closed", stream->why != NULL ? stream->why : why);
     stream->state = STREAM_CLOSED;
-    struct closed_client *closed = closed_add(&engine->closed_clients, conn_identity(conn));
+    struct closed_client *closed = closed_add(&side->closed_clients, conn_identity(conn));
     closed->client = *conn_remote(conn);
     closed->scheme = scheme_of(conn);
     closed->requests = stream->peer.requests;
-    closed->at_ms = engine_now_ms(engine);
+    closed->at_ms = context_now_ms(&side->context);
     closed->why = stream->why != NULL ? stream->why : why;
-    request_leave_all(engine, &stream->peer);
+    request_leave_all(side, &stream->peer);
     *stream->link = stream->next;
     if (stream->next != NULL) {
         stream->next->link = stream->link;
     }
     stream->listener->open_count--;
-    metric_set(&engine->metrics.streams, --engine->stream_count);
+    metric_set(&side->context.metrics.streams, --side->stream_count);
     free(stream);
 }
 
@@ -350,9 +350,9 @@ const struct conn_handler stream_handler = {
 
 static struct bytes encode(struct stream *stream, const struct leg *leg, const struct reply *reply)
 {
-    struct engine *engine = stream->engine;
+    struct client_side *side = stream->side;
     struct message_writer writer;
-    frame_writer_init(&writer, engine->scratch, engine->scratch_bytes, leg->token);
+    frame_writer_init(&writer, side->context.scratch, side->context.scratch_bytes, leg->token);
     reply_write_options(&writer, reply);
     message_writer_payload(&writer, reply->payload);
     return frame_finish(&writer, reply->code, leg->token, stream->endpoint.is_ws);
@@ -377,7 +377,7 @@ bool stream_takes_bert(const struct leg *leg)
 size_t stream_message_max(const struct leg *leg)
 {
     const struct stream *stream = leg->stream;
-    size_t ours = stream->engine->scratch_bytes;
+    size_t ours = stream->side->context.scratch_bytes;
     return stream->endpoint.peer_max < ours ? stream->endpoint.peer_max : ours;
 }
 
@@ -386,17 +386,17 @@ bool stream_fits(const struct leg *leg, const struct reply *reply)
     struct stream *stream = leg->stream;
     size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
                      1 + reply->payload.len;
-    if (at_most <= stream->endpoint.peer_max && at_most <= stream->engine->scratch_bytes) {
+    if (at_most <= stream->endpoint.peer_max && at_most <= stream->side->context.scratch_bytes) {
         return true;
     }
     struct bytes frame = encode(stream, leg, reply);
     return frame.len > 0 && frame.len <= stream->endpoint.peer_max;
 }
 
-void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply)
+void stream_reply(struct client_side *side, struct leg *leg, const struct reply *reply)
 {
     struct stream *stream = leg->stream;
-    (void)engine;
+    (void)side;
     if (stream->state == STREAM_CLOSED || reply_is_unwanted(leg, reply->code)) {
         return;
     }
@@ -425,9 +425,9 @@ void stream_settle(struct peer *peer)
     }
 }
 
-void stream_release_all(struct engine *engine, const struct stream_listener *listener)
+void stream_release_all(struct client_side *side, const struct stream_listener *listener)
 {
-    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+    for (struct stream *stream = side->streams; stream != NULL; stream = stream->next) {
         if (listener != NULL && stream->listener != listener) {
             continue;
         }
@@ -444,11 +444,11 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
     }
 }
 
-uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
-                               const char *why)
+uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match,
+                               const void *context, const char *why)
 {
     uint32_t count = 0;
-    for (struct stream *stream = engine->streams; stream != NULL; stream = stream->next) {
+    for (struct stream *stream = side->streams; stream != NULL; stream = stream->next) {
         bool is_match_now =
             stream->state != STREAM_CLOSED &&
             is_match(context, conn_remote(stream->conn), conn_identity(stream->conn));
@@ -460,13 +460,13 @@ uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, c
         }
         close_stream(stream, why);
         /* Not only when the connection has closed: it may take long to send what is queued. */
-        request_leave_all(engine, &stream->peer);
+        request_leave_all(side, &stream->peer);
         count++;
     }
     return count;
 }
 
-size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+size_t stream_list(const struct client_side *side, size_t skip, struct stream_view *ret_views,
                    size_t max)
 {
     static const char *const states[] = {
@@ -474,7 +474,7 @@ size_t stream_list(const struct engine *engine, size_t skip, struct stream_view 
         [STREAM_RELEASED] = "released", [STREAM_CLOSED] = "closed",
     };
     size_t count = 0;
-    for (const struct stream *stream = engine->streams; stream != NULL && count < max;
+    for (const struct stream *stream = side->streams; stream != NULL && count < max;
          stream = stream->next) {
         if (skip > 0) {
             skip--;

@@ -10,14 +10,14 @@
 #include "client/leg.h"
 #include "net/conn.h"
 
-struct engine;
+struct client_side;
 struct reply;
 
 /** The handler of connections; its listener context is a struct stream_listener. */
 extern const struct conn_handler stream_handler;
 
 struct stream_listener {
-    struct engine *engine;
+    struct client_side *side;
     struct conn_listener *listener; /* NULL: the slot is free */
     enum transport transport;
     uint32_t open_count; /* its connections */
@@ -36,7 +36,7 @@ struct stream_view {
 };
 
 /** At most @p max connections after the first @p skip. @return how many */
-size_t stream_list(const struct engine *engine, size_t skip, struct stream_view *ret_views,
+size_t stream_list(const struct client_side *side, size_t skip, struct stream_view *ret_views,
                    size_t max);
 
 /**
@@ -44,7 +44,7 @@ size_t stream_list(const struct engine *engine, size_t skip, struct stream_view 
  * closed or the client wants no answer; one that does not fit is replaced by
  * REASON_response_too_large.
  */
-void stream_reply(struct engine *engine, struct leg *leg, const struct reply *reply);
+void stream_reply(struct client_side *side, struct leg *leg, const struct reply *reply);
 
 /** Whether @p reply fits the peer's Max-Message-Size. */
 bool stream_fits(const struct leg *leg, const struct reply *reply);
@@ -74,7 +74,7 @@ bool stream_is_full(const struct leg *leg);
 void stream_settle(struct peer *peer);
 
 /** Ask the peers of all connections of @p listener (NULL: of any) to go (Release). */
-void stream_release_all(struct engine *engine, const struct stream_listener *listener);
+void stream_release_all(struct client_side *side, const struct stream_listener *listener);
 
 /**
  * Close the connections that match, after a Release: nothing was wrong. Their requests are
@@ -82,7 +82,7 @@ void stream_release_all(struct engine *engine, const struct stream_listener *lis
  *
  * @return how many
  */
-uint32_t stream_close_matching(struct engine *engine, peer_match_fn *is_match, const void *context,
-                               const char *why);
+uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match,
+                               const void *context, const char *why);
 
 #endif

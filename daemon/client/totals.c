@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/totals.h"
 
-#include "engine/state.h"
+#include "client/side.h"
 #include "net/dtls.h"
 
 void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters)
@@ -66,11 +66,11 @@ static void publish(const struct totals *sum, struct metrics *metrics)
 }
 
 /* Source ports stay open: what they have counted needs no keeping. */
-static uint64_t upstream_overflows(const struct engine *engine)
+static uint64_t upstream_overflows(const struct client_side *side)
 {
     uint64_t count = 0;
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
-        const struct port_pool *pool = &engine->origins.pools[family];
+        const struct port_pool *pool = &side->origin.origins.pools[family];
         for (uint32_t i = 0; i < pool->count; i++) {
             count += metric_get(&udp_counters(pool->ports[i].socket)->receive_overflows);
         }
@@ -78,41 +78,41 @@ static uint64_t upstream_overflows(const struct engine *engine)
     return count;
 }
 
-static void publish_datagrams(const struct engine *engine, const struct totals *sum,
+static void publish_datagrams(const struct client_side *side, const struct totals *sum,
                               struct metrics *metrics)
 {
     metric_set(&metrics->datagrams_in, sum->datagrams_in);
     metric_set(&metrics->datagrams_out, sum->datagrams_out);
     metric_set(&metrics->datagrams_overflowed, sum->overflowed);
     metric_set(&metrics->datagrams_unsent, sum->unsent);
-    metric_set(&metrics->upstream_overflowed, upstream_overflows(engine));
+    metric_set(&metrics->upstream_overflowed, upstream_overflows(side));
 }
 
-void totals_update(struct engine *engine)
+void totals_update(struct client_side *side)
 {
-    struct totals sum = engine->closed;
+    struct totals sum = side->closed;
     uint64_t sessions = 0;
     bool has_any = false;
-    for (uint32_t i = 0; i < engine->next_listener && i < LISTENERS_MAX; i++) {
-        if (engine->listeners[i].socket != NULL) {
-            totals_add_datagrams(&sum, udp_counters(engine->listeners[i].socket));
+    for (uint32_t i = 0; i < side->next_listener && i < LISTENERS_MAX; i++) {
+        if (side->listeners[i].socket != NULL) {
+            totals_add_datagrams(&sum, udp_counters(side->listeners[i].socket));
         }
-        if (engine->listeners[i].dtls != NULL) {
-            const struct dtls_counters *counters = dtls_counters(engine->listeners[i].dtls);
+        if (side->listeners[i].dtls != NULL) {
+            const struct dtls_counters *counters = dtls_counters(side->listeners[i].dtls);
             totals_add_sessions(&sum, counters);
             sessions += metric_get(&counters->sessions);
             has_any = true;
         }
     }
-    for (uint32_t i = 0; i < engine->stream_listener_count; i++) {
-        if (engine->stream_listeners[i].listener != NULL) {
-            totals_add_connections(&sum, conn_counters(engine->stream_listeners[i].listener));
+    for (uint32_t i = 0; i < side->stream_listener_count; i++) {
+        if (side->stream_listeners[i].listener != NULL) {
+            totals_add_connections(&sum, conn_counters(side->stream_listeners[i].listener));
             has_any = true;
         }
     }
-    publish_datagrams(engine, &sum, &engine->metrics);
+    publish_datagrams(side, &sum, &side->context.metrics);
     if (has_any) { /* what has only UDP pays nothing */
-        publish(&sum, &engine->metrics);
-        metric_set(&engine->metrics.sessions, sessions);
+        publish(&sum, &side->context.metrics);
+        metric_set(&side->context.metrics.sessions, sessions);
     }
 }

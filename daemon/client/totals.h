@@ -12,7 +12,7 @@
 
 struct conn_counters;
 struct dtls_counters;
-struct engine;
+struct client_side;
 struct udp_counters;
 
 struct totals {
@@ -29,6 +29,6 @@ void totals_add_datagrams(struct totals *totals, const struct udp_counters *coun
 void totals_add_connections(struct totals *totals, const struct conn_counters *counters);
 
 /** Once a turn: what all listeners, closed ones too, have counted. */
-void totals_update(struct engine *engine);
+void totals_update(struct client_side *side);
 
 #endif

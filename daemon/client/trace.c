@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "client/access.h"
 #include "client/describe.h"
+#include "client/side.h"
 #include "coap/method.h"
 #include "coap/option.h"
-#include "engine/state.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,36 +58,36 @@ static const char *type_name(bool is_confirmable)
 
 /* --- readers of the trace ----------------------------------------------- */
 
-static int start_tracing(struct engine *engine)
+static int start_tracing(struct client_side *side)
 {
-    if (engine->tracer.ring == NULL) {
-        engine->tracer.ring = calloc(1, sizeof(struct event_ring));
+    if (side->context.events == NULL) {
+        side->context.events = calloc(1, sizeof(struct event_ring));
     }
-    engine->trace = engine->tracer.ring != NULL;
-    return engine->trace ? 0 : -ENOMEM;
+    side->context.trace = side->context.events != NULL;
+    return side->context.trace ? 0 : -ENOMEM;
 }
 
-int trace_to_log(struct engine *engine)
+int trace_to_log(struct client_side *side)
 {
-    engine->tracer.to_log = true;
-    return start_tracing(engine);
+    side->tracer.to_log = true;
+    return start_tracing(side);
 }
 
-int trace_add_tap(struct engine *engine, const struct trace_tap *tap)
+int trace_add_tap(struct client_side *side, const struct trace_tap *tap)
 {
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
-        struct trace_tap *slot = &engine->tracer.taps[i];
+        struct trace_tap *slot = &side->tracer.taps[i];
         if (slot->id == 0) {
             *slot = *tap;
-            return start_tracing(engine);
+            return start_tracing(side);
         }
     }
     return -ENOSPC;
 }
 
-void trace_remove_tap(struct engine *engine, uint64_t id)
+void trace_remove_tap(struct client_side *side, uint64_t id)
 {
-    struct tracer *tracer = &engine->tracer;
+    struct tracer *tracer = &side->tracer;
     bool is_wanted = tracer->to_log;
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
         if (tracer->taps[i].id == id) {
@@ -95,13 +95,15 @@ void trace_remove_tap(struct engine *engine, uint64_t id)
         }
         is_wanted = is_wanted || tracer->taps[i].id != 0;
     }
-    engine->trace = is_wanted && tracer->ring != NULL;
+    side->context.trace = is_wanted && side->context.events != NULL;
 }
 
-void trace_clear(struct tracer *tracer)
+void trace_clear(struct client_side *side)
 {
-    free(tracer->ring);
-    *tracer = (struct tracer){.to_log = false};
+    free(side->context.events);
+    side->context.events = NULL;
+    side->context.trace = false;
+    side->tracer = (struct tracer){.to_log = false};
 }
 
 static bool trace_matches(const struct trace_tap *tap, const struct trace_view *view)
@@ -113,14 +115,14 @@ static bool trace_matches(const struct trace_tap *tap, const struct trace_view *
 }
 
 /* To all readers, with the fields that every request has. */
-static void give(const struct engine *engine, struct log_block *block, const struct leg *leg,
+static void give(const struct client_side *side, struct log_block *block, const struct leg *leg,
                  struct trace_view *view)
 {
     if (identity_is_known(leg->asker.identity)) {
         (void)identity_format(leg->asker.identity, view->identity);
     }
     view->rule = leg->asker.rule != NULL ? leg->asker.rule : "";
-    const struct tracer *tracer = &engine->tracer;
+    const struct tracer *tracer = &side->tracer;
     view->text = block->text;
     view->text_len = block->len;
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
@@ -136,12 +138,12 @@ static void give(const struct engine *engine, struct log_block *block, const str
 
 /* --- events ------------------------------------------------------------- */
 
-static void add_events(const struct engine *engine, const struct request *request,
+static void add_events(const struct client_side *side, const struct request *request,
                        struct log_block *block)
 {
     const struct event *events[EVENTS_SHOWN_MAX];
     char text[128];
-    size_t count = event_ring_collect(engine->tracer.ring, request->trail.id,
+    size_t count = event_ring_collect(side->context.events, request->trail.id,
                                       request->trail.last_event, events);
     for (size_t i = 0; i < count; i++) {
         event_format(events[i], text, sizeof(text));
@@ -151,9 +153,9 @@ static void add_events(const struct engine *engine, const struct request *reques
 }
 
 /* Since @p started_us: the clock is read, as what was done in this turn took time too. */
-static uint64_t elapsed_us(const struct engine *engine, uint64_t started_us)
+static uint64_t elapsed_us(const struct client_side *side, uint64_t started_us)
 {
-    return loop_clock_us(engine->loop) - started_us;
+    return loop_clock_us(side->context.loop) - started_us;
 }
 
 /* --- blocks ------------------------------------------------------------- */
@@ -167,7 +169,7 @@ static void add_target(struct log_block *block, const struct target *target, con
     log_block_line(block, "  CRI        %s", describe_cri(target, text, sizeof(text)));
 }
 
-static void trace_block(struct engine *engine, const struct request *request, enum reason reason,
+static void trace_block(struct client_side *side, const struct request *request, enum reason reason,
                         uint8_t code)
 {
     struct log_block block;
@@ -182,7 +184,7 @@ static void trace_block(struct engine *engine, const struct request *request, en
                               .cache = cache_answer_name(request->fetch->ticket.answer),
                               .route = request->fetch->hop.route,
                               .exchange = request->trail.id,
-                              .us = elapsed_us(engine, request->trail.started_us)};
+                              .us = elapsed_us(side, request->trail.started_us)};
     const struct leg *leg = &request->leg;
     log_block_init(&block);
     (void)code_text(code, view.code);
@@ -213,13 +215,13 @@ static void trace_block(struct engine *engine, const struct request *request, en
             address_format(&request->fetch->candidates[request->fetch->candidate], address),
             request->fetch->again.count + 1u);
     }
-    add_events(engine, request, &block);
+    add_events(side, request, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,
                    view.us / 1000, (unsigned)(view.us % 1000));
-    give(engine, &block, leg, &view);
+    give(side, &block, leg, &view);
 }
 
-void trace_delivered(struct engine *engine, const struct request *request)
+void trace_delivered(struct client_side *side, const struct request *request)
 {
     struct log_block block;
     char client[CLIENT_TEXT_MAX];
@@ -227,16 +229,16 @@ void trace_delivered(struct engine *engine, const struct request *request)
                               .target = "",
                               .reason = reason_row(request->reason)->name,
                               .exchange = request->trail.id,
-                              .us = elapsed_us(engine, request->trail.started_us)};
+                              .us = elapsed_us(side, request->trail.started_us)};
     const struct leg *leg = &request->leg;
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", request->trail.id,
                    client);
-    add_events(engine, request, &block);
-    give(engine, &block, leg, &view);
+    add_events(side, request, &block);
+    give(side, &block, leg, &view);
 }
 
-void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+void trace_count(struct client_side *side, const struct leg *leg, enum reason reason, uint8_t code,
                  uint8_t upstream)
 {
     const struct metric_end end = {.reason = reason,
@@ -244,13 +246,13 @@ void trace_count(struct engine *engine, const struct leg *leg, enum reason reaso
                                    .scheme = leg->asker.scheme,
                                    .upstream = upstream,
                                    .route = leg->route_label};
-    metrics_count_end(&engine->metrics, &end);
+    metrics_count_end(&side->context.metrics, &end);
 }
 
-static void count_duration(struct engine *engine, const struct leg *leg, bool is_hit,
+static void count_duration(struct client_side *side, const struct leg *leg, bool is_hit,
                            uint64_t duration_us)
 {
-    struct metrics *metrics = &engine->metrics;
+    struct metrics *metrics = &side->context.metrics;
     histogram_add(&metrics->durations[transport_by_number(leg->asker.scheme)][is_hit ? 1 : 0],
                   duration_us);
     if (!is_hit) {
@@ -259,7 +261,7 @@ static void count_duration(struct engine *engine, const struct leg *leg, bool is
 }
 
 /* For criproxyctl why: all that no good answer came of. */
-static void note_refusal(struct engine *engine, const struct leg *leg, enum reason reason,
+static void note_refusal(struct client_side *side, const struct leg *leg, enum reason reason,
                          const char *why)
 {
     const struct refusal_note note = {.client = &leg->asker.path.remote,
@@ -268,7 +270,7 @@ static void note_refusal(struct engine *engine, const struct leg *leg, enum reas
                                       .identity = leg->asker.identity,
                                       .detail = why};
     if (!reason_is_success(reason)) {
-        refusals_add(&engine->refusals, &note);
+        refusals_add(&side->refusals, &note);
     }
 }
 
@@ -283,7 +285,8 @@ static void note_end(struct request *request, uint8_t code)
     }
 }
 
-void trace_ended(struct engine *engine, struct request *request, enum reason reason, uint8_t code)
+void trace_ended(struct client_side *side, struct request *request, enum reason reason,
+                 uint8_t code)
 {
     const struct access_record record = {
         .leg = &request->leg,
@@ -295,18 +298,18 @@ void trace_ended(struct engine *engine, struct request *request, enum reason rea
         .code = code,
     };
     note_end(request, code);
-    note_refusal(engine, &request->leg, reason, NULL);
+    note_refusal(side, &request->leg, reason, NULL);
     if (record.target != NULL) {
-        count_duration(engine, &request->leg, false, elapsed_us(engine, request->trail.started_us));
+        count_duration(side, &request->leg, false, elapsed_us(side, request->trail.started_us));
     }
-    access_log(engine, &record);
-    if (engine->trace && record.target != NULL) {
-        trace_block(engine, request, reason, code);
+    access_log(side, &record);
+    if (side->context.trace && record.target != NULL) {
+        trace_block(side, request, reason, code);
         request->trail.last_event = 0; /* these were shown */
     }
 }
 
-static void trace_short_block(struct engine *engine, const struct access_record *record,
+static void trace_short_block(struct client_side *side, const struct access_record *record,
                               const struct message *request)
 {
     const struct leg *leg = record->leg;
@@ -331,10 +334,10 @@ static void trace_short_block(struct engine *engine, const struct access_record 
     log_block_line(&block, "  outcome    %s %s%s%s", view.reason, view.code,
                    record->why[0] != '\0' ? ": " : "",
                    escape_text(why, sizeof(why), record->why, strlen(record->why)));
-    give(engine, &block, leg, &view);
+    give(side, &block, leg, &view);
 }
 
-static void trace_hit_block(struct engine *engine, const struct leg *leg,
+static void trace_hit_block(struct client_side *side, const struct leg *leg,
                             const struct target *target, const struct message *request,
                             uint8_t code)
 {
@@ -354,27 +357,27 @@ static void trace_hit_block(struct engine *engine, const struct leg *leg,
     log_block_line(&block, "  rule       %s", rule_text(leg));
     log_block_line(&block, "  cache      %s", cache_answer_name(CACHE_ANSWER_HIT));
     log_block_line(&block, "  outcome    %s %s", view.reason, view.code);
-    give(engine, &block, leg, &view);
+    give(side, &block, leg, &view);
 }
 
-void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_hit(struct client_side *side, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code)
 {
-    trace_count(engine, leg, REASON_cached, code, 0);
-    count_duration(engine, leg, true, elapsed_us(engine, engine_now_us(engine)));
+    trace_count(side, leg, REASON_cached, code, 0);
+    count_duration(side, leg, true, elapsed_us(side, context_now_us(&side->context)));
     const struct access_record record = {.leg = leg,
                                          .target = target,
                                          .cache = CACHE_ANSWER_HIT,
                                          .reason = REASON_cached,
                                          .method = request->code,
                                          .code = code};
-    access_log(engine, &record);
-    if (engine->trace) {
-        trace_hit_block(engine, leg, target, request, code);
+    access_log(side, &record);
+    if (side->context.trace) {
+        trace_hit_block(side, leg, target, request, code);
     }
 }
 
-void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_answered(struct client_side *side, const struct leg *leg, const struct target *target,
                     const struct message *request, const struct problem *problem, uint8_t code)
 {
     const struct access_record record = {.leg = leg,
@@ -383,16 +386,16 @@ void trace_answered(struct engine *engine, const struct leg *leg, const struct t
                                          .method = request->code,
                                          .code = code,
                                          .why = problem->text};
-    trace_count(engine, leg, problem->reason, code, 0);
-    note_refusal(engine, leg, problem->reason, problem->text);
-    access_log(engine, &record);
-    if (engine->trace) {
-        trace_short_block(engine, &record, request);
+    trace_count(side, leg, problem->reason, code, 0);
+    note_refusal(side, leg, problem->reason, problem->text);
+    access_log(side, &record);
+    if (side->context.trace) {
+        trace_short_block(side, &record, request);
     }
 }
 
-void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_refused(struct client_side *side, const struct leg *leg, const struct target *target,
                    const struct message *request, const struct problem *problem)
 {
-    trace_answered(engine, leg, target, request, problem, reason_row(problem->reason)->code);
+    trace_answered(side, leg, target, request, problem, reason_row(problem->reason)->code);
 }

@@ -12,7 +12,7 @@
 #include "client/request.h"
 #include "ops/events.h"
 
-struct engine;
+struct client_side;
 
 #define TRACE_TAPS_MAX 4u
 #define TRACE_FILTER_MAX 128u
@@ -45,44 +45,44 @@ struct trace_tap {
 struct tracer {
     bool to_log;
     struct trace_tap taps[TRACE_TAPS_MAX];
-    struct event_ring *ring; /* NULL: no trace was started yet */
 };
 
 /** Blocks into the log from now on. @return 0 or -ENOMEM */
-int trace_to_log(struct engine *engine);
+int trace_to_log(struct client_side *side);
 
 /** @return 0; -ENOSPC: TRACE_TAPS_MAX there are; -ENOMEM */
-int trace_add_tap(struct engine *engine, const struct trace_tap *tap);
-void trace_remove_tap(struct engine *engine, uint64_t id);
+int trace_add_tap(struct client_side *side, const struct trace_tap *tap);
+void trace_remove_tap(struct client_side *side, uint64_t id);
 
-/** Frees the tracer's memory; takes a zeroed tracer. The struct is the caller's. */
-void trace_clear(struct tracer *tracer);
+/** Ends all traces and frees their memory. Takes a side that was never traced. */
+void trace_clear(struct client_side *side);
 
 /**
  * A request ended for @p reason; the client is given @p code (0: nothing). It is
  * counted by request_finish(): the delivery of its answer may still fail.
  */
-void trace_ended(struct engine *engine, struct request *request, enum reason reason, uint8_t code);
+void trace_ended(struct client_side *side, struct request *request, enum reason reason,
+                 uint8_t code);
 
 /**
  * Counts a request that has ended. All arguments are borrowed for the call.
  * @param code of the answer; 0: none.
  * @param upstream transport on which it was sent, as in struct metric_end; 0: it was not sent.
  */
-void trace_count(struct engine *engine, const struct leg *leg, enum reason reason, uint8_t code,
+void trace_count(struct client_side *side, const struct leg *leg, enum reason reason, uint8_t code,
                  uint8_t upstream);
 
 /**
  * Shows that the separate answer of @p request was delivered or given up, and the events since it
  * was sent. @p request is borrowed for the call.
  */
-void trace_delivered(struct engine *engine, const struct request *request);
+void trace_delivered(struct client_side *side, const struct request *request);
 
 /**
  * Shows a request that was answered from the cache, with @p code, that was not kept. All
  * arguments are borrowed for the call.
  */
-void trace_hit(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_hit(struct client_side *side, const struct leg *leg, const struct target *target,
                const struct message *request, uint8_t code);
 
 /**
@@ -90,11 +90,11 @@ void trace_hit(struct engine *engine, const struct leg *leg, const struct target
  * arguments are borrowed for the call.
  * @param target NULL if there is none, or if it is the proxy itself.
  */
-void trace_answered(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_answered(struct client_side *side, const struct leg *leg, const struct target *target,
                     const struct message *request, const struct problem *problem, uint8_t code);
 
 /** The same with the code of the problem's reason. */
-void trace_refused(struct engine *engine, const struct leg *leg, const struct target *target,
+void trace_refused(struct client_side *side, const struct leg *leg, const struct target *target,
                    const struct message *request, const struct problem *problem);
 
 #endif

@@ -50,7 +50,7 @@ struct target {
     uint8_t name_len;
     uint8_t name[TARGET_NAME_MAX]; /* as policy/hostname.h has it, not NUL-terminated */
     struct address address;        /* with the port, where the host is an address */
-    char zone[TARGET_ZONE_MAX];    /* zone-id of the address; "": none. See client/zones.h */
+    char zone[TARGET_ZONE_MAX];    /* zone-id of the address; "": none. See fetch/zones.h */
     uint16_t port;                 /* effective: the scheme's default is filled in */
     struct segments path, query;   /* a path of one empty segment is empty (RFC 7252 section 6.4) */
 };

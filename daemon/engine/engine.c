@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/engine.h"
 
-#include "cache/changes.h"
-#include "client/listen.h"
-#include "engine/state.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/transfer.h"
@@ -15,27 +12,27 @@
 
 static bool init_memory(struct engine *engine)
 {
-    const struct config *config = engine->config;
+    const struct config *config = engine->context.config;
     size_t datagram_bytes = (size_t)config->limits_datagram_bytes;
     /* A datagram, or the same as a frame, with a token as long as is served. */
     size_t message_bytes = datagram_bytes > config->limits_stream_message_bytes
                                ? datagram_bytes
                                : (size_t)config->limits_stream_message_bytes;
-    engine->scratch_bytes = message_bytes + config->proxy_max_token_bytes + 64;
-    engine->scratch = malloc(engine->scratch_bytes);
+    engine->context.scratch_bytes = message_bytes + config->proxy_max_token_bytes + 64;
+    engine->context.scratch = malloc(engine->context.scratch_bytes);
     /* Segments of a target, and a CRI made from a Proxy-Uri beside them. */
-    engine->target_memory_bytes = 2 * datagram_bytes + 4096;
-    engine->target_memory = malloc(engine->target_memory_bytes);
-    return engine->scratch != NULL && engine->target_memory != NULL;
+    engine->context.target_memory_bytes = 2 * datagram_bytes + 4096;
+    engine->context.target_memory = malloc(engine->context.target_memory_bytes);
+    return engine->context.scratch != NULL && engine->context.target_memory != NULL;
 }
 
 /* Of the other workers too, or of this one alone. */
 static bool init_changes(struct engine *engine, uint64_t seed)
 {
-    if (engine->changes == NULL && changes_new(seed, &engine->own_changes) == 0) {
-        engine->changes = engine->own_changes;
+    if (engine->origin.changes == NULL && changes_new(seed, &engine->own_changes) == 0) {
+        engine->origin.changes = engine->own_changes;
     }
-    return engine->changes != NULL;
+    return engine->origin.changes != NULL;
 }
 
 /* Requests are to be served beside them. */
@@ -49,43 +46,43 @@ static uint32_t observation_count(const struct config *config)
 /* Whose an IPv6 address is. */
 static void set_sources(struct engine *engine)
 {
-    uint32_t bits = engine->config->limits_ipv6_prefix;
-    engine->requests.accounts.ipv6_bits = bits;
-    engine->large.accounts.ipv6_bits = bits;
-    engine->bodies.kept.ipv6_bits = bits;
-    engine->bodies.transfers.ipv6_bits = bits;
-    engine->observers.accounts.ipv6_bits = bits;
-    engine->observers.watcher_accounts.ipv6_bits = bits;
-    engine->observations.accounts.ipv6_bits = bits;
+    uint32_t bits = engine->context.config->limits_ipv6_prefix;
+    engine->client.requests.accounts.ipv6_bits = bits;
+    engine->fetch.large.accounts.ipv6_bits = bits;
+    engine->fetch.bodies.kept.ipv6_bits = bits;
+    engine->fetch.bodies.transfers.ipv6_bits = bits;
+    engine->client.observers.accounts.ipv6_bits = bits;
+    engine->client.observers.watcher_accounts.ipv6_bits = bits;
+    engine->client.observations.accounts.ipv6_bits = bits;
 }
 
 /* What of it was made engine_free() gives back. */
 static int init_tables(struct engine *engine)
 {
-    const struct config *config = engine->config;
-    uint64_t seed = entropy_u64(&engine->entropy);
+    const struct config *config = engine->context.config;
+    uint64_t seed = entropy_u64(&engine->context.entropy);
     /* A large block holds a token, the target and the datagram made from them. */
     uint32_t large_bytes = 4 * (uint32_t)config->limits_datagram_bytes;
     bool good =
         init_memory(engine) && init_changes(engine, seed) &&
-        memory_pool_init(&engine->large, large_bytes, seed) == 0 &&
-        request_table_init(&engine->requests, config->limits_exchanges, seed) == 0 &&
-        fetch_table_init(&engine->fetches, config->limits_exchanges, seed) == 0 &&
-        client_table_init(&engine->clients, config->limits_clients, seed) == 0 &&
-        origin_table_init(&engine->origins, &forward_origin_calls, config->limits_origins,
+        memory_pool_init(&engine->fetch.large, large_bytes, seed) == 0 &&
+        request_table_init(&engine->client.requests, config->limits_exchanges, seed) == 0 &&
+        fetch_table_init(&engine->fetch.fetches, config->limits_exchanges, seed) == 0 &&
+        client_table_init(&engine->client.clients, config->limits_clients, seed) == 0 &&
+        origin_table_init(&engine->origin.origins, &forward_origin_calls, config->limits_origins,
                           config->limits_origin_ports, seed) == 0 &&
-        name_table_init(&engine->names, forward_on_name, config->resolve_names, seed) == 0 &&
-        observer_table_init(&engine->observers, config->observe_max, seed) == 0 &&
-        observation_table_init(&engine->observations, observation_count(config),
+        name_table_init(&engine->origin.names, forward_on_name, config->resolve_names, seed) == 0 &&
+        observer_table_init(&engine->client.observers, config->observe_max, seed) == 0 &&
+        observation_table_init(&engine->client.observations, observation_count(config),
                                config->observe_bytes, seed) == 0 &&
-        dedup_init(&engine->dedup, config->limits_dedup_bytes, seed) == 0 &&
-        body_store_init(&engine->bodies, config->block_bodies_bytes, config->block_body_bytes,
+        dedup_init(&engine->fetch.dedup, config->limits_dedup_bytes, seed) == 0 &&
+        body_store_init(&engine->fetch.bodies, config->block_bodies_bytes, config->block_body_bytes,
                         config->block_bodies, config->limits_exchanges, seed) == 0 &&
-        cache_store_init(&engine->cache, config->cache_max_bytes, config->cache_max_entry_bytes,
-                         seed) == 0 &&
-        source_table_init(&engine->sources, config->limits_addresses, seed) == 0 &&
-        throttle_table_init(&engine->throttles, config->limits_throttled) == 0 &&
-        coalesce_init(&engine->leaders, config->limits_exchanges, seed) == 0;
+        cache_store_init(&engine->fetch.cache, config->cache_max_bytes,
+                         config->cache_max_entry_bytes, seed) == 0 &&
+        source_table_init(&engine->client.sources, config->limits_addresses, seed) == 0 &&
+        throttle_table_init(&engine->origin.throttles, config->limits_throttled) == 0 &&
+        coalesce_init(&engine->fetch.leaders, config->limits_exchanges, seed) == 0;
     set_sources(engine);
     return good ? 0 : -ENOMEM;
 }
@@ -96,27 +93,27 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     if (engine == NULL) {
         return -ENOMEM;
     }
-    engine->loop = options->loop;
-    engine->refusals.loop = options->loop;
-    engine->resolver = options->resolver;
-    engine->changes = options->changes;
-    engine->origin_labels = options->origin_labels;
-    engine->worker_index = options->worker_index;
-    engine->has_siblings = options->changes != NULL;
+    engine->context.loop = options->loop;
+    engine->client.refusals.loop = options->loop;
+    engine->origin.resolver = options->resolver;
+    engine->origin.changes = options->changes;
+    engine->fetch.origin_labels = options->origin_labels;
+    engine->context.worker_index = options->worker_index;
+    engine->fetch.has_siblings = options->changes != NULL;
     engine_set_config(engine, options->config);
-    entropy_init(&engine->entropy);
-    timer_wheel_init(&engine->wheel, loop_now_ms(engine->loop), engine);
+    entropy_init(&engine->context.entropy);
+    timer_wheel_init(&engine->context.wheel, loop_now_ms(engine->context.loop), engine);
     int error = init_tables(engine);
     if (error == 0 && options->trace) {
-        error = trace_to_log(engine);
+        error = trace_to_log(&engine->client);
     }
     if (error != 0) {
         engine_free(engine);
         return error;
     }
     if (options->worker_count > 1) {
-        engine->fetches.last_id = options->worker_index;
-        engine->fetches.id_step = options->worker_count;
+        engine->fetch.fetches.last_id = options->worker_index;
+        engine->fetch.fetches.id_step = options->worker_count;
     }
     *ret_engine = engine;
     return 0;
@@ -127,39 +124,39 @@ void engine_free(struct engine *engine)
     if (engine == NULL) {
         return;
     }
-    listen_close_all(engine);
-    for (uint32_t i = 0; i < engine->fetches.used; i++) {
-        transfer_cancel(engine, &engine->fetches.slots[i]);
+    listen_close_all(&engine->client);
+    for (uint32_t i = 0; i < engine->fetch.fetches.used; i++) {
+        transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
-    via_session_free(engine);
-    names_withdraw_all(engine);
-    origin_table_clear(&engine->origins);
-    client_table_clear(&engine->clients);
-    source_table_clear(&engine->sources);
-    throttle_table_clear(&engine->throttles);
-    name_table_clear(&engine->names);
-    observer_table_clear(&engine->observers);
-    observation_table_clear(&engine->observations);
-    request_table_clear(&engine->requests);
-    fetch_table_clear(&engine->fetches);
-    memory_pool_clear(&engine->large);
-    body_store_clear(&engine->bodies);
-    cookies_free(engine->cookies);
-    dedup_clear(&engine->dedup);
-    trace_clear(&engine->tracer);
-    cache_store_clear(&engine->cache);
-    hash_map_clear(&engine->leaders);
+    via_session_free(&engine->fetch);
+    names_withdraw_all(&engine->origin);
+    origin_table_clear(&engine->origin.origins);
+    client_table_clear(&engine->client.clients);
+    source_table_clear(&engine->client.sources);
+    throttle_table_clear(&engine->origin.throttles);
+    name_table_clear(&engine->origin.names);
+    observer_table_clear(&engine->client.observers);
+    observation_table_clear(&engine->client.observations);
+    request_table_clear(&engine->client.requests);
+    fetch_table_clear(&engine->fetch.fetches);
+    memory_pool_clear(&engine->fetch.large);
+    body_store_clear(&engine->fetch.bodies);
+    cookies_free(engine->client.cookies);
+    dedup_clear(&engine->fetch.dedup);
+    trace_clear(&engine->client);
+    cache_store_clear(&engine->fetch.cache);
+    hash_map_clear(&engine->fetch.leaders);
     free(engine->own_changes);
-    free(engine->target_memory);
-    free(engine->scratch);
+    free(engine->context.target_memory);
+    free(engine->context.scratch);
     free(engine);
 }
 
 static void flush(struct engine *engine)
 {
-    listen_flush(engine);
+    listen_flush(&engine->client);
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
-        const struct port_pool *pool = &engine->origins.pools[family];
+        const struct port_pool *pool = &engine->origin.origins.pools[family];
         for (uint32_t i = 0; i < pool->count; i++) {
             udp_flush(pool->ports[i].socket);
         }
@@ -168,107 +165,109 @@ static void flush(struct engine *engine)
 
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
-    timer_wheel_advance(&engine->wheel, now_ms);
+    timer_wheel_advance(&engine->context.wheel, now_ms);
     uint64_t session_ms;
     do {
         do { /* what ends may be the last word to somebody */
-            observers_turn(engine);
-            observations_turn(engine);
-        } while (engine->observers.ready != NULL);
-        session_ms = engine->upstream != NULL ? via_session_turn(engine, now_ms) /* may end some */
-                                              : UINT64_MAX;
-    } while (engine->observers.ready != NULL || engine->observations.idle != NULL);
-    uint64_t next_ms = listen_turn(engine, now_ms);
+            observers_turn(&engine->client);
+            observations_turn(&engine->client);
+        } while (engine->client.observers.ready != NULL);
+        session_ms = engine->fetch.upstream != NULL
+                         ? via_session_turn(&engine->fetch, now_ms) /* may end some */
+                         : UINT64_MAX;
+    } while (engine->client.observers.ready != NULL || engine->client.observations.idle != NULL);
+    uint64_t next_ms = listen_turn(&engine->client, now_ms);
     /* Before requests leave: an origin server that has one may ask for the number in flight. */
-    metric_set(&engine->metrics.exchanges, engine_in_flight(engine));
+    metric_set(&engine->context.metrics.exchanges, engine_in_flight(engine));
     flush(engine);
-    totals_update(engine);
-    metric_set(&engine->metrics.clients, engine->clients.used - engine->clients.forgotten);
-    metric_set(&engine->metrics.clients_evicted, engine->clients.evicted);
-    metric_set(&engine->metrics.addresses_evicted, engine->sources.evicted);
-    metric_set(&engine->metrics.throttles_evicted, engine->throttles.evicted);
-    metric_set(&engine->metrics.dedup_evicted, engine->dedup.evicted);
-    metric_set(&engine->metrics.bodies_evicted, engine->bodies.evicted);
-    metric_set(&engine->metrics.body_bytes, engine->bodies.bytes);
-    metric_set(&engine->metrics.cache_stored, engine->cache.counts.stored);
-    metric_set(&engine->metrics.cache_evicted, engine->cache.counts.evicted);
-    metric_set(&engine->metrics.cache_invalidated, engine->cache.counts.invalidated);
-    metric_set(&engine->metrics.cache_entries, cache_store_count(&engine->cache));
-    metric_set(&engine->metrics.cache_bytes, cache_store_bytes(&engine->cache));
-    uint64_t timer_ms = timer_wheel_next_ms(&engine->wheel);
+    totals_update(&engine->client);
+    metric_set(&engine->context.metrics.clients,
+               engine->client.clients.used - engine->client.clients.forgotten);
+    metric_set(&engine->context.metrics.clients_evicted, engine->client.clients.evicted);
+    metric_set(&engine->context.metrics.addresses_evicted, engine->client.sources.evicted);
+    metric_set(&engine->context.metrics.throttles_evicted, engine->origin.throttles.evicted);
+    metric_set(&engine->context.metrics.dedup_evicted, engine->fetch.dedup.evicted);
+    metric_set(&engine->context.metrics.bodies_evicted, engine->fetch.bodies.evicted);
+    metric_set(&engine->context.metrics.body_bytes, engine->fetch.bodies.bytes);
+    metric_set(&engine->context.metrics.cache_stored, engine->fetch.cache.counts.stored);
+    metric_set(&engine->context.metrics.cache_evicted, engine->fetch.cache.counts.evicted);
+    metric_set(&engine->context.metrics.cache_invalidated, engine->fetch.cache.counts.invalidated);
+    metric_set(&engine->context.metrics.cache_entries, cache_store_count(&engine->fetch.cache));
+    metric_set(&engine->context.metrics.cache_bytes, cache_store_bytes(&engine->fetch.cache));
+    uint64_t timer_ms = timer_wheel_next_ms(&engine->context.wheel);
     next_ms = session_ms < next_ms ? session_ms : next_ms;
     return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
 void engine_refuse_newcomers(struct engine *engine)
 {
-    engine->is_draining = true;
-    observations_drain(engine);
-    observers_turn(engine); /* the last word comes before the connection ends */
-    stream_release_all(engine, NULL);
+    engine->client.is_draining = true;
+    observations_drain(&engine->client);
+    observers_turn(&engine->client); /* the last word comes before the connection ends */
+    stream_release_all(&engine->client, NULL);
 }
 
 void engine_drain(struct engine *engine)
 {
-    listen_stop_accepting(engine);
+    listen_stop_accepting(&engine->client);
     engine_refuse_newcomers(engine);
 }
 
 void engine_welcome_newcomers(struct engine *engine)
 {
-    engine->is_draining = false;
+    engine->client.is_draining = false;
 }
 
 size_t engine_in_flight(const struct engine *engine)
 {
-    return engine->fetches.in_use + engine->requests.delivering_count;
+    return engine->fetch.fetches.in_use + engine->client.requests.delivering_count;
 }
 
 size_t engine_stream_count(const struct engine *engine)
 {
-    return (size_t)engine->stream_count;
+    return (size_t)engine->client.stream_count;
 }
 
 /* The same scheme in the configuration that has come. */
 static const struct scheme *renewed(const struct engine *engine, const struct scheme *old)
 {
     const struct scheme *scheme =
-        old == NULL ? NULL : config_scheme_by_number(engine->config, old->number);
-    return scheme != NULL ? scheme : engine->coap;
+        old == NULL ? NULL : config_scheme_by_number(engine->context.config, old->number);
+    return scheme != NULL ? scheme : engine->context.coap;
 }
 
 static void renew_asker(const struct engine *engine, struct asker *asker)
 {
-    asker->rule = access_rule_name(engine->config->access, asker->rule);
+    asker->rule = access_rule_name(engine->context.config->access, asker->rule);
     asker->standing = STANDING_UNKNOWN;
 }
 
 void engine_set_config(struct engine *engine, const struct config *config)
 {
-    engine->config = config;
-    engine->policy_epoch++;
-    via_session_set_config(engine);
-    engine->coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
-    engine->zones_until_ms = 0;
+    engine->context.config = config;
+    engine->context.policy_epoch++;
+    via_session_set_config(&engine->fetch);
+    engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
+    engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
-    for (uint32_t i = 0; i < engine->fetches.used; i++) {
-        struct fetch *fetch = &engine->fetches.slots[i];
+    for (uint32_t i = 0; i < engine->fetch.fetches.used; i++) {
+        struct fetch *fetch = &engine->fetch.fetches.slots[i];
         if (fetch->state != FETCH_free) {
             fetch->target.scheme = renewed(engine, fetch->target.scheme);
             fetch->hop.scheme = renewed(engine, fetch->hop.scheme);
             renew_asker(engine, &fetch->own_asker);
         }
     }
-    for (uint32_t i = 0; i < engine->requests.used; i++) {
-        if (engine->requests.slots[i].is_used) {
-            renew_asker(engine, &engine->requests.slots[i].leg.asker);
+    for (uint32_t i = 0; i < engine->client.requests.used; i++) {
+        if (engine->client.requests.slots[i].is_used) {
+            renew_asker(engine, &engine->client.requests.slots[i].leg.asker);
         }
     }
     set_sources(engine);
-    observations_recheck(engine);
+    observations_recheck(&engine->client);
 }
 
 const struct metrics *engine_metrics(const struct engine *engine)
 {
-    return &engine->metrics;
+    return &engine->context.metrics;
 }

@@ -7,23 +7,21 @@
 #ifndef CRIPROXY_ENGINE_H
 #define CRIPROXY_ENGINE_H
 
-#include "ops/metrics.h"
+#include "client/side.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+/* All that one worker has; each part is of the side that the part's folder is about. */
+struct engine {
+    union { /* see context/context.h */
+        struct context context;
+        struct origin_side origin;
+        struct fetch_side fetch;
+        struct client_side client;
+    };
+    struct changes *own_changes; /* where they are not shared */
+};
 
-struct config;
-struct changes;
-struct origin_labels;
-struct conn_options;
-struct credentials;
-struct dtls_options;
-struct loop;
-struct resolver;
-struct udp_options;
-struct address;
-struct engine;
+static_assert(offsetof(struct engine, client.context) == offsetof(struct engine, context),
+              "an engine begins with its context");
 
 struct engine_options {
     const struct config *config; /* borrowed, until engine_set_config() gives another */
@@ -46,40 +44,8 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
  */
 void engine_free(struct engine *engine);
 
-/**
- * Listen for clients. @p options->port 0 lets the kernel choose.
- *
- * @param ret_address NULL, or where it listens.
- * @return 0 or -errno
- */
-int engine_listen(struct engine *engine, const struct udp_options *options,
-                  struct address *ret_address);
-
-/** The same on DTLS; the credentials are acquired. */
-int engine_listen_dtls(struct engine *engine, const struct dtls_options *options,
-                       struct address *ret_address);
-
-/**
- * Listen for clients on a reliable transport.
- *
- * @param ret_address NULL, or where it listens.
- * @return 0 or -errno; -EPROTONOSUPPORT for a transport that is not built in.
- */
-int engine_listen_stream(struct engine *engine, const struct conn_options *options,
-                         struct address *ret_address);
-
-/**
- * Stop listening at @p bound, as a reload asks: newcomers there get 5.03 (no
- * connections are accepted), what is in flight is answered, and when nothing is any
- * more, or after proxy.drain-timeout, the socket is closed.
- */
-void engine_unlisten(struct engine *engine, bool is_stream, const struct address *bound);
-
 /** The loop's turn function: run timers, flush output. @return when to be called next. */
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
-
-/** For connections and sessions from now on; acquired by the listeners. */
-void engine_set_credentials(struct engine *engine, struct credentials *credentials);
 
 /**
  * From now on newcomers get 5.03, and on streams a Release; what is in flight goes on.

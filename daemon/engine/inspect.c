@@ -4,7 +4,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "client/describe.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "net/client.h"
 #include "net/dtls.h"
 
@@ -19,7 +19,7 @@
 
 static const char *scheme_name(const struct engine *engine, uint32_t number)
 {
-    const struct scheme *scheme = config_scheme_by_number(engine->config, number);
+    const struct scheme *scheme = config_scheme_by_number(engine->context.config, number);
     return scheme != NULL ? scheme->name : "unknown";
 }
 
@@ -37,9 +37,9 @@ static bool add_client(const struct engine *engine, const struct client *client,
                        struct json_writer *out)
 {
     char text[ADDRESS_TEXT_MAX];
-    uint64_t now_s = engine_now_ms(engine) / 1000;
+    uint64_t now_s = context_now_ms(&engine->context) / 1000;
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "scheme", client->session != NULL ? "coaps" : "coap");
     json_text(out, "client", address_format(&client->address, text));
     if (client->session != NULL) {
@@ -57,7 +57,7 @@ static bool add_stream(const struct engine *engine, const struct stream_view *vi
 {
     char text[ADDRESS_TEXT_MAX];
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "scheme", scheme_name(engine, view->scheme));
     json_text(out, "client", address_format(view->remote, text));
     add_identity(out, view->identity);
@@ -70,8 +70,8 @@ static bool add_stream(const struct engine *engine, const struct stream_view *vi
 static bool list_clients(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
 {
     uint64_t end = *cursor + PIECE_SLOTS;
-    for (; *cursor < engine->clients.used; (*cursor)++) {
-        const struct client *client = &engine->clients.slots[*cursor];
+    for (; *cursor < engine->client.clients.used; (*cursor)++) {
+        const struct client *client = &engine->client.clients.slots[*cursor];
         /* A client whose session has ended is among the closed ones, with its identity. */
         bool is_used = client->address.family != ADDRESS_NONE &&
                        (client->session != NULL || !client->is_secure);
@@ -88,7 +88,7 @@ static bool add_closed(const struct engine *engine, const struct closed_client *
 {
     char text[ADDRESS_TEXT_MAX];
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "scheme", scheme_name(engine, row->scheme));
     json_text(out, "client", address_format(&row->client, text));
     if (row->identity[0] != '\0') {
@@ -97,7 +97,7 @@ static bool add_closed(const struct engine *engine, const struct closed_client *
     json_text(out, "state", "closed");
     json_uint(out, "in_flight", 0);
     json_uint(out, "requests", row->requests);
-    json_uint(out, "idle_s", (engine_now_ms(engine) - row->at_ms) / 1000);
+    json_uint(out, "idle_s", (context_now_ms(&engine->context) - row->at_ms) / 1000);
     json_text(out, "why", row->why);
     return json_end(out);
 }
@@ -105,7 +105,7 @@ static bool add_closed(const struct engine *engine, const struct closed_client *
 /* The newest last. */
 static bool list_closed(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
 {
-    const struct closed_clients *closed = &engine->closed_clients;
+    const struct closed_clients *closed = &engine->client.closed_clients;
     for (; *cursor < CLOSED_FROM + CLOSED_MAX; (*cursor)++) {
         const struct closed_client *row =
             &closed->rows[(closed->next + *cursor - CLOSED_FROM) % CLOSED_MAX];
@@ -128,7 +128,7 @@ bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cur
     if (*cursor >= CLOSED_FROM) {
         return list_closed(engine, cursor, out);
     }
-    size_t count = stream_list(engine, (size_t)(*cursor - STREAMS_FROM), views, most);
+    size_t count = stream_list(&engine->client, (size_t)(*cursor - STREAMS_FROM), views, most);
     for (size_t i = 0; i < count; i++) {
         if (!add_stream(engine, &views[i], out)) {
             return false;
@@ -148,9 +148,9 @@ static bool add_origin(const struct engine *engine, const struct origin *origin,
                        struct json_writer *out)
 {
     char text[ADDRESS_TEXT_MAX];
-    uint64_t now_s = engine_now_ms(engine) / 1000;
+    uint64_t now_s = context_now_ms(&engine->context) / 1000;
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "origin", address_format(&origin->address, text));
     json_text(out, "transport", transport_row(origin->transport)->word);
     json_uint(out, "in_flight", origin->fetches);
@@ -170,8 +170,8 @@ bool inspect_origins(struct engine *engine, const char *argument, uint64_t *curs
 {
     uint64_t end = *cursor + PIECE_SLOTS;
     (void)argument;
-    for (; *cursor < engine->origins.used; (*cursor)++) {
-        const struct origin *origin = &engine->origins.slots[*cursor];
+    for (; *cursor < engine->origin.origins.used; (*cursor)++) {
+        const struct origin *origin = &engine->origin.origins.slots[*cursor];
         bool is_used = origin->address.family != ADDRESS_NONE;
         if (*cursor == end || (is_used && !add_origin(engine, origin, out))) {
             return false;
@@ -187,7 +187,7 @@ static bool add_upstream(const struct engine *engine, const struct upstream_view
 {
     char text[ADDRESS_TEXT_MAX], host[160];
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "scheme", transport_row(view->transport)->scheme);
     json_text(out, "origin", address_format(view->address, text));
     if (view->host != NULL) {
@@ -206,10 +206,10 @@ bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cu
     struct upstream_view views[64];
     const size_t most = sizeof(views) / sizeof(views[0]);
     (void)argument;
-    if (engine->upstream == NULL) {
+    if (engine->fetch.upstream == NULL) {
         return true;
     }
-    size_t count = upstream_list(engine->upstream, (size_t)*cursor, views, most);
+    size_t count = upstream_list(engine->fetch.upstream, (size_t)*cursor, views, most);
     for (size_t i = 0; i < count; i++) {
         if (!add_upstream(engine, &views[i], out)) {
             return false;
@@ -245,7 +245,7 @@ static bool add_exchange(const struct engine *engine, const struct exchange_row 
         json_text(out, "origin", address_format(&fetch->origin->address, address));
     }
     json_uint(out, "retransmissions", row->retransmit_count);
-    json_uint(out, "ms", (engine_now_us(engine) - row->trail->started_us) / 1000);
+    json_uint(out, "ms", (context_now_us(&engine->context) - row->trail->started_us) / 1000);
     return json_end(out);
 }
 
@@ -269,23 +269,24 @@ static bool add_own_fetch(const struct engine *engine, const struct fetch *fetch
 /* Requests have the first places, the fetches' begin after their capacity. */
 static bool add_exchange_at(const struct engine *engine, uint64_t place, struct json_writer *out)
 {
-    const uint64_t requests = engine->requests.capacity;
-    return place < requests ? add_request(engine, &engine->requests.slots[place], out)
-                            : add_own_fetch(engine, &engine->fetches.slots[place - requests], out);
+    const uint64_t requests = engine->client.requests.capacity;
+    return place < requests
+               ? add_request(engine, &engine->client.requests.slots[place], out)
+               : add_own_fetch(engine, &engine->fetch.fetches.slots[place - requests], out);
 }
 
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out)
 {
-    const uint64_t requests = engine->requests.capacity;
+    const uint64_t requests = engine->client.requests.capacity;
     uint64_t end = *cursor + PIECE_SLOTS;
     (void)argument;
-    for (; *cursor < requests + engine->fetches.used; (*cursor)++) {
-        if (*cursor >= engine->requests.used && *cursor < requests) {
+    for (; *cursor < requests + engine->fetch.fetches.used; (*cursor)++) {
+        if (*cursor >= engine->client.requests.used && *cursor < requests) {
             end += requests - *cursor;
             *cursor = requests;
         }
-        if (*cursor >= requests + engine->fetches.used) {
+        if (*cursor >= requests + engine->fetch.fetches.used) {
             break;
         }
         if (*cursor == end || !add_exchange_at(engine, *cursor, out)) {
@@ -302,7 +303,7 @@ static bool add_refusal(const struct engine *engine, const struct refusal_row *r
 {
     char text[ADDRESS_TEXT_MAX], time[LOG_TIME_MAX];
     json_begin(out);
-    json_text(out, "time", log_time_format(engine_now_us(engine) - row->at_us, time));
+    json_text(out, "time", log_time_format(context_now_us(&engine->context) - row->at_us, time));
     json_text(out, "client", address_format(&row->client, text));
     json_text(out, "what", refusal_kind_name(row->kind));
     json_text(out, "reason", row->word);
@@ -320,7 +321,7 @@ static bool add_refusal(const struct engine *engine, const struct refusal_row *r
 bool inspect_why(struct engine *engine, const char *argument, uint64_t *cursor,
                  struct json_writer *out)
 {
-    const struct refusals *refusals = &engine->refusals;
+    const struct refusals *refusals = &engine->client.refusals;
     struct address wanted = {0};
     bool is_wanted = address_parse(argument, strlen(argument), 0, &wanted);
     for (; *cursor < REFUSALS_MAX; (*cursor)++) {
@@ -360,7 +361,7 @@ static bool add_observation(const struct engine *engine, const struct observatio
     json_uint(out, "observers", observation->observer_count);
     if (latest->code != CODE_EMPTY) {
         json_uint(out, "bytes", latest->payload_len);
-        json_uint(out, "age_s", (engine_now_ms(engine) - latest->received_ms) / 1000);
+        json_uint(out, "age_s", (context_now_ms(&engine->context) - latest->received_ms) / 1000);
         json_uint(out, "max_age_s", latest->max_age_s);
     }
     return json_end(out);
@@ -372,7 +373,7 @@ bool inspect_observations(struct engine *engine, const char *argument, uint64_t 
     uint32_t at = (uint32_t)*cursor;
     (void)argument;
     for (unsigned i = 0; i < PIECE_SLOTS; i++) {
-        const struct observation *observation = observation_next(engine, &at);
+        const struct observation *observation = observation_next(&engine->client, &at);
         if (observation == NULL) {
             return true;
         }

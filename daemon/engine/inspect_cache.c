@@ -2,7 +2,7 @@
 #include "engine/inspect.h"
 
 #include "base/arena.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "policy/pattern.h"
 
 #include <string.h>
@@ -23,23 +23,23 @@ static bool search_begin(struct search *search, struct engine *engine, const cha
     struct pattern_error error;
     *search = (struct search){.engine = engine, .arena = arena_new()};
     return search->arena != NULL &&
-           target_pattern_parse(text, strlen(text), &engine->config->scheme_table, search->arena,
-                                &search->pattern, &error) == 0;
+           target_pattern_parse(text, strlen(text), &engine->context.config->scheme_table,
+                                search->arena, &search->pattern, &error) == 0;
 }
 
 static bool matches(void *context, const struct target *target, uint32_t scheme)
 {
     const struct search *search = context;
     struct target whole = *target;
-    whole.scheme = config_scheme_by_number(search->engine->config, scheme);
+    whole.scheme = config_scheme_by_number(search->engine->context.config, scheme);
     return whole.scheme != NULL && target_pattern_matches(&search->pattern, &whole);
 }
 
 static bool add_entry(struct engine *engine, const struct cache_entry *entry,
                       const struct target *target, struct json_writer *out)
 {
-    const struct representation held = cache_entry_get(&engine->cache, entry);
-    uint64_t now_ms = engine_now_ms(engine);
+    const struct representation held = cache_entry_get(&engine->fetch.cache, entry);
+    uint64_t now_ms = context_now_ms(&engine->context);
     char text[1024];
     json_begin(out);
     json_text(out, "target", target_format(target, text, sizeof(text)));
@@ -62,12 +62,12 @@ static bool look_at(struct search *search, const struct cache_entry *entry, stru
     if (!entry->is_used || entry->is_gone) {
         return true;
     }
-    key = cache_entry_key(&search->engine->cache, entry);
+    key = cache_entry_key(&search->engine->fetch.cache, entry);
     cache_key_read_target(&key, &target, &scheme);
     if (!matches(search, &target, scheme)) {
         return true;
     }
-    target.scheme = config_scheme_by_number(search->engine->config, scheme);
+    target.scheme = config_scheme_by_number(search->engine->context.config, scheme);
     target.form = TARGET_FORM_PROXY_CRI; /* any: it is not for the proxy itself */
     return add_entry(search->engine, entry, &target, out);
 }
@@ -75,7 +75,7 @@ static bool look_at(struct search *search, const struct cache_entry *entry, stru
 bool inspect_cache(struct engine *engine, const char *argument, uint64_t *cursor,
                    struct json_writer *out)
 {
-    const struct cache_store *store = &engine->cache;
+    const struct cache_store *store = &engine->fetch.cache;
     uint64_t end = *cursor + PIECE_ENTRIES;
     struct search search;
     if (!search_begin(&search, engine, argument)) {
@@ -97,7 +97,7 @@ bool inspect_cache_flush(struct engine *engine, const char *argument, uint64_t *
     uint32_t count = 0;
     (void)cursor;
     if (search_begin(&search, engine, argument)) {
-        count = cache_flush(&engine->cache, matches, &search);
+        count = cache_flush(&engine->fetch.cache, matches, &search);
     }
     arena_free(search.arena);
     json_begin(out);

@@ -9,7 +9,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "client/datagram.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "net/dtls.h"
 
 #include <string.h>
@@ -54,10 +54,10 @@ static bool is_to_close(const void *context, const struct address *remote,
 
 static uint32_t close_sessions(struct engine *engine, const struct close_match *match)
 {
-    uint32_t count = stream_close_matching(engine, is_to_close, match, WHY);
+    uint32_t count = stream_close_matching(&engine->client, is_to_close, match, WHY);
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
-        if (engine->listeners[i].dtls != NULL) {
-            count += dtls_close_matching(engine->listeners[i].dtls, is_to_close, match, WHY);
+        if (engine->client.listeners[i].dtls != NULL) {
+            count += dtls_close_matching(engine->client.listeners[i].dtls, is_to_close, match, WHY);
         }
     }
     return count;
@@ -69,11 +69,11 @@ static uint32_t forget_clients(struct engine *engine, const struct close_match *
 {
     uint32_t count = 0;
     for (uint32_t i = from; i < end; i++) {
-        struct client *client = &engine->clients.slots[i];
+        struct client *client = &engine->client.clients.slots[i];
         if (client->address.family != ADDRESS_NONE && client->session == NULL &&
             !client->is_secure && is_to_close(match, &client->address, NULL)) {
-            datagram_client_gone(engine, client);
-            client_table_forget(&engine->clients, client);
+            datagram_client_gone(&engine->client, client);
+            client_table_forget(&engine->client.clients, client);
             count++;
         }
     }
@@ -89,7 +89,7 @@ static bool tell(const struct engine *engine, const char *argument, uint32_t cou
                   escape_value(text, sizeof(text), argument, strlen(argument)), count);
     }
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_uint(out, "ended", count);
     return json_end(out);
 }
@@ -106,7 +106,7 @@ bool inspect_close(struct engine *engine, const char *argument, uint64_t *cursor
     if (at == 0) {
         count += close_sessions(engine, &match);
     }
-    uint32_t used = match.identity != NULL ? 0 : engine->clients.used; /* UDP proves none */
+    uint32_t used = match.identity != NULL ? 0 : engine->client.clients.used; /* UDP proves none */
     uint32_t end = used - at < PIECE_CLIENTS ? used : at + PIECE_CLIENTS;
     count += forget_clients(engine, &match, at, end);
     *cursor = (uint64_t)count << 32 | end;

@@ -5,7 +5,7 @@
 #include "base/escape.h"
 #include "conf/schema.h"
 #include "conf/value.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,7 +125,7 @@ static bool is_wanted(const struct listing *listing, const char *section)
 bool inspect_config(struct engine *engine, const char *argument, uint64_t *cursor,
                     struct json_writer *out)
 {
-    const char *config = (const char *)engine->config;
+    const char *config = (const char *)engine->context.config;
     struct listing listing = {.out = out, .wanted = argument, .from = *cursor};
 
     for (size_t i = 0; i < CONFIG_ROW_COUNT && !listing.is_full; i++) {

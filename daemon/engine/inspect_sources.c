@@ -5,7 +5,7 @@
  */
 #include "engine/inspect.h"
 
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "net/client.h"
 #include "net/conn.h"
 #include "net/dtls.h"
@@ -81,23 +81,26 @@ static void add_table(struct table_list *list, enum held held, const struct acco
 
 static void find_tables(const struct engine *engine, struct table_list *list)
 {
-    const struct config *config = engine->config;
-    const struct observation_table *observations = &engine->observations;
+    const struct config *config = engine->context.config;
+    const struct observation_table *observations = &engine->client.observations;
     list->count = 0;
-    add_table(list, HELD_REQUESTS, &engine->requests.accounts, engine->requests.capacity);
-    add_table(list, HELD_BODY_BYTES, &engine->bodies.kept, engine->bodies.bytes_max);
-    add_table(list, HELD_TRANSFER_BYTES, &engine->bodies.transfers, engine->bodies.bytes_max);
-    add_table(list, HELD_OBSERVATIONS, &engine->observers.accounts, engine->observers.capacity);
+    add_table(list, HELD_REQUESTS, &engine->client.requests.accounts,
+              engine->client.requests.capacity);
+    add_table(list, HELD_BODY_BYTES, &engine->fetch.bodies.kept, engine->fetch.bodies.bytes_max);
+    add_table(list, HELD_TRANSFER_BYTES, &engine->fetch.bodies.transfers,
+              engine->fetch.bodies.bytes_max);
+    add_table(list, HELD_OBSERVATIONS, &engine->client.observers.accounts,
+              engine->client.observers.capacity);
     add_table(list, HELD_REGISTRATIONS, &observations->accounts, observations->capacity);
     add_table(list, HELD_STATE_BYTES, &observations->byte_accounts, config->observe_bytes);
-    add_table(list, HELD_NAMES, &engine->names.book, config->resolve_queue);
-    if (engine->upstream != NULL) {
-        add_table(list, HELD_UPSTREAMS, upstream_accounts(engine->upstream),
+    add_table(list, HELD_NAMES, &engine->origin.names.book, config->resolve_queue);
+    if (engine->fetch.upstream != NULL) {
+        add_table(list, HELD_UPSTREAMS, upstream_accounts(engine->fetch.upstream),
                   config->upstream_sessions);
     }
     for (size_t i = 0; i < LISTENERS_MAX; i++) {
-        const struct dtls_listener *dtls = engine->listeners[i].dtls;
-        const struct conn_listener *stream = engine->stream_listeners[i].listener;
+        const struct dtls_listener *dtls = engine->client.listeners[i].dtls;
+        const struct conn_listener *stream = engine->client.stream_listeners[i].listener;
         if (dtls != NULL) {
             add_table(list, HELD_SESSIONS, dtls_session_accounts(dtls), config->tls_sessions);
             add_table(list, HELD_HANDSHAKES, dtls_handshake_accounts(dtls), config->tls_handshakes);
@@ -180,7 +183,7 @@ static bool add_source(const struct engine *engine, const struct source_row *row
 {
     char text[SOURCE_TEXT_MAX];
     json_begin(out);
-    json_uint(out, "worker", engine->worker_index);
+    json_uint(out, "worker", engine->context.worker_index);
     json_text(out, "source", format_source(row, text));
     json_uint(out, "share_percent", row->share);
     for (size_t i = 0; i < HELD_COUNT; i++) {

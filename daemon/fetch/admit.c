@@ -2,8 +2,8 @@
 #include "fetch/admit.h"
 
 #include "coap/target.h"
-#include "engine/state.h"
 #include "fetch/route.h"
+#include "fetch/side.h"
 #include "policy/access.h"
 
 static struct access_client admit_client_of(const struct asker *asker)
@@ -11,7 +11,7 @@ static struct access_client admit_client_of(const struct asker *asker)
     return access_client_of(&asker->path.remote, asker->scheme, asker->identity);
 }
 
-static struct access_request request_of(const struct engine *engine, const struct asker *asker,
+static struct access_request request_of(const struct fetch_side *side, const struct asker *asker,
                                         const struct target *target, uint8_t method)
 {
     struct access_request request = {
@@ -21,47 +21,49 @@ static struct access_request request_of(const struct engine *engine, const struc
         .method = method,
     };
     if (request.standing == STANDING_UNKNOWN) { /* the rules have changed since */
-        request.standing = access_standing(engine->config->access, &request.client);
+        request.standing = access_standing(side->context.config->access, &request.client);
     }
     return request;
 }
 
-static enum reason conclude(struct engine *engine, struct asker *asker,
+static enum reason conclude(struct fetch_side *side, struct asker *asker,
                             const struct access_client *client, const struct address *address,
                             struct access_verdict verdict)
 {
-    if (!engine->config->policy_own_host) {
+    if (!side->context.config->policy_own_host) {
         size_t count;
-        const struct address *own = engine_host_addresses(engine, &count);
-        access_check_own_host(engine->config->access, client, own, count, address, &verdict);
+        const struct address *own =
+            own_hosts_addresses(&side->own, context_now_ms(&side->context), &count);
+        access_check_own_host(side->context.config->access, client, own, count, address, &verdict);
     }
     asker->rule = verdict.rule;
     return verdict.reason;
 }
 
 /* Only what is refused pays for the search of a route. */
-static bool is_resolved_here(const struct engine *engine, const struct target *target,
+static bool is_resolved_here(const struct fetch_side *side, const struct target *target,
                              enum admit_resolver resolver)
 {
-    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_is_to_parent(engine->config, target)
+    return resolver == ADMIT_RESOLVER_BY_ROUTE ? !route_is_to_parent(side->context.config, target)
                                                : resolver == ADMIT_RESOLVER_PROXY;
 }
 
-enum reason admit_target(struct engine *engine, struct asker *asker, const struct target *target,
+enum reason admit_target(struct fetch_side *side, struct asker *asker, const struct target *target,
                          uint8_t method, enum admit_resolver resolver)
 {
-    const struct access_request request = request_of(engine, asker, target, method);
-    struct access_verdict verdict = access_check_target(engine->config->access, &request);
-    if (verdict.may_be_opened && is_resolved_here(engine, target, resolver)) {
+    const struct access_request request = request_of(side, asker, target, method);
+    struct access_verdict verdict = access_check_target(side->context.config->access, &request);
+    if (verdict.may_be_opened && is_resolved_here(side, target, resolver)) {
         verdict.reason = REASON_none; /* admit_address() decides */
     }
-    return conclude(engine, asker, &request.client, &target->address, verdict);
+    return conclude(side, asker, &request.client, &target->address, verdict);
 }
 
-enum reason admit_address(struct engine *engine, struct asker *asker, const struct target *target,
+enum reason admit_address(struct fetch_side *side, struct asker *asker, const struct target *target,
                           uint8_t method, const struct address *address)
 {
-    const struct access_request request = request_of(engine, asker, target, method);
-    struct access_verdict verdict = access_check_address(engine->config->access, &request, address);
-    return conclude(engine, asker, &request.client, address, verdict);
+    const struct access_request request = request_of(side, asker, target, method);
+    struct access_verdict verdict =
+        access_check_address(side->context.config->access, &request, address);
+    return conclude(side, asker, &request.client, address, verdict);
 }

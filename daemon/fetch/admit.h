@@ -9,7 +9,7 @@
 #include "coap/reason.h"
 #include "policy/asker.h"
 
-struct engine;
+struct fetch_side;
 struct target;
 
 /* What finds the addresses of a target that is a name. */
@@ -25,7 +25,7 @@ enum admit_resolver {
  * A refusal of a name is put off to admit_address() where a rule allows a range of
  * addresses and @p resolver is the proxy; a parent's addresses are never seen here.
  */
-enum reason admit_target(struct engine *engine, struct asker *asker, const struct target *target,
+enum reason admit_target(struct fetch_side *side, struct asker *asker, const struct target *target,
                          uint8_t method, enum admit_resolver resolver);
 
 /**
@@ -33,7 +33,7 @@ enum reason admit_target(struct engine *engine, struct asker *asker, const struc
  * Has to be asked again wherever an answer that came from @p address for one client is about to be
  * given to another.
  */
-enum reason admit_address(struct engine *engine, struct asker *asker, const struct target *target,
+enum reason admit_address(struct fetch_side *side, struct asker *asker, const struct target *target,
                           uint8_t method, const struct address *address);
 
 #endif

@@ -3,9 +3,9 @@
 #include "fetch/cached_internal.h"
 
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/admit.h"
 #include "fetch/coalesce.h"
+#include "fetch/side.h"
 #include "policy/access.h"
 
 #include <string.h>
@@ -43,10 +43,10 @@ static bool cached_is_secure(const struct scheme *scheme)
  * For whom an answer may be kept: what came over a secure transport is not for everybody
  * (RFC 7252 section 11.2; CACHE-20). False: for nobody.
  */
-static bool set_audience(const struct engine *engine, const struct asker *asker,
+static bool set_audience(const struct fetch_side *side, const struct asker *asker,
                          struct cache_key_source *source)
 {
-    enum config_cache_secure_targets rule = engine->config->cache_secure_targets;
+    enum config_cache_secure_targets rule = side->context.config->cache_secure_targets;
     if (!cached_is_secure(source->target->scheme) || rule == CACHE_SECURE_SHARED) {
         return true;
     }
@@ -64,7 +64,7 @@ static bool set_audience(const struct engine *engine, const struct asker *asker,
     return true;
 }
 
-static bool cached_make_key(struct engine *engine, const struct cached_request *request,
+static bool cached_make_key(struct fetch_side *side, const struct cached_request *request,
                             struct cache_key *ret_key)
 {
     struct cache_key_source source = {
@@ -74,31 +74,31 @@ static bool cached_make_key(struct engine *engine, const struct cached_request *
         .payload = request->message->payload,
         .drops_echo = request->drops_echo,
     };
-    return set_audience(engine, request->asker, &source) &&
-           cache_key_make(&source, engine->key_memory, sizeof(engine->key_memory),
-                          engine->changes->seed, ret_key);
+    return set_audience(side, request->asker, &source) &&
+           cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
+                          side->origin.changes->seed, ret_key);
 }
 
-static uint32_t max_age_cap_s(const struct engine *engine)
+static uint32_t max_age_cap_s(const struct fetch_side *side)
 {
-    return engine->config->cache_max_age / 1000;
+    return side->context.config->cache_max_age / 1000;
 }
 
-bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry)
+bool cached_is_changed(const struct fetch_side *side, const struct cache_entry *entry)
 {
     return entry->is_invalid ||
-           (engine->has_siblings &&
-            changes_happened(engine->changes, entry->by_target.key, entry->changes));
+           (side->has_siblings &&
+            changes_happened(side->origin.changes, entry->by_target.key, entry->changes));
 }
 
 /* Whether the entry's answer would be the one to this request, were it fresh. */
-static bool cached_is_for(const struct engine *engine, const struct cache_entry *entry,
+static bool cached_is_for(const struct fetch_side *side, const struct cache_entry *entry,
                           uint8_t hop_limit)
 {
     /* A loop that was that long is one for who may go no further (RFC 8768 section 3). */
     bool is_far_enough = entry->code != CODE(5, 8) ||
                          (hop_limit > 0 ? hop_limit <= entry->hop_limit : entry->hop_limit == 0);
-    return !entry->is_superseded && !cached_is_changed(engine, entry) && is_far_enough;
+    return !entry->is_superseded && !cached_is_changed(side, entry) && is_far_enough;
 }
 
 struct reply cached_reply_of(const struct representation *representation, uint64_t now_ms)
@@ -141,7 +141,7 @@ struct reply cached_reply_for(const struct fetch *fetch, const struct reply *rep
                                  : *reply;
 }
 
-bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct target *target,
+bool cached_is_admitted(struct fetch_side *side, struct asker *asker, const struct target *target,
                         uint8_t method, const struct address *address)
 {
     if (!target->is_name) {
@@ -149,23 +149,23 @@ bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct
     }
     if (address->family == ADDRESS_NONE) {
         /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
-        return !engine->config->access->has_address_allow ||
-               admit_target(engine, asker, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
+        return !side->context.config->access->has_address_allow ||
+               admit_target(side, asker, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
     }
-    return admit_address(engine, asker, target, method, address) == REASON_none;
+    return admit_address(side, asker, target, method, address) == REASON_none;
 }
 
 /* Stale: to be validated, where it can be, else of no use any more. */
-static void consider(struct engine *engine, struct cache_entry *entry,
+static void consider(struct fetch_side *side, struct cache_entry *entry,
                      const struct cached_request *request, struct cached_lookup *lookup)
 {
-    struct representation kept = cache_entry_get(&engine->cache, entry);
+    struct representation kept = cache_entry_get(&side->cache, entry);
     struct bytes etag = freshness_etag(kept.options);
-    bool is_kept = freshness_is_usable_stale(&kept, engine->config->cache_stale_if_error,
-                                             engine_now_ms(engine));
+    bool is_kept = freshness_is_usable_stale(&kept, side->context.config->cache_stale_if_error,
+                                             context_now_ms(&side->context));
     if (kept.code != CODE(2, 5) || etag.len == 0) {
         if (!is_kept) {
-            cache_store_remove(&engine->cache, entry); /* CACHE-16 */
+            cache_store_remove(&side->cache, entry); /* CACHE-16 */
         }
         return;
     }
@@ -180,75 +180,76 @@ static void consider(struct engine *engine, struct cache_entry *entry,
 }
 
 /* Among the entries of @p key, the newest first; only in whole bodies where a block is cut. */
-static struct cache_entry *cached_look_at(struct engine *engine, const struct cache_key *key,
+static struct cache_entry *cached_look_at(struct fetch_side *side, const struct cache_key *key,
                                           const struct cached_request *request,
                                           struct cached_lookup *lookup)
 {
     bool needs_whole = lookup->key.len > key->len;
-    struct cache_entry *next, *entry = cache_store_find(&engine->cache, key);
+    struct cache_entry *next, *entry = cache_store_find(&side->cache, key);
     for (; entry != NULL; entry = next) {
-        next = cache_store_find_next(&engine->cache, entry);
-        struct representation kept = cache_entry_get(&engine->cache, entry);
+        next = cache_store_find_next(&side->cache, entry);
+        struct representation kept = cache_entry_get(&side->cache, entry);
         if (needs_whole && (kept.code != CODE(2, 5) || freshness_is_partial(kept.options))) {
             continue;
         }
-        if (cached_is_for(engine, entry, request->hop_limit) &&
-            freshness_is_fresh(&kept, max_age_cap_s(engine), engine_now_ms(engine))) {
+        if (cached_is_for(side, entry, request->hop_limit) &&
+            freshness_is_fresh(&kept, max_age_cap_s(side), context_now_ms(&side->context))) {
             return entry;
         }
-        consider(engine, entry, request, lookup);
+        consider(side, entry, request, lookup);
     }
     return NULL;
 }
 
 /* What asks for a block may have it of a body that is here as a whole. */
-static struct cache_entry *look_twice(struct engine *engine, const struct cached_request *request,
+static struct cache_entry *look_twice(struct fetch_side *side, const struct cached_request *request,
                                       struct cached_lookup *lookup)
 {
     struct cache_key base = cache_key_base(&lookup->key);
     struct cache_entry *entry = NULL;
     if (lookup->key.len > base.len) {
-        entry = cached_look_at(engine, &base, request, lookup);
+        entry = cached_look_at(side, &base, request, lookup);
     }
-    return entry == NULL ? cached_look_at(engine, &lookup->key, request, lookup) : entry;
+    return entry == NULL ? cached_look_at(side, &lookup->key, request, lookup) : entry;
 }
 
 /* The request goes on: count what the cache had. */
-static void note_miss(struct engine *engine, struct cached_lookup *lookup)
+static void note_miss(struct fetch_side *side, struct cached_lookup *lookup)
 {
     bool is_stale = lookup->candidates.count > 0;
     lookup->answer = is_stale ? CACHE_ANSWER_STALE : CACHE_ANSWER_MISS;
-    metric_add(is_stale ? &engine->metrics.cache_stale : &engine->metrics.cache_misses, 1);
+    metric_add(is_stale ? &side->context.metrics.cache_stale : &side->context.metrics.cache_misses,
+               1);
 }
 
-struct cache_entry *cached_look(struct engine *engine, const struct cached_request *request,
+struct cache_entry *cached_look(struct fetch_side *side, const struct cached_request *request,
                                 struct cached_lookup *ret_lookup)
 {
     struct cache_key *key = &ret_lookup->key;
     *ret_lookup = (struct cached_lookup){.hop_limit = request->hop_limit};
-    bool is_on = cache_store_is_on(&engine->cache);
-    bool needs_key = is_on || engine->config->cache_coalesce || request->is_registration;
-    if (!needs_key || !cached_make_key(engine, request, key)) {
+    bool is_on = cache_store_is_on(&side->cache);
+    bool needs_key = is_on || side->context.config->cache_coalesce || request->is_registration;
+    if (!needs_key || !cached_make_key(side, request, key)) {
         return NULL;
     }
     ret_lookup->has_key = true;
     if (!is_on || request->is_registration) {
         return NULL;
     }
-    struct cache_entry *entry = look_twice(engine, request, ret_lookup);
+    struct cache_entry *entry = look_twice(side, request, ret_lookup);
     if (entry == NULL) {
-        note_miss(engine, ret_lookup);
+        note_miss(side, ret_lookup);
     }
     return entry;
 }
 
-void cached_note_unfit(struct engine *engine, struct cached_lookup *lookup)
+void cached_note_unfit(struct fetch_side *side, struct cached_lookup *lookup)
 {
     /* What comes for this client is as good for the others, but not the reverse. */
     lookup->is_unfit = true;
     lookup->candidates.count = 0;
     lookup->etag_count = 0;
-    note_miss(engine, lookup);
+    note_miss(side, lookup);
 }
 
 /* --- tickets ------------------------------------------------------------ */
@@ -274,7 +275,7 @@ static bool keep_etags(struct fetch *fetch, const struct message *message)
 }
 
 /* Whether the client has named an ETag that no candidate has. */
-static bool has_foreign_etags(const struct engine *engine, const struct fetch *fetch)
+static bool has_foreign_etags(const struct fetch_side *side, const struct fetch *fetch)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
     struct option_iter iter;
@@ -284,7 +285,7 @@ static bool has_foreign_etags(const struct engine *engine, const struct fetch *f
         bool is_here = false;
         for (uint32_t i = 0; i < ticket->candidates.count; i++) {
             struct representation kept =
-                cache_entry_get(&engine->cache, ticket->candidates.entries[i]);
+                cache_entry_get(&side->cache, ticket->candidates.entries[i]);
             is_here = is_here || bytes_equal(freshness_etag(kept.options), option.value);
         }
         if (!is_here) {
@@ -294,7 +295,7 @@ static bool has_foreign_etags(const struct engine *engine, const struct fetch *f
     return false;
 }
 
-bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cached_lookup *lookup,
+bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cached_lookup *lookup,
                   const struct message *message)
 {
     struct cache_ticket *ticket = &fetch->ticket;
@@ -310,23 +311,23 @@ bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cache
     ticket->answer = lookup->answer;
     ticket->hop_limit = lookup->hop_limit;
     ticket->is_alone = lookup->is_unfit;
-    ticket->changes = changes_count(engine->changes);
+    ticket->changes = changes_count(side->origin.changes);
     for (uint32_t i = 0; i < lookup->candidates.count; i++) {
         if (cache_entry_pin(lookup->candidates.entries[i])) {
             ticket->candidates.entries[ticket->candidates.count++] = lookup->candidates.entries[i];
         }
     }
-    ticket->has_foreign_etags = has_foreign_etags(engine, fetch);
+    ticket->has_foreign_etags = has_foreign_etags(side, fetch);
     return true;
 }
 
-void cached_release(struct engine *engine, struct fetch *fetch)
+void cached_release(struct fetch_side *side, struct fetch *fetch)
 {
     struct cache_ticket *ticket = &fetch->ticket;
     coalesce_leave(fetch);
     coalesce_close(fetch);
     for (uint32_t i = 0; i < ticket->candidates.count; i++) {
-        cache_store_unpin(&engine->cache, ticket->candidates.entries[i]);
+        cache_store_unpin(&side->cache, ticket->candidates.entries[i]);
     }
     ticket->candidates.count = 0;
     ticket->has_key = false;

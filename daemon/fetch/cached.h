@@ -15,11 +15,8 @@
 #include "fetch/ticket.h"
 #include "policy/asker.h"
 
-struct engine;
+struct fetch_side;
 struct fetch;
-
-/* Longest key; a FETCH with a longer body is neither cached nor shared. */
-#define CACHED_KEY_MAX 4096u
 
 /* What is looked up. */
 struct cached_request {
@@ -50,40 +47,40 @@ struct cached_lookup {
  * @return what answers the request, if its client may have it: borrowed until the cache changes;
  *         else NULL.
  */
-struct cache_entry *cached_look(struct engine *engine, const struct cached_request *request,
+struct cache_entry *cached_look(struct fetch_side *side, const struct cached_request *request,
                                 struct cached_lookup *ret_lookup);
 
 /**
  * The entry that was found is refused to this client, or does not fit its message size: the
  * request goes on, for itself alone.
  */
-void cached_note_unfit(struct engine *engine, struct cached_lookup *lookup);
+void cached_note_unfit(struct fetch_side *side, struct cached_lookup *lookup);
 
 /**
  * Whether @p asker may have what another client was given from the origin server at @p address (of
  * no family: not known). False where a rule refuses that address (CACHE-22).
  */
-bool cached_is_admitted(struct engine *engine, struct asker *asker, const struct target *target,
+bool cached_is_admitted(struct fetch_side *side, struct asker *asker, const struct target *target,
                         uint8_t method, const struct address *address);
 
 /** Bytes that cached_begin() takes of a fetch's memory; 0 where the request has no key. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 
 /** Give a new fetch its ticket; @p lookup may be NULL. @return false: no room. */
-bool cached_begin(struct engine *engine, struct fetch *fetch, const struct cached_lookup *lookup,
+bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cached_lookup *lookup,
                   const struct message *message);
 
 /**
  * The fetch is over: its pinned entries are released, it follows and leads no other. Takes one
  * that holds nothing.
  */
-void cached_release(struct engine *engine, struct fetch *fetch);
+void cached_release(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Whether an unsafe request has changed its target since it began, or one whose hash shares the
  * slot of its target. @return false otherwise.
  */
-bool cached_has_changed(const struct engine *engine, const struct fetch *fetch);
+bool cached_has_changed(const struct fetch_side *side, const struct fetch *fetch);
 
 /**
  * The address that the answer of @p fetch came from, borrowed from the fetch; NULL where it is not
@@ -95,7 +92,7 @@ const struct address *cached_source(const struct fetch *fetch);
  * As cached_is_admitted(), for the client of @p fetch; false where it is refused the address @p
  * source (NULL: not known).
  */
-bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct address *source);
+bool cached_may_have(struct fetch_side *side, struct fetch *fetch, const struct address *source);
 
 /**
  * The origin server has answered: keep the answer, or what it says about kept answers, and give it
@@ -103,21 +100,21 @@ bool cached_may_have(struct engine *engine, struct fetch *fetch, const struct ad
  *
  * @param reply options and payload as they came; copied where it is kept.
  */
-void cached_answer(struct engine *engine, struct fetch *fetch, const struct reply *reply);
+void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
 
 /**
  * What the origin server says in an answer or a notification to a request of the proxy's own
  * that has a key: kept for others. For the request's owner, who has noted in the ticket which
  * changes of the target it is newer than.
  */
-void cached_note(struct engine *engine, const struct fetch *fetch, const struct reply *reply);
+void cached_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply);
 
 /**
  * It ends for @p reason: an unsafe request that may have been carried out although no answer
  * says so counts as a change of its target. For a fetch that still holds what it has
  * towards the origin server.
  */
-void cached_note_end(struct engine *engine, const struct fetch *fetch, enum reason reason);
+void cached_note_end(struct fetch_side *side, const struct fetch *fetch, enum reason reason);
 
 /**
  * Whether an answer of @p code is a failure that a stale answer may stand in for (RFC 5861 section
@@ -131,7 +128,7 @@ bool cached_is_failure(uint8_t code);
  *
  * @return true: it has been answered.
  */
-bool cached_help(struct engine *engine, struct fetch *fetch);
+bool cached_help(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * The answer as it is for this fetch's client: 2.03 where it named the ETag.

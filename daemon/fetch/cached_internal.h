@@ -10,6 +10,6 @@
  * until it is validated. Those through this worker have marked the entry itself, and never hit
  * another target's.
  */
-bool cached_is_changed(const struct engine *engine, const struct cache_entry *entry);
+bool cached_is_changed(const struct fetch_side *side, const struct cache_entry *entry);
 
 #endif

@@ -6,8 +6,8 @@
  */
 #include "fetch/coalesce.h"
 
-#include "engine/state.h"
 #include "fetch/forward.h"
+#include "fetch/side.h"
 
 int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
 {
@@ -32,54 +32,54 @@ static bool is_reliable_for(const struct fetch *leader, const struct fetch *fetc
  * validate what only its client has may get an answer that means nothing to others. And a
  * request that comes back to us in a loop must not wait for itself: its Hop-Limit tells.
  */
-static bool can_follow(const struct engine *engine, const struct fetch *leader,
+static bool can_follow(const struct fetch_side *side, const struct fetch *leader,
                        const struct fetch *fetch)
 {
     const struct cache_ticket *ticket = &leader->ticket;
     return cache_key_equal(&ticket->key, &fetch->ticket.key) &&
            ticket->hop_limit == fetch->ticket.hop_limit &&
-           ticket->follower_count < engine->config->cache_followers &&
-           is_reliable_for(leader, fetch) && !cached_has_changed(engine, leader) &&
+           ticket->follower_count < side->context.config->cache_followers &&
+           is_reliable_for(leader, fetch) && !cached_has_changed(side, leader) &&
            (!ticket->has_foreign_etags || bytes_equal(ticket->etags, fetch->ticket.etags));
 }
 
-static struct fetch *find_leader(const struct engine *engine, const struct fetch *fetch)
+static struct fetch *find_leader(const struct fetch_side *side, const struct fetch *fetch)
 {
     uint64_t hash = fetch->ticket.key.hash;
-    struct hash_node *node = hash_map_find(&engine->leaders, hash);
+    struct hash_node *node = hash_map_find(&side->leaders, hash);
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct fetch *leader = HASH_ENTRY(node, struct fetch, ticket.by_key);
-        if (can_follow(engine, leader, fetch)) {
+        if (can_follow(side, leader, fetch)) {
             return leader;
         }
     }
     return NULL;
 }
 
-static void follow(struct engine *engine, struct fetch *leader, struct fetch *fetch)
+static void follow(struct fetch_side *side, struct fetch *leader, struct fetch *fetch)
 {
     struct cache_ticket *ticket = &leader->ticket;
-    fetch_set_state(engine, fetch, FETCH_following);
+    fetch_set_state(side, fetch, FETCH_following);
     fetch->ticket.leader = leader;
     fetch->ticket.answer = CACHE_ANSWER_FOLLOWS;
     fetch->ticket.leader_id = leader->trail->id;
     list_add(&ticket->followers, &fetch->waiting);
     ticket->follower_count++;
-    metric_add(&engine->metrics.requests_coalesced, 1);
-    fetch_set_deadline(engine, fetch);
+    metric_add(&side->context.metrics.requests_coalesced, 1);
+    fetch_set_deadline(side, fetch);
 }
 
-bool coalesce_enter(struct engine *engine, struct fetch *fetch)
+bool coalesce_enter(struct fetch_side *side, struct fetch *fetch)
 {
-    if (!fetch->ticket.has_key || fetch->ticket.is_alone || !engine->config->cache_coalesce) {
+    if (!fetch->ticket.has_key || fetch->ticket.is_alone || !side->context.config->cache_coalesce) {
         return false;
     }
-    struct fetch *leader = find_leader(engine, fetch);
+    struct fetch *leader = find_leader(side, fetch);
     if (leader != NULL) {
-        follow(engine, leader, fetch);
+        follow(side, leader, fetch);
         return true;
     }
-    hash_map_add(&engine->leaders, &fetch->ticket.by_key, fetch->ticket.key.hash);
+    hash_map_add(&side->leaders, &fetch->ticket.by_key, fetch->ticket.key.hash);
     return false;
 }
 
@@ -118,14 +118,14 @@ static struct fetch *take_follower(struct fetch *leader)
 }
 
 /* It goes the long way after all. */
-static void send_alone(struct engine *engine, struct fetch *follower)
+static void send_alone(struct fetch_side *side, struct fetch *follower)
 {
-    timer_cancel(&engine->wheel, &follower->timer);
+    timer_cancel(&side->context.wheel, &follower->timer);
     follower->ticket.is_alone = true;
-    forward_start(engine, follower);
+    forward_start(side, follower);
 }
 
-void coalesce_answer(struct engine *engine, struct fetch *leader, enum reason reason,
+void coalesce_answer(struct fetch_side *side, struct fetch *leader, enum reason reason,
                      const struct reply *reply)
 {
     struct fetch *follower;
@@ -133,37 +133,38 @@ void coalesce_answer(struct engine *engine, struct fetch *leader, enum reason re
     leader->ticket.is_fanning_out = true;
     while ((follower = take_follower(leader)) != NULL) {
         const struct address *source = cached_source(leader);
-        if (reason == REASON_local || !cached_may_have(engine, follower, source)) {
-            send_alone(engine, follower);
+        if (reason == REASON_local || !cached_may_have(side, follower, source)) {
+            send_alone(side, follower);
         } else {
-            fetch_answer(engine, follower, reason, reply);
+            fetch_answer(side, follower, reason, reply);
         }
     }
     leader->ticket.is_fanning_out = false;
 }
 
-void coalesce_end(struct engine *engine, struct fetch *leader, enum reason reason, const char *text)
+void coalesce_end(struct fetch_side *side, struct fetch *leader, enum reason reason,
+                  const char *text)
 {
     struct fetch *follower;
     coalesce_close(leader);
     leader->ticket.is_fanning_out = true;
     while ((follower = take_follower(leader)) != NULL) {
         if (reason_is_about_client(reason)) {
-            send_alone(engine, follower);
+            send_alone(side, follower);
         } else {
-            fetch_fail(engine, follower, reason, text);
+            fetch_fail(side, follower, reason, text);
         }
     }
     leader->ticket.is_fanning_out = false;
 }
 
-void coalesce_scatter(struct engine *engine, struct fetch *leader)
+void coalesce_scatter(struct fetch_side *side, struct fetch *leader)
 {
     struct fetch *follower;
     coalesce_close(leader);
     leader->ticket.is_fanning_out = true;
     while ((follower = take_follower(leader)) != NULL) {
-        send_alone(engine, follower);
+        send_alone(side, follower);
     }
     leader->ticket.is_fanning_out = false;
 }

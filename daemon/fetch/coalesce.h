@@ -23,7 +23,7 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed);
  *
  * @return true: it follows; nothing is to be sent for it.
  */
-bool coalesce_enter(struct engine *engine, struct fetch *fetch);
+bool coalesce_enter(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * It follows no other fetch any more, and is not answered with it. Takes one that follows none;
@@ -41,17 +41,17 @@ bool coalesce_is_awaited(const struct fetch *fetch);
  * Give all its followers the answer, which is borrowed; they end and are freed, or go by
  * themselves where they may not have it.
  */
-void coalesce_answer(struct engine *engine, struct fetch *leader, enum reason reason,
+void coalesce_answer(struct fetch_side *side, struct fetch *leader, enum reason reason,
                      const struct reply *reply);
 
 /** It failed, and so do its followers. */
-void coalesce_end(struct engine *engine, struct fetch *leader, enum reason reason,
+void coalesce_end(struct fetch_side *side, struct fetch *leader, enum reason reason,
                   const char *text);
 
 /**
  * The answer is for one client alone: each of its followers is sent by itself, and may fail at
  * once.
  */
-void coalesce_scatter(struct engine *engine, struct fetch *leader);
+void coalesce_scatter(struct fetch_side *side, struct fetch *leader);
 
 #endif

@@ -2,11 +2,11 @@
 /* How fetches are answered and end: fetch_close() is the one way out. */
 #include "fetch/fetch.h"
 
-#include "engine/state.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/own.h"
+#include "fetch/side.h"
 
 static void on_fetch_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
@@ -16,42 +16,42 @@ static void on_fetch_deadline(void *context, struct timer *timer, uint64_t now_m
     fetch_fail(context, fetch, is_for_name ? REASON_name_timeout : REASON_origin_timeout, NULL);
 }
 
-void fetch_set_deadline(struct engine *engine, struct fetch *fetch)
+void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch)
 {
-    timer_set(&engine->wheel, &fetch->timer, fetch->deadline_ms, on_fetch_deadline);
+    timer_set(&side->context.wheel, &fetch->timer, fetch->deadline_ms, on_fetch_deadline);
 }
 
-static void close_one(struct engine *engine, struct fetch *fetch, enum reason reason)
+static void close_one(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
-    cached_note_end(engine, fetch, reason);
+    cached_note_end(side, fetch, reason);
     fetch->reason = reason;
-    forward_release(engine, fetch);
-    cached_release(engine, fetch);
+    forward_release(side, fetch);
+    cached_release(side, fetch);
 }
 
-void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason)
+void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     struct fetch *leader = fetch->ticket.leader;
-    close_one(engine, fetch, reason);
+    close_one(side, fetch, reason);
     /* Its answer is for nobody now. No request would be charged for the slot that it holds. */
     if (leader != NULL && fetch_is_disowned(leader) && !coalesce_is_awaited(leader)) {
-        close_one(engine, leader, reason);
-        fetch_free(&engine->fetches, &engine->large, leader);
+        close_one(side, leader, reason);
+        fetch_free(&side->fetches, &side->large, leader);
     }
 }
 
-static void heed(struct engine *engine, struct fetch *fetch, enum reason reason,
+static void heed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                  enum waiter_wish wish)
 {
     switch (wish) {
     case WAITER_DONE:
-        fetch_leave(engine, fetch, reason);
+        fetch_leave(side, fetch, reason);
         break;
     case WAITER_STAYS:
         if (reason == REASON_answered) {
-            forward_keep(engine, fetch);
+            forward_keep(side, fetch);
         } else {
-            forward_park(engine, fetch);
+            forward_park(side, fetch);
         }
         break;
     case WAITER_ENDED:
@@ -59,53 +59,51 @@ static void heed(struct engine *engine, struct fetch *fetch, enum reason reason,
     }
 }
 
-void fetch_fail(struct engine *engine, struct fetch *fetch, enum reason reason, const char *text)
+void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason, const char *text)
 {
     const struct reason_row *row = reason_row(reason);
     if (row->code == 0) {
-        fetch_end_unanswered(engine, fetch, reason);
+        fetch_end_unanswered(side, fetch, reason);
         return;
     }
-    if (row->may_be_helped_stale && cached_help(engine, fetch)) {
+    if (row->may_be_helped_stale && cached_help(side, fetch)) {
         return;
     }
-    coalesce_end(engine, fetch, reason, text);
+    coalesce_end(side, fetch, reason, text);
     const struct waiter *waiter = &fetch->waiter;
     if (waiter->calls->on_failure != NULL) {
-        heed(engine, fetch, reason,
-             waiter->calls->on_failure(engine, waiter->owner, fetch, reason, text));
+        heed(side, fetch, reason,
+             waiter->calls->on_failure(side, waiter->owner, fetch, reason, text));
         return;
     }
     struct reply reply = reply_of(reason, text);
-    heed(engine, fetch, reason,
-         waiter->calls->on_answer(engine, waiter->owner, fetch, reason, &reply));
+    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, &reply));
 }
 
-void fetch_answer(struct engine *engine, struct fetch *fetch, enum reason reason,
+void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                   const struct reply *reply)
 {
-    coalesce_answer(engine, fetch, reason, reply);
+    coalesce_answer(side, fetch, reason, reply);
     const struct waiter *waiter = &fetch->waiter;
-    heed(engine, fetch, reason,
-         waiter->calls->on_answer(engine, waiter->owner, fetch, reason, reply));
+    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, reply));
 }
 
-void fetch_end_unanswered(struct engine *engine, struct fetch *fetch, enum reason reason)
+void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     const struct waiter *waiter = &fetch->waiter;
     if (waiter->calls->on_nothing != NULL) {
-        waiter->calls->on_nothing(engine, waiter->owner, fetch, reason);
+        waiter->calls->on_nothing(side, waiter->owner, fetch, reason);
     } else {
-        fetch_leave(engine, fetch, reason);
+        fetch_leave(side, fetch, reason);
     }
 }
 
-void fetch_leave(struct engine *engine, struct fetch *fetch, enum reason reason)
+void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     if (coalesce_is_awaited(fetch)) {
         fetch_disown(fetch);
         return;
     }
-    fetch_close(engine, fetch, reason);
-    fetch_free(&engine->fetches, &engine->large, fetch);
+    fetch_close(side, fetch, reason);
+    fetch_free(&side->fetches, &side->large, fetch);
 }

@@ -28,7 +28,7 @@
 #include "policy/asker.h"
 
 struct block;
-struct engine;
+struct fetch_side;
 struct fetch;
 struct transfer;
 struct upstream_request;
@@ -61,22 +61,23 @@ struct waiter_calls {
      * WAITER_STAYS after an answer: further ones are waited for (state observing). After a
      * failure: the fetch stays, to be sent again with forward_again().
      */
-    enum waiter_wish (*on_answer)(struct engine *engine, void *owner, struct fetch *fetch,
+    enum waiter_wish (*on_answer)(struct fetch_side *side, void *owner, struct fetch *fetch,
                                   enum reason reason, const struct reply *reply);
     /* It has failed for @p reason; @p text: diagnostic payload, NULL or "" for the reason's own. */
-    enum waiter_wish (*on_failure)(struct engine *engine, void *owner, struct fetch *fetch,
+    enum waiter_wish (*on_failure)(struct fetch_side *side, void *owner, struct fetch *fetch,
                                    enum reason reason, const char *text);
     /* It is over without an answer to be given: sees to the fetch. NULL: nothing is done. */
-    void (*on_nothing)(struct engine *engine, void *owner, struct fetch *fetch, enum reason reason);
+    void (*on_nothing)(struct fetch_side *side, void *owner, struct fetch *fetch,
+                       enum reason reason);
     /* One of several answers, of a member of a group; the fetch goes on. NULL: not wanted. */
-    void (*on_member)(struct engine *engine, void *owner, struct fetch *fetch,
+    void (*on_member)(struct fetch_side *side, void *owner, struct fetch *fetch,
                       const struct reply *reply);
     /*
      * The session that further answers would have come over has ended. NULL: the fetch ends.
      *
      * @return whether it stays, as the waiter will have it sent again.
      */
-    bool (*on_lost)(struct engine *engine, void *owner, struct fetch *fetch);
+    bool (*on_lost)(struct fetch_side *side, void *owner, struct fetch *fetch);
     /* Whether it can go on from @p block of an answer by itself. NULL: it can. */
     bool (*takes_block)(const void *owner, const struct block *block);
     /* Whether it can send its request in blocks itself. NULL: it can. */
@@ -181,7 +182,7 @@ bool fetch_table_is_full(const struct fetch_table *table);
  * Change its state, as fetch.def has it. A change that is not there is made as well, but counted,
  * and the first one is logged: a fault of ours, which tests fail on.
  */
-void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_state state);
+void fetch_set_state(struct fetch_side *side, struct fetch *fetch, enum fetch_state state);
 
 /** As "queued"; static. */
 const char *fetch_state_name(enum fetch_state state);
@@ -234,17 +235,17 @@ static inline struct fetch *fetch_of_queued(struct queued *queued)
  *
  * @param text diagnostic payload; NULL or "": the reason's own.
  */
-void fetch_fail(struct engine *engine, struct fetch *fetch, enum reason reason, const char *text);
+void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason, const char *text);
 
 /**
  * The answer has come, the origin server's or a local one: give it to all that wait for it. @p
  * reply is borrowed; the fetch may be freed when this returns.
  */
-void fetch_answer(struct engine *engine, struct fetch *fetch, enum reason reason,
+void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                   const struct reply *reply);
 
 /** It is over for @p reason, and its waiter has no answer to give. */
-void fetch_end_unanswered(struct engine *engine, struct fetch *fetch, enum reason reason);
+void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason);
 
 /**
  * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
@@ -252,15 +253,15 @@ void fetch_end_unanswered(struct engine *engine, struct fetch *fetch, enum reaso
  * this one was the last to wait for it and it has no waiter of its own. What the fetch was (target,
  * next hop, addresses) is there until fetch_free().
  */
-void fetch_close(struct engine *engine, struct fetch *fetch, enum reason reason);
+void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason);
 
 /**
  * Its waiter does not want it any more, for @p reason. Ends it, unless equal fetches wait for
  * it: then it goes on for those. No call is made.
  */
-void fetch_leave(struct engine *engine, struct fetch *fetch, enum reason reason);
+void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reason);
 
 /** It ends with @p reason when its time is over, unless something else comes: 5.04. */
-void fetch_set_deadline(struct engine *engine, struct fetch *fetch);
+void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
 
 #endif

@@ -13,17 +13,17 @@
  * @param naming which options name its target.
  * @return false where it does not fit.
  */
-bool forward_encode(const struct engine *engine, struct fetch *fetch,
+bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
                     const struct fetch_recipe *recipe, const struct naming *naming);
 
 /** Begin: the fetch has its target and its datagram. A failure may end it, and free it, at once. */
-void forward_start(struct engine *engine, struct fetch *fetch);
+void forward_start(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * The addresses of its name are known; copied. The fetch fails, and may be freed, where none of
  * them may be used.
  */
-void forward_with_addresses(struct engine *engine, struct fetch *fetch,
+void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
                             const struct address *addresses, size_t count);
 
 /**
@@ -31,27 +31,27 @@ void forward_with_addresses(struct engine *engine, struct fetch *fetch,
  *
  * @param text diagnostic payload; NULL or "": the reason's own.
  */
-void forward_failed(struct engine *engine, struct fetch *fetch, enum reason reason,
+void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                     const char *text);
 
 /**
  * The origin server has acknowledged or answered, or, without @p is_success, will not: the fetch
  * counts no more in the window. Takes one that does not count.
  */
-void forward_settle(struct engine *engine, struct fetch *fetch, bool is_success);
+void forward_settle(struct fetch_side *side, struct fetch *fetch, bool is_success);
 
 /** How origin servers call back. */
 extern const struct origin_calls forward_origin_calls;
 
 /** The addresses of the name of a fetch are known, or will not be; as name_result_fn. */
-void forward_on_name(struct engine *engine, struct name_wait *wait,
+void forward_on_name(struct origin_side *below, struct name_wait *wait,
                      const struct name_result *result);
 
 /** The fetch stays for further answers: nothing is out, no time runs (state observing). */
-void forward_keep(struct engine *engine, struct fetch *fetch);
+void forward_keep(struct fetch_side *side, struct fetch *fetch);
 
 /** It has failed and stays, to be sent again: nothing is held, not even its origin server. */
-void forward_park(struct engine *engine, struct fetch *fetch);
+void forward_park(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Send the request of a fetch in state observing once more, with the same token: to the same
@@ -59,7 +59,7 @@ void forward_park(struct engine *engine, struct fetch *fetch);
  * which is the present one; where it was parked, from the beginning. A failure may end it, and
  * free it, at once.
  */
-void forward_again(struct engine *engine, struct fetch *fetch);
+void forward_again(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Send it as a deregistration to the address that it was sent to, of a fetch in state
@@ -67,24 +67,24 @@ void forward_again(struct engine *engine, struct fetch *fetch);
  *
  * @return false where it cannot be made one; nothing is sent then.
  */
-bool forward_deregister(struct engine *engine, struct fetch *fetch);
+bool forward_deregister(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * The request was refused: send the datagram that has taken its place, to the same address. May
  * end the fetch, and free it, where the queue is full.
  */
-void forward_renamed(struct engine *engine, struct fetch *fetch);
+void forward_renamed(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * The origin server has promised an answer: no more retransmissions; the fetch stays until its
  * deadline.
  */
-void forward_acknowledged(struct engine *engine, struct fetch *fetch);
+void forward_acknowledged(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Let go of queue, window, origin and timer. Others that waited may be sent, but none ends: what
  * is borrowed from a store stays there.
  */
-void forward_release(struct engine *engine, struct fetch *fetch);
+void forward_release(struct fetch_side *side, struct fetch *fetch);
 
 #endif

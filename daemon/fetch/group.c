@@ -2,9 +2,9 @@
 #include "fetch/group.h"
 
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/naming.h"
 #include "fetch/receive.h"
+#include "fetch/side.h"
 
 static bool is_global(const struct address *address)
 {
@@ -63,14 +63,14 @@ static void on_time(void *context, struct timer *timer, uint64_t now_ms)
     fetch_end_unanswered(context, HASH_ENTRY(timer, struct fetch, timer), REASON_group_done);
 }
 
-void group_collect(struct engine *engine, struct fetch *fetch)
+void group_collect(struct fetch_side *side, struct fetch *fetch)
 {
-    uint64_t most_ms = engine->config->multicast_timeout_max;
+    uint64_t most_ms = side->context.config->multicast_timeout_max;
     uint64_t asked_ms = (uint64_t)fetch->group_timeout_s * 1000;
-    metric_add(&engine->metrics.group_requests, 1);
-    fetch_set_state(engine, fetch, FETCH_collecting);
-    timer_set(&engine->wheel, &fetch->timer,
-              engine_now_ms(engine) + (asked_ms < most_ms ? asked_ms : most_ms), on_time);
+    metric_add(&side->context.metrics.group_requests, 1);
+    fetch_set_state(side, fetch, FETCH_collecting);
+    timer_set(&side->context.wheel, &fetch->timer,
+              context_now_ms(&side->context) + (asked_ms < most_ms ? asked_ms : most_ms), on_time);
 }
 
 /* The member as a CRI of scheme and authority (draft-ietf-core-groupcomm-proxy section 3). */
@@ -86,7 +86,7 @@ static struct bytes reply_from(const struct fetch *fetch, const struct address *
     return (struct bytes){room, naming_cri(&member, room, &len) ? len : 0};
 }
 
-void group_on_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+void group_on_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                        const struct address *remote)
 {
     uint8_t room[NAMING_CRI_ROOM];
@@ -94,8 +94,8 @@ void group_on_response(struct engine *engine, struct fetch *fetch, const struct 
         return;
     }
     /* Free at this time: it is for requests while they are looked at. */
-    struct message_writer writer = {.buffer = engine->target_memory,
-                                    .capacity = engine->target_memory_bytes};
+    struct message_writer writer = {.buffer = side->context.target_memory,
+                                    .capacity = side->context.target_memory_bytes};
     const struct option member = {OPTION_reply_from, reply_from(fetch, remote, room)};
     message_writer_options(&writer, message->options, NULL, member.value.len > 0 ? &member : NULL);
     const struct reply reply = {
@@ -104,10 +104,10 @@ void group_on_response(struct engine *engine, struct fetch *fetch, const struct 
         .payload = message->payload,
     };
     if (!writer.overflow) {
-        metric_add(&engine->metrics.group_responses, 1);
+        metric_add(&side->context.metrics.group_responses, 1);
         const struct waiter *waiter = &fetch->waiter;
         if (waiter->calls->on_member != NULL) {
-            waiter->calls->on_member(engine, waiter->owner, fetch, &reply);
+            waiter->calls->on_member(side, waiter->owner, fetch, &reply);
         }
     }
 }

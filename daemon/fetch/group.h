@@ -41,13 +41,13 @@ bool group_is_target(const struct fetch *fetch);
  * The request has been sent: wait for answers until the Multicast-Timeout of the client, or
  * multicast.timeout-max, has passed. Cannot fail.
  */
-void group_collect(struct engine *engine, struct fetch *fetch);
+void group_collect(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * A member at @p remote has answered: passed on, or dropped when it is invalid or too long. @p
  * message is borrowed.
  */
-void group_on_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+void group_on_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                        const struct address *remote);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/make.h"
 
-#include "engine/state.h"
 #include "fetch/forward.h"
 #include "fetch/naming.h"
 #include "fetch/rename.h"
+#include "fetch/side.h"
 
 #include <string.h>
 
 /* How the target is named to the next hop. */
-static enum reason find_naming(const struct engine *engine, const struct fetch_recipe *recipe,
+static enum reason find_naming(const struct fetch_side *side, const struct fetch_recipe *recipe,
                                struct next_hop *parent, struct naming_room *room,
                                struct naming *ret_naming)
 {
     if (recipe->hop->is_parent) {
         *parent = *recipe->hop;
-        enum config_route_form form = rename_form(engine, parent, recipe->route->form);
-        parent->has_bare_ipv6 = rename_host_is_bare(engine, parent);
+        enum config_route_form form = rename_form(side, parent, recipe->route->form);
+        parent->has_bare_ipv6 = rename_host_is_bare(side, parent);
         return naming_for_parent(recipe->target, form, parent, room, ret_naming);
     }
     *ret_naming = naming_for_origin(recipe->target);
@@ -93,7 +93,7 @@ static bool keep_recipe(struct fetch *fetch, const struct fetch_recipe *recipe)
 }
 
 /* On whose behalf, and what the trace knows it by. */
-static void keep_asker(struct engine *engine, struct fetch *fetch,
+static void keep_asker(struct fetch_side *side, struct fetch *fetch,
                        const struct fetch_recipe *recipe)
 {
     fetch->is_own = recipe->is_own;
@@ -106,44 +106,45 @@ static void keep_asker(struct engine *engine, struct fetch *fetch,
     fetch->queued.turn = recipe->turn;
     fetch->trail = recipe->trail;
     if (fetch->trail == NULL) {
-        fetch->own_trail = (struct trail){.id = fetch_next_id(&engine->fetches),
-                                          .started_us = engine_now_us(engine),
-                                          .started_ms = engine_now_ms(engine)};
+        fetch->own_trail = (struct trail){.id = fetch_next_id(&side->fetches),
+                                          .started_us = context_now_us(&side->context),
+                                          .started_ms = context_now_ms(&side->context)};
         fetch->trail = &fetch->own_trail;
     }
 }
 
-enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
+enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
                        struct waiter waiter, struct fetch **ret_fetch)
 {
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
     struct next_hop parent;
-    enum reason reason = find_naming(engine, recipe, &parent, &room, &naming);
+    enum reason reason = find_naming(side, recipe, &parent, &room, &naming);
     if (reason != REASON_none) {
         return reason;
     }
     const struct next_hop *hop = recipe->hop->is_parent ? &parent : recipe->hop;
     size_t needed = memory_needed(recipe, &naming);
-    if (needed > engine->large.block_bytes) {
+    if (needed > side->large.block_bytes) {
         return REASON_request_too_large;
     }
-    struct fetch *fetch = fetch_new(&engine->fetches, &engine->large, needed);
+    struct fetch *fetch = fetch_new(&side->fetches, &side->large, needed);
     if (fetch == NULL) {
         return REASON_proxy_busy;
     }
     fetch->waiter = waiter;
-    fetch_set_token(fetch, entropy_u64(&engine->entropy));
-    keep_asker(engine, fetch, recipe);
-    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, hop, engine->policy_epoch) ||
-        !cached_begin(engine, fetch, recipe->lookup, recipe->message) ||
-        !forward_encode(engine, fetch, recipe, &naming)) {
-        cached_release(engine, fetch);
-        fetch_free(&engine->fetches, &engine->large, fetch);
+    fetch_set_token(fetch, entropy_u64(&side->context.entropy));
+    keep_asker(side, fetch, recipe);
+    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, hop, side->context.policy_epoch) ||
+        !cached_begin(side, fetch, recipe->lookup, recipe->message) ||
+        !forward_encode(side, fetch, recipe, &naming)) {
+        cached_release(side, fetch);
+        fetch_free(&side->fetches, &side->large, fetch);
         return REASON_request_too_large;
     }
     fetch->form = (uint8_t)naming_form(&naming);
-    fetch->deadline_ms = engine_now_ms(engine) + engine->config->proxy_request_timeout;
+    fetch->deadline_ms =
+        context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
     *ret_fetch = fetch;
     return REASON_none;
 }

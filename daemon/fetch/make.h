@@ -33,7 +33,7 @@ struct fetch_recipe {
  *
  * @return REASON_none, or why there is none.
  */
-enum reason fetch_make(struct engine *engine, const struct fetch_recipe *recipe,
+enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
                        struct waiter waiter, struct fetch **ret_fetch);
 
 #endif

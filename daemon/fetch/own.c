@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/own.h"
 
-#include "engine/state.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
+#include "fetch/side.h"
 
-enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *recipe,
+enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
                             struct waiter waiter, struct fetch **ret_fetch)
 {
     struct fetch_recipe own = *recipe;
@@ -15,32 +15,32 @@ enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *re
     own.turn = NULL;
     own.is_own = true;
     own.mirrors_non = false;
-    enum reason reason = route_find(engine->config, recipe->target, &hop, &own.route);
+    enum reason reason = route_find(side->context.config, recipe->target, &hop, &own.route);
     if (reason != REASON_none) {
         return reason;
     }
     struct fetch *fetch;
-    reason = fetch_make(engine, &own, waiter, &fetch);
+    reason = fetch_make(side, &own, waiter, &fetch);
     if (reason != REASON_none) {
         return reason;
     }
     *ret_fetch = fetch;
-    forward_start(engine, fetch);
+    forward_start(side, fetch);
     return REASON_none;
 }
 
-bool fetch_lost(struct engine *engine, struct fetch *fetch)
+bool fetch_lost(struct fetch_side *side, struct fetch *fetch)
 {
     const struct waiter *waiter = &fetch->waiter;
     return fetch->state == FETCH_observing && waiter->calls->on_lost != NULL &&
-           waiter->calls->on_lost(engine, waiter->owner, fetch);
+           waiter->calls->on_lost(side, waiter->owner, fetch);
 }
 
-static enum waiter_wish on_answer_without_waiter(struct engine *engine, void *owner,
+static enum waiter_wish on_answer_without_waiter(struct fetch_side *side, void *owner,
                                                  struct fetch *fetch, enum reason reason,
                                                  const struct reply *reply)
 {
-    (void)engine;
+    (void)side;
     (void)owner;
     (void)fetch;
     (void)reason;

@@ -20,7 +20,7 @@
  * @return REASON_none, and the waiter is called for the end unless fetch_leave() is; or why
  *         it could not be begun, and the waiter is not called.
  */
-enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *recipe,
+enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
                             struct waiter waiter, struct fetch **ret_fetch);
 
 /**
@@ -28,7 +28,7 @@ enum reason fetch_start_own(struct engine *engine, const struct fetch_recipe *re
  *
  * @return whether it stays all the same; if not, it is to be ended.
  */
-bool fetch_lost(struct engine *engine, struct fetch *fetch);
+bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Its waiter has gone: the answer is for the cache and for equal fetches that wait. What was

@@ -10,31 +10,31 @@
 #include "cache/freshness.h"
 #include "coap/block.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/forward.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
 #include "fetch/rename.h"
+#include "fetch/side.h"
 #include "origin/probe.h"
 
 #include <errno.h>
 
 static struct fetch *by_mid(const struct port *port, const struct address *remote, uint16_t mid)
 {
-    const struct engine *engine = port->engine;
-    const struct origin *origin = origin_find(&engine->origins, remote);
+    const struct fetch_side *side = fetch_side_of(port->side);
+    const struct origin *origin = origin_find(&side->origin.origins, remote);
     if (origin == NULL) {
         return NULL;
     }
     struct hash_node *node =
-        hash_map_find(&engine->fetches.map, key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
+        hash_map_find(&side->fetches.map, key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
     return node != NULL ? HASH_ENTRY(node, struct fetch, by_message) : NULL;
 }
 
 static struct fetch *by_token(const struct port *port, const struct address *remote,
                               struct bytes token)
 {
-    struct fetch *fetch = fetch_by_token(&port->engine->fetches, token);
+    struct fetch *fetch = fetch_by_token(&fetch_side_of(port->side)->fetches, token);
     if (fetch == NULL || fetch->origin == NULL || fetch->port != port) {
         return NULL;
     }
@@ -128,16 +128,16 @@ static bool is_hop_limit_reached(const struct message *message)
  * A 5.08 on its way back takes our name along (HOP-5). One that has it already is not
  * passed on: the request has come around, and the 5.08 that says so is our own (HOP-6).
  */
-static void pass_hop_limit_back(struct engine *engine, struct fetch *fetch,
+static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
                                 const struct reply *reply)
 {
     char trail[HOPS_TRAIL_MAX + 1];
     struct reply named = *reply;
     size_t len = 0;
-    switch (hops_pass_back(engine->config, reply->payload, trail, &len)) {
+    switch (hops_pass_back(side->context.config, reply->payload, trail, &len)) {
     case HOPS_LOOP:
         trail[len] = '\0';
-        fetch_fail(engine, fetch, REASON_hop_loop, trail);
+        fetch_fail(side, fetch, REASON_hop_loop, trail);
         return;
     case HOPS_NAMED:
         named.payload = (struct bytes){(const uint8_t *)trail, len};
@@ -145,7 +145,7 @@ static void pass_hop_limit_back(struct engine *engine, struct fetch *fetch,
     case HOPS_UNCHANGED:
         break;
     }
-    cached_answer(engine, fetch, &named);
+    cached_answer(side, fetch, &named);
 }
 
 bool receive_is_usable(const struct message *message, const struct scheme *scheme)
@@ -154,49 +154,49 @@ bool receive_is_usable(const struct message *message, const struct scheme *schem
 }
 
 /* How long the origin server took, sending again included; of an observation once. */
-static void count_answer(struct engine *engine, const struct fetch *fetch)
+static void count_answer(struct fetch_side *side, const struct fetch *fetch)
 {
     struct origin *origin = fetch->origin;
-    uint32_t now_s = (uint32_t)(engine_now_ms(engine) / 1000);
+    uint32_t now_s = (uint32_t)(context_now_ms(&side->context) / 1000);
     bool is_awaited = fetch->state == FETCH_sent || fetch->state == FETCH_acknowledged;
     origin->answers++;
-    if (engine->origin_labels == NULL || !is_awaited) {
+    if (side->origin_labels == NULL || !is_awaited) {
         return;
     }
     if (now_s >= origin->label_until_s) {
-        origin->label = (uint8_t)origin_labels_take(engine->origin_labels, &origin->address,
+        origin->label = (uint8_t)origin_labels_take(side->origin_labels, &origin->address,
                                                     (uint8_t)origin->transport, now_s,
                                                     &origin->label_generation);
         origin->label_until_s = now_s + ORIGIN_LABEL_LOOK_S;
     }
-    metrics_count_origin(&engine->metrics, origin->label, origin->label_generation,
-                         engine_now_us(engine) - fetch->sent_us);
+    metrics_count_origin(&side->context.metrics, origin->label, origin->label_generation,
+                         context_now_us(&side->context) - fetch->sent_us);
 }
 
-void receive_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+void receive_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                       bool truncated)
 {
-    count_answer(engine, fetch);
-    trail_event(engine, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
+    count_answer(side, fetch);
+    trail_event(&side->context, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
     if (fetch->asking.name != NULL) { /* a notification: its address is in use still */
-        names_forget(engine, &fetch->asking);
-        timer_cancel(&engine->wheel, &fetch->timer);
+        names_forget(&side->origin, &fetch->asking);
+        timer_cancel(&side->context.wheel, &fetch->timer);
     }
-    forward_settle(engine, fetch, true);
+    forward_settle(side, fetch, true);
     if (truncated) {
-        fetch_fail(engine, fetch, REASON_response_too_large, NULL);
+        fetch_fail(side, fetch, REASON_response_too_large, NULL);
         return;
     }
     /* Before anything in it counts: libcoap's 4.02 has the option that it does not know. */
-    if (rename_and_ask_again(engine, fetch, message->code)) {
+    if (rename_and_ask_again(side, fetch, message->code)) {
         return;
     }
     if (!receive_is_usable(message, fetch->hop.scheme) || is_stray_continue(fetch, message)) {
-        fetch_fail(engine, fetch, REASON_origin_invalid, NULL);
+        fetch_fail(side, fetch, REASON_origin_invalid, NULL);
         return;
     }
     if (message->code == CODE(4, 29)) {
-        throttle_note(engine, &fetch->target, fetch->datagram[1],
+        throttle_note(&side->origin, &fetch->target, fetch->datagram[1],
                       freshness_max_age_s(message->options));
     }
     struct reply reply = {
@@ -205,9 +205,9 @@ void receive_response(struct engine *engine, struct fetch *fetch, const struct m
         .payload = message->payload,
     };
     if (is_hop_limit_reached(message)) {
-        pass_hop_limit_back(engine, fetch, &reply);
+        pass_hop_limit_back(side, fetch, &reply);
     } else {
-        cached_answer(engine, fetch, &reply);
+        cached_answer(side, fetch, &reply);
     }
 }
 
@@ -215,7 +215,7 @@ void receive_response(struct engine *engine, struct fetch *fetch, const struct m
 static void on_verdict(struct port *port, const struct datagram *datagram,
                        const struct message *message)
 {
-    struct engine *engine = port->engine;
+    struct fetch_side *side = fetch_side_of(port->side);
     const struct address *remote = &datagram->path.remote;
     struct fetch *fetch = by_mid(port, remote, message->mid);
     bool is_empty = message->code == CODE_EMPTY;
@@ -225,14 +225,14 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
     }
     if (fetch == NULL || (!is_empty && (!is_ack || !message_is_response(message) ||
                                         by_token(port, remote, message->token) != fetch))) {
-        metric_add(&engine->metrics.upstream_unmatched, 1);
+        metric_add(&side->context.metrics.upstream_unmatched, 1);
     } else if (!is_empty) {
-        receive_response(engine, fetch, message, datagram->truncated);
+        receive_response(side, fetch, message, datagram->truncated);
     } else if (!is_ack) {
         silence_on_heard(&fetch->origin->silence);
-        fetch_fail(engine, fetch, REASON_origin_reset, NULL);
+        fetch_fail(side, fetch, REASON_origin_reset, NULL);
     } else if (fetch->state == FETCH_sent) {
-        forward_acknowledged(engine, fetch);
+        forward_acknowledged(side, fetch);
     }
 }
 
@@ -240,14 +240,14 @@ static void on_verdict(struct port *port, const struct datagram *datagram,
  * Whether a message for a fetch that stays is one that was dealt with already; any other
  * fetch is over after its answer.
  */
-static bool is_repeated_notification(const struct engine *engine, const struct fetch *fetch,
+static bool is_repeated_notification(const struct fetch_side *side, const struct fetch *fetch,
                                      const struct message *message)
 {
     struct bytes answer;
     return fetch->is_own && message->type == MESSAGE_CON &&
-           dedup_find(&engine->dedup,
+           dedup_find(&side->dedup,
                       key_of_origin(KEY_ORIGIN_RESPONSE, fetch->origin, fetch->port, message->mid),
-                      engine_now_ms(engine), &answer);
+                      context_now_ms(&side->context), &answer);
 }
 
 /*
@@ -257,21 +257,21 @@ static bool is_repeated_notification(const struct engine *engine, const struct f
 static void on_member(struct port *port, const struct datagram *datagram, struct fetch *fetch,
                       const struct message *message)
 {
-    struct engine *engine = port->engine;
+    struct fetch_side *side = fetch_side_of(port->side);
     const struct address *remote = &datagram->path.remote;
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     uint64_t key = key_of_member(fetch, remote, message->mid);
     struct bytes none = {0}, answer;
     if (message->type == MESSAGE_CON) {
         send_empty(port, remote, MESSAGE_ACK, message->mid);
     }
-    if (dedup_find(&engine->dedup, key, now_ms, &answer)) {
-        metric_add(&engine->metrics.upstream_duplicate, 1);
+    if (dedup_find(&side->dedup, key, now_ms, &answer)) {
+        metric_add(&side->context.metrics.upstream_duplicate, 1);
         return;
     }
-    dedup_add(&engine->dedup, DEDUP_SAFE, key, none, now_ms, fetch->hop.scheme->exchange_lifetime);
+    dedup_add(&side->dedup, DEDUP_SAFE, key, none, now_ms, fetch->hop.scheme->exchange_lifetime);
     if (!datagram->truncated) {
-        group_on_response(engine, fetch, message, remote);
+        group_on_response(side, fetch, message, remote);
     }
 }
 
@@ -279,7 +279,7 @@ static void on_member(struct port *port, const struct datagram *datagram, struct
 static void on_separate(struct port *port, const struct datagram *datagram,
                         const struct message *message)
 {
-    struct engine *engine = port->engine;
+    struct fetch_side *side = fetch_side_of(port->side);
     const struct address *remote = &datagram->path.remote;
     bool is_con = message->type == MESSAGE_CON;
     struct fetch *fetch = by_token(port, remote, message->token);
@@ -287,25 +287,26 @@ static void on_separate(struct port *port, const struct datagram *datagram,
         on_member(port, datagram, fetch, message);
         return;
     }
-    if (fetch != NULL && !is_repeated_notification(engine, fetch, message)) {
+    if (fetch != NULL && !is_repeated_notification(side, fetch, message)) {
         if (is_con) {
             struct bytes none = {0};
             uint64_t key = key_of_origin(KEY_ORIGIN_RESPONSE, fetch->origin, port, message->mid);
             send_empty(port, remote, MESSAGE_ACK, message->mid);
-            dedup_add(&engine->dedup, DEDUP_SAFE, key, none, engine_now_ms(engine),
+            dedup_add(&side->dedup, DEDUP_SAFE, key, none, context_now_ms(&side->context),
                       fetch->hop.scheme->exchange_lifetime);
         }
-        receive_response(engine, fetch, message, datagram->truncated);
+        receive_response(side, fetch, message, datagram->truncated);
         return;
     }
-    const struct origin *origin = origin_find(&engine->origins, remote);
+    const struct origin *origin = origin_find(&side->origin.origins, remote);
     struct bytes answer;
     bool is_repeated =
         is_con && origin != NULL &&
-        dedup_find(&engine->dedup, key_of_origin(KEY_ORIGIN_RESPONSE, origin, port, message->mid),
-                   engine_now_ms(engine), &answer);
-    metric_add(
-        is_repeated ? &engine->metrics.upstream_duplicate : &engine->metrics.upstream_unmatched, 1);
+        dedup_find(&side->dedup, key_of_origin(KEY_ORIGIN_RESPONSE, origin, port, message->mid),
+                   context_now_ms(&side->context), &answer);
+    metric_add(is_repeated ? &side->context.metrics.upstream_duplicate
+                           : &side->context.metrics.upstream_unmatched,
+               1);
     if (is_con) {
         send_empty(port, remote, is_repeated ? MESSAGE_ACK : MESSAGE_RST, message->mid);
     }
@@ -318,7 +319,7 @@ static void on_separate(struct port *port, const struct datagram *datagram,
 static void on_malformed(struct port *port, const struct address *remote,
                          const struct message *message)
 {
-    metric_add(&port->engine->metrics.upstream_malformed, 1);
+    metric_add(&port->side->context.metrics.upstream_malformed, 1);
     struct fetch *fetch = message->type == MESSAGE_ACK ? by_mid(port, remote, message->mid) : NULL;
     if (fetch != NULL) {
         fetch->has_malformed = true;
@@ -333,11 +334,11 @@ static void receive_on_datagram(void *context, struct udp_socket *socket,
 {
     (void)socket;
     struct port *port = context;
-    struct engine *engine = port->engine;
+    struct fetch_side *side = fetch_side_of(port->side);
     struct message message;
     enum message_error error = message_decode(datagram->data, datagram->len, &message);
     if (error == MESSAGE_TOO_SHORT || error == MESSAGE_VERSION) {
-        metric_add(&engine->metrics.upstream_malformed, 1);
+        metric_add(&side->context.metrics.upstream_malformed, 1);
         return;
     }
     bool is_verdict = message.type == MESSAGE_ACK || message.type == MESSAGE_RST;
@@ -349,7 +350,7 @@ static void receive_on_datagram(void *context, struct udp_socket *socket,
         on_malformed(port, &datagram->path.remote, &message);
     } else {
         /* A ping, or a request: this port serves neither. */
-        metric_add(&engine->metrics.upstream_unmatched, 1);
+        metric_add(&side->context.metrics.upstream_unmatched, 1);
         if (message.type == MESSAGE_CON) {
             send_empty(port, &datagram->path.remote, MESSAGE_RST, message.mid);
         }
@@ -362,7 +363,7 @@ static void receive_on_error(void *context, struct udp_socket *socket, const str
 {
     (void)socket;
     struct port *port = context;
-    struct engine *engine = port->engine;
+    struct fetch_side *side = fetch_side_of(port->side);
     if (quoted_len < 4 + FETCH_TOKEN_LEN) {
         /* Its host is there again: what waits will be told the same. */
         if (quoted_len >= 4 && quoted[1] == CODE_EMPTY) {
@@ -378,13 +379,13 @@ static void receive_on_error(void *context, struct udp_socket *socket, const str
     switch (error) {
     case ECONNREFUSED:
         silence_on_heard(&fetch->origin->silence); /* the host is there, and refuses */
-        forward_failed(engine, fetch, REASON_origin_refused, NULL);
+        forward_failed(side, fetch, REASON_origin_refused, NULL);
         break;
     case EMSGSIZE:
-        forward_failed(engine, fetch, REASON_request_too_large, NULL);
+        forward_failed(side, fetch, REASON_request_too_large, NULL);
         break;
     default:
-        forward_failed(engine, fetch, REASON_no_route, NULL);
+        forward_failed(side, fetch, REASON_no_route, NULL);
         break;
     }
 }

@@ -6,7 +6,7 @@
 #include "conf/config.h"
 #include "net/udp.h"
 
-struct engine;
+struct fetch_side;
 struct fetch;
 struct message;
 
@@ -20,7 +20,7 @@ extern const struct udp_handler receive_handler;
  * @param message borrowed during the call.
  * @param truncated only the beginning of it is here: an error.
  */
-void receive_response(struct engine *engine, struct fetch *fetch, const struct message *message,
+void receive_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                       bool truncated);
 
 /**

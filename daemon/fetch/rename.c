@@ -7,9 +7,9 @@
 
 #include "base/log.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/encode.h"
 #include "fetch/forward.h"
+#include "fetch/side.h"
 #include "fetch/via_session.h"
 
 #include <string.h>
@@ -37,13 +37,13 @@ static unsigned form_bit(unsigned form)
 
 /* --- what is known about parents ---------------------------------------- */
 
-enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
+enum config_route_form rename_form(const struct fetch_side *side, const struct next_hop *hop,
                                    enum config_route_form form)
 {
-    const struct parent_memory *memory = &engine->parents;
+    const struct parent_memory *memory = &side->parents;
     const struct parent_habits *habits = &memory->parents[hop->parent_index];
-    if (memory->epoch != engine->policy_epoch || (habits->refused & form_bit(form)) == 0 ||
-        engine_now_ms(engine) >= habits->refused_until_ms) {
+    if (memory->epoch != side->context.policy_epoch || (habits->refused & form_bit(form)) == 0 ||
+        context_now_ms(&side->context) >= habits->refused_until_ms) {
         return form;
     }
     for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
@@ -54,31 +54,31 @@ enum config_route_form rename_form(const struct engine *engine, const struct nex
     return form;
 }
 
-bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop)
+bool rename_host_is_bare(const struct fetch_side *side, const struct next_hop *hop)
 {
-    const struct parent_memory *memory = &engine->parents;
-    return memory->epoch == engine->policy_epoch &&
-           engine_now_ms(engine) < memory->parents[hop->parent_index].bare_until_ms;
+    const struct parent_memory *memory = &side->parents;
+    return memory->epoch == side->context.policy_epoch &&
+           context_now_ms(&side->context) < memory->parents[hop->parent_index].bare_until_ms;
 }
 
 /* NULL where the fetch is from before a reload: its index says nothing any more. */
-static struct parent_habits *habits_of(struct engine *engine, const struct fetch *fetch)
+static struct parent_habits *habits_of(struct fetch_side *side, const struct fetch *fetch)
 {
-    struct parent_memory *memory = &engine->parents;
-    if (fetch->route_epoch != engine->policy_epoch) {
+    struct parent_memory *memory = &side->parents;
+    if (fetch->route_epoch != side->context.policy_epoch) {
         return NULL;
     }
-    if (memory->epoch != engine->policy_epoch) {
-        *memory = (struct parent_memory){.epoch = engine->policy_epoch};
+    if (memory->epoch != side->context.policy_epoch) {
+        *memory = (struct parent_memory){.epoch = side->context.policy_epoch};
     }
     return &memory->parents[fetch->hop.parent_index];
 }
 
 /* The parent has gone for the target: it takes the form, whatever it said to those before. */
-static void learn(struct engine *engine, const struct fetch *fetch)
+static void learn(struct fetch_side *side, const struct fetch *fetch)
 {
-    struct parent_habits *habits = habits_of(engine, fetch);
-    uint64_t now_ms = engine_now_ms(engine);
+    struct parent_habits *habits = habits_of(side, fetch);
+    uint64_t now_ms = context_now_ms(&side->context);
     if (habits == NULL) {
         return;
     }
@@ -110,24 +110,24 @@ static void learn(struct engine *engine, const struct fetch *fetch)
 }
 
 /* Whether the parent is known to take the form: what it refuses is then not the form. */
-static bool is_known_to_take(struct engine *engine, const struct fetch *fetch)
+static bool is_known_to_take(struct fetch_side *side, const struct fetch *fetch)
 {
-    const struct parent_habits *habits = habits_of(engine, fetch);
+    const struct parent_habits *habits = habits_of(side, fetch);
     return habits != NULL && (habits->taken & form_bit(fetch->form)) != 0 &&
-           engine_now_ms(engine) < habits->taken_until_ms;
+           context_now_ms(&side->context) < habits->taken_until_ms;
 }
 
-static bool may_be_in_vain(struct engine *engine, const struct fetch *fetch)
+static bool may_be_in_vain(struct fetch_side *side, const struct fetch *fetch)
 {
-    const struct parent_habits *habits = habits_of(engine, fetch);
+    const struct parent_habits *habits = habits_of(side, fetch);
     return habits == NULL || habits->in_vain < IN_VAIN_MAX ||
-           engine_now_ms(engine) >= habits->in_vain_until_ms;
+           context_now_ms(&side->context) >= habits->in_vain_until_ms;
 }
 
-static void note_in_vain(struct engine *engine, const struct fetch *fetch)
+static void note_in_vain(struct fetch_side *side, const struct fetch *fetch)
 {
-    struct parent_habits *habits = habits_of(engine, fetch);
-    uint64_t now_ms = engine_now_ms(engine);
+    struct parent_habits *habits = habits_of(side, fetch);
+    uint64_t now_ms = context_now_ms(&side->context);
     if (habits == NULL) {
         return;
     }
@@ -147,10 +147,10 @@ static bool may_be_about_form(uint8_t code)
 }
 
 /* Whether to ask in another form: a 4.02 says that nothing was done, the others do not. */
-static bool is_refusal(struct engine *engine, const struct fetch *fetch, uint8_t code)
+static bool is_refusal(struct fetch_side *side, const struct fetch *fetch, uint8_t code)
 {
-    return may_be_about_form(code) && may_be_in_vain(engine, fetch) &&
-           (code == CODE(4, 2) || (fetch->is_safe && !is_known_to_take(engine, fetch)));
+    return may_be_about_form(code) && may_be_in_vain(side, fetch) &&
+           (code == CODE(4, 2) || (fetch->is_safe && !is_known_to_take(side, fetch)));
 }
 
 /*
@@ -163,7 +163,8 @@ static bool shows_taken(const struct fetch *fetch, uint8_t code)
 }
 
 /* The request in another form, in place of the one that was sent; false where it does not fit. */
-static bool rename_request(struct engine *engine, struct fetch *fetch, enum config_route_form form)
+static bool rename_request(struct fetch_side *side, struct fetch *fetch,
+                           enum config_route_form form)
 {
     struct message sent;
     struct naming naming;
@@ -176,33 +177,33 @@ static bool rename_request(struct engine *engine, struct fetch *fetch, enum conf
     /* A new token: whatever else the old request may still bring is not an answer to this. */
     uint8_t old_token[FETCH_TOKEN_LEN];
     memcpy(old_token, fetch->token, sizeof(old_token));
-    fetch_set_token(fetch, entropy_u64(&engine->entropy));
+    fetch_set_token(fetch, entropy_u64(&side->context.entropy));
     size_t at = (size_t)(fetch->datagram - fetch->memory.bytes);
     size_t capacity = fetch->memory.capacity - at;
-    if (capacity > engine->config->limits_datagram_bytes) {
-        capacity = (size_t)engine->config->limits_datagram_bytes;
+    if (capacity > side->context.config->limits_datagram_bytes) {
+        capacity = (size_t)side->context.config->limits_datagram_bytes;
     }
-    size_t len =
-        encode_renamed(&fetch->target, &naming, &sent,
-                       (struct bytes){fetch->token, FETCH_TOKEN_LEN}, engine->scratch, capacity);
+    size_t len = encode_renamed(&fetch->target, &naming, &sent,
+                                (struct bytes){fetch->token, FETCH_TOKEN_LEN},
+                                side->context.scratch, capacity);
     if (len == 0) {
         memcpy(fetch->token, old_token, sizeof(old_token));
         return false;
     }
-    via_session_cancel(engine, fetch); /* a session may still look at what was sent */
-    memcpy(fetch->datagram, engine->scratch, len);
+    via_session_cancel(side, fetch); /* a session may still look at what was sent */
+    memcpy(fetch->datagram, side->context.scratch, len);
     fetch->datagram_len = (uint32_t)len;
     fetch->memory.used = (uint32_t)(at + len);
     fetch->form = (uint8_t)form;
     return true;
 }
 
-static bool rename_to_next(struct engine *engine, struct fetch *fetch)
+static bool rename_to_next(struct fetch_side *side, struct fetch *fetch)
 {
     fetch->forms_tried |= (uint8_t)form_bit(fetch->form);
     for (size_t i = 0; i < KNOWN_FORM_COUNT; i++) {
         if ((fetch->forms_tried & form_bit(known_forms[i])) == 0 &&
-            rename_request(engine, fetch, known_forms[i])) {
+            rename_request(side, fetch, known_forms[i])) {
             return true;
         }
     }
@@ -213,39 +214,39 @@ static bool rename_to_next(struct engine *engine, struct fetch *fetch)
  * Last, an IPv6 address in Uri-Host without its brackets: so some parents take it, against RFC
  * 7252 section 6.4, and with them in no form (PXO-26).
  */
-static bool rename_to_bare(struct engine *engine, struct fetch *fetch, uint8_t code)
+static bool rename_to_bare(struct fetch_side *side, struct fetch *fetch, uint8_t code)
 {
     const struct target *target = &fetch->target;
     bool is_ipv6 = !target->is_name && target->address.family == ADDRESS_IPV6;
     bool was_done = code != CODE(4, 2) && !fetch->is_safe;
     if (!is_ipv6 || fetch->hop.has_bare_ipv6 || !may_be_about_form(code) || was_done ||
-        !may_be_in_vain(engine, fetch)) {
+        !may_be_in_vain(side, fetch)) {
         return false;
     }
     enum config_route_form form = fetch->form == ROUTE_FORM_PROXY_SCHEME_NUMBER
                                       ? ROUTE_FORM_PROXY_SCHEME_NUMBER
                                       : ROUTE_FORM_PROXY_SCHEME;
     fetch->hop.has_bare_ipv6 = true;
-    return rename_request(engine, fetch, form);
+    return rename_request(side, fetch, form);
 }
 
-bool rename_and_ask_again(struct engine *engine, struct fetch *fetch, uint8_t code)
+bool rename_and_ask_again(struct fetch_side *side, struct fetch *fetch, uint8_t code)
 {
     if (!fetch->hop.is_parent) {
         return false;
     }
     if (shows_taken(fetch, code)) {
-        learn(engine, fetch);
+        learn(side, fetch);
     }
-    bool is_about_form = is_refusal(engine, fetch, code);
-    if (!(is_about_form && rename_to_next(engine, fetch)) && !rename_to_bare(engine, fetch, code)) {
+    bool is_about_form = is_refusal(side, fetch, code);
+    if (!(is_about_form && rename_to_next(side, fetch)) && !rename_to_bare(side, fetch, code)) {
         if (is_about_form || (fetch->hop.has_bare_ipv6 && may_be_about_form(code))) {
-            note_in_vain(engine, fetch);
+            note_in_vain(side, fetch);
         }
         return false;
     }
-    metric_add(&engine->metrics.upstream_renamed, 1);
-    trail_event(engine, fetch->trail, EVENT_renamed, 0);
-    forward_renamed(engine, fetch);
+    metric_add(&side->context.metrics.upstream_renamed, 1);
+    trail_event(&side->context, fetch->trail, EVENT_renamed, 0);
+    forward_renamed(side, fetch);
     return true;
 }

@@ -32,21 +32,21 @@ struct parent_habits {
 
 struct parent_memory {
     struct parent_habits parents[CONFIG_ROUTE_MAX]; /* by struct config_route's parent_index */
-    uint32_t epoch; /* of the configuration that the routes are in: see engine->policy_epoch */
+    uint32_t epoch; /* of the configuration that the routes are in: see struct context */
 };
 
 /**
  * The form to begin with towards the parent at @p hop: @p form, which is configured, unless the
  * parent has refused it lately. Cannot fail.
  */
-enum config_route_form rename_form(const struct engine *engine, const struct next_hop *hop,
+enum config_route_form rename_form(const struct fetch_side *side, const struct next_hop *hop,
                                    enum config_route_form form);
 
 /**
  * Whether the parent at @p hop takes IPv6 addresses in Uri-Host without brackets; false while that
  * is not known.
  */
-bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop);
+bool rename_host_is_bare(const struct fetch_side *side, const struct next_hop *hop);
 
 /**
  * Ask the parent again in other words, where that may help: for every method after a 4.02,
@@ -55,6 +55,6 @@ bool rename_host_is_bare(const struct engine *engine, const struct next_hop *hop
  * @param code of the response that has come.
  * @return whether the request is on its way again: the response is dropped then.
  */
-bool rename_and_ask_again(struct engine *engine, struct fetch *fetch, uint8_t code);
+bool rename_and_ask_again(struct fetch_side *side, struct fetch *fetch, uint8_t code);
 
 #endif

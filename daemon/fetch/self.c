@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/self.h"
 
-#include "engine/state.h"
+#include "fetch/side.h"
 
 #include <string.h>
 
@@ -40,15 +40,15 @@ enum reason self_answer_for(uint8_t method, const struct segments *path, struct 
     return REASON_local;
 }
 
-void self_answer(struct engine *engine, struct fetch *fetch)
+void self_answer(struct fetch_side *side, struct fetch *fetch)
 {
     struct reply reply;
     enum reason reason = fetch->not_local != 0
                              ? REASON_option_unknown
                              : self_answer_for(fetch->datagram[1], &fetch->target.path, &reply);
     if (reason == REASON_local) {
-        fetch_answer(engine, fetch, REASON_local, &reply);
+        fetch_answer(side, fetch, REASON_local, &reply);
     } else {
-        fetch_fail(engine, fetch, reason, NULL);
+        fetch_fail(side, fetch, reason, NULL);
     }
 }

@@ -19,6 +19,6 @@ enum reason self_reason(uint8_t method, const struct segments *path);
 enum reason self_answer_for(uint8_t method, const struct segments *path, struct reply *ret_reply);
 
 /** Answer a fetch whose target's name turned out to be the proxy's own (TGT-4). */
-void self_answer(struct engine *engine, struct fetch *fetch);
+void self_answer(struct fetch_side *side, struct fetch *fetch);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots, memory, tokens and states of fetches; what happens in them is fetch.c's. */
 #include "base/log.h"
-#include "engine/state.h"
 #include "fetch/fetch.h"
+#include "fetch/side.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ note_unknown_change(struct fetch_table *table, enum fetch_state from, enum fetch
     }
 }
 
-void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_state state)
+void fetch_set_state(struct fetch_side *side, struct fetch *fetch, enum fetch_state state)
 {
     static const bool is_known[FETCH_STATE_COUNT][FETCH_STATE_COUNT] = {
 #define CHANGE(from, to) [FETCH_##from][FETCH_##to] = true,
@@ -125,7 +125,7 @@ void fetch_set_state(struct engine *engine, struct fetch *fetch, enum fetch_stat
 #undef CHANGE
     };
     if (!is_known[fetch->state][state]) {
-        note_unknown_change(&engine->fetches, fetch->state, state);
+        note_unknown_change(&side->fetches, fetch->state, state);
     }
     fetch->state = state;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/trail.h"
 
-#include "engine/state.h"
+#include "context/context.h"
 
-void trail_event(struct engine *engine, struct trail *trail, enum event_kind kind, uint32_t number)
+void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
+                 uint32_t number)
 {
-    if (!engine->trace) {
+    if (!context->trace) {
         return;
     }
     const struct event event = {.exchange = trail->id,
-                                .at_us = loop_clock_us(engine->loop),
+                                .at_us = loop_clock_us(context->loop),
                                 .number = number,
                                 .kind = kind};
-    event_ring_add(engine->tracer.ring, &event, &trail->last_event);
+    event_ring_add(context->events, &event, &trail->last_event);
 }

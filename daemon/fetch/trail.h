@@ -5,7 +5,7 @@
 
 #include "ops/events.h"
 
-struct engine;
+struct context;
 
 struct trail {
     uint64_t id;         /* for people: counts up */
@@ -14,6 +14,7 @@ struct trail {
 };
 
 /** Something has happened on @p trail; nothing is done while no one traces. */
-void trail_event(struct engine *engine, struct trail *trail, enum event_kind kind, uint32_t number);
+void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
+                 uint32_t number);
 
 #endif

@@ -2,11 +2,12 @@
 #include "fetch/transfer.h"
 
 #include "cache/freshness.h"
+#include "coap/block.h"
 #include "coap/option.h"
-#include "engine/state.h"
 #include "fetch/cached.h"
 #include "fetch/forward.h"
 #include "fetch/own.h"
+#include "fetch/side.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,16 +34,16 @@ struct transfer {
     uint64_t tag;
 };
 
-static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struct fetch *fetch,
+static enum waiter_wish on_step_answer(struct fetch_side *side, void *owner, struct fetch *fetch,
                                        enum reason reason, const struct reply *reply);
 
 static const struct waiter_calls step_calls = {.on_answer = on_step_answer};
 
 /* --- steps -------------------------------------------------------------- */
 
-static void fail_transfer(struct engine *engine, struct transfer *transfer, enum reason reason)
+static void fail_transfer(struct fetch_side *side, struct transfer *transfer, enum reason reason)
 {
-    fetch_fail(engine, transfer->client, reason, NULL); /* frees the transfer */
+    fetch_fail(side, transfer->client, reason, NULL); /* frees the transfer */
 }
 
 static struct bytes piece(const struct transfer *transfer)
@@ -82,7 +83,7 @@ static bool is_countable(const struct transfer *transfer)
 }
 
 /* The next request; the transfer may be gone when this returns. */
-static void send_step(struct engine *engine, struct transfer *transfer)
+static void send_step(struct fetch_side *side, struct transfer *transfer)
 {
     struct fetch *client = transfer->client;
     struct message message = {0};
@@ -94,7 +95,7 @@ static void send_step(struct engine *engine, struct transfer *transfer)
         .additions = {.hop_limit = transfer->hop_limit, .request_tag = transfer->tag},
     };
     if (!is_countable(transfer)) {
-        fail_transfer(engine, transfer,
+        fail_transfer(side, transfer,
                       transfer->phase == UPLOADING ? REASON_request_too_large
                                                    : REASON_response_too_large);
         return;
@@ -110,9 +111,9 @@ static void send_step(struct engine *engine, struct transfer *transfer)
         add_block2(transfer, &recipe.additions);
     }
     enum reason reason =
-        fetch_start_own(engine, &recipe, (struct waiter){&step_calls, transfer}, &transfer->step);
+        fetch_start_own(side, &recipe, (struct waiter){&step_calls, transfer}, &transfer->step);
     if (reason != REASON_none) {
-        fail_transfer(engine, transfer, reason);
+        fail_transfer(side, transfer, reason);
     }
 }
 
@@ -139,13 +140,14 @@ static bool is_of_whole_answer(uint16_t number)
 }
 
 /* Keep the encoded @p options of an answer, those that @p is_kept says. */
-static bool keep_options(struct engine *engine, struct transfer *transfer, struct bytes options,
+static bool keep_options(struct fetch_side *side, struct transfer *transfer, struct bytes options,
                          bool (*is_kept)(uint16_t number))
 {
-    struct message_writer writer = {.buffer = engine->scratch, .capacity = engine->scratch_bytes};
+    struct message_writer writer = {.buffer = side->context.scratch,
+                                    .capacity = side->context.scratch_bytes};
     message_writer_options(&writer, options, is_kept, NULL);
     transfer->options.len = 0;
-    return !writer.overflow && body_append(&engine->bodies, &transfer->options,
+    return !writer.overflow && body_append(&side->bodies, &transfer->options,
                                            (struct bytes){writer.buffer, writer.len}, NULL);
 }
 
@@ -169,13 +171,13 @@ static bool is_same_body(const struct transfer *transfer, const struct reply *re
 }
 
 /* What has been put together, or the last word of the origin server, to the client. */
-static void answer(struct engine *engine, struct transfer *transfer, uint8_t code,
+static void answer(struct fetch_side *side, struct transfer *transfer, uint8_t code,
                    struct bytes payload)
 {
     struct fetch *client = transfer->client;
     /* They outlive the transfer, which goes with the fetch. */
-    body_leave_share(&engine->bodies, &transfer->body);
-    body_leave_share(&engine->bodies, &transfer->options);
+    body_leave_share(&side->bodies, &transfer->body);
+    body_leave_share(&side->bodies, &transfer->options);
     struct body body = transfer->body, options = transfer->options;
     const struct reply reply = {
         .code = code,
@@ -186,9 +188,9 @@ static void answer(struct engine *engine, struct transfer *transfer, uint8_t cod
     };
     transfer->body = (struct body){0};
     transfer->options = (struct body){0};
-    cached_answer(engine, client, &reply);
-    body_free(&engine->bodies, &body);
-    body_free(&engine->bodies, &options);
+    cached_answer(side, client, &reply);
+    body_free(&side->bodies, &body);
+    body_free(&side->bodies, &options);
 }
 
 /* Whether the waiter can go on from @p block by itself. */
@@ -199,7 +201,7 @@ static bool waiter_takes(const struct fetch *client, const struct block *block)
 }
 
 /* The first block of a longer answer. */
-static void begin_gathering(struct engine *engine, struct transfer *transfer,
+static void begin_gathering(struct fetch_side *side, struct transfer *transfer,
                             const struct reply *reply, const struct block *block)
 {
     transfer->phase = GATHERING;
@@ -207,19 +209,19 @@ static void begin_gathering(struct engine *engine, struct transfer *transfer,
     transfer->szx = block->szx;
     transfer->body.len = 0;
     if (!block_fits_payload(block, reply->payload.len)) {
-        fail_transfer(engine, transfer, REASON_origin_invalid);
+        fail_transfer(side, transfer, REASON_origin_invalid);
         return;
     }
-    if (!keep_options(engine, transfer, reply->options, is_of_whole_answer) ||
-        !body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
-        fail_transfer(engine, transfer, REASON_response_too_large);
+    if (!keep_options(side, transfer, reply->options, is_of_whole_answer) ||
+        !body_append(&side->bodies, &transfer->body, reply->payload, NULL)) {
+        fail_transfer(side, transfer, REASON_response_too_large);
         return;
     }
-    send_step(engine, transfer);
+    send_step(side, transfer);
 }
 
 /* The last answer of an upload, or the first one of what is to be fetched. */
-static void transfer_take_answer(struct engine *engine, struct transfer *transfer,
+static void transfer_take_answer(struct fetch_side *side, struct transfer *transfer,
                                  const struct reply *reply)
 {
     struct block block;
@@ -229,40 +231,40 @@ static void transfer_take_answer(struct engine *engine, struct transfer *transfe
     }
     if (find_block(reply, OPTION_block2, &block) && block.num == 0 && block.more &&
         !waiter_takes(transfer->client, &block)) {
-        begin_gathering(engine, transfer, reply, &block);
-    } else if (keep_options(engine, transfer, reply->options, is_of_answer)) {
-        answer(engine, transfer, code, reply->payload);
+        begin_gathering(side, transfer, reply, &block);
+    } else if (keep_options(side, transfer, reply->options, is_of_answer)) {
+        answer(side, transfer, code, reply->payload);
     } else {
-        fail_transfer(engine, transfer, REASON_response_too_large);
+        fail_transfer(side, transfer, REASON_response_too_large);
     }
 }
 
 /* The origin server wants to hear the whole once more, perhaps in smaller blocks. */
-static void restart_upload(struct engine *engine, struct transfer *transfer, uint8_t szx)
+static void restart_upload(struct fetch_side *side, struct transfer *transfer, uint8_t szx)
 {
     transfer->offset = 0;
     transfer->szx = szx;
-    send_step(engine, transfer);
+    send_step(side, transfer);
 }
 
-static void on_uploaded(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+static void on_uploaded(struct fetch_side *side, struct transfer *transfer,
+                        const struct reply *reply)
 {
     struct block block = {0};
     bool has_block = find_block(reply, OPTION_block1, &block);
     bool is_last = transfer->offset + piece(transfer).len == transfer->body.len;
     if (reply->code == CODE(4, 13) && has_block && transfer->offset == 0 &&
         block.szx < transfer->szx) {
-        restart_upload(engine, transfer, block.szx); /* BLK-23 */
+        restart_upload(side, transfer, block.szx); /* BLK-23 */
     } else if (reply->code == CODE(4, 8) && !transfer->has_restarted) {
         transfer->has_restarted = true;
-        restart_upload(engine, transfer, transfer->szx);
+        restart_upload(side, transfer, transfer->szx);
     } else if (reply->code == CODE(4, 8) && !transfer->has_block1) {
-        fail_transfer(engine, transfer, REASON_origin_invalid); /* its client has sent no blocks */
+        fail_transfer(side, transfer, REASON_origin_invalid); /* its client has sent no blocks */
     } else if (is_last || CODE_CLASS(reply->code) != 2) {
-        transfer_take_answer(engine, transfer, reply);
+        transfer_take_answer(side, transfer, reply);
     } else if (!has_block || block.num != transfer->offset >> (4 + transfer->szx)) {
-        fail_transfer(engine, transfer,
-                      REASON_origin_invalid); /* it took one block for the whole */
+        fail_transfer(side, transfer, REASON_origin_invalid); /* it took one block for the whole */
     } else {
         if (reply->code != CODE(2, 31) && transfer->code == 0) {
             transfer->code = reply->code;
@@ -271,7 +273,7 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
         if (block.szx < transfer->szx) {
             transfer->szx = block.szx; /* NUM counts in the new size from here (BLK-9) */
         }
-        send_step(engine, transfer);
+        send_step(side, transfer);
     }
 }
 
@@ -279,40 +281,41 @@ static void on_uploaded(struct engine *engine, struct transfer *transfer, const 
  * The representation has changed under way, or the answer makes no sense. Only what changes
  * nothing may be asked again from the start, and once (BLK-10).
  */
-static void restart_gathering(struct engine *engine, struct transfer *transfer)
+static void restart_gathering(struct fetch_side *side, struct transfer *transfer)
 {
     if (transfer->has_restarted || !transfer->client->is_safe) {
-        fail_transfer(engine, transfer, REASON_origin_invalid);
+        fail_transfer(side, transfer, REASON_origin_invalid);
         return;
     }
     transfer->has_restarted = true;
     transfer->body.len = 0;
-    send_step(engine, transfer);
+    send_step(side, transfer);
 }
 
-static void on_gathered(struct engine *engine, struct transfer *transfer, const struct reply *reply)
+static void on_gathered(struct fetch_side *side, struct transfer *transfer,
+                        const struct reply *reply)
 {
     struct block block = {0};
     if (transfer->body.len == 0) {
         transfer->code = 0;
-        transfer_take_answer(engine, transfer, reply); /* from the start again */
+        transfer_take_answer(side, transfer, reply); /* from the start again */
         return;
     }
     if (!find_block(reply, OPTION_block2, &block) || block_offset(&block) != transfer->body.len ||
         !block_fits_payload(&block, reply->payload.len) || !is_same_body(transfer, reply)) {
-        restart_gathering(engine, transfer);
-    } else if (!body_append(&engine->bodies, &transfer->body, reply->payload, NULL)) {
-        fail_transfer(engine, transfer, REASON_response_too_large);
+        restart_gathering(side, transfer);
+    } else if (!body_append(&side->bodies, &transfer->body, reply->payload, NULL)) {
+        fail_transfer(side, transfer, REASON_response_too_large);
     } else if (block.more) {
         transfer->szx = block.szx < transfer->szx ? block.szx : transfer->szx;
-        send_step(engine, transfer);
+        send_step(side, transfer);
     } else {
-        answer(engine, transfer, transfer->code,
+        answer(side, transfer, transfer->code,
                (struct bytes){transfer->body.data, transfer->body.len});
     }
 }
 
-static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struct fetch *fetch,
+static enum waiter_wish on_step_answer(struct fetch_side *side, void *owner, struct fetch *fetch,
                                        enum reason reason, const struct reply *reply)
 {
     struct transfer *transfer = owner;
@@ -323,13 +326,13 @@ static enum waiter_wish on_step_answer(struct engine *engine, void *owner, struc
     }
     if (reason == REASON_local) {
         /* The way led to the proxy itself (TGT-4). Frees the transfer. */
-        fetch_answer(engine, transfer->client, reason, reply);
+        fetch_answer(side, transfer->client, reason, reply);
     } else if (reason != REASON_answered) {
-        fail_transfer(engine, transfer, reason);
+        fail_transfer(side, transfer, reason);
     } else if (transfer->phase == UPLOADING) {
-        on_uploaded(engine, transfer, reply);
+        on_uploaded(side, transfer, reply);
     } else {
-        on_gathered(engine, transfer, reply);
+        on_gathered(side, transfer, reply);
     }
     return WAITER_DONE;
 }
@@ -347,11 +350,12 @@ static uint8_t hop_limit_of(const struct fetch *fetch)
 static void transfer_on_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    struct engine *engine = context;
-    fetch_fail(engine, HASH_ENTRY(timer, struct fetch, timer), REASON_transfer_timeout, NULL);
+    struct fetch_side *side = context;
+    fetch_fail(side, HASH_ENTRY(timer, struct fetch, timer), REASON_transfer_timeout, NULL);
 }
 
-static struct transfer *begin_transfer(struct engine *engine, struct fetch *fetch, enum phase phase)
+static struct transfer *begin_transfer(struct fetch_side *side, struct fetch *fetch,
+                                       enum phase phase)
 {
     struct transfer *transfer = calloc(1, sizeof(*transfer));
     if (transfer == NULL) {
@@ -360,18 +364,19 @@ static struct transfer *begin_transfer(struct engine *engine, struct fetch *fetc
     transfer->client = fetch;
     transfer->phase = phase;
     transfer->hop_limit = hop_limit_of(fetch);
-    body_share_open(&engine->bodies, &transfer->share, &fetch->asker->path.remote, fetch);
+    body_share_open(&side->bodies, &transfer->share, &fetch->asker->path.remote, fetch);
     transfer->body.share = transfer->options.share = &transfer->share;
     fetch->transfer = transfer;
-    fetch_set_state(engine, fetch, FETCH_transferring);
-    timer_set(&engine->wheel, &fetch->timer,
-              engine_now_ms(engine) + engine->config->block_transfer_timeout, transfer_on_deadline);
+    fetch_set_state(side, fetch, FETCH_transferring);
+    timer_set(&side->context.wheel, &fetch->timer,
+              context_now_ms(&side->context) + side->context.config->block_transfer_timeout,
+              transfer_on_deadline);
     return transfer;
 }
 
-uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes options)
+uint64_t transfer_tag(const struct fetch_side *side, uint64_t serial, struct bytes options)
 {
-    uint64_t tag = hash_mix(serial, engine->bodies.seed);
+    uint64_t tag = hash_mix(serial, side->bodies.seed);
     struct option_iter iter;
     struct option option;
     option_iter_init(&iter, options);
@@ -384,40 +389,40 @@ uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes
 }
 
 /* Send the payload of @p message, which is else the fetch's own, in blocks of a size. */
-static void upload(struct engine *engine, struct fetch *fetch, const struct message *message,
+static void upload(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                    uint8_t szx, struct bytes block1)
 {
     struct bytes payload = message->payload;
-    struct transfer *transfer = begin_transfer(engine, fetch, UPLOADING);
+    struct transfer *transfer = begin_transfer(side, fetch, UPLOADING);
     if (transfer == NULL) {
-        fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
+        fetch_fail(side, fetch, REASON_proxy_busy, NULL);
         return;
     }
-    transfer->tag = transfer_tag(engine, fetch->asker->serial, message->options);
+    transfer->tag = transfer_tag(side, fetch->asker->serial, message->options);
     transfer->szx = szx;
     transfer->has_block1 = block1.data != NULL;
     transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
-    if (!body_append(&engine->bodies, &transfer->body, payload, NULL)) {
+    if (!body_append(&side->bodies, &transfer->body, payload, NULL)) {
         /* Too much for now, or for good (BLK-20). */
-        fail_transfer(engine, transfer,
-                      payload.len > engine->bodies.body_max ? REASON_request_too_large
-                                                            : REASON_proxy_busy);
+        fail_transfer(side, transfer,
+                      payload.len > side->bodies.body_max ? REASON_request_too_large
+                                                          : REASON_proxy_busy);
         return;
     }
-    metric_add(&engine->metrics.transfers, 1);
-    send_step(engine, transfer);
+    metric_add(&side->context.metrics.transfers, 1);
+    send_step(side, transfer);
 }
 
-void transfer_send(struct engine *engine, struct fetch *fetch, struct bytes payload,
+void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes payload,
                    struct bytes block1)
 {
     struct message message = {0};
     (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
     message.payload = payload;
-    upload(engine, fetch, &message, block_szx_for(engine->config->block_size), block1);
+    upload(side, fetch, &message, block_szx_for(side->context.config->block_size), block1);
 }
 
-bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct reply *reply)
+bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
     static const struct bytes none;
     const struct waiter *waiter = &fetch->waiter;
@@ -432,12 +437,12 @@ bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct
     if (message.payload.len <= block_size(&block)) {
         return false;
     }
-    forward_release(engine, fetch);
-    upload(engine, fetch, &message, block.szx, none);
+    forward_release(side, fetch);
+    upload(side, fetch, &message, block.szx, none);
     return true;
 }
 
-bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct reply *reply)
+bool transfer_gather(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
     struct block block;
     if (fetch->transfer != NULL || CODE_CLASS(reply->code) != 2 ||
@@ -445,18 +450,18 @@ bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct re
         waiter_takes(fetch, &block)) {
         return false;
     }
-    forward_release(engine, fetch);
-    struct transfer *transfer = begin_transfer(engine, fetch, GATHERING);
+    forward_release(side, fetch);
+    struct transfer *transfer = begin_transfer(side, fetch, GATHERING);
     if (transfer == NULL) {
-        fetch_fail(engine, fetch, REASON_proxy_busy, NULL);
+        fetch_fail(side, fetch, REASON_proxy_busy, NULL);
         return true;
     }
-    metric_add(&engine->metrics.transfers, 1);
-    begin_gathering(engine, transfer, reply, &block);
+    metric_add(&side->context.metrics.transfers, 1);
+    begin_gathering(side, transfer, reply, &block);
     return true;
 }
 
-void transfer_cancel(struct engine *engine, struct fetch *fetch)
+void transfer_cancel(struct fetch_side *side, struct fetch *fetch)
 {
     struct transfer *transfer = fetch->transfer;
     if (transfer == NULL) {
@@ -464,10 +469,10 @@ void transfer_cancel(struct engine *engine, struct fetch *fetch)
     }
     fetch->transfer = NULL;
     if (transfer->step != NULL) {
-        fetch_leave(engine, transfer->step, fetch->reason);
+        fetch_leave(side, transfer->step, fetch->reason);
     }
-    body_free(&engine->bodies, &transfer->body);
-    body_free(&engine->bodies, &transfer->options);
-    body_share_close(&engine->bodies, &transfer->share);
+    body_free(&side->bodies, &transfer->body);
+    body_free(&side->bodies, &transfer->options);
+    body_share_close(&side->bodies, &transfer->share);
     free(transfer);
 }

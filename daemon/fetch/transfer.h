@@ -28,7 +28,7 @@ struct transfer;
  *
  * @param block1 the client's Block1 option where the body came in blocks; data NULL: it did not.
  */
-void transfer_send(struct engine *engine, struct fetch *fetch, struct bytes payload,
+void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes payload,
                    struct bytes block1);
 
 /**
@@ -37,25 +37,25 @@ void transfer_send(struct engine *engine, struct fetch *fetch, struct bytes payl
  *
  * @return false where this is no such answer or client; nothing has been done then.
  */
-bool transfer_in_blocks(struct engine *engine, struct fetch *fetch, const struct reply *reply);
+bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
 
 /**
  * @p reply is the first of several blocks, and the client does not do blocks: fetch the rest.
  *
  * @return false where this is no such answer or client; nothing has been done then.
  */
-bool transfer_gather(struct engine *engine, struct fetch *fetch, const struct reply *reply);
+bool transfer_gather(struct fetch_side *side, struct fetch *fetch, const struct reply *reply);
 
 /**
  * The fetch ends: its transfer is freed with its bodies, and the step that is out cancelled. Takes
  * a fetch that has none.
  */
-void transfer_cancel(struct engine *engine, struct fetch *fetch);
+void transfer_cancel(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * The Request-Tag that keeps the uploads of different clients apart (RFC 9175 section 3.4), made
  * of the client's @p serial and of its own tags in @p options. Cannot fail.
  */
-uint64_t transfer_tag(const struct engine *engine, uint64_t serial, struct bytes options);
+uint64_t transfer_tag(const struct fetch_side *side, uint64_t serial, struct bytes options);
 
 #endif

@@ -5,11 +5,11 @@
  */
 #include "fetch/via_session.h"
 
-#include "engine/state.h"
 #include "fetch/forward.h"
 #include "fetch/keyring.h"
 #include "fetch/own.h"
 #include "fetch/receive.h"
+#include "fetch/side.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,10 +23,10 @@ bool via_session_is_for(const struct fetch *fetch)
 
 /* libcoap retransmits by itself and does not say so: an answer that took longer than the
  * first time-out needed it, or came from an origin server that is slow. */
-static void note_loss(struct engine *engine, struct fetch *fetch)
+static void note_loss(struct fetch_side *side, struct fetch *fetch)
 {
     const struct scheme *scheme = fetch->hop.scheme;
-    uint64_t now_ms = engine_now_ms(engine);
+    uint64_t now_ms = context_now_ms(&side->context);
     uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
     if (scheme->transport != TRANSPORT_DTLS || !fetch->is_outstanding ||
         now_ms - fetch->sent_ms < first_ms) {
@@ -34,19 +34,19 @@ static void note_loss(struct engine *engine, struct fetch *fetch)
     }
     fetch->again.count = 1; /* its time is no measure (Karn) */
     if (window_on_loss(&fetch->origin->window, fetch->sent_ms, now_ms)) {
-        metric_add(&engine->metrics.upstream_losses, 1);
+        metric_add(&side->context.metrics.upstream_losses, 1);
     }
 }
 
 static void via_session_on_response(void *context, void *user, const struct message *response)
 {
-    struct engine *engine = context;
+    struct fetch_side *side = context;
     struct fetch *fetch = user;
     if (!fetch->is_kept_upstream) {
         fetch->upstream = NULL; /* over, whoever it is for by now */
     }
-    note_loss(engine, fetch);
-    receive_response(engine, fetch, response, false);
+    note_loss(side, fetch);
+    receive_response(side, fetch, response, false);
 }
 
 static enum reason reason_of(enum upstream_status status)
@@ -87,14 +87,14 @@ static enum reason reason_of(enum upstream_status status)
 static void via_session_on_failure(void *context, void *user,
                                    const struct upstream_failure *failure)
 {
-    struct engine *engine = context;
+    struct fetch_side *side = context;
     struct fetch *fetch = user;
     enum reason reason = reason_of(failure->status);
     char text[PROBLEM_TEXT_MAX] = "";
 
     fetch->upstream = NULL;
-    trail_event(engine, fetch->trail, EVENT_session_failed, failure->was_sent ? 1 : 0);
-    if (fetch_lost(engine, fetch)) {
+    trail_event(&side->context, fetch->trail, EVENT_session_failed, failure->was_sent ? 1 : 0);
+    if (fetch_lost(side, fetch)) {
         return; /* it is registered again (RFC 8323 section 7.4) */
     }
     fetch->is_sent = failure->was_sent;
@@ -104,16 +104,16 @@ static void via_session_on_failure(void *context, void *user,
     } else if (failure->why != NULL) {
         (void)snprintf(text, sizeof text, "%s: %s", reason_row(reason)->diagnostic, failure->why);
     }
-    forward_failed(engine, fetch, reason, text);
+    forward_failed(side, fetch, reason, text);
 }
 
 static const struct upstream_handler handler = {via_session_on_response, via_session_on_failure};
 
 /* --- the pool ----------------------------------------------------------- */
 
-static struct upstream_options via_session_options_of(struct engine *engine)
+static struct upstream_options via_session_options_of(struct fetch_side *side)
 {
-    const struct config *config = engine->config;
+    const struct config *config = side->context.config;
     uint64_t datagram_bytes = config->limits_datagram_bytes;
     uint64_t message_bytes = config->limits_stream_message_bytes;
     return (struct upstream_options){
@@ -126,23 +126,23 @@ static struct upstream_options via_session_options_of(struct engine *engine)
         .back_off_max_ms = config->upstream_back_off_max,
         .message_bytes =
             (uint32_t)(message_bytes > datagram_bytes ? message_bytes : datagram_bytes),
-        .seed = entropy_u64(&engine->entropy),
+        .seed = entropy_u64(&side->context.entropy),
     };
 }
 
-static struct upstream *via_session_pool_of(struct engine *engine)
+static struct upstream *via_session_pool_of(struct fetch_side *side)
 {
-    if (engine->upstream == NULL) {
-        struct upstream_options options = via_session_options_of(engine);
-        (void)upstream_new(engine->loop, &options, &handler, engine, &engine->upstream);
+    if (side->upstream == NULL) {
+        struct upstream_options options = via_session_options_of(side);
+        (void)upstream_new(side->context.loop, &options, &handler, side, &side->upstream);
     }
-    return engine->upstream;
+    return side->upstream;
 }
 
-static void count(struct engine *engine)
+static void count(struct fetch_side *side)
 {
-    const struct upstream_counters *counters = upstream_counters(engine->upstream);
-    struct metrics *metrics = &engine->metrics;
+    const struct upstream_counters *counters = upstream_counters(side->upstream);
+    struct metrics *metrics = &side->context.metrics;
     metric_set(&metrics->upstream_sessions, metric_get(&counters->sessions));
     metric_set(&metrics->upstream_sessions_opened, metric_get(&counters->sessions_opened));
     metric_set(&metrics->upstream_sessions_lost, metric_get(&counters->sessions_lost));
@@ -151,28 +151,28 @@ static void count(struct engine *engine)
     metric_set(&metrics->upstream_backed_off, metric_get(&counters->backed_off));
 }
 
-uint64_t via_session_turn(struct engine *engine, uint64_t now_ms)
+uint64_t via_session_turn(struct fetch_side *side, uint64_t now_ms)
 {
-    if (engine->upstream == NULL) {
+    if (side->upstream == NULL) {
         return UINT64_MAX;
     }
-    uint64_t next_ms = upstream_turn(engine->upstream, now_ms);
-    count(engine);
+    uint64_t next_ms = upstream_turn(side->upstream, now_ms);
+    count(side);
     return next_ms;
 }
 
-void via_session_set_config(struct engine *engine)
+void via_session_set_config(struct fetch_side *side)
 {
-    if (engine->upstream != NULL) {
-        struct upstream_options options = via_session_options_of(engine);
-        upstream_set_options(engine->upstream, &options);
+    if (side->upstream != NULL) {
+        struct upstream_options options = via_session_options_of(side);
+        upstream_set_options(side->upstream, &options);
     }
 }
 
-void via_session_free(struct engine *engine)
+void via_session_free(struct fetch_side *side)
 {
-    upstream_free(engine->upstream);
-    engine->upstream = NULL;
+    upstream_free(side->upstream);
+    side->upstream = NULL;
 }
 
 /* --- requests ----------------------------------------------------------- */
@@ -200,16 +200,16 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
 }
 
 /* By a timer: the caller may be giving an answer that must not be freed below it. */
-static void end_soon(struct engine *engine, struct fetch *fetch, enum reason reason)
+static void end_soon(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     if (fetch->state != FETCH_sent) {
-        fetch_set_state(engine, fetch, FETCH_sent);
+        fetch_set_state(side, fetch, FETCH_sent);
     }
     fetch->reason = reason;
-    timer_set(&engine->wheel, &fetch->timer, engine_now_ms(engine), on_unsent);
+    timer_set(&side->context.wheel, &fetch->timer, context_now_ms(&side->context), on_unsent);
 }
 
-void via_session_send(struct engine *engine, struct fetch *fetch)
+void via_session_send(struct fetch_side *side, struct fetch *fetch)
 {
     const struct scheme *scheme = fetch->hop.scheme;
     char host[TARGET_NAME_MAX + 1];
@@ -218,44 +218,44 @@ void via_session_send(struct engine *engine, struct fetch *fetch)
         .address = fetch->origin->address,
         .source = fetch->asker->path.remote,
         .host = host_of(&fetch->hop, host, sizeof host),
-        .credentials = keyring_find(engine->config, fetch),
+        .credentials = keyring_find(side->context.config, fetch),
         .ack_timeout_ms = scheme->ack_timeout,
         .ack_random_factor = scheme->ack_random_factor,
         .max_retransmit = scheme->max_retransmit,
     };
     struct message request;
-    struct upstream *pool = via_session_pool_of(engine);
+    struct upstream *pool = via_session_pool_of(side);
 
-    via_session_cancel(engine, fetch); /* what was sent before, under the same token */
+    via_session_cancel(side, fetch); /* what was sent before, under the same token */
     if (pool == NULL || !transport_has_session(scheme->transport) ||
         message_decode(fetch->datagram, fetch->datagram_len, &request) != MESSAGE_OK) {
-        end_soon(engine, fetch, pool == NULL ? REASON_proxy_busy : REASON_internal);
+        end_soon(side, fetch, pool == NULL ? REASON_proxy_busy : REASON_internal);
         return;
     }
-    fetch_set_state(engine, fetch, FETCH_sent);
-    fetch->sent_ms = engine_now_ms(engine);
-    fetch->sent_us = engine_now_us(engine);
+    fetch_set_state(side, fetch, FETCH_sent);
+    fetch->sent_ms = context_now_ms(&side->context);
+    fetch->sent_us = context_now_us(&side->context);
     fetch->again.count = 0;
     fetch->is_outstanding = true;
     window_on_send(&fetch->origin->window);
-    fetch_set_deadline(engine, fetch);
-    metric_add(&engine->metrics.upstream_requests, 1);
+    fetch_set_deadline(side, fetch);
+    metric_add(&side->context.metrics.upstream_requests, 1);
     fetch->origin->requests++;
-    trail_event(engine, fetch->trail, EVENT_session, 0);
+    trail_event(&side->context, fetch->trail, EVENT_session, 0);
     /* Of our own: an observation's stays. A client's may become nobody's meanwhile. */
     fetch->is_kept_upstream = fetch->is_own;
     fetch->upstream = upstream_send(pool, &target, &request, fetch->is_kept_upstream, fetch);
     fetch->is_sent = fetch->upstream != NULL;
     if (fetch->upstream == NULL) {
-        end_soon(engine, fetch, REASON_proxy_busy);
+        end_soon(side, fetch, REASON_proxy_busy);
     }
 }
 
-void via_session_cancel(struct engine *engine, struct fetch *fetch)
+void via_session_cancel(struct fetch_side *side, struct fetch *fetch)
 {
     if (fetch->upstream != NULL) {
         /* Notifications are cancelled by a request of their own (OBS-25). */
-        upstream_cancel(engine->upstream, fetch->upstream, false);
+        upstream_cancel(side->upstream, fetch->upstream, false);
         fetch->upstream = NULL;
     }
 }

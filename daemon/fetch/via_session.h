@@ -9,7 +9,7 @@
 #include "net/client.h"
 
 struct scheme;
-struct engine;
+struct fetch_side;
 struct fetch;
 
 /**
@@ -22,21 +22,21 @@ bool via_session_is_for(const struct fetch *fetch);
  * Send the request, whose origin server is set. A failure is told by a timer: the fetch never ends
  * here, and is not freed. Its bytes are borrowed until via_session_cancel().
  */
-void via_session_send(struct engine *engine, struct fetch *fetch);
+void via_session_send(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Take its request off the session; nothing more of it is reported, and its bytes are borrowed no
  * more. Takes a fetch that has sent nothing.
  */
-void via_session_cancel(struct engine *engine, struct fetch *fetch);
+void via_session_cancel(struct fetch_side *side, struct fetch *fetch);
 
 /** What is due. @return when to be called next, or UINT64_MAX. */
-uint64_t via_session_turn(struct engine *engine, uint64_t now_ms);
+uint64_t via_session_turn(struct fetch_side *side, uint64_t now_ms);
 
 /** The engine's configuration has changed: limits hold from now on, sessions stay. Cannot fail. */
-void via_session_set_config(struct engine *engine);
+void via_session_set_config(struct fetch_side *side);
 
 /** Ends all sessions and frees the pool; no handler is called. Takes an engine without one. */
-void via_session_free(struct engine *engine);
+void via_session_free(struct fetch_side *side);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/names.h"
 
-#include "engine/state.h"
+#include "origin/side.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 
@@ -116,9 +116,9 @@ static struct name *slot_to_use(struct name_table *table)
     return oldest;
 }
 
-static struct name *get_name(struct engine *engine, struct bytes text)
+static struct name *get_name(struct origin_side *side, struct bytes text)
 {
-    struct name_table *table = &engine->names;
+    struct name_table *table = &side->names;
     uint64_t key = hash_bytes(text.data, text.len, table->map.seed);
     struct name *name = find_name(table, text, key);
     if (name == NULL) {
@@ -126,7 +126,7 @@ static struct name *get_name(struct engine *engine, struct bytes text)
         if (name == NULL) {
             return NULL;
         }
-        *name = (struct name){.engine = engine, .text_len = (uint8_t)text.len};
+        *name = (struct name){.side = side, .text_len = (uint8_t)text.len};
         memcpy(name->text, text.data, text.len);
         hash_map_add(&table->map, &name->node, key);
     }
@@ -171,12 +171,12 @@ static void pass_to(struct name_table *table, struct name *name, const struct na
 }
 
 /* The resolver has answered, or does not have to any more. */
-static void end_question(struct engine *engine, struct name *name)
+static void end_question(struct origin_side *side, struct name *name)
 {
     name->question = NULL;
-    engine->names.asked_count--;
-    account_discharge(&engine->names.book, &name->holding);
-    timer_cancel(&engine->wheel, &name->timer);
+    side->names.asked_count--;
+    account_discharge(&side->names.book, &name->holding);
+    timer_cancel(&side->context.wheel, &name->timer);
 }
 
 /* --- answers ------------------------------------------------------------- */
@@ -186,17 +186,18 @@ static bool may_use_stale(const struct name *name, uint64_t now_ms)
     return name->address_count > 0 && now_ms < name->stale_until_ms;
 }
 
-static void give_addresses(struct engine *engine, const struct name *name, struct name_wait *wait)
+static void give_addresses(struct origin_side *side, const struct name *name,
+                           struct name_wait *wait)
 {
     const struct name_result result = {.addresses = name->addresses,
                                        .address_count = name->address_count};
-    engine->names.on_result(engine, wait, &result);
+    side->names.on_result(side, wait, &result);
 }
 
-static void give_stale(struct engine *engine, const struct name *name, struct name_wait *wait)
+static void give_stale(struct origin_side *side, const struct name *name, struct name_wait *wait)
 {
-    metric_add(&engine->metrics.names_stale, 1);
-    give_addresses(engine, name, wait);
+    metric_add(&side->context.metrics.names_stale, 1);
+    give_addresses(side, name, wait);
 }
 
 static enum reason reason_of_status(enum resolve_status status)
@@ -215,20 +216,20 @@ static enum reason reason_of_status(enum resolve_status status)
     return REASON_name_unresolvable;
 }
 
-static void give_failure(struct engine *engine, struct name_wait *wait, enum reason reason)
+static void give_failure(struct origin_side *side, struct name_wait *wait, enum reason reason)
 {
     const struct name_result result = {.reason = reason};
-    engine->names.on_result(engine, wait, &result);
+    side->names.on_result(side, wait, &result);
 }
 
-static void give_result(struct engine *engine, const struct name *name, struct name_wait *wait)
+static void give_result(struct origin_side *side, const struct name *name, struct name_wait *wait)
 {
     if (name->status == RESOLVE_OK) {
-        give_addresses(engine, name, wait);
-    } else if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, wait);
+        give_addresses(side, name, wait);
+    } else if (may_use_stale(name, context_now_ms(&side->context))) {
+        give_stale(side, name, wait);
     } else {
-        give_failure(engine, wait, reason_of_status(name->status));
+        give_failure(side, wait, reason_of_status(name->status));
     }
 }
 
@@ -268,9 +269,9 @@ static uint64_t keep_ms(const struct config *config, uint32_t ttl_s)
 /* RFC 8767 section 4: a failure leaves the old addresses, an answer of any kind replaces them. */
 static void take_result(struct name *name, const struct resolve_result *result)
 {
-    struct engine *engine = name->engine;
-    const struct config *config = engine->config;
-    uint64_t now_ms = engine_now_ms(engine), hold_ms = 0;
+    struct origin_side *side = name->side;
+    const struct config *config = side->context.config;
+    uint64_t now_ms = context_now_ms(&side->context), hold_ms = 0;
     bool has_addresses = result->status == RESOLVE_OK && result->address_count > 0;
     name->status =
         result->status == RESOLVE_OK && !has_addresses ? RESOLVE_NOT_FOUND : result->status;
@@ -289,9 +290,9 @@ static void take_result(struct name *name, const struct resolve_result *result)
     name->expires_ms = now_ms + hold_ms;
 }
 
-static void count_result(struct engine *engine, enum resolve_status status)
+static void count_result(struct origin_side *side, enum resolve_status status)
 {
-    struct metrics *metrics = &engine->metrics;
+    struct metrics *metrics = &side->context.metrics;
     switch (status) {
     case RESOLVE_NO_ANSWER:
         metric_add(&metrics->names_unanswered, 1);
@@ -311,15 +312,15 @@ static void count_result(struct engine *engine, enum resolve_status status)
 /* The question has its answer: give it to all that wait. */
 static void settle_name(struct name *name, const struct resolve_result *result)
 {
-    struct engine *engine = name->engine;
-    end_question(engine, name);
+    struct origin_side *side = name->side;
+    end_question(side, name);
     take_result(name, result);
-    count_result(engine, name->status);
+    count_result(side, name->status);
     name->is_given = true;
     while (name->waiting.first != NULL) {
         struct name_wait *wait = wait_of(name->waiting.first);
-        names_forget(engine, wait);
-        give_result(engine, name, wait);
+        names_forget(side, wait);
+        give_result(side, name, wait);
     }
     name->is_given = false;
 }
@@ -340,21 +341,21 @@ static void give_up(struct name *name, enum resolve_status status)
 
 static void on_question_late(void *context, struct timer *timer, uint64_t now_ms)
 {
-    struct engine *engine = context;
+    struct origin_side *side = context;
     struct name *name = HASH_ENTRY(timer, struct name, timer);
-    uint64_t end_ms = name->asked_ms + engine->config->resolve_timeout;
+    uint64_t end_ms = name->asked_ms + side->context.config->resolve_timeout;
     if (now_ms >= end_ms) {
         give_up(name, RESOLVE_NO_ANSWER);
         return;
     }
     name->is_slow = true;
-    metric_add(&engine->metrics.names_slow, 1);
-    timer_set(&engine->wheel, timer, end_ms, on_question_late);
+    metric_add(&side->context.metrics.names_slow, 1);
+    timer_set(&side->context.wheel, timer, end_ms, on_question_late);
     name->is_given = true;
     while (name->waiting.first != NULL && may_use_stale(name, now_ms)) {
         struct name_wait *wait = wait_of(name->waiting.first);
-        names_forget(engine, wait);
-        give_stale(engine, name, wait);
+        names_forget(side, wait);
+        give_stale(side, name, wait);
     }
     name->is_given = false;
 }
@@ -375,11 +376,11 @@ static const struct name_wait *other_waiting(const struct name_table *table,
  * that has most makes room; a question that requests of other sources wait for becomes theirs
  * instead. The few of the operator's are asked in any case.
  */
-static bool make_room(struct engine *engine, const struct name_wait *wait)
+static bool make_room(struct origin_side *side, const struct name_wait *wait)
 {
-    struct name_table *table = &engine->names;
-    uint32_t most = (uint32_t)at_most(engine->config->resolve_queue, table->capacity / 2);
-    table->book.ipv6_bits = engine->config->limits_ipv6_prefix;
+    struct name_table *table = &side->names;
+    uint32_t most = (uint32_t)at_most(side->context.config->resolve_queue, table->capacity / 2);
+    table->book.ipv6_bits = side->context.config->limits_ipv6_prefix;
     for (unsigned i = 0; i < MAKE_ROOM_TRIES && table->asked_count >= most; i++) {
         bool is_owed;
         struct holding *holding = account_yield(&table->book, client_of(wait), 1, &is_owed);
@@ -394,7 +395,7 @@ static bool make_room(struct engine *engine, const struct name_wait *wait)
         if (other != NULL) {
             pass_to(table, name, other);
         } else {
-            metric_add(&engine->metrics.names_evicted, 1);
+            metric_add(&side->context.metrics.names_evicted, 1);
             account_note_displaced(holding);
             give_up(name, RESOLVE_SHORTAGE);
         }
@@ -403,10 +404,10 @@ static bool make_room(struct engine *engine, const struct name_wait *wait)
 }
 
 /* @return 0 or -errno, with nothing changed */
-static int ask_for(struct engine *engine, struct name *name, const struct name_wait *wait)
+static int ask_for(struct origin_side *side, struct name *name, const struct name_wait *wait)
 {
-    const struct config *config = engine->config;
-    struct name_table *table = &engine->names;
+    const struct config *config = side->context.config;
+    struct name_table *table = &side->names;
     struct address source = account_source(client_of(wait), config->limits_ipv6_prefix);
     const struct resolve_query query = {
         .name = (const char *)name->text,
@@ -417,26 +418,26 @@ static int ask_for(struct engine *engine, struct name *name, const struct name_w
         .timeout_ms = config->resolve_timeout,
         .may_ask_system = config->resolve_system == RESOLVE_SYSTEM_AUTO,
     };
-    int error = resolver_ask(engine->resolver, &query, on_result, name, &name->question);
+    int error = resolver_ask(side->resolver, &query, on_result, name, &name->question);
     if (error != 0) {
         return error;
     }
     table->asked_count++;
     pass_to(table, name, wait);
-    metric_add(&engine->metrics.names_asked, 1);
+    metric_add(&side->context.metrics.names_asked, 1);
     name->is_slow = false;
-    name->asked_ms = engine_now_ms(engine);
-    timer_set(&engine->wheel, &name->timer,
+    name->asked_ms = context_now_ms(&side->context);
+    timer_set(&side->context.wheel, &name->timer,
               name->asked_ms + at_most(config->resolve_stale_after, config->resolve_timeout),
               on_question_late);
     return 0;
 }
 
 /* @return whether it waits: else it has been given old addresses. */
-static bool wait_for(struct engine *engine, struct name *name, struct name_wait *wait)
+static bool wait_for(struct origin_side *side, struct name *name, struct name_wait *wait)
 {
-    if (name->is_slow && may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, wait);
+    if (name->is_slow && may_use_stale(name, context_now_ms(&side->context))) {
+        give_stale(side, name, wait);
         return false;
     }
     wait->name = name;
@@ -448,63 +449,63 @@ static bool wait_for(struct engine *engine, struct name *name, struct name_wait 
  * Ask for the name of @p wait. Making room ends other requests, whose callbacks may resolve
  * names too: only then is the name's slot looked up.
  */
-static bool ask_and_wait(struct engine *engine, struct name_wait *wait)
+static bool ask_and_wait(struct origin_side *side, struct name_wait *wait)
 {
-    bool has_room = make_room(engine, wait);
-    struct name *name = get_name(engine, wait->text);
+    bool has_room = make_room(side, wait);
+    struct name *name = get_name(side, wait->text);
     int error = 0;
     if (name == NULL) {
-        give_failure(engine, wait, REASON_proxy_busy);
+        give_failure(side, wait, REASON_proxy_busy);
         return false;
     }
     if (name->question == NULL) {
-        error = has_room ? ask_for(engine, name, wait) : -EAGAIN;
+        error = has_room ? ask_for(side, name, wait) : -EAGAIN;
     }
     if (error == 0) {
-        return wait_for(engine, name, wait);
+        return wait_for(side, name, wait);
     }
-    if (may_use_stale(name, engine_now_ms(engine))) {
-        give_stale(engine, name, wait);
+    if (may_use_stale(name, context_now_ms(&side->context))) {
+        give_stale(side, name, wait);
     } else {
-        give_failure(engine, wait, error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
+        give_failure(side, wait, error == -EINVAL ? REASON_name_unresolvable : REASON_proxy_busy);
     }
     return false;
 }
 
 /* RFC 6761 section 6.3: no server is asked, as some would answer. */
-static void give_localhost(struct engine *engine, struct name_wait *wait)
+static void give_localhost(struct origin_side *side, struct name_wait *wait)
 {
     struct address addresses[RANGES_LOCALHOST_COUNT];
-    ranges_localhost(engine->config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
+    ranges_localhost(side->context.config->resolve_prefer == RESOLVE_PREFER_IPV6, addresses);
     const struct name_result result = {.addresses = addresses,
                                        .address_count = RANGES_LOCALHOST_COUNT};
-    engine->names.on_result(engine, wait, &result);
+    side->names.on_result(side, wait, &result);
 }
 
-bool names_resolve(struct engine *engine, struct name_wait *wait)
+bool names_resolve(struct origin_side *side, struct name_wait *wait)
 {
-    const struct name_table *table = &engine->names;
+    const struct name_table *table = &side->names;
     struct bytes text = wait->text;
     if (!name_is_askable(text.data, text.len)) {
-        give_failure(engine, wait, REASON_name_unresolvable);
+        give_failure(side, wait, REASON_name_unresolvable);
         return false;
     }
     if (hostname_is_localhost(text.data, text.len)) {
-        give_localhost(engine, wait);
+        give_localhost(side, wait);
         return false;
     }
     struct name *name = find_name(table, text, hash_bytes(text.data, text.len, table->map.seed));
     if (name != NULL && name->question != NULL) {
-        return wait_for(engine, name, wait);
+        return wait_for(side, name, wait);
     }
-    if (name != NULL && engine_now_ms(engine) < name->expires_ms) {
-        give_result(engine, name, wait);
+    if (name != NULL && context_now_ms(&side->context) < name->expires_ms) {
+        give_result(side, name, wait);
         return false;
     }
-    return ask_and_wait(engine, wait);
+    return ask_and_wait(side, wait);
 }
 
-void names_forget(struct engine *engine, struct name_wait *wait)
+void names_forget(struct origin_side *side, struct name_wait *wait)
 {
     struct name *name = wait->name;
     if (name == NULL) {
@@ -516,21 +517,22 @@ void names_forget(struct engine *engine, struct name_wait *wait)
         return;
     }
     if (name->waiting.first != NULL) {
-        pass_to(&engine->names, name, wait_of(name->waiting.first));
-    } else if (!may_use_stale(name, engine_now_ms(engine))) { /* else it is asked for later ones */
+        pass_to(&side->names, name, wait_of(name->waiting.first));
+    } else if (!may_use_stale(
+                   name, context_now_ms(&side->context))) { /* else it is asked for later ones */
         resolver_withdraw(name->question);
-        end_question(engine, name);
-        metric_add(&engine->metrics.names_withdrawn, 1);
+        end_question(side, name);
+        metric_add(&side->context.metrics.names_withdrawn, 1);
     }
 }
 
-void names_withdraw_all(struct engine *engine)
+void names_withdraw_all(struct origin_side *side)
 {
-    struct name_table *table = &engine->names;
+    struct name_table *table = &side->names;
     for (uint32_t i = 0; i < table->used; i++) {
         if (table->slots[i].question != NULL) {
             resolver_withdraw(table->slots[i].question);
-            end_question(engine, &table->slots[i]);
+            end_question(side, &table->slots[i]);
         }
     }
 }

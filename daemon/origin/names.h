@@ -20,11 +20,11 @@
 #include "coap/target.h"
 #include "net/resolve.h"
 
-struct engine;
+struct origin_side;
 
 struct name {
     struct hash_node node;
-    struct engine *engine;
+    struct origin_side *side;
     struct resolve_question *question; /* with the resolver, which holds a pointer here; or NULL */
     bool is_slow;                      /* the question is out for resolve.stale-after already */
     bool is_given; /* to those who wait, now: the slot is not to be used again meanwhile */
@@ -58,7 +58,7 @@ struct name_result {
 };
 
 /* It waits no more; may be called before names_resolve() returns. */
-typedef void name_result_fn(struct engine *engine, struct name_wait *wait,
+typedef void name_result_fn(struct origin_side *side, struct name_wait *wait,
                             const struct name_result *result);
 
 struct name_table {
@@ -94,15 +94,15 @@ bool name_is_askable(const uint8_t *name, size_t len);
  *
  * @return whether it waits for them.
  */
-bool names_resolve(struct engine *engine, struct name_wait *wait);
+bool names_resolve(struct origin_side *side, struct name_wait *wait);
 
 /**
  * It no longer waits for its name; a question that it was the last to wait for is withdrawn,
  * unless stale addresses are in use. Takes one that waits for none; the caller's afterwards.
  */
-void names_forget(struct engine *engine, struct name_wait *wait);
+void names_forget(struct origin_side *side, struct name_wait *wait);
 
 /** No question of the engine is out afterwards: it is about to be freed. */
-void names_withdraw_all(struct engine *engine);
+void names_withdraw_all(struct origin_side *side);
 
 #endif

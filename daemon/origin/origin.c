@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/origin.h"
 
-#include "engine/state.h"
+#include "origin/side.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -100,10 +100,10 @@ static uint32_t first_window(const struct scheme *scheme)
     return config_is_datagram(scheme) ? scheme->nstart : scheme->nstart_max;
 }
 
-struct origin *origin_get(struct engine *engine, const struct address *address,
+struct origin *origin_get(struct origin_side *side, const struct address *address,
                           const struct scheme *scheme)
 {
-    struct origin_table *table = &engine->origins;
+    struct origin_table *table = &side->origins;
     uint64_t key = address_hash(address, table->map.seed);
     struct origin *origin = find(table, address, scheme->transport, key);
     if (origin == NULL) {
@@ -119,24 +119,24 @@ struct origin *origin_get(struct engine *engine, const struct address *address,
         };
         window_init(&origin->window, first_window(scheme), scheme->nstart_max);
         hash_map_add(&table->map, &origin->node, key);
-        metric_set(&engine->metrics.origins, table->used);
-        metric_set(&engine->metrics.origins_evicted, table->evicted);
+        metric_set(&side->context.metrics.origins, table->used);
+        metric_set(&side->context.metrics.origins_evicted, table->evicted);
     } else {
         window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
     }
     if (origin->lifetime_ms < scheme->exchange_lifetime) {
         origin->lifetime_ms = scheme->exchange_lifetime;
     }
-    origin->seen_s = (uint32_t)(engine_now_ms(engine) / 1000);
+    origin->seen_s = (uint32_t)(context_now_ms(&side->context) / 1000);
     return origin;
 }
 
 /* --- source ports and message ids --------------------------------------- */
 
 /* Source port @p index of the family, opened if need be; NULL where it cannot be. */
-static struct port *port_get(struct engine *engine, enum port_family family, uint16_t index)
+static struct port *port_get(struct origin_side *side, enum port_family family, uint16_t index)
 {
-    struct port_pool *pool = &engine->origins.pools[family];
+    struct port_pool *pool = &side->origins.pools[family];
     if (index < pool->count) {
         return &pool->ports[index];
     }
@@ -147,17 +147,17 @@ static struct port *port_get(struct engine *engine, enum port_family family, uin
     struct udp_options options = {
         .bind = {.family = family == PORT_IPV4 || family == PORT_GROUP_IPV4 ? ADDRESS_IPV4
                                                                             : ADDRESS_IPV6},
-        .buffer_bytes = (uint32_t)engine->config->listen_buffer_bytes,
-        .datagram_max = (uint32_t)engine->config->limits_datagram_bytes,
+        .buffer_bytes = (uint32_t)side->context.config->listen_buffer_bytes,
+        .datagram_max = (uint32_t)side->context.config->limits_datagram_bytes,
         .fd = -1,
     };
-    *port = (struct port){.engine = engine, .family = family, .index = index};
-    if (udp_open(engine->loop, &options, engine->origins.calls->datagrams, port, &port->socket) !=
-        0) {
+    *port = (struct port){.side = side, .family = family, .index = index};
+    if (udp_open(side->context.loop, &options, side->origins.calls->datagrams, port,
+                 &port->socket) != 0) {
         return NULL;
     }
     pool->count++;
-    metric_add(&engine->metrics.upstream_ports, 1);
+    metric_add(&side->context.metrics.upstream_ports, 1);
     return port;
 }
 
@@ -170,27 +170,27 @@ static enum port_family family_of(const struct address *address)
     return is_ipv4 ? PORT_IPV4 : PORT_IPV6;
 }
 
-bool origin_has_port(struct engine *engine, const struct address *address)
+bool origin_has_port(struct origin_side *side, const struct address *address)
 {
-    return port_get(engine, family_of(address), 0) != NULL;
+    return port_get(side, family_of(address), 0) != NULL;
 }
 
 /* Where the message ids towards @p origin come from; begun. */
-static struct mid_source *mids_of(struct engine *engine, struct origin *origin)
+static struct mid_source *mids_of(struct origin_side *side, struct origin *origin)
 {
     bool is_group = address_is_multicast(&origin->address);
     struct mid_source *mids =
-        is_group ? &engine->origins.group_mids[family_of(&origin->address)] : &origin->mids;
+        is_group ? &side->origins.group_mids[family_of(&origin->address)] : &origin->mids;
     if (!mids->has_begun) {
-        mid_space_init(&mids->first, (uint16_t)entropy_u64(&engine->entropy));
+        mid_space_init(&mids->first, (uint16_t)entropy_u64(&side->context.entropy));
         mids->has_begun = true;
     }
     return mids;
 }
 
-static bool make_further(struct engine *engine, struct mid_source *mids)
+static bool make_further(struct origin_side *side, struct mid_source *mids)
 {
-    struct origin_table *table = &engine->origins;
+    struct origin_table *table = &side->origins;
     uint32_t count = table->pools[PORT_IPV4].capacity;
     if (table->further_count >= FURTHER_MAX || count < 2) {
         return false;
@@ -200,41 +200,41 @@ static bool make_further(struct engine *engine, struct mid_source *mids)
         return false;
     }
     for (uint32_t i = 0; i < count - 1; i++) {
-        mid_space_init(&mids->further[i], (uint16_t)entropy_u64(&engine->entropy));
+        mid_space_init(&mids->further[i], (uint16_t)entropy_u64(&side->context.entropy));
     }
     table->further_count++;
     return true;
 }
 
-static bool take_from(struct engine *engine, struct origin *origin, struct mid_source *mids,
+static bool take_from(struct origin_side *side, struct origin *origin, struct mid_source *mids,
                       uint16_t index, struct port **ret_port, uint16_t *ret_mid)
 {
     struct mid_space *space = index == 0 ? &mids->first : &mids->further[index - 1];
-    struct port *port = port_get(engine, family_of(&origin->address), index);
+    struct port *port = port_get(side, family_of(&origin->address), index);
     if (port == NULL ||
-        !mid_space_take(space, engine_now_ms(engine), origin->lifetime_ms, ret_mid)) {
+        !mid_space_take(space, context_now_ms(&side->context), origin->lifetime_ms, ret_mid)) {
         return false;
     }
     *ret_port = port;
     return true;
 }
 
-bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
+bool origin_take_mid(struct origin_side *side, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid)
 {
-    struct mid_source *mids = mids_of(engine, origin);
-    if (take_from(engine, origin, mids, mids->port_index, ret_port, ret_mid)) {
+    struct mid_source *mids = mids_of(side, origin);
+    if (take_from(side, origin, mids, mids->port_index, ret_port, ret_mid)) {
         return true;
     }
-    if (mids->further == NULL && !make_further(engine, mids)) {
+    if (mids->further == NULL && !make_further(side, mids)) {
         return false;
     }
     /* The next one was left longest ago: if it is not free again, none is. Only where
      * it cannot be opened the first one is another try. */
-    uint32_t count = engine->origins.pools[PORT_IPV4].capacity;
+    uint32_t count = side->origins.pools[PORT_IPV4].capacity;
     uint16_t next = (uint16_t)((mids->port_index + 1u) % count);
     for (unsigned try = 0; try < 2; try++, next = 0) {
-        if (take_from(engine, origin, mids, next, ret_port, ret_mid)) {
+        if (take_from(side, origin, mids, next, ret_port, ret_mid)) {
             mids->port_index = next;
             return true;
         }
@@ -242,13 +242,13 @@ bool origin_take_mid(struct engine *engine, struct origin *origin, struct port *
     return false;
 }
 
-bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
+bool origin_take_mid_of(struct origin_side *side, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid)
 {
-    struct mid_source *mids = mids_of(engine, origin);
+    struct mid_source *mids = mids_of(side, origin);
     struct port *same;
     bool has_space = port->index == 0 || mids->further != NULL;
-    return has_space && take_from(engine, origin, mids, port->index, &same, ret_mid);
+    return has_space && take_from(side, origin, mids, port->index, &same, ret_mid);
 }
 
 /* --- queue -------------------------------------------------------------- */

@@ -23,7 +23,7 @@
 #include "origin/silence.h"
 #include "origin/window.h"
 
-struct engine;
+struct origin_side;
 struct origin;
 struct queued;
 
@@ -44,7 +44,7 @@ struct queued {
 /* What the origin servers of an engine ask of those who send to them. */
 struct origin_calls {
     /* What waits for @p origin may be sent, perhaps. */
-    void (*resume)(struct engine *engine, struct origin *origin);
+    void (*resume)(struct origin_side *side, struct origin *origin);
     /* The scheme that @p queued is sent by. */
     const struct scheme *(*scheme_of)(struct queued *queued);
     const struct udp_handler *datagrams; /* of source ports; the context is the struct port */
@@ -61,7 +61,7 @@ enum port_family {
 
 /* A source port of ours. */
 struct port {
-    struct engine *engine;
+    struct origin_side *side;
     struct udp_socket *socket;
     enum port_family family;
     uint16_t index;
@@ -128,7 +128,7 @@ void origin_table_clear(struct origin_table *table);
 
 /** The origin server at @p address over the transport of @p scheme, made if it is new; NULL when
  * the table is full. */
-struct origin *origin_get(struct engine *engine, const struct address *address,
+struct origin *origin_get(struct origin_side *side, const struct address *address,
                           const struct scheme *scheme);
 
 /** The origin server at @p address that is reached over plain UDP, or NULL. */
@@ -138,7 +138,7 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
  * Whether there is a socket to reach @p address from; false on a host without IPv6 for an address
  * of that family.
  */
-bool origin_has_port(struct engine *engine, const struct address *address);
+bool origin_has_port(struct origin_side *side, const struct address *address);
 
 /**
  * A message id towards @p origin and the source port it belongs to; opens
@@ -146,11 +146,11 @@ bool origin_has_port(struct engine *engine, const struct address *address);
  *
  * @return false when there is none: the request has to wait or to fail.
  */
-bool origin_take_mid(struct engine *engine, struct origin *origin, struct port **ret_port,
+bool origin_take_mid(struct origin_side *side, struct origin *origin, struct port **ret_port,
                      uint16_t *ret_mid);
 
 /** As origin_take_mid(), but only from @p port; false where all its ids are in use. */
-bool origin_take_mid_of(struct engine *engine, struct origin *origin, const struct port *port,
+bool origin_take_mid_of(struct origin_side *side, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid);
 
 /** Add to the queue, in the round of its client's turn. Borrowed until it is removed. */

@@ -14,10 +14,10 @@
  * Requests wait for @p origin: have it sent Pings while it is silent, or as soon as it is. Goes on
  * until probe_end() is called.
  */
-void probe_wait(struct engine *engine, struct origin *origin);
+void probe_wait(struct origin_side *side, struct origin *origin);
 
 /** No request waits any more: no further Ping is sent. Cannot fail. */
-void probe_end(struct engine *engine, struct origin *origin);
+void probe_end(struct origin_side *side, struct origin *origin);
 
 /** @return whether message id @p mid is that of a Ping to @p remote: it has been heard of. */
 bool probe_on_response(struct port *port, const struct address *remote, uint16_t mid);

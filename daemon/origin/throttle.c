@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/throttle.h"
 
-#include "engine/state.h"
+#include "origin/side.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,24 +34,24 @@ static struct throttle *set_of(const struct throttle_table *table, uint64_t key)
 }
 
 /* The hash of a target has a secret seed: who finds another target with it has guessed it. */
-static bool hash_of(struct engine *engine, const struct target *target, uint64_t *ret_hash)
+static bool hash_of(struct origin_side *side, const struct target *target, uint64_t *ret_hash)
 {
     struct cache_key key;
-    if (!cache_key_of_target(target, engine->key_memory, sizeof(engine->key_memory),
-                             engine->changes->seed, &key)) {
+    if (!cache_key_of_target(target, side->key_memory, sizeof(side->key_memory),
+                             side->changes->seed, &key)) {
         return false;
     }
     *ret_hash = key.target_hash;
     return true;
 }
 
-void throttle_note(struct engine *engine, const struct target *target, uint8_t method,
+void throttle_note(struct origin_side *side, const struct target *target, uint8_t method,
                    uint32_t max_age_s)
 {
-    struct throttle_table *table = &engine->throttles;
-    uint64_t now_ms = engine_now_ms(engine), hash;
-    uint64_t cap_ms = engine->config->cache_max_age, asked_ms = (uint64_t)max_age_s * 1000;
-    if (!hash_of(engine, target, &hash)) {
+    struct throttle_table *table = &side->throttles;
+    uint64_t now_ms = context_now_ms(&side->context), hash;
+    uint64_t cap_ms = side->context.config->cache_max_age, asked_ms = (uint64_t)max_age_s * 1000;
+    if (!hash_of(side, target, &hash)) {
         return;
     }
     uint64_t key = hash_mix(hash, method);
@@ -67,10 +67,10 @@ void throttle_note(struct engine *engine, const struct target *target, uint8_t m
     }
 }
 
-uint32_t throttle_left_of_s(const struct engine *engine, uint64_t target_hash, uint8_t method)
+uint32_t throttle_left_of_s(const struct origin_side *side, uint64_t target_hash, uint8_t method)
 {
-    const struct throttle_table *table = &engine->throttles;
-    uint64_t now_ms = engine_now_ms(engine), key = hash_mix(target_hash, method);
+    const struct throttle_table *table = &side->throttles;
+    uint64_t now_ms = context_now_ms(&side->context), key = hash_mix(target_hash, method);
     const struct throttle *set = set_of(table, key);
     for (uint32_t i = 0; i < WAYS; i++) {
         if (set[i].key == key && set[i].until_ms > now_ms) {
@@ -80,9 +80,9 @@ uint32_t throttle_left_of_s(const struct engine *engine, uint64_t target_hash, u
     return 0;
 }
 
-uint32_t throttle_left_s(struct engine *engine, const struct target *target, uint8_t method)
+uint32_t throttle_left_s(struct origin_side *side, const struct target *target, uint8_t method)
 {
     uint64_t hash;
-    bool is_on = engine_now_ms(engine) < engine->throttles.latest_ms;
-    return is_on && hash_of(engine, target, &hash) ? throttle_left_of_s(engine, hash, method) : 0;
+    bool is_on = context_now_ms(&side->context) < side->throttles.latest_ms;
+    return is_on && hash_of(side, target, &hash) ? throttle_left_of_s(side, hash, method) : 0;
 }

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-struct engine;
+struct origin_side;
 struct target;
 
 struct throttle {
@@ -34,13 +34,13 @@ void throttle_table_clear(struct throttle_table *table);
  * The origin server has answered 4.29, with Max-Age @p max_age_s, to a request for @p target: kept
  * for so long, at most cache.max-age. Nothing is kept for a target that is too long for a key.
  */
-void throttle_note(struct engine *engine, const struct target *target, uint8_t method,
+void throttle_note(struct origin_side *side, const struct target *target, uint8_t method,
                    uint32_t max_age_s);
 
 /** For how long such a request is not to be sent, in seconds; 0 where it may be. */
-uint32_t throttle_left_s(struct engine *engine, const struct target *target, uint8_t method);
+uint32_t throttle_left_s(struct origin_side *side, const struct target *target, uint8_t method);
 
 /** The same by the target's hash in a cache key, in seconds; 0 where it may be sent. */
-uint32_t throttle_left_of_s(const struct engine *engine, uint64_t target_hash, uint8_t method);
+uint32_t throttle_left_of_s(const struct origin_side *side, uint64_t target_hash, uint8_t method);
 
 #endif

@@ -119,7 +119,7 @@ static void tap_task(void *context)
             break;
         }
     }
-    if (trace_add_tap(task.worker->engine, &tap) != 0) {
+    if (trace_add_tap(&task.worker->engine->client, &tap) != 0) {
         log_event(LOG_ERROR, "trace_failed", "worker=%u", task.worker->index);
     }
 }
@@ -129,7 +129,7 @@ static void untap_task(void *context)
     struct tap_task task = *(struct tap_task *)context;
 
     free(context);
-    trace_remove_tap(task.worker->engine, task.tap.id);
+    trace_remove_tap(&task.worker->engine->client, task.tap.id);
     for (unsigned i = 0; i < TRACE_TAPS_MAX; i++) {
         if (task.worker->taps[i].id == task.tap.id) {
             task.worker->taps[i].id = 0;

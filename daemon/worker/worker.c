@@ -121,8 +121,8 @@ void worker_free(struct worker *worker)
     free(worker);
 }
 
-static int listen_stream(struct worker *worker, enum transport transport,
-                         const struct address *bound, int fd)
+static int open_stream(struct worker *worker, enum transport transport, const struct address *bound,
+                       int fd)
 {
     const struct config *config = worker_config(worker);
     const struct conn_options options = {
@@ -143,10 +143,10 @@ static int listen_stream(struct worker *worker, enum transport transport,
         .allow_origins = config->stream_web_pages,
     };
 
-    return engine_listen_stream(worker->engine, &options, NULL);
+    return listen_stream(&worker->engine->client, &options, NULL);
 }
 
-static int listen_dtls(struct worker *worker, const struct udp_options *udp)
+static int open_dtls(struct worker *worker, const struct udp_options *udp)
 {
     const struct config *config = worker_config(worker);
     const struct dtls_options options = {
@@ -160,7 +160,7 @@ static int listen_dtls(struct worker *worker, const struct udp_options *udp)
         .idle_ms = config->tls_idle_timeout,
     };
 
-    return engine_listen_dtls(worker->engine, &options, NULL);
+    return listen_dtls(&worker->engine->client, &options, NULL);
 }
 
 /* In the worker's thread, or before there is one. @p fd is taken over in any case. */
@@ -176,10 +176,10 @@ static int listen_on(struct worker *worker, enum transport transport, const stru
     };
 
     if (transport_is_stream(transport)) {
-        return listen_stream(worker, transport, bound, fd);
+        return open_stream(worker, transport, bound, fd);
     }
-    int error = transport == TRANSPORT_DTLS ? listen_dtls(worker, &options)
-                                            : engine_listen(worker->engine, &options, NULL);
+    int error = transport == TRANSPORT_DTLS ? open_dtls(worker, &options)
+                                            : listen_udp(&worker->engine->client, &options, NULL);
     if (error != 0) {
         (void)close(fd);
     }
@@ -200,7 +200,8 @@ static void listen_task(void *context)
 
     free(context);
     if (task.fd < 0) {
-        engine_unlisten(task.worker->engine, transport_is_stream(task.transport), &task.bound);
+        listen_retire(&task.worker->engine->client, transport_is_stream(task.transport),
+                      &task.bound);
         return;
     }
     int error = listen_on(task.worker, task.transport, &task.bound, task.fd);
@@ -421,7 +422,7 @@ static void config_task(void *context)
     struct credentials *credentials = atomic_load(&worker->credentials);
     engine_set_config(worker->engine, config);
     if (credentials != NULL) {
-        engine_set_credentials(worker->engine, credentials);
+        listen_set_credentials(&worker->engine->client, credentials);
     }
     atomic_store(&worker->in_use, config);
     tell_main(worker); /* which may free the snapshot before */

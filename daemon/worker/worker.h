@@ -54,7 +54,7 @@ void worker_free(struct worker *worker);
 int worker_listen(struct worker *worker, enum transport transport, const struct address *bound,
                   int fd);
 
-/** Stop listening there, soon, as engine_unlisten(). @return 0 or -errno */
+/** Stop listening there, soon, as listen_retire(). @return 0 or -errno */
 int worker_unlisten(struct worker *worker, enum transport transport, const struct address *bound);
 
 /** Start the thread. @return 0 or -errno */

@@ -13,7 +13,7 @@ void bodies_start(const char *setting)
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, setting != NULL ? settings : NULL);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
     passers_start(&replay);
 }
 

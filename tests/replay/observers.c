@@ -107,7 +107,7 @@ void observe_start(const char *const *settings)
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
     other = fake_peer_new("192.0.2.8:40002");
     passers_start(&replay);
 }

@@ -90,7 +90,7 @@ void replay_start(struct replay *replay, const char *const *settings)
     assert_int_equal(engine_new(&options, &replay->engine), 0);
     struct udp_options listen = {.fd = -1};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
-    assert_int_equal(engine_listen(replay->engine, &listen, NULL), 0);
+    assert_int_equal(listen_udp(&replay->engine->client, &listen, NULL), 0);
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     replay->client = fake_peer_new("192.0.2.7:40001");
     replay->origin = fake_peer_new("192.0.2.5:5683");
@@ -109,8 +109,8 @@ static bool is_empty(const struct hash_map *map)
 /* Every counter is back at zero, nothing is in any map, list or timer. */
 static void expect_nothing_left(const struct engine *engine)
 {
-    const struct request_table *requests = &engine->requests;
-    const struct fetch_table *fetches = &engine->fetches;
+    const struct request_table *requests = &engine->client.requests;
+    const struct fetch_table *fetches = &engine->fetch.fetches;
     assert_int_equal(requests->in_use, 0);
     assert_int_equal(requests->free_count, requests->used);
     assert_true(list_is_empty(&requests->delivering));
@@ -121,38 +121,42 @@ static void expect_nothing_left(const struct engine *engine)
     assert_int_equal(fetches->free_count, fetches->used);
     assert_int_equal(fetches->changes_unknown, 0);
     assert_true(is_empty(&fetches->map));
-    assert_int_equal(engine->large.free_count, MEMORY_LARGE_COUNT);
-    for (uint32_t i = 0; i < engine->clients.used; i++) {
-        assert_int_equal(engine->clients.slots[i].peer.in_flight, 0);
-        assert_null(engine->clients.slots[i].peer.pending);
-        assert_null(engine->clients.slots[i].peer.watcher);
+    assert_int_equal(engine->fetch.large.free_count, MEMORY_LARGE_COUNT);
+    for (uint32_t i = 0; i < engine->client.clients.used; i++) {
+        assert_int_equal(engine->client.clients.slots[i].peer.in_flight, 0);
+        assert_null(engine->client.clients.slots[i].peer.pending);
+        assert_null(engine->client.clients.slots[i].peer.watcher);
     }
-    for (uint32_t i = 0; i < engine->origins.used; i++) {
-        const struct origin *origin = &engine->origins.slots[i];
+    for (uint32_t i = 0; i < engine->origin.origins.used; i++) {
+        const struct origin *origin = &engine->origin.origins.slots[i];
         assert_int_equal(origin->fetches, 0);
         assert_int_equal(origin->queue_count, 0);
         assert_null(origin->queue.first);
         assert_null(origin->queue.last);
         assert_int_equal(origin->window.outstanding, 0);
     }
-    for (uint32_t i = 0; i < engine->names.used; i++) {
-        assert_null(engine->names.slots[i].waiting.first);
-        assert_null(engine->names.slots[i].question);
+    for (uint32_t i = 0; i < engine->origin.names.used; i++) {
+        assert_null(engine->origin.names.slots[i].waiting.first);
+        assert_null(engine->origin.names.slots[i].question);
     }
-    assert_int_equal(engine->names.asked_count, 0);
-    assert_true(is_empty(&engine->leaders));
-    for (uint32_t i = 0; i < engine->cache.used; i++) {
-        assert_int_equal(engine->cache.entries[i].pins, 0);
+    assert_int_equal(engine->origin.names.asked_count, 0);
+    assert_true(is_empty(&engine->fetch.leaders));
+    for (uint32_t i = 0; i < engine->fetch.cache.used; i++) {
+        assert_int_equal(engine->fetch.cache.entries[i].pins, 0);
     }
-    assert_int_equal(engine->observers.count, 0);
-    assert_int_equal(engine->observers.watcher_count, 0);
-    assert_int_equal(engine->observations.count, 0);
-    assert_int_equal(engine->observations.bytes, 0);
-    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.tokens));
-    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.messages));
-    assert_true(engine->observers.capacity == 0 || is_empty(&engine->observers.formers));
-    assert_true(engine->observations.capacity == 0 || is_empty(&engine->observations.map));
-    assert_true(timer_wheel_next_ms(&engine->wheel) == UINT64_MAX);
+    assert_int_equal(engine->client.observers.count, 0);
+    assert_int_equal(engine->client.observers.watcher_count, 0);
+    assert_int_equal(engine->client.observations.count, 0);
+    assert_int_equal(engine->client.observations.bytes, 0);
+    assert_true(engine->client.observers.capacity == 0 ||
+                is_empty(&engine->client.observers.tokens));
+    assert_true(engine->client.observers.capacity == 0 ||
+                is_empty(&engine->client.observers.messages));
+    assert_true(engine->client.observers.capacity == 0 ||
+                is_empty(&engine->client.observers.formers));
+    assert_true(engine->client.observations.capacity == 0 ||
+                is_empty(&engine->client.observations.map));
+    assert_true(timer_wheel_next_ms(&engine->context.wheel) == UINT64_MAX);
 }
 
 /* A request ends for exactly one reason. */

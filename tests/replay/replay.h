@@ -12,7 +12,6 @@
 #include "support/fake_net.h"
 
 #include "engine/engine.h"
-#include "engine/state.h"
 
 #define PROXY "192.0.2.9:5683"
 

@@ -17,18 +17,18 @@
 /* As installed: any setting of the section policy keeps the harness from opening it up. */
 #define AS_INSTALLED "policy.targets=allow"
 
-static void listen_dtls(struct replay *replay)
+static void open_dtls(struct replay *replay)
 {
     struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
     assert_true(address_parse(SECURE, strlen(SECURE), 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay->engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay->engine->client, &options, NULL), 0);
 }
 
-static void listen_stream(struct replay *replay, enum transport transport)
+static void open_stream(struct replay *replay, enum transport transport)
 {
     struct conn_options options = {.transport = transport, .fd = -1, .connections_max = 8};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay->engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay->engine->client, &options, NULL), 0);
 }
 
 /* The engine takes other settings, as by a reload. */
@@ -72,7 +72,7 @@ static void test_outsider_gets_nothing_over_udp(void **state)
     assert_int_equal(replay_metric(&replay, datagrams_refused),
                      sizeof(datagrams) / sizeof(datagrams[0]) + 2);
     assert_int_equal(replay_metric(&replay, requests), 0);
-    assert_int_equal(replay.engine->clients.used, 0);
+    assert_int_equal(replay.engine->client.clients.used, 0);
     replay_stop(&replay);
 }
 
@@ -128,7 +128,7 @@ static void test_outsider_in_a_session_is_told(void **state)
     (void)state;
     replay_start(&replay, (const char *[]){AS_INSTALLED, "access alice.identity=alice",
                                            "access alice.action=allow", NULL});
-    listen_dtls(&replay);
+    open_dtls(&replay);
     struct dtls_session *session = fake_dtls_open(OUTSIDER);
     fake_dtls_send(session, words("41 01 0001 aa", CRI));
     fake_dtls_expect(session, "61 81 0001 aa ff 6e 6f 74 20 61 75 74 68 6f 72 69 7a 65 64");
@@ -155,7 +155,7 @@ static void test_outsider_is_not_connected(void **state)
     struct replay replay;
     (void)state;
     replay_start(&replay, (const char *[]){AS_INSTALLED, NULL});
-    listen_stream(&replay, TRANSPORT_TCP);
+    open_stream(&replay, TRANSPORT_TCP);
     assert_null(fake_stream_connect(TRANSPORT_TCP, OUTSIDER));
     assert_null(fake_stream_connect(TRANSPORT_TCP, "[2001:db8::7]:40001"));
     assert_int_equal(replay_metric(&replay, connections_refused), 2);
@@ -180,7 +180,7 @@ static void test_reload_takes_rights_away(void **state)
     struct fake_datagram request;
     (void)state;
     replay_start(&replay, (const char *[]){AS_INSTALLED, NULL});
-    listen_stream(&replay, TRANSPORT_TCP);
+    open_stream(&replay, TRANSPORT_TCP);
     struct fake_peer *client = fake_peer_new(INSIDER);
     struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, INSIDER);
     fake_stream_expect(stream, "?? e1");

@@ -292,7 +292,7 @@ static void test_body_with_too_many_blocks(void **state)
                                            "scheme coap.nstart=1", NULL});
     struct conn_options listen = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &listen, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &listen, NULL), 0);
     struct fake_stream *stream = bodies_stream(CSM);
     fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
     for (uint32_t i = 0; i < LARGE + SMALL; i++) {

@@ -182,7 +182,7 @@ static void test_body_that_takes_too_long(void **state)
     fake_net_run(1);
     fake_stream_expect(stream, "d1 ?? a4 aa");
     fake_stream_forget(stream);
-    assert_int_equal(replay.engine->bodies.bytes, 0);
+    assert_int_equal(replay.engine->fetch.bodies.bytes, 0);
     assert_int_equal(replay_ended(&replay, REASON_transfer_timeout), 1);
     fake_stream_send(stream, "d1 00 01 ab " CRI_OPTION);
     for (unsigned i = 0; i < 3; i++) { /* and a download */
@@ -199,7 +199,7 @@ static void test_body_that_takes_too_long(void **state)
     assert_int_equal(fake_stream_waiting(stream), 0);
     fake_net_run(1);
     fake_stream_expect(stream, "d1 ?? a4 ab");
-    assert_int_equal(replay.engine->bodies.bytes, 0);
+    assert_int_equal(replay.engine->fetch.bodies.bytes, 0);
     assert_int_equal(replay_ended(&replay, REASON_transfer_timeout), 2);
     bodies_stop();
 }
@@ -223,7 +223,7 @@ static void test_upload_that_takes_too_long(void **state)
         fake_net_run(i < 2 ? 49999 : 2); /* the third is in time, the fourth is not */
     }
     fake_stream_expect(stream, "d1 ?? 88 aa");
-    assert_int_equal(replay.engine->bodies.bytes, 0);
+    assert_int_equal(replay.engine->fetch.bodies.bytes, 0);
     fake_peer_expect_nothing(replay.origin);
     bodies_stop();
 }
@@ -374,7 +374,7 @@ static void test_uploads_of_one_host_do_not_shut_out_others(void **state)
         snprintf(from, sizeof(from), "192.0.2.66:%u", 40000 + i);
         streams[i] = upload_from(from, CRI_OPTION);
     }
-    assert_int_equal(replay.engine->bodies.bytes, 65536);
+    assert_int_equal(replay.engine->fetch.bodies.bytes, 65536);
     other = upload_from("192.0.2.8:40001", OTHER_CRI_OPTION);
     fake_peer_expect(origin, "48 03 ...", NULL); /* the first block */
     fake_stream_expect(streams[0], "?1 ?? a3 aa");
@@ -386,7 +386,7 @@ static void test_uploads_of_one_host_do_not_shut_out_others(void **state)
     }
     fake_stream_close(other);
     fake_net_run(700000);
-    assert_int_equal(replay.engine->bodies.transfer_bytes, 0);
+    assert_int_equal(replay.engine->fetch.bodies.transfer_bytes, 0);
     bodies_stop();
 }
 

@@ -186,7 +186,7 @@ static void test_whole_answers_over_dtls(void **state)
         struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
         bodies_start(NULL);
         assert_true(address_parse("192.0.2.9:5684", 14, 0, &options.udp.bind));
-        assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+        assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
         struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
         fake_dtls_send(session, words("41 01 0001 aa", rows[i].options));
         fake_peer_serve(replay.origin, "48 01 MID TOKEN ...",
@@ -205,7 +205,7 @@ static void test_longest_datagram_of_dtls(void **state)
     (void)state;
     replay_start(&replay, settings);
     assert_true(address_parse("192.0.2.9:5684", 14, 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
     struct dtls_session *session = fake_dtls_open("192.0.2.7:40001");
     /* Header, token, marker and Proxy-Cri take 19 bytes, the record 37. */
     fake_dtls_send(session, words("41 02 0001 aa", CRI " /#1225"));

@@ -8,7 +8,7 @@
 #include "replay/words.h"
 
 #include "client/explain.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -467,7 +467,7 @@ static void test_services_of_the_own_host(void **state)
         print_message("    %s\n", requests[i]);
         expect_refusal(&suite, requests[i], "a5", REASON_target_refused);
         if (strncmp(requests[i], "35=", 3) == 0) {
-            expect_explained(suite.replay.engine->config, requests[i] + 3);
+            expect_explained(suite.replay.engine->context.config, requests[i] + 3);
         }
     }
     end(&suite);

@@ -95,7 +95,7 @@ static void test_identities_have_their_own(void **state)
     (void)state;
     start(NULL, NULL);
     assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
     struct dtls_session *ann = session_of("192.0.2.21:1", "ann");
     struct dtls_session *bob = session_of("192.0.2.22:1", "bob");
     struct dtls_session *ann_too = session_of("192.0.2.23:1", "ann");
@@ -133,7 +133,7 @@ static void test_identities_without_names_are_not_the_same(void **state)
     memset(long_name, '"', sizeof(long_name) - 1); /* escaped it does not fit */
     start(NULL, NULL);
     assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
     for (unsigned i = 0; i < 2; i++) {
         struct dtls_session *one = fake_dtls_open("192.0.2.21:1");
         struct dtls_session *two = fake_dtls_open("192.0.2.22:1");
@@ -201,7 +201,7 @@ static void test_weaker_transport_has_no_hit(void **state)
                                            "policy.require-secure-leg=yes", "policy.clients=any",
                                            "policy.ports=any", NULL});
     assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
     struct dtls_session *ann = session_of("192.0.2.21:1", "ann");
     struct dtls_session *bob = session_of("192.0.2.22:1", "bob");
     fake_dtls_send(ann, words("41 01 0001 aa", SECURE_URI));
@@ -305,11 +305,11 @@ static void test_stale_answers_are_for_those_who_may(void **state)
 /* GET coap://h/x as Proxy-Cri, token aa. */
 #define STREAM_GET_X "a1 01 aa d8de8320816168816178"
 
-static void listen_stream(void)
+static void open_stream(void)
 {
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
 }
 
 /* @param csm the client's: "00 e1", or "10 e1 20" with Block-Wise-Transfer. */
@@ -326,7 +326,7 @@ static void test_transports_share_an_entry(void **state)
 {
     (void)state;
     start(NULL, NULL);
-    listen_stream();
+    open_stream();
     struct fake_stream *stream = connect_from("192.0.2.7:40001", "00 e1");
     get(replay.client, "41 01 0001 bb", CRI);
     serve("/31");
@@ -342,7 +342,7 @@ static void test_connection_of_the_leader_closes(void **state)
     struct fake_datagram request;
     (void)state;
     start(NULL, NULL);
-    listen_stream();
+    open_stream();
     struct fake_stream *leader = connect_from("192.0.2.7:40002", "00 e1");
     fake_stream_send(leader, STREAM_GET_X);
     fake_peer_expect(replay.origin, UPSTREAM, &request);
@@ -364,7 +364,7 @@ static void test_connection_of_leader_and_follower_closes(void **state)
     struct fake_datagram request;
     (void)state;
     start(NULL, NULL);
-    listen_stream();
+    open_stream();
     struct fake_stream *stream = connect_from("192.0.2.7:40002", "00 e1");
     fake_stream_send(stream, STREAM_GET_X " a1 01 ab d8de8320816168816178");
     fake_peer_expect(replay.origin, UPSTREAM, &request);
@@ -392,7 +392,7 @@ static void test_gathered_body_is_kept(void **state)
     struct fake_datagram request;
     (void)state;
     start(NULL, NULL);
-    listen_stream();
+    open_stream();
     struct fake_stream *stream = connect_from("192.0.2.7:40002", "00 e1");
     fake_stream_send(stream, STREAM_GET_X);
     fake_peer_expect(replay.origin, UPSTREAM, &request);
@@ -417,7 +417,7 @@ static void test_answer_to_an_upload_is_not_for_everybody(void **state)
     struct fake_datagram request;
     (void)state;
     replay_start(&replay, settings);
-    listen_stream();
+    open_stream();
     struct fake_stream *stream = connect_from("192.0.2.7:40002", "00 e1");
     fake_stream_send(stream, "d1 12 05 aa d8de8320816168816178 ff 61616161616161616161"
                              "61616161616161616161");
@@ -442,7 +442,7 @@ static void test_block_is_no_answer_for_who_does_none(void **state)
     struct fake_datagram request;
     (void)state;
     start(NULL, NULL);
-    listen_stream();
+    open_stream();
     get(replay.client, "41 01 0001 bb", CRI);
     serve("4:01 23:08 /#16");
     fake_peer_expect(replay.client, words("61 45 0001 bb", "4:01 23:08 /#16"), NULL);

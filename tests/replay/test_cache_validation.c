@@ -114,7 +114,8 @@ static void test_no_more_representations_than_four(void **state)
         talk_expect(&talk, 0x45, answer);
         fake_net_run(1001);
     }
-    assert_int_equal(cache_store_count(&talk.replay.engine->cache), CACHE_REPRESENTATIONS_MAX);
+    assert_int_equal(cache_store_count(&talk.replay.engine->fetch.cache),
+                     CACHE_REPRESENTATIONS_MAX);
     talk_ask(&talk, 0x01, CRI);
     talk_serve(&talk, 0x01, "3=h 4:09 4:08 4:07 4:06 11=x", 0x43, "4:06");
     talk_expect(&talk, 0x45, "4:06 /31");
@@ -157,7 +158,7 @@ static void test_errors_are_not_validated(void **state) /* CACHE-16 */
     talk_fetch(&talk, 0x84, "4:01 14:01 /31");
     fake_net_run(1001);
     talk_fetch(&talk, 0x45, "/32");
-    assert_int_equal(cache_store_count(&talk.replay.engine->cache), 1);
+    assert_int_equal(cache_store_count(&talk.replay.engine->fetch.cache), 1);
     talk_stop(&talk);
 }
 
@@ -196,14 +197,14 @@ static void test_flush_during_validation(void **state)
     fake_net_run(1001);
     talk_ask(&talk, 0x01, CRI);
     fake_net_run(0);
-    assert_int_equal(cache_flush(&talk.replay.engine->cache, match_all, &matched), 1);
+    assert_int_equal(cache_flush(&talk.replay.engine->fetch.cache, match_all, &matched), 1);
     assert_int_equal(matched, 1);
     talk_serve(&talk, 0x01, "3=h 4:01 11=x", 0x43, "4:01");
     talk_expect(&talk, 0x45, "4:01 /31");
     talk_fetch(&talk, 0x45, "/32");
-    assert_int_equal(cache_flush(&talk.replay.engine->cache, match_all, &matched), 1);
+    assert_int_equal(cache_flush(&talk.replay.engine->fetch.cache, match_all, &matched), 1);
     talk_fetch(&talk, 0x45, "/33");
-    assert_int_equal(cache_store_count(&talk.replay.engine->cache), 1);
+    assert_int_equal(cache_store_count(&talk.replay.engine->fetch.cache), 1);
     talk_stop(&talk);
 }
 

@@ -84,7 +84,7 @@ static void world_acts(void)
         fake_net_name("g", 10, RESOLVE_NO_ANSWER, "");
         return;
     case 4:
-        (void)cache_flush(&chaos.replay.engine->cache, flush_some, NULL);
+        (void)cache_flush(&chaos.replay.engine->fetch.cache, flush_some, NULL);
         return;
     case 5:
         fake_net_name("h", below(100), RESOLVE_OK, one_in(2) ? "192.0.2.5" : "192.0.2.6");
@@ -93,11 +93,11 @@ static void world_acts(void)
         fake_net_refuse("192.0.2.6:5683", one_in(2) ? ECONNREFUSED : 0);
         return;
     case 7:
-        trace_remove_tap(chaos.replay.engine, 1);
+        trace_remove_tap(&chaos.replay.engine->client, 1);
         return;
     case 8:
-        trace_remove_tap(chaos.replay.engine, 1);
-        assert_int_equal(trace_add_tap(chaos.replay.engine, &tap), 0);
+        trace_remove_tap(&chaos.replay.engine->client, 1);
+        assert_int_equal(trace_add_tap(&chaos.replay.engine->client, &tap), 0);
         return;
     case 9:
     case 10:
@@ -161,14 +161,14 @@ static void listen_all(void)
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 100};
     struct engine *engine = chaos.replay.engine;
-    chaos.proxy = *udp_local(engine->listeners[0].socket);
+    chaos.proxy = *udp_local(engine->client.listeners[0].socket);
     options.bind = chaos.proxy;
-    assert_int_equal(engine_listen_stream(engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&engine->client, &options, NULL), 0);
     options.transport = TRANSPORT_WS;
-    assert_int_equal(engine_listen_stream(engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&engine->client, &options, NULL), 0);
     assert_true(address_parse("192.0.2.9:5684", 14, 0, &dtls.udp.bind));
     dtls.udp.fd = -1;
-    assert_int_equal(engine_listen_dtls(engine, &dtls, NULL), 0);
+    assert_int_equal(listen_dtls(&engine->client, &dtls, NULL), 0);
 }
 
 static void make_parties(void)
@@ -243,7 +243,7 @@ static struct {
 static void note_scarce(void)
 {
     const struct engine *engine = chaos.replay.engine;
-    scarce.names += engine->names.used == 16;
+    scarce.names += engine->origin.names.used == 16;
     scarce.origins += replay_metric(&chaos.replay, origins_evicted);
 }
 

@@ -30,7 +30,7 @@ static void stop(void)
 static const struct window *window_of_origin(void)
 {
     const struct origin *origin =
-        origin_find(&replay.engine->origins, fake_peer_address(replay.origin));
+        origin_find(&replay.engine->origin.origins, fake_peer_address(replay.origin));
     assert_non_null(origin);
     return &origin->window;
 }

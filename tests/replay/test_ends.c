@@ -396,7 +396,7 @@ static struct fake_stream *open_stream(void)
 {
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 8};
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(talk.replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&talk.replay.engine->client, &options, NULL), 0);
     struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40002");
     fake_net_run(0);
     fake_stream_forget(stream);

@@ -204,11 +204,11 @@ static void test_spoofed_sources(void **state)
             serve(replay.client);
             forwarded++;
         }
-        assert_true(replay.engine->clients.used <= CLIENTS);
+        assert_true(replay.engine->client.clients.used <= CLIENTS);
     }
     assert_false(fake_peer_take(replay.origin, &request));
     assert_int_equal(replay_metric(&replay, upstream_requests), forwarded);
-    assert_true(replay.engine->clients.evicted >= SOURCES - 2 * CLIENTS);
+    assert_true(replay.engine->client.clients.evicted >= SOURCES - 2 * CLIENTS);
     stop();
 }
 
@@ -284,7 +284,7 @@ static void test_network_with_many_addresses_does_not_shut_out_others(void **sta
     (void)state;
     start_full();
     assert_true(address_parse(proxy, strlen(proxy), 0, &listen.bind));
-    assert_int_equal(engine_listen(replay.engine, &listen, NULL), 0);
+    assert_int_equal(listen_udp(&replay.engine->client, &listen, NULL), 0);
     for (unsigned i = 1; i <= 16; i++) {
         snprintf(from, sizeof(from), "[2001:db8:0:1:%x::%x]:40000", i, i);
         fake_peer_send(fake_peer_new(from), proxy, words("51 02 0001 01", CRI));
@@ -412,7 +412,7 @@ static void test_fetches_end_with_their_last_request(void **state)
             fake_peer_send(other, PROXY, words(head, body));
             fake_net_run(0);
         }
-        assert_true(replay.engine->fetches.in_use <= 2);
+        assert_true(replay.engine->fetch.fetches.in_use <= 2);
     }
     while (fake_peer_take(replay.origin, &skipped)) {
     }
@@ -455,7 +455,7 @@ static void test_fetches_of_observations_and_of_one_host(void **state)
     leave_an_answer(fake_peer_new("192.0.2.66:39999"), "");
     take("192.0.2.66", 40000, 8);
     skip_requests(8);
-    assert_int_equal(replay.engine->fetches.in_use, 16);
+    assert_int_equal(replay.engine->fetch.fetches.in_use, 16);
     ask(replay.client, 1);
     serve(replay.client);
     assert_int_equal(replay_ended(&replay, REASON_displaced), 1);

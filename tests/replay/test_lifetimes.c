@@ -225,7 +225,7 @@ static void ask_many(const struct replay *replay, struct fake_peer *client, uint
     for (uint32_t i = 0; i < count; i++) {
         ask[2] = ask[4] = (uint8_t)(i >> 8);
         ask[3] = ask[5] = (uint8_t)i;
-        fake_peer_send_bytes(client, udp_local(replay->engine->listeners[0].socket), ask,
+        fake_peer_send_bytes(client, udp_local(replay->engine->client.listeners[0].socket), ask,
                              sizeof(ask));
         if (i % 64 == 63 || i + 1 == count) {
             fake_net_run(0);
@@ -297,18 +297,18 @@ static void test_lifetime_of_message_ids_is_the_scheme_s(void **state)
             (struct cri_slice){(const uint8_t *)rows[i].scheme, strlen(rows[i].scheme)});
         assert_non_null(row);
         assert_true(address_parse("192.0.2.5:5683", 14, 0, &address));
-        struct origin *origin = origin_get(replay.engine, &address,
+        struct origin *origin = origin_get(&replay.engine->origin, &address,
                                            config_scheme_by_number(replay.config, row->number));
         uint32_t count = 0;
-        while (origin_take_mid(replay.engine, origin, &port, &mid)) {
+        while (origin_take_mid(&replay.engine->origin, origin, &port, &mid)) {
             count++;
         }
         assert_in_range(count, IDS - 16384, IDS);
         fake_net_run(248000);
-        assert_int_equal(origin_take_mid(replay.engine, origin, &port, &mid),
+        assert_int_equal(origin_take_mid(&replay.engine->origin, origin, &port, &mid),
                          rows[i].is_free_after_coap_s);
         fake_net_run(1600000);
-        assert_true(origin_take_mid(replay.engine, origin, &port, &mid));
+        assert_true(origin_take_mid(&replay.engine->origin, origin, &port, &mid));
         replay_stop(&replay);
     }
 }
@@ -371,8 +371,8 @@ static void test_message_ids_towards_a_client_run_out(void **state)
         if (i == IDS) {
             fake_net_run(146000); /* NON_LIFETIME: its own ids are good again, ours are not */
         }
-        fake_peer_send_bytes(replay.client, udp_local(replay.engine->listeners[0].socket), ask,
-                             sizeof(ask));
+        fake_peer_send_bytes(replay.client, udp_local(replay.engine->client.listeners[0].socket),
+                             ask, sizeof(ask));
         fake_net_run(0);
         while (fake_peer_take(replay.client, &answer)) {
             unsigned mid = (unsigned)answer.data[2] << 8 | answer.data[3];
@@ -411,7 +411,7 @@ static void test_many_clients_in_a_small_table(void **state)
             fake_net_run(0);
         }
     }
-    assert_int_equal(replay.engine->clients.used, 1000);
+    assert_int_equal(replay.engine->client.clients.used, 1000);
     assert_true(replay_metric(&replay, clients_evicted) > 70000);
     assert_int_equal(engine_in_flight(replay.engine), 1);
     replay_ask(&replay, words("41 01 0001 aa", CRI)); /* still known as a repetition */

@@ -213,7 +213,7 @@ static void test_waiting_targets_and_the_cache(void **state)
         snprintf(head, sizeof(head), "61 9d %04x a5", 0x100 + i);
         fake_peer_expect(replay.client, words(head, "14:14"), NULL);
     }
-    assert_int_equal(replay.engine->throttles.evicted, 1001 - 64);
+    assert_int_equal(replay.engine->origin.throttles.evicted, 1001 - 64);
     stop(&replay);
 }
 

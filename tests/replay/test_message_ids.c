@@ -111,7 +111,7 @@ static void test_ids_of_further_ports_are_few(void **state)
 {
     (void)state;
     start(NULL);
-    replay.engine->origins.further_count = 256;
+    replay.engine->origin.origins.further_count = 256;
     expect_throttling();
 }
 

@@ -62,7 +62,7 @@ static void test_largest_holder_makes_room(void **state)
     for (unsigned i = 0; i < 100; i++) {
         ask_silent(i % 2 == 0 ? attacker : again, i);
     }
-    assert_int_equal(replay.engine->names.asked_count, 8);
+    assert_int_equal(replay.engine->origin.names.asked_count, 8);
     assert_int_equal(replay_metric(&replay, names_evicted), 92);
     assert_int_equal(replay_ended(&replay, REASON_proxy_busy), 92);
     expect_code(attacker, 5, 3);
@@ -94,7 +94,7 @@ static void test_no_room_where_all_is_fairly_divided(void **state)
     ask_silent(replay.client, 4);
     expect_code(replay.client, 5, 3);
     assert_int_equal(replay_metric(&replay, names_evicted), 0);
-    assert_int_equal(replay.engine->names.asked_count, 4);
+    assert_int_equal(replay.engine->origin.names.asked_count, 4);
     stop(&replay);
 }
 
@@ -149,7 +149,7 @@ static void test_question_that_no_request_waits_for_is_withdrawn(void **state)
     fake_net_run(1000);
     expect_code(replay.client, 5, 4); /* the first has ended, the second still waits */
     assert_int_equal(fake_net_questions_withdrawn(), 0);
-    assert_int_equal(replay.engine->names.asked_count, 1);
+    assert_int_equal(replay.engine->origin.names.asked_count, 1);
     fake_net_run(1000);
     expect_code(other, 5, 4);
     assert_int_equal(fake_net_questions_withdrawn(), 1);

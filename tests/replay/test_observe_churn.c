@@ -215,11 +215,11 @@ static void ask_on_stream(void)
 
 static void check_caps(void)
 {
-    assert_true(replay.engine->observers.count <= 20);
-    assert_true(replay.engine->observations.count <= 5);
-    assert_true(replay.engine->observations.bytes <= 65536);
-    for (unsigned i = 0; i < replay.engine->clients.used; i++) {
-        const struct watcher *watcher = replay.engine->clients.slots[i].peer.watcher;
+    assert_true(replay.engine->client.observers.count <= 20);
+    assert_true(replay.engine->client.observations.count <= 5);
+    assert_true(replay.engine->client.observations.bytes <= 65536);
+    for (unsigned i = 0; i < replay.engine->client.clients.used; i++) {
+        const struct watcher *watcher = replay.engine->client.clients.slots[i].peer.watcher;
         assert_true(watcher == NULL || (watcher->count >= 1 && watcher->count <= 2));
     }
 }

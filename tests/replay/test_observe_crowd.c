@@ -258,11 +258,11 @@ static void test_1000_observers_of_one_resource_that_changes_ten_times_a_second(
     start(1000, 60, NULL);
     fake_net_set_link(&link);
     run(2000, true);
-    uint64_t bytes = replay.engine->observations.bytes;
+    uint64_t bytes = replay.engine->client.observations.bytes;
     assert_int_equal(replay_metric(&replay, observers), 1000);
     assert_int_equal(origin.registrations, 1);
     run(60000, true);
-    assert_int_equal(replay.engine->observations.bytes, bytes);
+    assert_int_equal(replay.engine->client.observations.bytes, bytes);
     assert_int_equal(engine_in_flight(replay.engine), 1);
     assert_int_equal(replay_metric(&replay, observations), 1);
     run(1000, false);

@@ -455,7 +455,7 @@ static uint64_t registered_for(const char *address)
 {
     struct address remote;
     assert_true(address_parse(address, strlen(address), 0, &remote));
-    return account_amount(&replay.engine->observations.accounts, &remote);
+    return account_amount(&replay.engine->client.observations.accounts, &remote);
 }
 
 /* A notification that is the last: 5.03 with a diagnostic payload, without Observe. */
@@ -578,7 +578,7 @@ static void test_clients_of_one_host_make_room(void **state)
     fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
     (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
     expect_displaced(replay.client, "aa");
-    assert_int_equal(replay.engine->observers.watcher_count, 8);
+    assert_int_equal(replay.engine->client.observers.watcher_count, 8);
     for (unsigned i = 1; i < 8; i++) {
         fake_peer_close(ports[i]);
     }
@@ -629,7 +629,7 @@ static uint64_t bytes_of(const char *address)
 {
     struct address remote;
     assert_true(address_parse(address, strlen(address), 0, &remote));
-    return account_amount(&replay.engine->observations.byte_accounts, &remote);
+    return account_amount(&replay.engine->client.observations.byte_accounts, &remote);
 }
 
 /* The source whose states take most loses the oldest of them, not the newcomer; equals do not. */
@@ -666,7 +666,7 @@ static void test_states_of_one_host_make_room(void **state)
     assert_int_equal(replay_metric(&replay, observations_refused), 1);
     assert_int_equal(replay_metric(&replay, observers), 9);
     assert_int_equal(bytes_of("192.0.2.7:1") + bytes_of("192.0.2.8:1"),
-                     replay.engine->observations.bytes);
+                     replay.engine->client.observations.bytes);
 }
 
 /* One that grows makes others go until it fits. */
@@ -691,7 +691,7 @@ static void test_state_that_grows_displaces_several(void **state)
                         words("6T 45 MID TOKEN", "6:05 /#900"));
         fake_peer_expect(replay.client, "61 45 ...", NULL);
     }
-    uint64_t before = replay.engine->observations.count;
+    uint64_t before = replay.engine->client.observations.count;
     notify(&registration, words("4T 45 0101 TOKEN", "6:06 /#5000"));
     fake_peer_expect(replay.origin, "60 00 0101", NULL);
     fake_peer_expect(other, "?1 45 MID bb ...", &notification);
@@ -700,7 +700,7 @@ static void test_state_that_grows_displaces_several(void **state)
     assert_in_range(displaced, 2, 5);
     assert_int_equal(replay_metric(&replay, observers), before - displaced);
     assert_int_equal(replay_metric(&replay, observations_refused), 0);
-    assert_true(replay.engine->observations.bytes <= 65536);
+    assert_true(replay.engine->client.observations.bytes <= 65536);
     for (unsigned i = 0; i < displaced; i++) {
         char token[8], upstream[64];
         snprintf(token, sizeof(token), "%02x", i);

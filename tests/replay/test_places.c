@@ -294,7 +294,7 @@ static void test_wildcard_listener(void **state)
     (void)state;
     replay_start(&replay, NULL);
     assert_true(address_parse("0.0.0.0:5690", 12, 0, &listen.bind));
-    assert_int_equal(engine_listen(replay.engine, &listen, NULL), 0);
+    assert_int_equal(listen_udp(&replay.engine->client, &listen, NULL), 0);
     for (unsigned i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         snprintf(options, sizeof(options), "35=coap://%s:5690/.well-known/core", own[i]);
         snprintf(head, sizeof(head), "41 01 %04x aa", i + 1);

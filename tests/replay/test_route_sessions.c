@@ -107,7 +107,7 @@ static void test_own_listeners_by_transport(void **state)
         print_message("    %s\n", rows[i].via);
         start(rows[i].via, NULL);
         assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-        assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+        assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
         ask("35=coap://h/x");
         assert_int_equal(replay_ended(&replay, REASON_route_loop), rows[i].is_own);
         if (rows[i].is_own) {
@@ -148,7 +148,7 @@ static void test_own_listeners_of_each_transport(void **state)
         print_message("    listens with %s, %s\n", rows[i / count].scheme, via);
         start(via, NULL);
         assert_true(address_parse("192.0.2.9:5693", 14, 0, &options.bind));
-        assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+        assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
         ask("35=coap://h/x");
         assert_int_equal(replay_ended(&replay, REASON_route_loop), is_own);
         assert_int_equal(fake_client_count(), is_own ? 0 : 1);

@@ -17,7 +17,7 @@ static int setup(void **state)
     struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
     replay_start(&replay, NULL);
     assert_true(address_parse(SECURE, strlen(SECURE), 0, &options.udp.bind));
-    assert_int_equal(engine_listen_dtls(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
     *state = &replay;
     return 0;
 }
@@ -39,7 +39,7 @@ static void test_identity_travels_with_the_request(void **state)
     const struct identity *identity = dtls_session_identity(session);
     fake_dtls_send(session, "41020001aad8de8320816168816178");
     fake_peer_expect(replay.origin, "48 02 MID TOKEN 31688178", &request);
-    const struct leg *leg = &replay.engine->requests.slots[0].leg;
+    const struct leg *leg = &replay.engine->client.requests.slots[0].leg;
     assert_true(identity_has_name(leg->asker.identity, IDENTITY_PSK, "alice"));
     assert_int_equal(identity->holders, 2);
 

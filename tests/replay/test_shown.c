@@ -97,7 +97,7 @@ static void test_lines_of_a_trace(void **state)
     struct fake_datagram request;
     (void)state;
     replay_start(&replay, NULL);
-    assert_int_equal(trace_add_tap(replay.engine, &tap), 0);
+    assert_int_equal(trace_add_tap(&replay.engine->client, &tap), 0);
     for (unsigned i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         char head[32];
         snprintf(head, sizeof(head), "41 01 %04x %02x", i, i);
@@ -110,7 +110,7 @@ static void test_lines_of_a_trace(void **state)
         fake_net_run(60000);
         assert_int_equal(blocks, 1);
     }
-    trace_remove_tap(replay.engine, 1);
+    trace_remove_tap(&replay.engine->client, 1);
     replay_stop(&replay);
 }
 

@@ -96,7 +96,7 @@ static void soak_with(const struct plan *plan)
     soak.ask_count = 0;
     soak.done_again = 0;
     soak.is_corrupting = plan->link.corrupt_percent > 0;
-    soak.proxy = *udp_local(replay.engine->listeners[0].socket);
+    soak.proxy = *udp_local(replay.engine->client.listeners[0].socket);
     soak_make_clients();
     soak_make_servers();
     for (unsigned i = 0; i < CLIENTS; i++) {

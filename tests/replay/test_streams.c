@@ -21,9 +21,9 @@ static void start(const char *const *settings)
     struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
     replay_start(&replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
     options.transport = TRANSPORT_WS;
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
 }
 
 static int setup(void **state)
@@ -367,7 +367,7 @@ static void test_host_field_stands_for_uri_host(void **state)
     /* TGT-5: a name of the address it came to is the proxy, whatever listens there for CoAP
      * on UDP; another port of that host is another service. */
     assert_true(address_parse(at_8080, strlen(at_8080), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
     fake_net_name("entrance", 0, RESOLVE_OK, "192.0.2.9");
     stream = fake_stream_connect(TRANSPORT_WSS, "192.0.2.7:40002");
     fake_stream_set_host(stream, "entrance");

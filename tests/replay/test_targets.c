@@ -341,7 +341,7 @@ static void test_port_where_the_proxy_listens_elsewhere(void **state)
         struct udp_options listen = {.fd = -1};
         replay_start(&replay, (const char *[]){rows[i].setting, NULL});
         assert_true(address_parse("192.0.2.9:5700", 14, 0, &listen.bind));
-        assert_int_equal(engine_listen(replay.engine, &listen, NULL), 0);
+        assert_int_equal(listen_udp(&replay.engine->client, &listen, NULL), 0);
         struct fake_peer *other = fake_peer_new("192.0.2.5:5700");
         struct fake_peer *at = strstr(rows[i].to, "5700") != NULL ? other : replay.origin;
         fake_peer_send(replay.client, "192.0.2.9:5700", words("41 01 0001 aa", rows[i].options));

@@ -196,7 +196,7 @@ static void test_a_fault_of_our_own(void **state)
     start(NULL);
     fake_net_name("slow", 100, RESOLVE_OK, "192.0.2.5");
     ask("35=coaps://slow/x");
-    struct fetch *fetch = &replay.engine->fetches.slots[0];
+    struct fetch *fetch = &replay.engine->fetch.fetches.slots[0];
     assert_int_equal(fetch->state, FETCH_resolving);
     assert_true(fetch->datagram_len > 0);
     fetch->datagram[0] = 0; /* another version: what we have made cannot be read any more */

@@ -188,7 +188,7 @@ static void test_zone_of_the_request(void **state)
         replay_start(&replay, (const char *[]){rows[i].setting, NULL});
         struct udp_options listen = {.fd = -1};
         assert_true(address_parse(proxy, strlen(proxy), 0, &listen.bind));
-        assert_int_equal(engine_listen(replay.engine, &listen, NULL), 0);
+        assert_int_equal(listen_udp(&replay.engine->client, &listen, NULL), 0);
         struct fake_peer *client = fake_peer_new("[fe80::7%7]:40001");
         struct fake_peer *near = fake_peer_new(NEIGHBOUR);
         fake_peer_send(client, proxy, words("41 01 0001 aa", "3=[fe80::1] 11=x 239:"));

@@ -155,7 +155,8 @@ static const char *act_listen(struct engine_stage *engine, const char *address)
     if (!address_parse(address, strlen(address), 5683, &listen.bind)) {
         return "not an address";
     }
-    return engine_listen(engine->replay.engine, &listen, NULL) == 0 ? NULL : "cannot listen there";
+    return listen_udp(&engine->replay.engine->client, &listen, NULL) == 0 ? NULL
+                                                                          : "cannot listen there";
 }
 
 /* --- actors --------------------------------------------------------------- */

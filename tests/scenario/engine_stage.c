@@ -81,12 +81,12 @@ static void listen_for(struct engine_stage *engine, enum actor_way way)
     if (way == WAY_DTLS) {
         struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 10};
         assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &dtls.udp.bind));
-        assert_int_equal(engine_listen_dtls(engine->replay.engine, &dtls, NULL), 0);
+        assert_int_equal(listen_dtls(&engine->replay.engine->client, &dtls, NULL), 0);
         engine->has_dtls = true;
         return;
     }
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(engine_listen_stream(engine->replay.engine, &options, NULL), 0);
+    assert_int_equal(listen_stream(&engine->replay.engine->client, &options, NULL), 0);
     engine->has_streams = true;
 }
 

@@ -95,11 +95,11 @@ def headers_at_home(name, text):
 def layers(name, text):
     """The library knows nothing of the daemon; nobody sees the library's inside."""
     if name.startswith("lib/"):
-        yield from places(r'^\s*#\s*include\s*"(daemon|base|net|coap|client|fetch|origin|cache|conf|policy|ops|engine)/', text)
+        yield from places(r'^\s*#\s*include\s*"(daemon|base|net|coap|client|fetch|origin|cache|conf|context|policy|ops|engine)/', text)
     elif name.startswith("daemon/"):
         yield from places(r'^\s*#\s*include\s*["<](lib/src|src|\.\./)', text)
     # The engine is tested in virtual time: only net/ and what runs it ask the system.
-    if re.match(r"daemon/(coap|client|fetch|cache|origin|policy|engine)/", name):
+    if re.match(r"daemon/(coap|client|context|fetch|cache|origin|policy|engine)/", name):
         yield from places(
             r"\b(time|clock_gettime|gettimeofday|getrandom|socket|sendto|recvfrom)\s*\(",
             code_of(text))

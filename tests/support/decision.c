@@ -6,7 +6,7 @@
 #include "client/scan.h"
 #include "coap/method.h"
 #include "coap/option.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "fetch/keyring.h"
 #include "fetch/naming.h"
 #include "net/resolve.h"
@@ -88,7 +88,7 @@ static void listen_at(const char *address)
 {
     struct udp_options udp = {.fd = -1};
     fail_if(!address_parse(address, strlen(address), 0, &udp.bind) ||
-                engine_listen(world.engine, &udp, NULL) != 0,
+                listen_udp(&world.engine->client, &udp, NULL) != 0,
             "no listener");
 }
 
@@ -99,7 +99,7 @@ static void listen_on(void)
     listen_at(plain);
     listen_at(plain_ipv6);
     fail_if(!address_parse(secure, strlen(secure), 0, &dtls.udp.bind) ||
-                engine_listen_dtls(world.engine, &dtls, NULL) != 0,
+                listen_dtls(&world.engine->client, &dtls, NULL) != 0,
             "no listener for sessions");
 }
 

@@ -5,7 +5,7 @@
  * real protocol code runs on it, in virtual time, the same way each time.
  *
  *     fake_net_start(1);
- *     ... loop_new(), engine_new(), engine_listen() on 127.0.0.1:5683 ...
+ *     ... loop_new(), engine_new(), listen_udp() on 127.0.0.1:5683 ...
  *     struct fake_peer *client = fake_peer_new("127.0.0.1:40001");
  *     struct fake_peer *origin = fake_peer_new("192.0.2.7:5683");
  *     struct fake_datagram request;

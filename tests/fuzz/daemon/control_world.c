@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "coap/message.h"
 #include "coap/option.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "fetch/keyring.h"
 #include "net/bind.h"
 #include "net/libraries.h"
@@ -294,7 +294,7 @@ static void start_engine(const struct config *config)
         .config = config, .loop = world.worker.loop, .resolver = world.resolver};
     assert(engine_new(&options, &world.worker.engine) == 0);
     assert(address_parse(PROXY, strlen(PROXY), 0, &udp.bind));
-    assert(engine_listen(world.worker.engine, &udp, NULL) == 0);
+    assert(listen_udp(&world.worker.engine->client, &udp, NULL) == 0);
     world.server.listeners[0] =
         (struct server_listener){.transport = TRANSPORT_UDP, .wanted = udp.bind, .bound = udp.bind};
 }

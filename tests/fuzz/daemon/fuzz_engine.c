@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "coap/message.h"
 #include "coap/option.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "net/resolve.h"
 
 #include <assert.h>
@@ -338,7 +338,7 @@ static void start(void)
         .config = world.config, .loop = world.loop, .resolver = world.resolver};
     assert(engine_new(&options, &world.engine) == 0);
     assert(address_parse(PROXY, strlen(PROXY), 0, &listen.bind));
-    assert(engine_listen(world.engine, &listen, NULL) == 0);
+    assert(listen_udp(&world.engine->client, &listen, NULL) == 0);
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     party_init(&world.clients[0], "192.0.2.7:40001", to_client);
     party_init(&world.clients[1], "192.0.2.8:40001", to_client);
@@ -362,16 +362,16 @@ static void check_end(void)
         ended += metric_get(&metrics->ended[reason]);
     }
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
-    for (uint32_t i = 0; i < world.engine->origins.used; i++) {
-        const struct origin *origin = &world.engine->origins.slots[i];
+    for (uint32_t i = 0; i < world.engine->origin.origins.used; i++) {
+        const struct origin *origin = &world.engine->origin.origins.slots[i];
         assert(origin->fetches == 0 && origin->queue_count == 0);
         assert(origin->window.outstanding == 0);
     }
-    for (uint32_t i = 0; i < world.engine->clients.used; i++) {
-        assert(world.engine->clients.slots[i].peer.in_flight == 0);
+    for (uint32_t i = 0; i < world.engine->client.clients.used; i++) {
+        assert(world.engine->client.clients.slots[i].peer.in_flight == 0);
     }
-    assert(timer_wheel_next_ms(&world.engine->wheel) == UINT64_MAX);
-    assert(world.engine->fetches.changes_unknown == 0);
+    assert(timer_wheel_next_ms(&world.engine->context.wheel) == UINT64_MAX);
+    assert(world.engine->fetch.fetches.changes_unknown == 0);
 }
 
 static void stop(void)

@@ -14,7 +14,7 @@
 #include "support/fake_net.h"
 
 #include "coap/message.h"
-#include "engine/state.h"
+#include "engine/engine.h"
 #include "net/resolve.h"
 
 #include <assert.h>
@@ -194,9 +194,9 @@ static void start(void)
         .config = world.config, .loop = world.loop, .resolver = world.resolver};
     assert(engine_new(&with, &world.engine) == 0);
     assert(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert(engine_listen_stream(world.engine, &options, NULL) == 0);
+    assert(listen_stream(&world.engine->client, &options, NULL) == 0);
     options.transport = TRANSPORT_WS;
-    assert(engine_listen_stream(world.engine, &options, NULL) == 0);
+    assert(listen_stream(&world.engine->client, &options, NULL) == 0);
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     world.origin = fake_peer_new("192.0.2.5:5683");
     fake_peer_on_datagram(world.origin, to_origin, NULL);
@@ -217,7 +217,7 @@ static void stop(void)
         ended += metric_get(&metrics->ended[reason]);
     }
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
-    assert(world.engine->fetches.changes_unknown == 0);
+    assert(world.engine->fetch.fetches.changes_unknown == 0);
     engine_free(world.engine);
     resolver_free(world.resolver);
     loop_free(world.loop);

@@ -16,7 +16,7 @@
 #include "net/interfaces.h"
 
 struct config;
-struct engine;
+struct fetch_side;
 
 /* proxy.zones and proxy.default-zone. */
 #define ZONES_MAX 65
@@ -35,7 +35,7 @@ struct zone_table {
 void zones_look_up(const struct config *config, struct zone_table *ret_zones);
 
 /** The zones of an engine, looked up anew every few seconds; borrowed until the next call. */
-const struct zone_table *zones_of(struct engine *engine);
+const struct zone_table *zones_of(struct fetch_side *side);
 
 /**
  * Whether an address means something on a link only: link-local IPv6 addresses, and groups of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/zones.h"
+#include "fetch/zones.h"
 
-#include "engine/state.h"
+#include "fetch/side.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,14 +33,14 @@ void zones_look_up(const struct config *config, struct zone_table *ret_zones)
     }
 }
 
-const struct zone_table *zones_of(struct engine *engine)
+const struct zone_table *zones_of(struct fetch_side *side)
 {
-    uint64_t now_ms = engine_now_ms(engine);
-    if (now_ms >= engine->zones_until_ms) {
-        zones_look_up(engine->config, &engine->zones);
-        engine->zones_until_ms = now_ms + ZONES_MS;
+    uint64_t now_ms = context_now_ms(&side->context);
+    if (now_ms >= side->zones_until_ms) {
+        zones_look_up(side->context.config, &side->zones);
+        side->zones_until_ms = now_ms + ZONES_MS;
     }
-    return &engine->zones;
+    return &side->zones;
 }
 
 /* A zone-id is the interface's name or its number in decimal. */
