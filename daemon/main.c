@@ -228,12 +228,30 @@ static int check(struct config *config)
     return 0;
 }
 
+/* A line with the features that are built in, or those that are not; none where there is none. */
+static void print_features(const char *word, bool is_built_in)
+{
+    bool has_begun = false;
+
+    for (const struct feature *feature = features(); feature->name != NULL; feature++) {
+        if (feature->is_built_in == is_built_in) {
+            (void)printf("%s %s", has_begun ? "" : word, feature->name);
+            has_begun = true;
+        }
+    }
+    if (has_begun) {
+        (void)puts("");
+    }
+}
+
 static void print_version(void)
 {
     (void)puts("criproxyd " CRIPROXYD_VERSION);
     for (const struct library *library = libraries(); library->name != NULL; library++) {
         (void)printf("  %-9s %s\n", library->name, library->version);
     }
+    print_features("with:", true);
+    print_features("without:", false);
 }
 
 static int run(const struct command_line *line)

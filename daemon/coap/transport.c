@@ -16,6 +16,22 @@ const struct transport_row *transport_row(enum transport transport)
     return &rows[transport];
 }
 
+const char *transport_left_out(enum transport transport, bool is_upstream)
+{
+    bool is_stream = transport_is_stream(transport), is_secure = transport_is_secure(transport);
+
+    if (!CRI_WITH_WEBSOCKETS && transport_is_ws(transport)) {
+        return "WebSockets";
+    }
+    if (!CRI_WITH_TLS && is_stream && is_secure) {
+        return "TLS";
+    }
+    if (!CRI_WITH_LIBCOAP && is_upstream && is_secure && !is_stream) {
+        return "libcoap, which has DTLS towards origin servers";
+    }
+    return NULL;
+}
+
 enum transport transport_by_scheme(const char *scheme, size_t len)
 {
     for (int i = TRANSPORT_NONE + 1; i < TRANSPORT_COUNT; i++) {

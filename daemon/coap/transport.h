@@ -80,6 +80,12 @@ struct transport_row {
 /** The row of a transport, static; that of TRANSPORT_NONE has the word "none". */
 const struct transport_row *transport_row(enum transport transport);
 
+/**
+ * What this build was made without and the transport needs, as static text for people; NULL if it
+ * has everything (CRI_WITH_WEBSOCKETS and the like). @p is_upstream: towards origin servers.
+ */
+const char *transport_left_out(enum transport transport, bool is_upstream);
+
 /** The transport of a URI scheme as text of @p len bytes; TRANSPORT_NONE if there is none. */
 enum transport transport_by_scheme(const char *scheme, size_t len);
 

@@ -102,7 +102,9 @@ static void preset_scheme(struct loader *loader, uint32_t number)
     struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, known->name);
     if (draft != NULL) {
         struct scheme *scheme = draft->row;
-        scheme->transport = transport;
+        /* Targets that this build cannot reach are answered like those of http. */
+        scheme->transport =
+            transport_left_out(transport, true) == NULL ? transport : TRANSPORT_NONE;
     }
 }
 

@@ -89,6 +89,18 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
     }
 }
 
+/* Preset schemes lose a transport that is left out; one that is asked for is refused. */
+static void check_build(struct loader *loader, const struct named_draft *draft)
+{
+    const struct scheme *row = draft->row;
+    const char *lacks = transport_left_out(row->transport, true);
+
+    if (lacks != NULL) {
+        scheme_error(loader, draft, scheme_place_of(draft, "transport"), "transport",
+                     "built without %s", lacks);
+    }
+}
+
 /* Sessions are libcoap's affair, which has CON; connections have no types of messages. */
 static void check_type(struct loader *loader, const struct named_draft *draft)
 {
@@ -157,6 +169,7 @@ void loader_check_schemes(struct loader *loader)
         check_number(loader, i);
         check_congestion(loader, &drafts->items[i]);
         check_type(loader, &drafts->items[i]);
+        check_build(loader, &drafts->items[i]);
         derive_times(drafts->items[i].row);
     }
     freeze(loader);

@@ -16,11 +16,9 @@
 #include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdlib.h>
 
 /* Requests that may wait for the other side to take them; then they wait in the pool. */
@@ -183,8 +181,7 @@ static void on_failed(struct session *session, int error)
                       error == EHOSTDOWN;
     /* Under TLS the bufferevent does not report the error of connect(), but then nothing was
      * written. */
-    is_refused =
-        is_refused || (end->ssl != NULL && BIO_number_written(SSL_get_wbio(end->ssl)) == 0);
+    is_refused = is_refused || client_tls_is_unwritten(end);
 
     if (session->state != SESSION_CONNECTING) {
         session_die(session, UPSTREAM_CLOSED, NULL);
@@ -263,19 +260,7 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
     };
     end->verdict = X509_V_OK;
     if (session->credentials != NULL) {
-        end->ssl = client_tls_new(session);
-        if (end->ssl == NULL) {
-            ERR_clear_error();
-            return false;
-        }
-        end->bev =
-            bufferevent_openssl_socket_new(base, -1, end->ssl, BUFFEREVENT_SSL_CONNECTING, options);
-        if (end->bev == NULL) {
-            end->ssl = NULL; /* libevent 2.1.12 has freed it */
-            return false;
-        }
-        /* A close without close_notify is a close: messages have lengths of their own. */
-        bufferevent_openssl_set_allow_dirty_shutdown(end->bev, 1);
+        end->bev = client_tls_new(session, base, options);
     } else {
         end->bev = bufferevent_socket_new(base, -1, options);
     }
@@ -295,16 +280,11 @@ static void flush(const struct stream_end *end)
     size_t len = evbuffer_get_length(output);
 
     const uint8_t *data = len > 0 ? evbuffer_pullup(output, -1) : NULL;
-    if (data != NULL && end->ssl == NULL) {
+    if (end->ssl != NULL) {
+        client_tls_goodbye(end, (struct bytes){data, data != NULL ? len : 0});
+    } else if (data != NULL) {
         (void)send(bufferevent_getfd(end->bev), data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } else if (data != NULL && len <= INT32_MAX) {
-        (void)SSL_write(end->ssl, data, (int)len);
     }
-    if (end->ssl == NULL) {
-        return;
-    }
-    (void)SSL_shutdown(end->ssl);
-    ERR_clear_error();
 }
 
 static void stream_close(struct session *session)

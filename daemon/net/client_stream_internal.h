@@ -10,6 +10,7 @@
 #include "net/client_internal.h"
 
 struct bufferevent;
+struct event_base;
 struct client_ws;
 struct ssl_st;
 
@@ -46,9 +47,18 @@ void stream_fail(struct session *session, const char *why);
 
 /* ---- client_tls.c ---- */
 
-/** A new SSL for the handshake, owned by the caller; NULL without memory, or if the host cannot be
- * named. */
-struct ssl_st *client_tls_new(struct session *session);
+/**
+ * A new bufferevent for the handshake, owned by the caller, with its SSL in the session's
+ * stream_end;
+ * @p options are libevent's. NULL without memory, or if the host cannot be named.
+ */
+struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options);
+
+/** Whether nothing has left yet; false without TLS. */
+bool client_tls_is_unwritten(const struct stream_end *end);
+
+/** Writes @p last, borrowed, and close_notify, as far as the socket takes them at once. */
+void client_tls_goodbye(const struct stream_end *end, struct bytes last);
 
 /** Whether the other side did not select the required protocol with ALPN. */
 bool client_tls_lacks_alpn(const struct session *session);

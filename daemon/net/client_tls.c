@@ -3,6 +3,7 @@
  */
 #include "net/client_stream_internal.h"
 
+#include <event2/bufferevent_ssl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -40,7 +41,8 @@ static void upstream_tls_on_info(const SSL *ssl, int where, int result)
     }
 }
 
-SSL *client_tls_new(struct session *session)
+/* NULL without memory, or if the host cannot be named. */
+static SSL *make_ssl(struct session *session)
 {
     /* WebSockets have no name but HTTP's, which a server need not take up (RFC 8323 section
      * 8.4 asks for none; RFC 7301). */
@@ -68,6 +70,40 @@ SSL *client_tls_new(struct session *session)
         return NULL;
     }
     return ssl;
+}
+
+struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options)
+{
+    struct stream_end *end = session->stream;
+
+    end->ssl = make_ssl(session);
+    if (end->ssl == NULL) {
+        ERR_clear_error();
+        return NULL;
+    }
+    struct bufferevent *bev =
+        bufferevent_openssl_socket_new(base, -1, end->ssl, BUFFEREVENT_SSL_CONNECTING, options);
+    if (bev == NULL) {
+        end->ssl = NULL; /* libevent 2.1.12 has freed it */
+        return NULL;
+    }
+    /* A close without close_notify is a close: messages have lengths of their own. */
+    bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
+    return bev;
+}
+
+bool client_tls_is_unwritten(const struct stream_end *end)
+{
+    return end->ssl != NULL && BIO_number_written(SSL_get_wbio(end->ssl)) == 0;
+}
+
+void client_tls_goodbye(const struct stream_end *end, struct bytes last)
+{
+    if (last.len > 0 && last.len <= INT32_MAX) {
+        (void)SSL_write(end->ssl, last.data, (int)last.len);
+    }
+    (void)SSL_shutdown(end->ssl);
+    ERR_clear_error();
 }
 
 /* On other ports than the default one it has to speak CoAP in so many words (TCP-26). A

@@ -3,6 +3,8 @@
 #ifndef CRIPROXY_LIBRARIES_H
 #define CRIPROXY_LIBRARIES_H
 
+#include <stdbool.h>
+
 /* A library that the process uses, and its version; both static. */
 struct library {
     const char *name; /* fit for a label: a-z and _ */
@@ -12,5 +14,15 @@ struct library {
 /** Name and version of each, those of the shared libraries that were found at run time where
  * they can be asked; the last has no name. Static. */
 const struct library *libraries(void);
+
+/* What a build can leave out (CRI_WITH_...). */
+struct feature {
+    const char *name;
+    bool is_built_in;
+};
+
+/** What this build has and what it was made without, for --version; the last has no name. Static.
+ */
+const struct feature *features(void);
 
 #endif

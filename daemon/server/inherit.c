@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,6 +52,12 @@ static int examine(const struct server *server, int fd, const char *name, size_t
         return refuse(fd, name, len,
                       "expected FileDescriptorName= coap, coaps, coap+tcp, coaps+tcp, coap+ws or "
                       "coaps+ws");
+    }
+    const char *lacks = transport_left_out(listener.transport, false);
+    if (lacks != NULL) {
+        char why[80];
+        (void)snprintf(why, sizeof(why), "built without %s", lacks);
+        return refuse(fd, name, len, why);
     }
     enum bind_type wanted = transport_is_stream(listener.transport) ? BIND_STREAM : BIND_DATAGRAM;
     if (bind_type_of(fd) != wanted || bind_address_of(fd, &listener.bound) != 0) {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * In place of client_coap*.c, where CRI_WITH_LIBCOAP is off. The configuration has no scheme with
+ * DTLS towards origin servers then (transport_left_out()), so no session of this kind is opened.
+ */
+#include "net/client_internal.h"
+
+static bool left_out_open(struct session *session, enum upstream_status *ret_status)
+{
+    (void)session;
+    *ret_status = UPSTREAM_UNSUPPORTED;
+    return false;
+}
+
+static void left_out_close(struct session *session)
+{
+    (void)session;
+}
+
+const struct session_kind session_kind_coap = {
+    .open = left_out_open,
+    .close = left_out_close,
+};
+
+bool upstream_has(enum transport transport)
+{
+    return transport != TRANSPORT_DTLS;
+}
+
+const char *upstream_version(void)
+{
+    return "none";
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * In place of conn_tls.c and client_tls.c, where CRI_WITH_TLS is off. The configuration refuses
+ * listeners and schemes on TLS then (transport_left_out()), so there are none; DTLS has files of
+ * its own.
+ */
+#include "net/client_stream_internal.h"
+#include "net/conn_internal.h"
+
+struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
+{
+    (void)conn;
+    (void)fd;
+    return NULL;
+}
+
+bool conn_tls_holds(const struct conn *conn, const struct credentials *now)
+{
+    (void)conn;
+    (void)now;
+    return true;
+}
+
+bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
+{
+    (void)conn;
+    *ret_why = HANDSHAKE_protocol_error;
+    return false;
+}
+
+struct identity *conn_tls_claimed(struct conn *conn)
+{
+    (void)conn;
+    return NULL;
+}
+
+enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail)
+{
+    (void)conn;
+    *ret_detail = "";
+    return HANDSHAKE_protocol_error;
+}
+
+struct identity *conn_tls_identity(const struct conn_tls *tls)
+{
+    (void)tls;
+    return NULL;
+}
+
+void conn_tls_goodbye(struct conn *conn)
+{
+    (void)conn;
+}
+
+void conn_tls_free(struct conn_tls *tls)
+{
+    (void)tls;
+}
+
+struct bufferevent *client_tls_new(struct session *session, struct event_base *base, int options)
+{
+    (void)session;
+    (void)base;
+    (void)options;
+    return NULL;
+}
+
+bool client_tls_is_unwritten(const struct stream_end *end)
+{
+    (void)end;
+    return false;
+}
+
+bool client_tls_lacks_alpn(const struct session *session)
+{
+    (void)session;
+    return false;
+}
+
+void client_tls_goodbye(const struct stream_end *end, struct bytes last)
+{
+    (void)end;
+    (void)last;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * In place of conn_ws.c, client_ws.c and ws_*.c, where CRI_WITH_WEBSOCKETS is off. The
+ * configuration refuses listeners and schemes on WebSockets then (transport_left_out()), so there
+ * are none.
+ */
+#include "net/client_stream_internal.h"
+#include "net/conn_internal.h"
+
+void conn_ws_upgrade(struct conn *conn)
+{
+    (void)conn;
+}
+
+void conn_ws_input(struct conn *conn)
+{
+    (void)conn;
+}
+
+bool conn_ws_send(struct conn *conn, const uint8_t *data, size_t len)
+{
+    (void)conn;
+    (void)data;
+    (void)len;
+    return false;
+}
+
+void conn_ws_goodbye(struct conn *conn)
+{
+    (void)conn;
+}
+
+const char *conn_ws_host(const struct conn_ws *ws)
+{
+    (void)ws;
+    return "";
+}
+
+void conn_ws_free(struct conn_ws *ws)
+{
+    (void)ws;
+}
+
+bool client_ws_open(struct session *session)
+{
+    (void)session;
+    return false;
+}
+
+void client_ws_input(struct session *session)
+{
+    (void)session;
+}
+
+bool client_ws_write(const struct client_ws *ws, struct bytes message)
+{
+    (void)ws;
+    (void)message;
+    return false;
+}
+
+void client_ws_goodbye(const struct client_ws *ws)
+{
+    (void)ws;
+}
+
+void client_ws_free(struct client_ws *ws)
+{
+    (void)ws;
+}
