@@ -108,6 +108,11 @@ static void test_heads_are_written_alike(void **state)
         for (unsigned bits = 0; bits < 64; bits++) {
             for (uint64_t more = 0; more < 3; more++) {
                 uint64_t arg = (UINT64_C(1) << bits) - 1 + more;
+                /* What counts bytes or items is a size_t with libcbor, as in memory. */
+                bool counts = majors[i] >= CRI__MAJOR_BYTES && majors[i] <= CRI__MAJOR_ARRAY;
+                if (counts && arg > SIZE_MAX) {
+                    continue;
+                }
                 uint8_t head[9];
                 uint8_t plain_head[9];
                 struct cri_writer writer = {head, sizeof head, 0};
