@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/identity.h"
 
+#include "base/escape.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,8 @@ static bool is_plain(unsigned char c)
 }
 
 /* @return how much was written, without the NUL; ret_whole: all that there is. */
-static size_t escape(const unsigned char *bytes, size_t len, char *text, size_t capacity,
-                     bool *ret_whole)
+static size_t escape_name(const unsigned char *bytes, size_t len, char *text, size_t capacity,
+                          bool *ret_whole)
 {
     static const char digits[] = "0123456789abcdef";
     size_t used = 0, i = 0;
@@ -65,7 +67,7 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
     size_t left = identity->names_capacity - identity->names_len;
     bool is_whole;
     if (identity->name[0] == '\0') {
-        (void)escape(bytes, len, identity->name, sizeof(identity->name), &is_whole);
+        (void)escape_name(bytes, len, identity->name, sizeof(identity->name), &is_whole);
     }
     if (len == 0) {
         return;
@@ -74,12 +76,31 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
         identity->lacks_names = true;
         return;
     }
-    size_t used = escape(bytes, len, identity->names + identity->names_len, left, &is_whole);
+    size_t used = escape_name(bytes, len, identity->names + identity->names_len, left, &is_whole);
     if (is_whole) {
         identity->names_len += used + 1;
     } else {
         identity->lacks_names = true;
     }
+}
+
+bool identity_unescape(const char *name, char *ret_bytes, size_t capacity)
+{
+    size_t used = 0;
+
+    for (; *name != '\0'; used++) {
+        if (capacity - used <= 1) {
+            return false;
+        }
+        if (*name == '\\') { /* \xHH, the only escape there is */
+            ret_bytes[used] = (char)(escape_hex_digit(name[2]) << 4 | escape_hex_digit(name[3]));
+            name += 4;
+        } else {
+            ret_bytes[used] = *name++;
+        }
+    }
+    ret_bytes[used] = '\0';
+    return true;
 }
 
 struct identity *identity_acquire(struct identity *identity)

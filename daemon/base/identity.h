@@ -71,6 +71,13 @@ void identity_release(struct identity *identity);
  */
 void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len);
 
+/**
+ * The bytes that @p name, one of struct identity, was escaped from, NUL-terminated.
+ *
+ * @return false where they do not fit @p capacity bytes
+ */
+bool identity_unescape(const char *name, char *ret_bytes, size_t capacity);
+
 /** Whether the peer has authenticated; false for NULL. */
 bool identity_is_known(const struct identity *identity);
 

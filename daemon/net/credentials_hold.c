@@ -32,6 +32,34 @@ static bool can_check(const SSL *ssl)
     return SSL_get_peer_cert_chain(ssl) != NULL || SSL_session_reused(ssl) == 0;
 }
 
+static bool digest_anchor(const X509 *certificate, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+
+    if (X509_digest(certificate, EVP_sha256(), digest, &len) != 1 || len < CREDENTIALS_ANCHOR_LEN) {
+        return false;
+    }
+    memcpy(ret_anchor, digest, CREDENTIALS_ANCHOR_LEN);
+    return true;
+}
+
+/* Whether @p context trusts it; no thread changes the store while it is read. */
+static bool has_anchor(const SSL_CTX *context, const uint8_t anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    const STACK_OF(X509_OBJECT) *trusted = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+
+    for (int i = 0; i < sk_X509_OBJECT_num(trusted); i++) {
+        const X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
+        uint8_t other[CREDENTIALS_ANCHOR_LEN];
+        if (certificate != NULL && digest_anchor(certificate, other) &&
+            memcmp(other, anchor, sizeof other) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
                             const SSL *ssl)
 {
@@ -49,4 +77,36 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
         return !can_check(ssl) || is_trusted(now->tls, ssl, certificate);
     }
     return identity == NULL || psk_tables_agree(before->psks, now->psks, identity);
+}
+
+void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    int count = chain == NULL ? 0 : sk_X509_num(chain);
+
+    memset(ret_anchor, 0, CREDENTIALS_ANCHOR_LEN);
+    if (count > 0) {
+        (void)digest_anchor(sk_X509_value(chain, count - 1), ret_anchor);
+    }
+    ERR_clear_error();
+}
+
+bool credentials_hold_for(const struct credentials *before, const struct credentials *now,
+                          const struct identity *identity,
+                          const uint8_t anchor[CREDENTIALS_ANCHOR_LEN])
+{
+    static const uint8_t none[CREDENTIALS_ANCHOR_LEN];
+    char psk[PSK_IDENTITY_MAX + 1];
+
+    if (before == now || !identity_is_known(identity)) {
+        return true;
+    }
+    if (identity->kind == IDENTITY_CERTIFICATE) {
+        return memcmp(anchor, none, sizeof none) == 0 ||
+               memcmp(before->client_ca_digest, now->client_ca_digest,
+                      sizeof before->client_ca_digest) == 0 ||
+               has_anchor(now->tls, anchor);
+    }
+    return identity_unescape(identity->names, psk, sizeof psk) &&
+           psk_tables_agree(before->psks, now->psks, psk);
 }

@@ -19,11 +19,11 @@
 #include "net/reserve.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTENT_HANDSHAKE 22
 #define VERSION_MAJOR 0xfe
 #define CLIENT_HELLO 1
 
@@ -119,8 +119,10 @@ static bool is_client_hello(const uint8_t *data, size_t len)
  */
 static bool is_of(const struct dtls_session *session, const struct datagram *hello)
 {
-    return session != NULL && session->listener->now_ms < session->deadline_ms &&
-           memcmp(session->client_random, hello->data + HELLO_RANDOM_AT, DTLS_RANDOM_LEN) == 0;
+    return session != NULL &&
+           session->listener->now_ms - session->started_ms <
+               session->listener->options.handshake_ms &&
+           session_began_with(session, hello->data + HELLO_RANDOM_AT);
 }
 
 static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
@@ -154,6 +156,7 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
      */
     bool is_plain = (data[3] | data[4]) == 0;
     bool of_use = false;
+    listener->unopened = 0;
     if (current != NULL && (pending == NULL || !is_plain)) {
         of_use = session_feed(current, data, len);
     }
@@ -162,6 +165,9 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     }
     if (!of_use) {
         dtls_count(&listener->counters.records_dropped);
+        if (listener->unopened > 0) {
+            dtls_count(&listener->counters.records_unopened);
+        }
     }
 }
 
@@ -220,6 +226,10 @@ static int init(struct dtls_listener *listener, struct loop *loop)
     if (error != 0) {
         return error;
     }
+    slab_init(&listener->slab, sizeof(struct dtls_session));
+    if (!listener->options.has_openssl_records) {
+        listener->crypto = record_crypto_new();
+    }
     listener->no_address = BIO_ADDR_new();
     if (listener->no_address == NULL || make_newcomer(listener) != 0) {
         return -ENOMEM;
@@ -269,10 +279,12 @@ void dtls_close_listener(struct dtls_listener *listener)
     BIO_ADDR_free(listener->no_address);
     dtls_bio_free(listener);
     cookies_free(listener->cookies);
+    record_crypto_free(listener->crypto);
     hash_map_clear(&listener->map);
     account_book_clear(&listener->handshake_accounts);
     account_book_clear(&listener->session_accounts);
     credentials_release(listener->options.credentials);
+    OPENSSL_cleanse(listener->plaintext, sizeof listener->plaintext);
     free(listener);
 }
 
@@ -291,8 +303,10 @@ uint64_t dtls_turn(struct dtls_listener *listener, uint64_t now_ms)
 {
     advance_clock(listener, now_ms);
     timer_wheel_advance(&listener->wheel, listener->now_ms);
+    uint64_t idle_ms = session_end_idle(listener);
     session_free_doomed(listener);
-    return timer_wheel_next_ms(&listener->wheel);
+    uint64_t timer_ms = timer_wheel_next_ms(&listener->wheel);
+    return timer_ms < idle_ms ? timer_ms : idle_ms;
 }
 
 void dtls_flush(struct dtls_listener *listener)

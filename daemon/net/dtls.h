@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DTLS 1.2 servers over a UDP socket of udp.h (RFC 7252 section 9.1, RFC 6347),
- * with OpenSSL on memory BIOs: no descriptor a session.
+ * DTLS 1.2 servers over a UDP socket of udp.h (RFC 7252 section 9.1, RFC 6347).
+ * OpenSSL does the handshakes and all cryptography; after its handshake a session is a slot of
+ * 400 bytes with records of our own (dtls_record.h), and OpenSSL's memory for it is freed.
  *
  * A ClientHello without a valid cookie is answered without any state. Sessions
  * are bounded in number, in handshakes under way, in time of a handshake and in
@@ -36,6 +37,7 @@ struct dtls_options {
                                   0: no limit */
     uint32_t handshake_ms;     /* a handshake that takes longer is given up */
     uint32_t idle_ms;          /* 0: idle sessions end only when room is needed */
+    bool has_openssl_records;  /* stay on OpenSSL's records, as with a FIPS provider: for tests */
 };
 
 struct handshake_failure;
@@ -69,7 +71,8 @@ struct dtls_counters {
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
     _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
-    _Atomic uint64_t sends_dropped;         /* too long, or their session had ended */
+    _Atomic uint64_t records_unopened; /* of those, datagrams with a record that did not open */
+    _Atomic uint64_t sends_dropped;    /* too long, or their session had ended */
 };
 
 /** @return 0 or -errno. @p handler and @p context are borrowed. */

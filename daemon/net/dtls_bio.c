@@ -36,26 +36,6 @@ static int dtls_bio_on_read(BIO *bio, char *buffer, int capacity)
     return (int)len;
 }
 
-/* The number after the last record sent in epoch 0, for session.c's own alert. */
-static void note_records(struct dtls_session *session, const uint8_t *data, size_t len)
-{
-    while (len >= DTLS_RECORD_HEADER) {
-        uint64_t number = 0; /* epoch and sequence number */
-        for (size_t i = 3; i < 11; i++) {
-            number = number << 8 | data[i];
-        }
-        if (number >= session->next_alert) {
-            session->next_alert = number + 1;
-        }
-        size_t record_len = DTLS_RECORD_HEADER + ((size_t)data[11] << 8 | data[12]);
-        if (record_len > len) {
-            return;
-        }
-        data += record_len;
-        len -= record_len;
-    }
-}
-
 static int dtls_bio_on_write(BIO *bio, const char *data, int len)
 {
     struct dtls_listener *listener = BIO_get_data(bio);
@@ -66,7 +46,7 @@ static int dtls_bio_on_write(BIO *bio, const char *data, int len)
         return -1;
     }
     if (io->session != NULL && io->session->state == SESSION_HANDSHAKING) {
-        note_records(io->session, (const uint8_t *)data, (size_t)len);
+        own_note_sent(io->session, (const uint8_t *)data, (size_t)len);
     }
     udp_send(listener->socket, io->path, (const uint8_t *)data, (size_t)len);
     io->written++;

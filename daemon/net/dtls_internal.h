@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (one session's life),
- * dtls_bio.c (OpenSSL's way to the socket), dtls_cookie.c.
+ * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (a session's life),
+ * dtls_shake.c (its handshake), dtls_own.c (what follows, on our own records), dtls_bio.c
+ * (OpenSSL's way to the socket), dtls_cookie.c. Records themselves are in dtls_record.h.
  *
  * The states of a session:
  *
@@ -17,6 +18,10 @@
  * For one path (both addresses) there may be one of each of the first two: an
  * established session stays until the new handshake is done (RFC 6347 section
  * 4.2.8). Nothing is freed while OpenSSL or the owner may be at work with it.
+ *
+ * A session is a slot of a slab. What only a handshake needs, OpenSSL's SSL above all, is in a
+ * struct dtls_shake, which goes when the session is established. Where the records are not ours
+ * (another suite, a FIPS provider) it stays.
  */
 #ifndef CRIPROXY_DTLS_INTERNAL_H
 #define CRIPROXY_DTLS_INTERNAL_H
@@ -24,20 +29,27 @@
 #include "base/account.h"
 #include "base/hash.h"
 #include "base/rate.h"
+#include "base/slab.h"
 #include "base/timer.h"
 #include "net/dtls.h"
+#include "net/dtls_record.h"
 #include "net/tls.h"
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>
 #include <stdatomic.h>
 
-#define DTLS_RECORD_HEADER 13u /* RFC 6347 section 4.1 */
 #define DTLS_RANDOM_LEN 32u
 #define DTLS_COOKIE_LEN 16u
 
 /* Handshake datagrams fit the smallest IPv6 link: 1280 - 40 (IPv6) - 8 (UDP). */
 #define DTLS_HANDSHAKE_MTU 1232
+
+/* Bytes of protected records that came too early, kept for one handshake. */
+#define DTLS_EARLY_MAX 2048u
+
+/* As much of a last flight is kept; a longer one is not repeated, and the client starts again. */
+#define DTLS_FLIGHT_MAX 8192u
 
 enum session_state {
     SESSION_HANDSHAKING,
@@ -49,24 +61,53 @@ struct session_list {
     struct dtls_session *first, *last;
 };
 
+/*
+ * Our last flight, as plaintext: each record is its type, its epoch, two bytes of length, and its
+ * content. Gathered while OpenSSL sends it.
+ */
+struct dtls_flight {
+    struct timer timer; /* the session's end of patience: DTLS_FLIGHT_MS after it was first sent */
+    struct dtls_session *session;
+    uint64_t sent_ms;
+    uint64_t next_plain; /* record number for the next record in epoch 0 */
+    size_t len, capacity;
+    bool is_whole; /* false: there was no room for all of it */
+    uint8_t bytes[];
+};
+
+/* What only a handshake needs, or a session on OpenSSL's records. */
+struct dtls_shake {
+    struct timer timer; /* retransmission or end */
+    struct dtls_session *session;
+    SSL *ssl;
+    struct credentials *credentials; /* while handshaking */
+    struct tls_peer peer;
+    uint64_t deadline_ms;
+    uint64_t next_plain;        /* record number for an alert of ours in epoch 0 */
+    bool has_keys;              /* session->records is ready */
+    struct dtls_flight *flight; /* what OpenSSL has sent in its current call */
+    uint8_t *early;             /* DTLS_EARLY_MAX bytes; NULL: none yet */
+    size_t early_len;
+};
+
+/* A slot of the listener's slab. */
 struct dtls_session {
     struct hash_node node; /* in the listener's map; not when doomed */
     struct dtls_session *previous, *next;
     struct dtls_listener *listener;
-    struct timer timer; /* handshaking: retransmission or end; established: idle */
-    SSL *ssl;
-    struct credentials *credentials; /* while handshaking */
-    struct tls_peer peer;
-    enum session_state state;
-    bool was_established; /* the owner may know it */
-    uint8_t client_random[DTLS_RANDOM_LEN];
-    uint64_t deadline_ms; /* of the handshake */
-    uint64_t used_ms;     /* last datagram of use, either way */
-    uint64_t next_alert;  /* record number for an alert in epoch 0 */
-    const char *why;      /* doomed */
+    struct dtls_shake *shake; /* NULL: established, on our own records */
     struct udp_path path;
-    struct holding holding;    /* of its client's source, as a handshake or as a session */
-    struct identity *identity; /* of an established session */
+    struct holding holding;     /* of its client's source, as a handshake or as a session */
+    struct identity *identity;  /* of an established session */
+    struct dtls_flight *flight; /* the last one of the handshake; NULL: it is known to be there */
+    const char *why;            /* doomed */
+    uint64_t started_ms;        /* its handshake */
+    uint64_t used_ms;           /* last datagram of use, either way */
+    uint64_t hello;             /* hash of the random of its ClientHello */
+    struct records records;
+    uint8_t anchor[CREDENTIALS_ANCHOR_LEN]; /* credentials_note_anchor() */
+    uint8_t state;                          /* enum session_state */
+    bool was_established;                   /* the owner may know it */
 };
 
 /* The input and output of the current call of OpenSSL, through the listener's one BIO. */
@@ -101,9 +142,13 @@ struct dtls_listener {
     struct account_book handshake_accounts, session_accounts; /* of these two, in the same order */
     struct session_list doomed;
     uint32_t handshaking_count;
+    struct slab slab;             /* of sessions */
+    struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
     struct rate begun;
+    uint32_t unopened; /* records of the current datagram that no session could open */
     struct dtls_counters counters;
     uint8_t plaintext[DTLS_DATAGRAM_MAX];
+    uint8_t sealed[DTLS_DATAGRAM_MAX + RECORD_OVERHEAD_MAX];
 };
 
 /* dtls_bio.c */
@@ -124,6 +169,10 @@ void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
 /** A session for the newcomer's SSL, which is taken, or NULL. */
 struct dtls_session *session_new(struct dtls_listener *listener, const struct udp_path *path,
                                  const uint8_t client_random[DTLS_RANDOM_LEN], SSL *ssl);
+
+/** @return whether a ClientHello with @p client_random repeats the one that began @p session */
+bool session_began_with(const struct dtls_session *session,
+                        const uint8_t client_random[DTLS_RANDOM_LEN]);
 
 /** A datagram for this session. @return whether it was of any use. */
 bool session_feed(struct dtls_session *session, const uint8_t *data, size_t len);
@@ -149,6 +198,81 @@ void session_free_doomed(struct dtls_listener *listener);
 /** The session of @p path in @p state, or NULL. */
 struct dtls_session *session_find(const struct dtls_listener *listener, const struct udp_path *path,
                                   enum session_state state);
+
+/** Sessions idle for too long are ended. @return when the next one will be, or UINT64_MAX */
+uint64_t session_end_idle(struct dtls_listener *listener);
+
+/** The established session was of use just now: it is the last that idle time ends. Cannot fail. */
+void session_touch(struct dtls_session *session);
+
+/**
+ * Around all work of OpenSSL for one session that has its SSL. Such work may come up in the middle
+ * of another session's, so the state of the outer call is kept in @p ret_before for session_end(),
+ * which has to be called in any case.
+ *
+ * @param input one datagram, borrowed until then; NULL: none
+ * @return whether there is memory for it
+ */
+bool session_begin(struct dtls_session *session, const uint8_t *input, size_t len,
+                   struct dtls_io *ret_before);
+void session_end(struct dtls_session *session, const struct dtls_io *before);
+
+/**
+ * The handshake is done: among the established ones, instead of one before it on that path. Keeps
+ * its shake, which the caller frees.
+ */
+void session_establish(struct dtls_session *session);
+
+/* dtls_shake.c */
+
+/** For @p session, with the listener's credentials and without an SSL. NULL without memory. */
+struct dtls_shake *shake_new(struct dtls_session *session);
+
+/** Frees it with its SSL; takes NULL. */
+void shake_free(struct dtls_shake *shake);
+
+/**
+ * As session_feed(), for a session in its handshake; @p len 0: OpenSSL goes on by itself.
+ * @return whether it was of any use
+ */
+bool shake_feed(struct dtls_session *session, const uint8_t *data, size_t len);
+
+/* dtls_own.c */
+
+/**
+ * OpenSSL sends @p data in a handshake: numbers and nonces of its records are noted, ours begin
+ * above them, and what may have to be repeated is gathered: borrowed bytes, copied.
+ */
+void own_note_sent(struct dtls_session *session, const uint8_t *data, size_t len);
+
+/** What was gathered is no last flight: OpenSSL is called again. Frees nothing; cannot fail. */
+void own_begin_flight(struct dtls_shake *shake);
+
+/** The handshake is done: the session owns the last flight if it may have to be repeated. */
+void own_take_over(struct dtls_session *session);
+
+/** Derives the keys as soon as the handshake has come that far. @return whether they are there */
+bool own_has_keys(struct dtls_session *session);
+
+/** Records for an established session on our own records. @return whether one was of any use */
+bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len);
+
+/**
+ * Seals and queues one record; a session that has no number left is doomed.
+ *
+ * @param len 1 to DTLS_DATAGRAM_MAX bytes
+ * @return whether it was queued
+ */
+bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len);
+
+/** Sends close_notify; without effect where no number is left. The owner ends the session. */
+void own_close(struct dtls_session *session);
+
+/** Frees what the last flight takes. */
+void own_drop_flight(struct dtls_session *session);
+
+/** Wipes and frees @p flight; takes NULL. */
+void own_free_flight(struct dtls_flight *flight);
 
 /* ---- small things ---- */
 

@@ -53,6 +53,25 @@ SSL_CTX *credentials_tls(const struct credentials *credentials);
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
                             const SSL *ssl);
 
+/* What a session on our own records keeps of its peer's certificate. */
+#define CREDENTIALS_ANCHOR_LEN 16u
+
+/**
+ * Which trust anchor the verified certificate of the peer of @p ssl leads to: the start of its
+ * digest; zeros without a certificate, and for a resumed session, which has no chain.
+ */
+void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN]);
+
+/**
+ * As credentials_still_hold(), when the SSL has gone: its pre-shared key has not changed, or @p
+ * anchor is trusted still.
+ *
+ * @param identity borrowed; may be NULL
+ */
+bool credentials_hold_for(const struct credentials *before, const struct credentials *now,
+                          const struct identity *identity,
+                          const uint8_t anchor[CREDENTIALS_ANCHOR_LEN]);
+
 /**
  * OpenSSL's callback, in dtls_cookie.c, for every DTLS context: writes a cookie and its length in
  * bytes. 1, or 0 on failure.

@@ -39,6 +39,24 @@ static void test_format(void **state)
     assert_false(identity_is_known(NULL));
 }
 
+/* The bytes that were proved are needed again after a reload, to look for their key. */
+static void test_unescape_gives_the_bytes_back(void **state)
+{
+    char all[256], bytes[256];
+    (void)state;
+    for (unsigned i = 0; i < 255; i++) {
+        all[i] = (char)(i + 1);
+    }
+    all[255] = '\0';
+    struct identity *identity = identity_of(IDENTITY_PSK, all, 255);
+    assert_true(identity_unescape(identity->names, bytes, sizeof(bytes)));
+    assert_string_equal(bytes, all);
+    assert_false(identity_unescape(identity->names, bytes, sizeof(bytes) - 1));
+    assert_true(identity_unescape("", bytes, 1));
+    assert_string_equal(bytes, "");
+    identity_release(identity);
+}
+
 /* What is shown may be cut, what is compared is not: nobody has the name of another. */
 static void test_long_names_are_compared_whole(void **state)
 {
@@ -114,8 +132,11 @@ static void test_server_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_format),      cmocka_unit_test(test_long_names_are_compared_whole),
-        cmocka_unit_test(test_names),       cmocka_unit_test(test_nul_in_a_name),
+        cmocka_unit_test(test_unescape_gives_the_bytes_back),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_long_names_are_compared_whole),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_nul_in_a_name),
         cmocka_unit_test(test_server_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,9 @@ struct client {
     size_t sent_len; /* the last datagram it has sent */
     uint8_t sent[2048];
     void (*on_sent)(struct client *client); /* or NULL */
+    bool is_held;                           /* by on_sent: the datagram is not sent */
+    /* A datagram of the server has come: @return false, and it has never come. Or NULL */
+    bool (*on_got)(struct client *client, const uint8_t *data, size_t len);
 };
 
 /* What a client is to be; all zero but @p address is alice with her key. */

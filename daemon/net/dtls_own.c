@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A session after its handshake, on records of our own: what an opened record does, and the last
+ * flight. dtls_record.h has the rules of the records themselves; these are about what is in them:
+ *
+ *  - The client repeats its Finished until it has ours (RFC 6347 section 4.2.4). OpenSSL's SSL has
+ *    gone by then, so the plaintext of our last flight is kept and sealed again, under new sequence
+ *    numbers, when an authenticated Finished comes; at most once in DTLS_FLIGHT_PAUSE_MS, and
+ *    until the first authenticated application data or for DTLS_FLIGHT_MS. In a resumed handshake
+ *    the client sends last, and there is nothing to keep.
+ *  - close_notify is answered with close_notify, a fatal alert ends the session, other alerts do
+ *    nothing. A ClientHello in epoch 1 gets the warning no_renegotiation, and the session goes on.
+ *  - Records of epoch 0 are never looked at: who sent them is not known.
+ */
+#include "net/dtls_internal.h"
+
+#include <openssl/crypto.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANDSHAKE_HEADER 12u /* RFC 6347 section 4.2.2 */
+#define CLIENT_HELLO 1
+#define FINISHED 20
+
+/* Twice the maximum segment lifetime of TCP, as RFC 6347 section 4.2.4 has it. */
+#define DTLS_FLIGHT_MS UINT64_C(240000)
+
+/* Half of the shortest time-out of a client: one that is a little early gets its answer. */
+#define DTLS_FLIGHT_PAUSE_MS 500u
+
+#define FLIGHT_FIRST_BYTES 512u
+#define FLIGHT_HEADER 4u /* type, epoch, length */
+
+/* ---- during the handshake ---- */
+
+bool own_has_keys(struct dtls_session *session)
+{
+    struct dtls_shake *shake = session->shake;
+
+    if (!shake->has_keys) {
+        shake->has_keys = records_begin(session->listener->crypto, shake->ssl, &session->records);
+    }
+    return shake->has_keys;
+}
+
+void own_begin_flight(struct dtls_shake *shake)
+{
+    if (shake->flight != NULL) {
+        shake->flight->len = 0;
+        shake->flight->is_whole = true;
+    }
+}
+
+/* @return whether there is room for @p more bytes */
+static bool flight_has_room(struct dtls_shake *shake, size_t more)
+{
+    struct dtls_flight *flight = shake->flight;
+    size_t len = flight == NULL ? 0 : flight->len;
+    size_t capacity = flight == NULL ? FLIGHT_FIRST_BYTES : flight->capacity;
+
+    while (capacity - len < more && capacity <= DTLS_FLIGHT_MAX) {
+        capacity *= 2;
+    }
+    if (capacity > DTLS_FLIGHT_MAX) {
+        return false;
+    }
+    if (flight == NULL || capacity > flight->capacity) {
+        struct dtls_flight *larger = calloc(1, sizeof *larger + capacity);
+        if (larger == NULL) {
+            return false;
+        }
+        larger->is_whole = true;
+        if (flight != NULL) {
+            memcpy(larger, flight, sizeof *flight + len);
+            own_free_flight(flight);
+        }
+        larger->capacity = capacity;
+        shake->flight = larger;
+    }
+    return true;
+}
+
+static void flight_add(struct dtls_shake *shake, uint8_t type, uint8_t epoch,
+                       const uint8_t *content, size_t len)
+{
+    if (!flight_has_room(shake, FLIGHT_HEADER + len)) {
+        if (shake->flight != NULL) {
+            shake->flight->is_whole = false;
+        }
+        return;
+    }
+    uint8_t *at = shake->flight->bytes + shake->flight->len;
+    at[0] = type;
+    at[1] = epoch;
+    at[2] = (uint8_t)(len >> 8);
+    at[3] = (uint8_t)len;
+    memcpy(at + FLIGHT_HEADER, content, len);
+    shake->flight->len += FLIGHT_HEADER + len;
+}
+
+/* OpenSSL's Finished, or its alert. */
+static void note_protected(struct dtls_session *session, const struct record_view *view)
+{
+    uint8_t content[256];
+    size_t len = 0;
+
+    if (!own_has_keys(session)) {
+        return; /* there would be no epoch 1 without */
+    }
+    records_note_own(&session->records, view, 0);
+    if (SSL_session_reused(session->shake->ssl) == 0 && view->payload_len <= sizeof content &&
+        records_open_own(session->listener->crypto, &session->records, view, content, &len)) {
+        flight_add(session->shake, view->type, 1, content, len);
+    }
+    OPENSSL_cleanse(content, sizeof content);
+}
+
+void own_note_sent(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_shake *shake = session->shake;
+    struct record_view view;
+
+    for (; record_parse(data, len, 0, &view); data += view.whole_len, len -= view.whole_len) {
+        if (view.epoch == 0) {
+            shake->next_plain =
+                view.number + 1 > shake->next_plain ? view.number + 1 : shake->next_plain;
+        }
+        if (session->listener->crypto == NULL) {
+            continue;
+        }
+        if (view.epoch != 0) {
+            note_protected(session, &view);
+        } else if (SSL_session_reused(shake->ssl) == 0) {
+            flight_add(shake, view.type, 0, view.payload, view.payload_len);
+        }
+    }
+}
+
+/* ---- the last flight ---- */
+
+void own_free_flight(struct dtls_flight *flight)
+{
+    if (flight != NULL) {
+        OPENSSL_cleanse(flight, sizeof *flight + flight->len);
+        free(flight);
+    }
+}
+
+void own_drop_flight(struct dtls_session *session)
+{
+    if (session->flight != NULL) {
+        timer_cancel(&session->listener->wheel, &session->flight->timer);
+        own_free_flight(session->flight);
+        session->flight = NULL;
+    }
+}
+
+static void on_flight_timer(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)context;
+    (void)now_ms;
+    own_drop_flight(HASH_ENTRY(timer, struct dtls_flight, timer)->session);
+}
+
+void own_take_over(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+    struct dtls_shake *shake = session->shake;
+    struct dtls_flight *flight = shake->flight;
+
+    if (flight == NULL || flight->len == 0 || !flight->is_whole ||
+        SSL_session_reused(shake->ssl) == 1) {
+        return;
+    }
+    shake->flight = NULL;
+    session->flight = flight;
+    flight->session = session;
+    flight->sent_ms = listener->now_ms;
+    flight->next_plain = shake->next_plain;
+    timer_set(&listener->wheel, &flight->timer, listener->now_ms + DTLS_FLIGHT_MS, on_flight_timer);
+}
+
+/* A record in the clear, such as ChangeCipherSpec. @return its length; 0: no number is left */
+static size_t put_plain(struct dtls_flight *flight, uint8_t type, const uint8_t *content,
+                        size_t len, uint8_t *ret_record)
+{
+    const uint8_t header[] = {type, 0xfe, 0xfd, 0, 0};
+
+    if (flight->next_plain >> 48 != 0) {
+        return 0;
+    }
+    memcpy(ret_record, header, sizeof header);
+    for (unsigned i = 0; i < 6; i++) {
+        ret_record[5 + i] = (uint8_t)(flight->next_plain >> (8 * (5 - i)));
+    }
+    flight->next_plain++;
+    ret_record[11] = (uint8_t)(len >> 8);
+    ret_record[12] = (uint8_t)len;
+    memcpy(ret_record + DTLS_RECORD_HEADER, content, len);
+    return DTLS_RECORD_HEADER + len;
+}
+
+/* All of it again, in as few datagrams as the handshake had. */
+static void repeat_flight(struct dtls_session *session)
+{
+    struct dtls_listener *listener = session->listener;
+    struct dtls_flight *flight = session->flight;
+    size_t used = 0;
+
+    flight->sent_ms = listener->now_ms;
+    for (size_t at = 0; at < flight->len;) {
+        const uint8_t *entry = flight->bytes + at;
+        const uint8_t *content = entry + FLIGHT_HEADER;
+        size_t len = (size_t)entry[2] << 8 | entry[3];
+        if (used > 0 && used + len + RECORD_OVERHEAD_MAX > DTLS_HANDSHAKE_MTU) {
+            udp_send(listener->socket, &session->path, listener->sealed, used);
+            used = 0;
+        }
+        used += entry[1] == 0 ? put_plain(flight, entry[0], content, len, listener->sealed + used)
+                              : records_seal(listener->crypto, &session->records, entry[0], content,
+                                             len, listener->sealed + used);
+        at += FLIGHT_HEADER + len;
+    }
+    if (used > 0) {
+        udp_send(listener->socket, &session->path, listener->sealed, used);
+    }
+}
+
+/* ---- what comes ---- */
+
+static bool take_alert(struct dtls_session *session, const uint8_t *alert, size_t len)
+{
+    if (len < 2) {
+        return false;
+    }
+    if (alert[1] == SSL_AD_CLOSE_NOTIFY) {
+        session_shut(session, "closed by the peer");
+    } else if (alert[0] == SSL3_AL_FATAL) {
+        session_doom(session, "alert of the peer");
+    }
+    return true;
+}
+
+static bool take_handshake(struct dtls_session *session, const uint8_t *message, size_t len)
+{
+    static const uint8_t refusal[] = {SSL3_AL_WARNING, SSL_AD_NO_RENEGOTIATION};
+
+    if (len < HANDSHAKE_HEADER) {
+        return false;
+    }
+    bool is_start = (message[6] | message[7] | message[8]) == 0; /* not a later fragment */
+    if (message[0] == CLIENT_HELLO && is_start) {
+        return own_send(session, CONTENT_ALERT, refusal, sizeof refusal);
+    }
+    if (message[0] != FINISHED || !is_start || session->flight == NULL) {
+        return false;
+    }
+    if (session->listener->now_ms - session->flight->sent_ms >= DTLS_FLIGHT_PAUSE_MS) {
+        repeat_flight(session);
+    }
+    return true;
+}
+
+static bool take_content(struct dtls_session *session, uint8_t type, size_t len)
+{
+    struct dtls_listener *listener = session->listener;
+    const struct datagram datagram = {
+        .data = listener->plaintext, .len = len, .path = session->path};
+
+    switch (type) {
+    case CONTENT_APPLICATION_DATA:
+        own_drop_flight(session); /* the client has it */
+        session_touch(session);
+        if (len > 0) {
+            listener->handler->on_datagram(listener->context, session, &datagram);
+        }
+        return true;
+    case CONTENT_ALERT:
+        return take_alert(session, listener->plaintext, len);
+    case CONTENT_HANDSHAKE:
+        return take_handshake(session, listener->plaintext, len);
+    default:
+        return false;
+    }
+}
+
+static bool take_record(struct dtls_session *session, const struct record_view *view)
+{
+    struct dtls_listener *listener = session->listener;
+    uint8_t type = 0;
+    size_t len = 0;
+
+    if (view->epoch == 0) {
+        return false;
+    }
+    switch (
+        records_open(listener->crypto, &session->records, view, listener->plaintext, &len, &type)) {
+    case RECORD_OPENED:
+        break;
+    case RECORD_UNOPENED:
+        listener->unopened++;
+        return false;
+    case RECORD_REPLAYED:
+        return false;
+    }
+    records_accept(&session->records, view->number);
+    return take_content(session, type, len);
+}
+
+bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len)
+{
+    struct record_view view;
+    bool of_use = false;
+
+    /* The owner, or a close_notify, may end the session at any record. */
+    while (session->state == SESSION_ESTABLISHED &&
+           record_parse(data, len, session->records.cid_len, &view)) {
+        of_use |= take_record(session, &view);
+        data += view.whole_len;
+        len -= view.whole_len;
+    }
+    return of_use;
+}
+
+/* ---- what goes ---- */
+
+bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len)
+{
+    struct dtls_listener *listener = session->listener;
+    size_t sealed_len =
+        records_seal(listener->crypto, &session->records, type, data, len, listener->sealed);
+
+    if (sealed_len == 0) {
+        session_doom(session, "cannot be written to");
+        return false;
+    }
+    udp_send(listener->socket, &session->path, listener->sealed, sealed_len);
+    return true;
+}
+
+void own_close(struct dtls_session *session)
+{
+    static const uint8_t close_notify[] = {SSL3_AL_WARNING, SSL_AD_CLOSE_NOTIFY};
+
+    (void)own_send(session, CONTENT_ALERT, close_notify, sizeof close_notify);
+}
