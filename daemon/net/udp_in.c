@@ -9,6 +9,7 @@
  * as long as neither happens it costs no system call.
  */
 #include "net/loop_internal.h"
+#include "net/mmsg.h"
 #include "net/udp_internal.h"
 
 #include <errno.h>
@@ -65,6 +66,7 @@ int udp_batch_need(struct loop *loop)
     if (*slot != NULL) {
         return 0;
     }
+    mmsg_probe();
     struct udp_batch *batch = calloc(1, sizeof *batch);
     if (batch == NULL) {
         return -ENOMEM;
@@ -181,7 +183,7 @@ static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
 
     batch_set_part_len(batch, socket->datagram_max);
     do {
-        count = recvmmsg(socket->fd, batch->headers, RECEIVE_BATCH, MSG_DONTWAIT, NULL);
+        count = mmsg_receive(socket->fd, batch->headers, RECEIVE_BATCH);
     } while (count < 0 && errno == EINTR);
     if (count <= 0) {
         socket->has_errors = true; /* why else was it readable? */

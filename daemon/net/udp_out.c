@@ -9,6 +9,7 @@
  * one, which the kernel hands to whichever call comes next. The second is gone
  * when asked again, so a datagram is given up only when it fails repeatedly.
  */
+#include "net/mmsg.h"
 #include "net/udp_internal.h"
 
 #include <errno.h>
@@ -77,8 +78,7 @@ void udp_flush(struct udp_socket *socket)
     unsigned done = 0, attempts = 0;
 
     while (done < out->count) {
-        int sent = sendmmsg(socket->fd, out->headers + done, out->count - done,
-                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        int sent = mmsg_send(socket->fd, out->headers + done, out->count - done);
         if (sent > 0) {
             udp_count(&socket->counters.datagrams_out, (unsigned)sent);
             done += (unsigned)sent;
