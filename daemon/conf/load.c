@@ -138,6 +138,7 @@ int config_load(const struct config_source *source, struct config_errors *ret_er
         load_source(loader, source);
     }
     if (!loader->no_memory) {
+        loader_size(loader);
         loader_check(loader);
     }
     if (loader->no_memory) {

@@ -95,6 +95,9 @@ const char *got_text(char buffer[GOT_MAX], const char *text, size_t len);
  */
 void loader_preset(struct loader *loader);
 
+/** Gives the keys of sizes.def that are not set the defaults of proxy.size; after all files. */
+void loader_size(struct loader *loader);
+
 /**
  * Sets the field of @p row in @p base to its default, with texts and lists in the loader's arena.
  * Without memory sets loader->no_memory.

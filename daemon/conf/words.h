@@ -8,6 +8,11 @@
 
 #include "coap/scheme.h"
 
+#define CONFIG_WORDS_proxy_size(X)                                                                 \
+    X(PROXY_SIZE_SMALL, "small")                                                                   \
+    X(PROXY_SIZE_MEDIUM, "medium")                                                                 \
+    X(PROXY_SIZE_LARGE, "large")
+
 #define CONFIG_WORDS_proxy_scheme_port(X)                                                          \
     X(SCHEME_PORT_LITERAL, "literal")                                                              \
     X(SCHEME_PORT_TARGET_DEFAULT, "target-default")
@@ -71,6 +76,7 @@
 
 #define CONFIG_WORD_ENUMERATOR(name, word) name,
 
+enum config_proxy_size { CONFIG_WORDS_proxy_size(CONFIG_WORD_ENUMERATOR) };
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
 enum config_proxy_no_response { CONFIG_WORDS_proxy_no_response(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -427,6 +428,17 @@ static int open_descriptors(struct server *server)
     return server->signal_fd < 0 || server->event_fd < 0 ? -errno : 0;
 }
 
+/* glibc reserves 64 MiB of addresses for each arena, of which it makes eight a processor: too much
+ * for ulimit -v on a small box, and workers do not share what they allocate. */
+static void keep_arenas_to(unsigned count)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_ARENA_MAX, (int)count);
+#else
+    (void)count;
+#endif
+}
+
 static int make_workers(struct server *server)
 {
     unsigned count = count_workers(server_config(server));
@@ -440,6 +452,7 @@ static int make_workers(struct server *server)
     if (error != 0) {
         return error;
     }
+    keep_arenas_to(count);
     for (unsigned i = 0; i < count; i++) {
         const struct worker_options options = {.index = i,
                                                .count = count,

@@ -258,10 +258,28 @@ static void *worker_run(void *context)
     return NULL;
 }
 
+/*
+ * Ours, because the system's is too much for a small box (8 MiB with glibc, which count against
+ * RLIMIT_AS) or too little for OpenSSL's handshakes (128 KiB with musl). Sanitizers' frames are
+ * larger.
+ */
+#define WORKER_STACK_BYTES ((size_t)1 << 20)
+
 int worker_start(struct worker *worker)
 {
-    int error = pthread_create(&worker->thread, NULL, worker_run, worker);
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
 
+    if (error != 0) {
+        return -error;
+    }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    error = pthread_attr_setstacksize(&attributes, WORKER_STACK_BYTES);
+#endif
+    if (error == 0) {
+        error = pthread_create(&worker->thread, &attributes, worker_run, worker);
+    }
+    (void)pthread_attr_destroy(&attributes);
     worker->is_started = error == 0;
     return -error;
 }

@@ -46,6 +46,20 @@ def test_the_guides():
         "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md", "scaling.md"]
 
 
+def test_sizes_are_those_of_the_program():
+    """docs/guides/router.md: the table of proxy.size has the values of sizes.def and options.def."""
+    sizes = re.findall(r'^SIZED\((\w+), +(\w+), +"([^"]+)", +"([^"]+)"\)',
+                       read(os.path.join(ROOT, "daemon/conf/sizes.def")), re.M)
+    presets = {(section, key): preset for section, key, preset in re.findall(
+        r'^OPTION\((\w+), +(\w+), +\w+, +[^"]*"([^"]*)"',
+        read(os.path.join(ROOT, "daemon/conf/options.def")), re.M)}
+    rows = ["| %s.%s | %s | %s | %s |" % (section, key.replace("_", "-"), small,
+                                          presets[section, key], large)
+            for section, key, small, large in sizes]
+    assert len(rows) == 24
+    assert rows == re.findall(r"^\| [a-z]+\..* \|$", read(GUIDES[-2]), re.M)
+
+
 @pytest.mark.parametrize("text", configurations())
 def test_configurations_are_taken(text, tmp_path):
     """Issue 8: what a guide says to write is a configuration."""

@@ -307,6 +307,27 @@ static int load_sets(const char *const *sets, size_t count, struct config **ret_
     return config_load(&source, &errors, ret_config);
 }
 
+/* The field of a key has the value that @p text stands for. */
+static void assert_row(const struct config *config, const char *section, const char *key,
+                       const char *text)
+{
+    const struct config_row *row = config_rows;
+    struct config *other = malloc(sizeof(*other));
+    uint64_t value = 0;
+
+    while (strcmp(row->section, section) != 0 || strcmp(row->name, key) != 0) {
+        row++;
+    }
+    assert_non_null(other);
+    memcpy(other, config, sizeof(*other));
+    assert_true(value_parse(row, text, &value));
+    value_store(other, row, value);
+    if (memcmp(other, config, sizeof(*other)) != 0) {
+        fail_msg("%s.%s is not %s", section, key, text);
+    }
+    free(other);
+}
+
 static void test_set_wins_over_the_file(void **state)
 {
     static const char *const sets[] = {"proxy.workers=3", "proxy.workers=4",
@@ -318,6 +339,48 @@ static void test_set_wins_over_the_file(void **state)
     assert_int_equal(config->proxy_workers, 4);
     assert_int_equal(config_scheme_by_number(config, 0)->nstart_max, 9);
     assert_int_equal(config->listener_count, 1);
+    config_free(config);
+}
+
+/* One key sizes the tables; what is set stays, before or after it, in a file or not. */
+static void test_size_gives_defaults_and_sets_nothing(void **state)
+{
+    struct config *medium = load_good("[proxy]\nsize = medium\n");
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(NULL, &errors, &config), 0);
+    assert_int_equal(config->proxy_size, PROXY_SIZE_MEDIUM);
+#define SIZED(section, key, small, large)                                                          \
+    assert_true(config->section##_##key == medium->section##_##key);
+#include "conf/sizes.def"
+#undef SIZED
+    config_free(config);
+
+    struct config *small = load_good("[limits]\nclients = 70000\n[proxy]\nsize = small\n"
+                                     "[cache]\nmax-bytes = 16MiB\n");
+    struct config *large = load_good("[proxy]\nsize = large\n");
+    assert_int_equal(small->limits_clients, 70000);
+    assert_int_equal(small->cache_max_bytes, 16 << 20);
+    assert_int_equal(small->limits_exchanges, 1024);
+    assert_int_equal(small->limits_dedup_bytes, 1 << 20);
+    assert_int_equal(large->limits_clients, 524288);
+    unsigned grown = 0;
+#define SIZED(section, key, small_text, large_text)                                                \
+    grown += large->section##_##key > medium->section##_##key;                                     \
+    assert_true(large->section##_##key >= medium->section##_##key);                                \
+    assert_true(small->section##_##key <= medium->section##_##key);
+#include "conf/sizes.def"
+#undef SIZED
+    assert_true(grown > 20);
+    config_free(medium);
+    config_free(small);
+    config_free(large);
+
+    config = load_good("[proxy]\nsize = small\n");
+#define SIZED(section, key, small_text, large_text) assert_row(config, #section, #key, small_text);
+#include "conf/sizes.def"
+#undef SIZED
     config_free(config);
 }
 
@@ -654,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_long_comments_are_no_error),
         cmocka_unit_test(test_all_errors_are_collected_up_to_a_cap),
         cmocka_unit_test(test_set_wins_over_the_file),
+        cmocka_unit_test(test_size_gives_defaults_and_sets_nothing),
         cmocka_unit_test(test_first_set_of_a_list_replaces_and_the_next_adds),
         cmocka_unit_test(test_listen_replaces_the_configured_listeners),
         cmocka_unit_test(test_bad_sets_are_refused),
