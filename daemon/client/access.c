@@ -69,7 +69,7 @@ static void add_way(struct line *line, const struct access_record *record, enum 
     } else if (field == ACCESS_origin && was_sent) {
         add(line, "origin=%s", address_format(&fetch->candidates[fetch->candidate], address));
     } else if (field == ACCESS_sent && was_sent) {
-        add(line, "sent=%u", fetch->again.count + 1u);
+        add(line, "sent=%u", fetch->sending.again.count + 1u);
     }
 }
 

@@ -31,7 +31,7 @@ static bool is_duplicate(struct client_side *side, const struct leg *leg)
         if (leg->confirmable) {
             reply_acknowledge(side, request);
         }
-    } else if (dedup_find(&side->fetch.dedup, key, context_now_ms(&side->context), &answer)) {
+    } else if (dedup_find(&side->origin.dedup, key, context_now_ms(&side->context), &answer)) {
         if (leg->confirmable && answer.len > 0) {
             leg_send(leg, answer.data, answer.len);
         }

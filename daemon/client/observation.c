@@ -128,11 +128,12 @@ enum reason observation_reason_against(struct client_side *side,
                                        const struct observation *observation, struct leg *leg)
 {
     const struct fetch *from = observation->fetch;
-    if (from == NULL || from->origin == NULL || !from->target.is_name || from->hop.is_parent) {
+    if (from == NULL || from->sending.origin == NULL || !from->target.is_name ||
+        from->hop.is_parent) {
         return REASON_none;
     }
-    return admit_address(&side->fetch, &leg->asker, &from->target, from->datagram[1],
-                         &from->origin->address);
+    return admit_address(&side->fetch, &leg->asker, &from->target, from->sending.datagram[1],
+                         &from->sending.origin->address);
 }
 
 /*
@@ -190,8 +191,9 @@ static enum reason reason_against_follower(struct client_side *side,
     if (leg->asker.standing == STANDING_UNKNOWN) {
         against = admit_client(side, leg);
         if (against == REASON_none) {
-            against = admit_target(&side->fetch, &leg->asker, &request->fetch->target,
-                                   request->fetch->datagram[1], resolver_of(request->fetch));
+            against =
+                admit_target(&side->fetch, &leg->asker, &request->fetch->target,
+                             request->fetch->sending.datagram[1], resolver_of(request->fetch));
         }
     }
     return against != REASON_none ? against : observation_reason_against(side, observation, leg);
@@ -295,7 +297,7 @@ static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
     struct client_side *side = context;
     struct observation *observation = HASH_ENTRY(timer, struct observation, timer);
     const struct fetch *fetch = observation->fetch;
-    uint64_t wait_s = throttle_left_s(&side->origin, &fetch->target, fetch->datagram[1]);
+    uint64_t wait_s = throttle_left_s(&side->origin, &fetch->target, fetch->sending.datagram[1]);
     if (wait_s > 0) {
         timer_set(&side->context.wheel, timer, now_ms + wait_s * 1000, on_silence); /* RATE-7 */
     } else {
@@ -328,8 +330,8 @@ static void recheck(struct client_side *side, struct observation *observation)
         next = observer->next;
         enum reason against = admit_client(side, leg);
         if (against == REASON_none && fetch != NULL) {
-            against = admit_target(&side->fetch, &leg->asker, &fetch->target, fetch->datagram[1],
-                                   resolver_of(fetch));
+            against = admit_target(&side->fetch, &leg->asker, &fetch->target,
+                                   fetch->sending.datagram[1], resolver_of(fetch));
         }
         if (against == REASON_none) {
             against = observation_reason_against(side, observation, leg);
@@ -344,7 +346,7 @@ static void recheck(struct client_side *side, struct observation *observation)
 /* A name may lead elsewhere by the time it is registered with again. */
 static void note_source(struct client_side *side, struct observation *observation)
 {
-    const struct address *source = &observation->fetch->origin->address;
+    const struct address *source = &observation->fetch->sending.origin->address;
     if (!address_equal(source, &observation->source)) {
         observation->source = *source;
         recheck(side, observation);
@@ -365,7 +367,7 @@ static bool is_format_taken(const struct observation *observation, uint32_t form
     if (format == observation->content_format || observation->is_private) {
         return true;
     }
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &request);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &request);
     uint32_t accept = uint_option(request.options, OPTION_accept, NO_CONTENT_FORMAT);
     return accept == NO_CONTENT_FORMAT || accept == format;
 }
@@ -572,7 +574,7 @@ static void cancel(struct client_side *side, struct observation *observation)
     if (observation->state != OBSERVATION_ENDED) {
         observation->state = OBSERVATION_CANCELLING;
     }
-    bool is_known_there = !observation->is_private && fetch->origin != NULL;
+    bool is_known_there = !observation->is_private && fetch->sending.origin != NULL;
     if (!is_known_there || !forward_deregister(&side->fetch, fetch)) {
         observation->fetch = NULL;
         fetch_leave(&side->fetch, fetch,
@@ -591,7 +593,7 @@ static void displace_fetch(struct client_side *side, struct observation *observa
     struct fetch *fetch = observation->fetch;
     bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
     bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
-                    !observation->is_private && fetch->origin != NULL &&
+                    !observation->is_private && fetch->sending.origin != NULL &&
                     (is_cancelling || fetch->state == FETCH_observing);
     observation->fetch = NULL;
     fetch_disown(fetch);

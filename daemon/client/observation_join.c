@@ -106,7 +106,8 @@ bool observation_join(struct client_side *side, struct request *request,
     }
     if (observation->state != OBSERVATION_OBSERVING) {
         follow_observation(side, observation, request);
-    } else if (observation_is_fresh(side, observation) && observation->fetch->origin != NULL) {
+    } else if (observation_is_fresh(side, observation) &&
+               observation->fetch->sending.origin != NULL) {
         enum reason against = observation_reason_against(side, observation, &request->leg);
         if (against != REASON_none) {
             fetch_fail(&side->fetch, request->fetch, against, NULL);

@@ -138,7 +138,7 @@ static enum reason make_reply(struct client_side *side, const struct observer *o
     }
     reply.has_observe = true;
     reply.observe = observer->mark.number;
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &request);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &request);
     const struct serve_subject subject = {
         .target = &fetch->target,
         .code = request.code,

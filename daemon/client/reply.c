@@ -156,7 +156,7 @@ void reply_remember(struct client_side *side, const struct leg *leg, struct byte
     if (age_ms >= lifetime_ms) {
         return; /* the message id is free for another request */
     }
-    dedup_add(&side->fetch.dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
+    dedup_add(&side->origin.dedup, leg->is_safe ? DEDUP_SAFE : DEDUP_UNSAFE,
               key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid), answer, now_ms,
               lifetime_ms - (uint32_t)age_ms);
 }

@@ -41,7 +41,7 @@ static void leave_peer(struct request *request)
         return;
     }
     if (request->fetch != NULL) {
-        request->fetch->queued.turn = NULL; /* the peer's */
+        request->fetch->sending.queued.turn = NULL; /* the peer's */
     }
     *request->link_of_peer = request->next_of_peer;
     if (request->next_of_peer != NULL) {

@@ -406,7 +406,7 @@ enum reason serve_cut_request(struct client_side *side, const struct request *re
     const struct fetch *fetch = request->fetch;
     struct serve_subject subject = {.target = &fetch->target, .query = request->query};
     /* Our own encoding: it cannot be malformed. */
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
     subject.code = message.code;
     subject.options = message.options;
     return serve_cut(side, &request->leg, &subject, reply, ret_cut);

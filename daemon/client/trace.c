@@ -29,7 +29,7 @@ static bool has_target(const struct request *request)
 
 static uint8_t trace_method_of(const struct request *request)
 {
-    return has_target(request) ? request->fetch->datagram[1] : 0;
+    return has_target(request) ? request->fetch->sending.datagram[1] : 0;
 }
 
 /* Text for "client=": the address, and the identity if there is one. */
@@ -192,8 +192,8 @@ static void trace_block(struct client_side *side, const struct request *request,
                    type_name(request->leg.confirmable), method_name(trace_method_of(request)));
     add_target(&block, target, target_text);
     log_block_line(&block, "  options    %s",
-                   describe_options(request->fetch->datagram, request->fetch->datagram_len, text,
-                                    sizeof(text)));
+                   describe_options(request->fetch->sending.datagram,
+                                    request->fetch->sending.datagram_len, text, sizeof(text)));
     log_block_line(&block, "  rule       %s", rule_text(&request->leg));
     if (request->fetch->hop.route.len > 0) {
         log_block_line(&block, "  route      %.*s: %s", (int)request->fetch->hop.route.len,
@@ -213,7 +213,7 @@ static void trace_block(struct client_side *side, const struct request *request,
         log_block_line(
             &block, "  sent to    %s, %u time(s)",
             address_format(&request->fetch->candidates[request->fetch->candidate], address),
-            request->fetch->again.count + 1u);
+            request->fetch->sending.again.count + 1u);
     }
     add_events(side, request, &block);
     log_block_line(&block, "  outcome    %s %s after %" PRIu64 ".%03u ms", view.reason, view.code,

@@ -5,6 +5,7 @@
 #include "fetch/forward.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
+#include "origin/carrier_session.h"
 #include "policy/access.h"
 
 #include <errno.h>
@@ -67,15 +68,15 @@ static int init_tables(struct engine *engine)
         init_memory(engine) && init_changes(engine, seed) &&
         memory_pool_init(&engine->fetch.large, large_bytes, seed) == 0 &&
         request_table_init(&engine->client.requests, config->limits_exchanges, seed) == 0 &&
-        fetch_table_init(&engine->fetch.fetches, config->limits_exchanges, seed) == 0 &&
+        fetch_table_init(&engine->fetch.fetches, config->limits_exchanges) == 0 &&
         client_table_init(&engine->client.clients, config->limits_clients, seed) == 0 &&
-        origin_table_init(&engine->origin.origins, &forward_origin_calls, config->limits_origins,
-                          config->limits_origin_ports, seed) == 0 &&
+        origin_table_init(&engine->origin.origins, &forward_calls, config->limits_origins,
+                          config->limits_exchanges, config->limits_origin_ports, seed) == 0 &&
         name_table_init(&engine->origin.names, forward_on_name, config->resolve_names, seed) == 0 &&
         observer_table_init(&engine->client.observers, config->observe_max, seed) == 0 &&
         observation_table_init(&engine->client.observations, observation_count(config),
                                config->observe_bytes, seed) == 0 &&
-        dedup_init(&engine->fetch.dedup, config->limits_dedup_bytes, seed) == 0 &&
+        dedup_init(&engine->origin.dedup, config->limits_dedup_bytes, seed) == 0 &&
         body_store_init(&engine->fetch.bodies, config->block_bodies_bytes, config->block_body_bytes,
                         config->block_bodies, config->limits_exchanges, seed) == 0 &&
         cache_store_init(&engine->fetch.cache, config->cache_max_bytes,
@@ -97,7 +98,7 @@ int engine_new(const struct engine_options *options, struct engine **ret_engine)
     engine->client.refusals.loop = options->loop;
     engine->origin.resolver = options->resolver;
     engine->origin.changes = options->changes;
-    engine->fetch.origin_labels = options->origin_labels;
+    engine->origin.origin_labels = options->origin_labels;
     engine->context.worker_index = options->worker_index;
     engine->fetch.has_siblings = options->changes != NULL;
     engine_set_config(engine, options->config);
@@ -128,7 +129,7 @@ void engine_free(struct engine *engine)
     for (uint32_t i = 0; i < engine->fetch.fetches.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
-    via_session_free(&engine->fetch);
+    carrier_session_free(&engine->origin);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
@@ -142,7 +143,7 @@ void engine_free(struct engine *engine)
     memory_pool_clear(&engine->fetch.large);
     body_store_clear(&engine->fetch.bodies);
     cookies_free(engine->client.cookies);
-    dedup_clear(&engine->fetch.dedup);
+    dedup_clear(&engine->origin.dedup);
     trace_clear(&engine->client);
     cache_store_clear(&engine->fetch.cache);
     hash_map_clear(&engine->fetch.leaders);
@@ -172,8 +173,8 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
             observers_turn(&engine->client);
             observations_turn(&engine->client);
         } while (engine->client.observers.ready != NULL);
-        session_ms = engine->fetch.upstream != NULL
-                         ? via_session_turn(&engine->fetch, now_ms) /* may end some */
+        session_ms = engine->origin.upstream != NULL
+                         ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
     } while (engine->client.observers.ready != NULL || engine->client.observations.idle != NULL);
     uint64_t next_ms = listen_turn(&engine->client, now_ms);
@@ -186,7 +187,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->context.metrics.clients_evicted, engine->client.clients.evicted);
     metric_set(&engine->context.metrics.addresses_evicted, engine->client.sources.evicted);
     metric_set(&engine->context.metrics.throttles_evicted, engine->origin.throttles.evicted);
-    metric_set(&engine->context.metrics.dedup_evicted, engine->fetch.dedup.evicted);
+    metric_set(&engine->context.metrics.dedup_evicted, engine->origin.dedup.evicted);
     metric_set(&engine->context.metrics.bodies_evicted, engine->fetch.bodies.evicted);
     metric_set(&engine->context.metrics.body_bytes, engine->fetch.bodies.bytes);
     metric_set(&engine->context.metrics.cache_stored, engine->fetch.cache.counts.stored);
@@ -246,7 +247,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
 {
     engine->context.config = config;
     engine->context.policy_epoch++;
-    via_session_set_config(&engine->fetch);
+    carrier_session_set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
@@ -255,6 +256,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
         if (fetch->state != FETCH_free) {
             fetch->target.scheme = renewed(engine, fetch->target.scheme);
             fetch->hop.scheme = renewed(engine, fetch->hop.scheme);
+            fetch->sending.scheme = fetch->hop.scheme;
             renew_asker(engine, &fetch->own_asker);
         }
     }

@@ -206,10 +206,10 @@ bool inspect_upstreams(struct engine *engine, const char *argument, uint64_t *cu
     struct upstream_view views[64];
     const size_t most = sizeof(views) / sizeof(views[0]);
     (void)argument;
-    if (engine->fetch.upstream == NULL) {
+    if (engine->origin.upstream == NULL) {
         return true;
     }
-    size_t count = upstream_list(engine->fetch.upstream, (size_t)*cursor, views, most);
+    size_t count = upstream_list(engine->origin.upstream, (size_t)*cursor, views, most);
     for (size_t i = 0; i < count; i++) {
         if (!add_upstream(engine, &views[i], out)) {
             return false;
@@ -241,8 +241,8 @@ static bool add_exchange(const struct engine *engine, const struct exchange_row 
     if (fetch != NULL) {
         json_text(out, "target", describe_target(&fetch->target, text, sizeof(text)));
     }
-    if (fetch != NULL && fetch->origin != NULL) {
-        json_text(out, "origin", address_format(&fetch->origin->address, address));
+    if (fetch != NULL && fetch->sending.origin != NULL) {
+        json_text(out, "origin", address_format(&fetch->sending.origin->address, address));
     }
     json_uint(out, "retransmissions", row->retransmit_count);
     json_uint(out, "ms", (context_now_us(&engine->context) - row->trail->started_us) / 1000);
@@ -254,14 +254,15 @@ static bool add_request(const struct engine *engine, const struct request *reque
 {
     const struct fetch *fetch = request->fetch;
     const struct exchange_row row = {&request->trail, &request->leg.asker.path.remote, fetch,
-                                     fetch != NULL ? fetch->again.count : request->again.count};
+                                     fetch != NULL ? fetch->sending.again.count
+                                                   : request->again.count};
     return !request->is_used || add_exchange(engine, &row, out);
 }
 
 static bool add_own_fetch(const struct engine *engine, const struct fetch *fetch,
                           struct json_writer *out)
 {
-    const struct exchange_row row = {fetch->trail, NULL, fetch, fetch->again.count};
+    const struct exchange_row row = {fetch->trail, NULL, fetch, fetch->sending.again.count};
     return fetch->state == FETCH_free || request_of_fetch(fetch) != NULL ||
            add_exchange(engine, &row, out);
 }

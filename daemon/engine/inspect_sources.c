@@ -94,8 +94,8 @@ static void find_tables(const struct engine *engine, struct table_list *list)
     add_table(list, HELD_REGISTRATIONS, &observations->accounts, observations->capacity);
     add_table(list, HELD_STATE_BYTES, &observations->byte_accounts, config->observe_bytes);
     add_table(list, HELD_NAMES, &engine->origin.names.book, config->resolve_queue);
-    if (engine->fetch.upstream != NULL) {
-        add_table(list, HELD_UPSTREAMS, upstream_accounts(engine->fetch.upstream),
+    if (engine->origin.upstream != NULL) {
+        add_table(list, HELD_UPSTREAMS, upstream_accounts(engine->origin.upstream),
                   config->upstream_sessions);
     }
     for (size_t i = 0; i < LISTENERS_MAX; i++) {

@@ -70,7 +70,7 @@ static void note_change(struct fetch_side *side, struct fetch *fetch, const stru
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
     bool may_be_one = fetch_answer_may_follow_action(fetch, reply->code);
-    fetch->is_sent = false; /* the answer tells what became of it */
+    fetch->sending.is_sent = false; /* the answer tells what became of it */
     if (is_change || (may_be_one && !fetch->is_safe)) {
         change(side, &fetch->target);
     }
@@ -94,7 +94,7 @@ const struct address *cached_source(const struct fetch *fetch)
 bool cached_may_have(struct fetch_side *side, struct fetch *fetch, const struct address *source)
 {
     static const struct address unknown;
-    return cached_is_admitted(side, fetch->asker, &fetch->target, fetch->datagram[1],
+    return cached_is_admitted(side, fetch->asker, &fetch->target, fetch->sending.datagram[1],
                               source != NULL ? source : &unknown);
 }
 

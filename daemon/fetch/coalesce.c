@@ -23,8 +23,8 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
  */
 static bool is_reliable_for(const struct fetch *leader, const struct fetch *fetch)
 {
-    bool is_overdue = leader->state == FETCH_sent && !leader->is_outstanding;
-    return leader->is_confirmable || (!fetch->is_confirmable && !is_overdue);
+    bool is_overdue = leader->state == FETCH_sent && !leader->sending.is_outstanding;
+    return leader->sending.is_confirmable || (!fetch->sending.is_confirmable && !is_overdue);
 }
 
 /*

@@ -18,7 +18,7 @@ static void on_fetch_deadline(void *context, struct timer *timer, uint64_t now_m
 
 void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch)
 {
-    timer_set(&side->context.wheel, &fetch->timer, fetch->deadline_ms, on_fetch_deadline);
+    timer_set(&side->context.wheel, &fetch->timer, fetch->sending.deadline_ms, on_fetch_deadline);
 }
 
 static void close_one(struct fetch_side *side, struct fetch *fetch, enum reason reason)

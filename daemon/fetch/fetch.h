@@ -19,19 +19,17 @@
 #include "base/timer.h"
 #include "coap/reason.h"
 #include "coap/reply.h"
-#include "coap/retransmit.h"
 #include "fetch/route.h"
 #include "fetch/ticket.h"
 #include "fetch/trail.h"
 #include "origin/names.h"
-#include "origin/origin.h"
+#include "origin/sending.h"
 #include "policy/asker.h"
 
 struct block;
 struct fetch_side;
 struct fetch;
 struct transfer;
-struct upstream_request;
 
 enum fetch_state {
 #define STATE(name, help) FETCH_##name,
@@ -102,36 +100,21 @@ struct fetch {
     bool may_stay_unanswered; /* as in struct fetch_recipe */
     uint16_t not_local;       /* as in struct request_options */
 
-    struct hash_node by_message; /* message id of what is out */
-    struct timer timer;          /* retransmission, or the queue's deadline, or the fetch's */
-    uint64_t deadline_ms;
-    uint64_t sent_ms; /* first transmission of the datagram that is out */
-    uint64_t sent_us; /* the same, for the metrics */
-    struct retransmission again;
+    struct timer timer;     /* what it waits for when it has sent nothing; a group's answers */
+    struct sending sending; /* the datagram, and all that is between it and its origin server */
 
     struct cache_ticket ticket;
 
-    struct origin *origin;             /* NULL before it is known */
-    struct port *port;                 /* source port the request left from, or */
-    struct upstream_request *upstream; /* what of it is on a session; NULL: nothing */
-    bool is_kept_upstream;             /* it stays there when an answer has come */
-    bool is_group;                     /* the client expects the answers of a group, */
-    uint32_t group_timeout_s;          /* for so long */
-    struct transfer *transfer;         /* that moves its bodies in blocks, or NULL */
-    struct name_wait asking;           /* for the addresses of its name */
-    struct list_node waiting;          /* for an equal fetch */
-    bool is_confirmable;               /* towards the origin server (MSG-37) */
-    struct queued queued;              /* towards the origin server */
-    bool is_outstanding;               /* counted in the origin's window */
-    bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
-    uint32_t route_epoch; /* of the configuration that hop came from */
-    uint8_t form;         /* towards a parent: enum config_route_form of what is sent, */
-    uint8_t forms_tried;  /* and those that were refused before, a bit each */
-    bool has_malformed;   /* the origin server sent what could not be read */
+    bool is_group;             /* the client expects the answers of a group, */
+    uint32_t group_timeout_s;  /* for so long */
+    struct transfer *transfer; /* that moves its bodies in blocks, or NULL */
+    struct name_wait asking;   /* for the addresses of its name */
+    struct list_node waiting;  /* for an equal fetch */
+    uint32_t route_epoch;      /* of the configuration that hop came from */
+    uint8_t form;              /* towards a parent: enum config_route_form of what is sent, */
+    uint8_t forms_tried;       /* and those that were refused before, a bit each */
     uint8_t candidate, candidate_count; /* addresses of a name, tried in order */
     uint8_t token[FETCH_TOKEN_LEN];
-    uint8_t *datagram; /* what is (re)transmitted */
-    uint32_t datagram_len;
     struct memory memory;
 
     /* Half a kilobyte that fetch_new() does not clear: each is written before it is read. */
@@ -149,12 +132,11 @@ struct fetch_table {
     uint32_t free_count;
     uint32_t in_use;
     uint64_t last_id, id_step; /* of trails; those of several workers interleave */
-    struct hash_map map;       /* by_message: exact keys */
     uint64_t changes_unknown;  /* of states, that fetch.def does not have */
 };
 
 /** @return 0 or -ENOMEM */
-int fetch_table_init(struct fetch_table *table, uint32_t capacity, uint64_t seed);
+int fetch_table_init(struct fetch_table *table, uint32_t capacity);
 
 /** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void fetch_table_clear(struct fetch_table *table);
@@ -194,8 +176,9 @@ const char *fetch_state_name(enum fetch_state state);
  */
 static inline bool fetch_may_have_acted(const struct fetch *fetch, enum reason reason)
 {
-    return fetch->is_sent &&
-           (reason_row(reason)->may_have_acted || fetch->again.count > 0 || fetch->port == NULL);
+    const struct sending *sending = &fetch->sending;
+    return sending->is_sent && (reason_row(reason)->may_have_acted || sending->again.count > 0 ||
+                                sending->port == NULL);
 }
 
 /**
@@ -221,12 +204,6 @@ void fetch_set_token(struct fetch *fetch, uint64_t random);
 static inline struct fetch *fetch_of_waiting(struct list_node *node)
 {
     return HASH_ENTRY(node, struct fetch, waiting);
-}
-
-/** The fetch that @p queued is of. */
-static inline struct fetch *fetch_of_queued(struct queued *queued)
-{
-    return HASH_ENTRY(queued, struct fetch, queued);
 }
 
 /**

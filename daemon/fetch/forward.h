@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way to the origin server: encode, find the address, queue, send, send again. */
+/*
+ * The way to the origin server: encode, find the address, have it sent there (origin/sending.h),
+ * and what comes of that: the answer, another address, or a failure.
+ */
 #ifndef CRIPROXY_FORWARD_H
 #define CRIPROXY_FORWARD_H
 
 #include "fetch/fetch.h"
 #include "fetch/make.h"
-#include "origin/origin.h"
+#include "origin/sending.h"
 
 /**
  * Encode the request to the next hop into the fetch's memory.
@@ -34,14 +37,8 @@ void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
 void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                     const char *text);
 
-/**
- * The origin server has acknowledged or answered, or, without @p is_success, will not: the fetch
- * counts no more in the window. Takes one that does not count.
- */
-void forward_settle(struct fetch_side *side, struct fetch *fetch, bool is_success);
-
-/** How origin servers call back. */
-extern const struct origin_calls forward_origin_calls;
+/** How a fetch hears of what it has sent. */
+extern const struct sending_calls forward_calls;
 
 /** The addresses of the name of a fetch are known, or will not be; as name_result_fn. */
 void forward_on_name(struct origin_side *below, struct name_wait *wait,
@@ -70,16 +67,10 @@ void forward_again(struct fetch_side *side, struct fetch *fetch);
 bool forward_deregister(struct fetch_side *side, struct fetch *fetch);
 
 /**
- * The request was refused: send the datagram that has taken its place, to the same address. May
- * end the fetch, and free it, where the queue is full.
+ * The request was refused and taken back (sending_take_back()): send the datagram that has taken
+ * its place, to the same address. May end the fetch, and free it, where the queue is full.
  */
 void forward_renamed(struct fetch_side *side, struct fetch *fetch);
-
-/**
- * The origin server has promised an answer: no more retransmissions; the fetch stays until its
- * deadline.
- */
-void forward_acknowledged(struct fetch_side *side, struct fetch *fetch);
 
 /**
  * Let go of queue, window, origin and timer. Others that waited may be sent, but none ends: what

@@ -2,7 +2,6 @@
 #include "fetch/keyring.h"
 
 #include "fetch/fetch.h"
-#include "fetch/via_session.h"
 #include "net/client.h"
 #include "policy/pattern.h"
 

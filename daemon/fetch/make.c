@@ -97,13 +97,15 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
                        const struct fetch_recipe *recipe)
 {
     fetch->is_own = recipe->is_own;
+    /* Of our own: an observation's stays. A client's may have no client any more. */
+    fetch->sending.is_kept = recipe->is_own;
     fetch->asker = recipe->asker;
     if (recipe->is_own) {
         fetch->own_asker = *recipe->asker;
         (void)identity_acquire(fetch->own_asker.identity);
         fetch->asker = &fetch->own_asker;
     }
-    fetch->queued.turn = recipe->turn;
+    fetch->sending.queued.turn = recipe->turn;
     fetch->trail = recipe->trail;
     if (fetch->trail == NULL) {
         fetch->own_trail = (struct trail){.id = fetch_next_id(&side->fetches),
@@ -143,7 +145,7 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
         return REASON_request_too_large;
     }
     fetch->form = (uint8_t)naming_form(&naming);
-    fetch->deadline_ms =
+    fetch->sending.deadline_ms =
         context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
     *ret_fetch = fetch;
     return REASON_none;

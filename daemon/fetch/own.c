@@ -67,5 +67,5 @@ void fetch_disown(struct fetch *fetch)
         fetch->own_trail = *fetch->trail;
         fetch->trail = &fetch->own_trail;
     }
-    fetch->queued.turn = NULL;
+    fetch->sending.queued.turn = NULL;
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes back from origin servers. */
+/* Responses of origin servers: what may be passed on, and how. */
 #ifndef CRIPROXY_RECEIVE_H
 #define CRIPROXY_RECEIVE_H
 
 #include "conf/config.h"
-#include "net/udp.h"
+
+#include <stdbool.h>
 
 struct fetch_side;
 struct fetch;
 struct message;
-
-/** The handler of our source ports; the context is the struct port. */
-extern const struct udp_handler receive_handler;
 
 /**
  * A response to the request of @p fetch, whatever transport brought it: checked, and given to its

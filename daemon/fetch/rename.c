@@ -10,7 +10,6 @@
 #include "fetch/encode.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
-#include "fetch/via_session.h"
 
 #include <string.h>
 
@@ -169,7 +168,7 @@ static bool rename_request(struct fetch_side *side, struct fetch *fetch,
     struct message sent;
     struct naming naming;
     struct naming_room room;
-    if (message_decode(fetch->datagram, fetch->datagram_len, &sent) != MESSAGE_OK ||
+    if (message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &sent) != MESSAGE_OK ||
         naming_for_parent(&fetch->target, form, &fetch->hop, &room, &naming) != REASON_none ||
         naming_form(&naming) != form) {
         return false;
@@ -178,7 +177,7 @@ static bool rename_request(struct fetch_side *side, struct fetch *fetch,
     uint8_t old_token[FETCH_TOKEN_LEN];
     memcpy(old_token, fetch->token, sizeof(old_token));
     fetch_set_token(fetch, entropy_u64(&side->context.entropy));
-    size_t at = (size_t)(fetch->datagram - fetch->memory.bytes);
+    size_t at = (size_t)(fetch->sending.datagram - fetch->memory.bytes);
     size_t capacity = fetch->memory.capacity - at;
     if (capacity > side->context.config->limits_datagram_bytes) {
         capacity = (size_t)side->context.config->limits_datagram_bytes;
@@ -190,9 +189,10 @@ static bool rename_request(struct fetch_side *side, struct fetch *fetch,
         memcpy(fetch->token, old_token, sizeof(old_token));
         return false;
     }
-    via_session_cancel(side, fetch); /* a session may still look at what was sent */
-    memcpy(fetch->datagram, side->context.scratch, len);
-    fetch->datagram_len = (uint32_t)len;
+    sending_take_back(&side->origin,
+                      &fetch->sending); /* a session may still look at what was sent */
+    memcpy(fetch->sending.datagram, side->context.scratch, len);
+    fetch->sending.datagram_len = (uint32_t)len;
     fetch->memory.used = (uint32_t)(at + len);
     fetch->form = (uint8_t)form;
     return true;

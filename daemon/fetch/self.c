@@ -43,9 +43,9 @@ enum reason self_answer_for(uint8_t method, const struct segments *path, struct 
 void self_answer(struct fetch_side *side, struct fetch *fetch)
 {
     struct reply reply;
-    enum reason reason = fetch->not_local != 0
-                             ? REASON_option_unknown
-                             : self_answer_for(fetch->datagram[1], &fetch->target.path, &reply);
+    enum reason reason = fetch->not_local != 0 ? REASON_option_unknown
+                                               : self_answer_for(fetch->sending.datagram[1],
+                                                                 &fetch->target.path, &reply);
     if (reason == REASON_local) {
         fetch_answer(side, fetch, REASON_local, &reply);
     } else {

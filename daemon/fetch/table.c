@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-int fetch_table_init(struct fetch_table *table, uint32_t capacity, uint64_t seed)
+int fetch_table_init(struct fetch_table *table, uint32_t capacity)
 {
     struct fetch_table made = {.capacity = capacity, .id_step = 1};
     made.slots = calloc(capacity, sizeof(*made.slots));
     made.free = calloc(capacity, sizeof(*made.free));
     made.memory = malloc((size_t)capacity * FETCH_MEMORY_BYTES);
-    if (made.slots == NULL || made.free == NULL || made.memory == NULL ||
-        hash_map_init(&made.map, capacity, seed) != 0) {
+    if (made.slots == NULL || made.free == NULL || made.memory == NULL) {
         fetch_table_clear(&made);
         return -ENOMEM;
     }
@@ -29,7 +28,6 @@ void fetch_table_clear(struct fetch_table *table)
     for (uint32_t i = 0; i < table->used; i++) {
         identity_release(table->slots[i].own_asker.identity);
     }
-    hash_map_clear(&table->map);
     free(table->slots);
     free(table->free);
     free(table->memory);

@@ -101,7 +101,7 @@ static void send_step(struct fetch_side *side, struct transfer *transfer)
         return;
     }
     /* Its own encoding, which is the client's request as it would be sent whole. */
-    (void)message_decode(client->datagram, client->datagram_len, &message);
+    (void)message_decode(client->sending.datagram, client->sending.datagram_len, &message);
     if (transfer->phase == UPLOADING) {
         add_block1(transfer, &message, &recipe.additions);
     } else {
@@ -343,7 +343,7 @@ static uint8_t hop_limit_of(const struct fetch *fetch)
 {
     struct message message = {0};
     struct bytes value;
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
     return option_find(message.options, OPTION_hop_limit, &value) ? (uint8_t)option_uint(value) : 0;
 }
 
@@ -417,7 +417,7 @@ void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes pa
                    struct bytes block1)
 {
     struct message message = {0};
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
     message.payload = payload;
     upload(side, fetch, &message, block_szx_for(side->context.config->block_size), block1);
 }
@@ -433,7 +433,7 @@ bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const stru
         !find_block(reply, OPTION_block1, &block) || block.szx == BLOCK_SZX_BERT) {
         return false;
     }
-    (void)message_decode(fetch->datagram, fetch->datagram_len, &message);
+    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
     if (message.payload.len <= block_size(&block)) {
         return false;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/origin.h"
 
+#include "origin/carrier_udp.h"
 #include "origin/side.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 /* Origins that may have further source ports at a time: each takes some 10 KiB. */
 #define FURTHER_MAX 256
 
-int origin_table_init(struct origin_table *table, const struct origin_calls *calls,
-                      uint32_t capacity, uint32_t ports, uint64_t seed)
+int origin_table_init(struct origin_table *table, const struct sending_calls *calls,
+                      uint32_t capacity, uint32_t requests, uint32_t ports, uint64_t seed)
 {
     struct origin_table made = {.calls = calls, .capacity = capacity, .random = seed};
     bool good = true;
@@ -22,7 +23,8 @@ int origin_table_init(struct origin_table *table, const struct origin_calls *cal
         made.pools[i].ports = calloc(ports, sizeof(*made.pools[i].ports));
         good = good && made.pools[i].ports != NULL;
     }
-    if (!good || made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0) {
+    if (!good || made.slots == NULL || hash_map_init(&made.map, capacity, seed) != 0 ||
+        hash_map_init(&made.requests, requests, seed) != 0) {
         origin_table_clear(&made);
         return -ENOMEM;
     }
@@ -44,6 +46,7 @@ void origin_table_clear(struct origin_table *table)
         free(pool->ports);
     }
     hash_map_clear(&table->map);
+    hash_map_clear(&table->requests);
     free(table->slots);
     *table = (struct origin_table){0};
 }
@@ -152,8 +155,7 @@ static struct port *port_get(struct origin_side *side, enum port_family family, 
         .fd = -1,
     };
     *port = (struct port){.side = side, .family = family, .index = index};
-    if (udp_open(side->context.loop, &options, side->origins.calls->datagrams, port,
-                 &port->socket) != 0) {
+    if (udp_open(side->context.loop, &options, &carrier_udp_handler, port, &port->socket) != 0) {
         return NULL;
     }
     pool->count++;

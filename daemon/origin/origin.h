@@ -26,6 +26,7 @@
 struct origin_side;
 struct origin;
 struct queued;
+struct sending_calls;
 
 /* When a client may send next to an origin server where several wait (origin_queue_add()). */
 struct queue_turn {
@@ -39,15 +40,6 @@ struct queued {
     struct queue_turn *turn; /* of its client; NULL: the proxy's own */
     uint32_t round;
     bool is_in;
-};
-
-/* What the origin servers of an engine ask of those who send to them. */
-struct origin_calls {
-    /* What waits for @p origin may be sent, perhaps. */
-    void (*resume)(struct origin_side *side, struct origin *origin);
-    /* The scheme that @p queued is sent by. */
-    const struct scheme *(*scheme_of)(struct queued *queued);
-    const struct udp_handler *datagrams; /* of source ports; the context is the struct port */
 };
 
 /* Families of source ports. */
@@ -101,27 +93,32 @@ struct origin {
     uint8_t label;                             /* in the metrics (ops/origin_labels.h), */
     uint32_t label_generation;                 /* of this generation, */
     uint32_t label_until_s;                    /* until which it is not looked up again */
-    bool is_sending;                           /* its queue is being worked off */
     uint32_t seen_s;
     uint32_t lifetime_ms;   /* EXCHANGE_LIFETIME, the longest of the schemes it was asked by */
     struct mid_source mids; /* of an origin server; a group's are in the table */
 };
 
 struct origin_table {
-    const struct origin_calls *calls;
+    const struct sending_calls *calls; /* how the owners of what is sent are told */
     struct origin *slots;
     uint32_t capacity, used;
     uint32_t further_count; /* origins that have further source ports */
     struct hash_map map;
+    struct hash_map requests; /* what is out as datagrams, by message id: exact keys */
     uint64_t random;
     struct port_pool pools[PORT_FAMILIES];
     struct mid_source group_mids[PORT_FAMILIES]; /* of the families of groups */
     uint64_t evicted;
 };
 
-/** @return 0 or -ENOMEM */
-int origin_table_init(struct origin_table *table, const struct origin_calls *calls,
-                      uint32_t capacity, uint32_t ports, uint64_t seed);
+/**
+ * @param calls    static.
+ * @param requests that may be out at a time.
+ * @param ports    source ports of a family at most.
+ * @return 0 or -ENOMEM
+ */
+int origin_table_init(struct origin_table *table, const struct sending_calls *calls,
+                      uint32_t capacity, uint32_t requests, uint32_t ports, uint64_t seed);
 
 /** Closes the source ports and frees the slots. Takes a zeroed table. */
 void origin_table_clear(struct origin_table *table);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/probe.h"
 
+#include "origin/sending.h"
 #include "origin/side.h"
 
 /* One half of the rate is for Pings while something waits: requests get the other one. */
 #define PING_SHARE 2u
 
 /* The scheme of what waits first: origin servers have none of their own. */
-static const struct scheme *scheme_of(const struct origin_side *side, const struct origin *origin)
+static const struct scheme *scheme_of(const struct origin *origin)
 {
-    return side->origins.calls->scheme_of(origin_queue_first(origin));
+    return sending_of_queued(origin_queue_first(origin))->scheme;
 }
 
 static uint64_t interval_ms(const struct scheme *scheme)
@@ -18,42 +19,28 @@ static uint64_t interval_ms(const struct scheme *scheme)
     return paced_ms > scheme->ack_timeout ? paced_ms : scheme->ack_timeout;
 }
 
-static void ping(struct origin_side *side, struct origin *origin)
-{
-    uint8_t empty[MESSAGE_HEADER_LEN];
-    struct udp_path path = {.remote = origin->address};
-    struct port *port;
-    if (!origin_take_mid(side, origin, &port, &origin->ping_mid)) {
-        return; /* the next one is due soon enough */
-    }
-    origin->ping_port = port;
-    message_write_empty(empty, MESSAGE_CON, origin->ping_mid);
-    metric_add(&side->context.metrics.upstream_pings, 1);
-    silence_on_send(&origin->silence, sizeof(empty), context_now_ms(&side->context));
-    udp_send(port->socket, &path, empty, sizeof(empty));
-}
-
 static void on_timer(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
     struct origin_side *side = context;
     struct origin *origin = HASH_ENTRY(timer, struct origin, probe_timer);
-    side->origins.calls->resume(side, origin);
+    origin_resume(side, origin);
     probe_wait(side, origin);
 }
 
 void probe_wait(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
+    /* Carriers without Pings send no bytes that count (struct carrier). */
     if (origin->queue.first == NULL || origin->silence.bytes == 0 ||
         timer_is_set(&origin->probe_timer)) {
         return;
     }
-    const struct scheme *scheme = scheme_of(side, origin);
+    const struct scheme *scheme = scheme_of(origin);
     uint64_t next_ms = silence_begins_ms(&origin->silence, scheme);
     if (now_ms >= next_ms) {
         if (now_ms >= origin->ping_ms) {
-            ping(side, origin);
+            carrier_of(origin->transport)->ping(side, origin);
             origin->ping_ms = now_ms + interval_ms(scheme);
         }
         uint64_t until_ms = silence_until_ms(&origin->silence, scheme);
@@ -66,18 +53,4 @@ void probe_wait(struct origin_side *side, struct origin *origin)
 void probe_end(struct origin_side *side, struct origin *origin)
 {
     timer_cancel(&side->context.wheel, &origin->probe_timer);
-}
-
-bool probe_on_response(struct port *port, const struct address *remote, uint16_t mid)
-{
-    struct origin_side *side = port->side;
-    struct origin *origin = origin_find(&side->origins, remote);
-    if (origin == NULL || origin->ping_port != port || origin->ping_mid != mid) {
-        return false;
-    }
-    origin->ping_port = NULL;
-    silence_on_heard(&origin->silence);
-    window_on_answer(&origin->window);
-    side->origins.calls->resume(side, origin);
-    return true;
 }

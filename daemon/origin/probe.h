@@ -19,7 +19,4 @@ void probe_wait(struct origin_side *side, struct origin *origin);
 /** No request waits any more: no further Ping is sent. Cannot fail. */
 void probe_end(struct origin_side *side, struct origin *origin);
 
-/** @return whether message id @p mid is that of a Ping to @p remote: it has been heard of. */
-bool probe_on_response(struct port *port, const struct address *remote, uint16_t mid);
-
 #endif

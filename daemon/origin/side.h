@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an engine has towards origin servers: names and their addresses, servers, source ports. */
+/* What an engine has towards origin servers: names, servers, source ports, sessions. */
 #ifndef CRIPROXY_ORIGIN_SIDE_H
 #define CRIPROXY_ORIGIN_SIDE_H
 
 #include "cache/changes.h"
 #include "cache/key.h"
+#include "coap/dedup.h"
 #include "context/context.h"
+#include "ops/origin_labels.h"
 #include "origin/names.h"
 #include "origin/origin.h"
 #include "origin/throttle.h"
@@ -16,8 +18,36 @@ struct origin_side {
     struct name_table names;
     struct origin_table origins;
     struct throttle_table throttles;
-    struct changes *changes; /* borrowed; its seed is that of all cache keys */
+    struct upstream *upstream;           /* sessions; NULL before the first is needed */
+    struct dedup dedup;                  /* messages that may be repeated, of clients too */
+    struct origin_labels *origin_labels; /* borrowed; NULL: origin servers are not told apart */
+    struct changes *changes;             /* borrowed; its seed is that of all cache keys */
     uint8_t key_memory[CACHE_KEY_MAX];
 };
+
+/* What a key of the deduplication store or of the maps of requests and fetches is for. */
+enum key_kind {
+    KEY_CLIENT_REQUEST,  /* a client's message id */
+    KEY_CLIENT_RESPONSE, /* ours, towards a client */
+    KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
+    KEY_ORIGIN_RESPONSE, /* an origin server's message id */
+    KEY_MEMBER_RESPONSE, /* the same of a group's member */
+};
+
+/* Kind, peer (slot and its generation, or the source port), message id: exact. */
+static inline uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid)
+{
+    return (uint64_t)kind << 61 | (uint64_t)(slot & 0xffffffu) << 37 |
+           (uint64_t)(extra & 0x1fffffu) << 16 | mid;
+}
+
+/* limits.origins is less than 2^20: a bit of the slot tells that a group's port is meant. */
+static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *origin,
+                                     const struct port *port, uint16_t mid)
+{
+    uint32_t group = port->family >= PORT_GROUP_IPV4 ? UINT32_C(1) << 23 : 0;
+    return key_make(kind, origin->slot | group,
+                    (uint32_t)port->index << 9 | (origin->generation & 0x1ffu), mid);
+}
 
 #endif

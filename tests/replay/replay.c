@@ -120,7 +120,7 @@ static void expect_nothing_left(const struct engine *engine)
     assert_int_equal(fetches->in_use, 0);
     assert_int_equal(fetches->free_count, fetches->used);
     assert_int_equal(fetches->changes_unknown, 0);
-    assert_true(is_empty(&fetches->map));
+    assert_true(is_empty(&engine->origin.origins.requests));
     assert_int_equal(engine->fetch.large.free_count, MEMORY_LARGE_COUNT);
     for (uint32_t i = 0; i < engine->client.clients.used; i++) {
         assert_int_equal(engine->client.clients.slots[i].peer.in_flight, 0);

@@ -198,8 +198,8 @@ static void test_a_fault_of_our_own(void **state)
     ask("35=coaps://slow/x");
     struct fetch *fetch = &replay.engine->fetch.fetches.slots[0];
     assert_int_equal(fetch->state, FETCH_resolving);
-    assert_true(fetch->datagram_len > 0);
-    fetch->datagram[0] = 0; /* another version: what we have made cannot be read any more */
+    assert_true(fetch->sending.datagram_len > 0);
+    fetch->sending.datagram[0] = 0; /* another version: what we have made cannot be read any more */
     fake_net_run(200);
     replay_expect_words(&replay, "61 a0 ???? aa", "internal error");
     assert_int_equal(replay_ended(&replay, REASON_internal), 1);

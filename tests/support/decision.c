@@ -134,7 +134,7 @@ void decision_stop(void)
 /* --- the request -------------------------------------------------------- */
 
 /* The message that a client sends, or the one that target_find() reads. */
-struct sending {
+struct departure {
     uint8_t datagram[2048];
     size_t len;
 };
@@ -220,7 +220,7 @@ static void write_target(struct message_writer *writer, enum target_form form, c
 }
 
 /* False where the target fits no message. */
-static bool make_request(const struct decision_question *question, struct sending *sending)
+static bool make_request(const struct decision_question *question, struct departure *sending)
 {
     uint8_t memory[TEXT_BYTES];
     uint8_t token[2] = {(uint8_t)(world.asked >> 8), (uint8_t)world.asked};
@@ -256,7 +256,7 @@ static void on_answer(void *context, struct fake_peer *peer, const struct fake_d
     world.is_answered = true;
 }
 
-static void send_in_the_clear(const struct address *from, const struct sending *sending)
+static void send_in_the_clear(const struct address *from, const struct departure *sending)
 {
     char text[ADDRESS_TEXT_MAX];
     const char *proxy = from->family == ADDRESS_IPV6 ? plain_ipv6 : plain;
@@ -272,7 +272,7 @@ static void send_in_the_clear(const struct address *from, const struct sending *
 /* @return the session, for the caller to close. */
 static struct dtls_session *send_in_session(const struct address *from,
                                             const struct identity *identity,
-                                            const struct sending *sending)
+                                            const struct departure *sending)
 {
     char text[ADDRESS_TEXT_MAX], hex[2 * sizeof(sending->datagram) + 1];
     uint8_t answer[2048];
@@ -314,7 +314,7 @@ static struct decision see_decision(const uint64_t before[REASON_COUNT])
     return decision;
 }
 
-static struct decision ask_engine(const struct explain_question *who, const struct sending *sending)
+static struct decision ask_engine(const struct explain_question *who, const struct departure *sending)
 {
     uint64_t before[REASON_COUNT];
     struct address from = who->request.client.address;
@@ -389,7 +389,7 @@ static struct explain_result ask_explain(const struct explain_options *asking, c
 bool decision_compare(const struct decision_question *question, struct decision *ret_decision)
 {
     struct explain_question who;
-    struct sending sending;
+    struct departure sending;
     struct explain_options asking = {question->client, question->method, question->address};
     if (explain_question_init(world.config, &asking, &who) != NULL) {
         return false;

@@ -81,8 +81,8 @@ static void add(uint64_t *random)
     }
     assert_true(fetch->memory.capacity >= bytes);
     assert_int_equal(fetch->memory.used, 0);
-    assert_null(fetch->origin);
-    assert_null(fetch->by_message.link);
+    assert_null(fetch->sending.origin);
+    assert_null(fetch->sending.by_message.link);
     assert_false(timer_is_set(&fetch->timer));
     held[held_count].fetch = fetch;
     fetch->state = FETCH_queued;
@@ -106,7 +106,7 @@ static void test_slots_and_memory_are_never_shared(void **state)
     (void)state;
     uint64_t random = test_seed();
     held_count = 0;
-    assert_int_equal(fetch_table_init(&table, CAPACITY, 1), 0);
+    assert_int_equal(fetch_table_init(&table, CAPACITY), 0);
     assert_int_equal(memory_pool_init(&large, LARGE_BYTES, 1), 0);
     for (unsigned step = 0; step < 20000; step++) {
         /* Now mostly more, now mostly less, so that both ends are reached. */
@@ -132,7 +132,7 @@ static void test_tokens_lead_to_their_exchange_alone(void **state)
 {
     (void)state;
     uint64_t random = test_seed();
-    assert_int_equal(fetch_table_init(&table, CAPACITY, 1), 0);
+    assert_int_equal(fetch_table_init(&table, CAPACITY), 0);
     assert_int_equal(memory_pool_init(&large, LARGE_BYTES, 1), 0);
     for (uint32_t i = 0; i < CAPACITY; i++) {
         struct fetch *fetch = fetch_new(&table, &large, 100);

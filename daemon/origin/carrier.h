@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Carriers: how a request gets to an origin server or parent proxy, and its answer back. A carrier
+ * serves one kind of transport: datagrams (carrier_udp.c), or sessions (carrier_session.c). What
+ * they have in common is above them, in sending.c: the queue and window of the origin server, what
+ * is sent to a silent one, the deadline, and who is told. A carrier only sends, cancels and pings.
+ *
+ *     fetch/  -- sending_start() -->  sending.c  -- send, cancel, ping -->  carrier  -->  net/
+ *     fetch/  <-- sending_calls ----  sending.c  <-- sending_acknowledged(),          <--  net/
+ *                                                    sending_answered(), sending_failed()
+ *
+ * To add one: a file carrier_NAME.c with a struct carrier, and its case in carrier_of(). What it
+ * needs of the request is in struct sending: the CoAP message in datagram (message id 0 before it
+ * is sent, the token that answers have), the address in origin, the times in scheme. The name of
+ * the host, and credentials, it asks for with find_way() of struct sending_calls.
+ */
+#ifndef CRIPROXY_CARRIER_H
+#define CRIPROXY_CARRIER_H
+
+#include "base/address.h"
+#include "coap/target.h"
+#include "coap/transport.h"
+
+struct origin_side;
+struct origin;
+struct sending;
+struct upstream_credentials;
+
+enum carrier_result {
+    CARRIER_SENT,   /* it is on its way, as far as this host knows */
+    CARRIER_WAITS,  /* it cannot be sent now, nor can what is behind it: it stays in the queue */
+    CARRIER_FAILED, /* it cannot be sent, for sending->reason */
+};
+
+struct carrier {
+    /*
+     * Send the request, for which there is room in the window. Called again with the same struct
+     * for an observation that is registered anew; what is still out from before is then replaced.
+     *
+     * CARRIER_SENT: the carrier has set sending->timer, with sending_await_end() or for a
+     * retransmission, and sending->is_sent where a copy may reach the origin server. From now on
+     * until cancel() it may call sending_acknowledged(), sending_answered() and sending_failed().
+     * CARRIER_WAITS: nothing has changed. It is called again when something else ends; the
+     * request fails when its time in the queue is over.
+     * CARRIER_FAILED: nothing is out. The caller tells the fetch, from a timer.
+     *
+     * Never calls back from within, neither these functions nor struct sending_calls but
+     * find_way(): the caller may be giving an answer that must not be freed below it. Borrows
+     * sending and its datagram until cancel(), or until the request is over (sending_failed(), or
+     * sending_answered() unless sending->is_kept).
+     */
+    enum carrier_result (*send)(struct origin_side *side, struct sending *sending);
+    /*
+     * Take back what is out. Afterwards the carrier holds no pointer to sending or its datagram,
+     * and calls back no more; an answer that still comes is one that nobody waits for. The origin
+     * server may or may not have carried out the request. Takes a sending of which nothing is out,
+     * more than once. Never calls back from within; cannot fail. It does not tell an origin server
+     * that notifications are not wanted any more: that is a request of its own (OBS-25).
+     */
+    void (*cancel)(struct origin_side *side, struct sending *sending);
+    /*
+     * Ask a silent origin server for a sign of life, for which the rate has room; requests wait
+     * for it. A sign is told by origin_on_heard(), later and never from within. NULL: the carrier
+     * finds out by itself whether the other side is alive, and does not call silence_on_send().
+     */
+    void (*ping)(struct origin_side *side, struct origin *origin);
+};
+
+/* Datagrams in the clear: message ids, acknowledgements, retransmissions, matching. */
+extern const struct carrier carrier_udp;
+
+/* Sessions of net/client.h: DTLS, and CoAP over TCP, TLS and WebSockets. */
+extern const struct carrier carrier_session;
+
+/** The carrier of @p transport; static. Sessions refuse a transport that they do not have. */
+static inline const struct carrier *carrier_of(enum transport transport)
+{
+    return transport == TRANSPORT_UDP ? &carrier_udp : &carrier_session;
+}
+
+/* What a carrier is told of the way of a request, besides struct sending. */
+struct carrier_way {
+    struct address source; /* the client, for whose share a session counts; not a destination */
+    const char *host;      /* name for SNI and the certificate, in room; NULL: it is an address */
+    struct upstream_credentials *credentials; /* borrowed for the call; NULL in the clear */
+    char room[TARGET_NAME_MAX + 1];
+};
+
+#endif
