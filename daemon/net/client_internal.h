@@ -101,6 +101,7 @@ struct session {
     bool is_dead;     /* it has ended, which was noted and not acted on yet */
     bool is_leaving;  /* the other side wants no more requests on it */
     bool is_up;       /* the handshake is over, which was noted and not acted on yet */
+    bool is_lost;     /* and counted as that */
     bool has_carried; /* a request */
     bool is_wrong_name;
     bool has_pong;

@@ -145,8 +145,8 @@ static bool cut_retired(const struct upstream *upstream, const struct place *pla
 static void session_retire(struct session *session)
 {
     struct place *place = session->place;
-    if (place->retired_count >= RETIRED_MAX) {
-        (void)cut_retired(session->upstream, place);
+    if (place->retired_count >= RETIRED_MAX && session->out.count > 0) {
+        (void)cut_retired(session->upstream, place); /* one that is empty is closed at once */
     }
     session->state = SESSION_RETIRED;
     place->retired_count++;
@@ -154,28 +154,69 @@ static void session_retire(struct session *session)
     place_set_due(place);
 }
 
-/* Whether one more session may be opened. There are no more places than sessions (place_get()), and
- * a place has at most one session besides those that only wait for answers; these make room. */
-static bool make_room_for_session(struct upstream *upstream)
+/* End a session that is being made beside a silent one; that one is tried again later. */
+static bool cut_replacement(struct upstream *upstream)
 {
+    for (struct session *session = upstream->sessions; session != NULL; session = session->next) {
+        struct session *silent = session->place->session;
+        if (session->place->replacement == session && silent != NULL) {
+            session_close(session);
+            silent->trusted_until_ms = upstream->now_ms + upstream->options.handshake_ms;
+            session_set_due(silent);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Close the session without requests whose place was used longest ago. */
+static bool cut_idle(const struct upstream *upstream)
+{
+    for (struct place *place = upstream->oldest; place != NULL; place = place->newer) {
+        if (place->session != NULL && place->session->state == SESSION_READY &&
+            place->out_count == 0 && place->waiting.count == 0) {
+            session_close(place->session);
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Whether one more session to @p place may be opened. A first one goes before those that only wait
+ * for answers, before those that are made beside another, and before idle ones: of these there are
+ * too many only after a reload, as there are no more places than sessions (place_get()).
+ */
+static bool make_room_for_session(struct upstream *upstream, const struct place *place)
+{
+    bool is_first = place->session == NULL;
     while (upstream->session_count >= upstream->options.sessions_max) {
-        if (!cut_retired(upstream, NULL)) {
+        if (!cut_retired(upstream, NULL) &&
+            !(is_first && (cut_replacement(upstream) || cut_idle(upstream)))) {
             return false;
         }
     }
     return true;
 }
 
+/* Our own shortage says nothing about the other side. */
+static void count_failure(struct upstream *upstream, enum upstream_status status)
+{
+    if (status != UPSTREAM_NO_MEMORY) {
+        atomic_fetch_add_explicit(&upstream->counters.handshake_failures, 1, memory_order_relaxed);
+    }
+}
+
 static struct session *session_start(struct place *place, enum upstream_status *ret_status)
 {
     struct upstream *upstream = place->upstream;
     *ret_status = UPSTREAM_FULL;
-    if (!make_room_for_session(upstream)) {
+    if (!make_room_for_session(upstream, place)) {
         return NULL;
     }
     struct session *session = session_open(place, ret_status);
     if (session == NULL) {
-        atomic_fetch_add_explicit(&upstream->counters.handshake_failures, 1, memory_order_relaxed);
+        count_failure(upstream, *ret_status);
         return NULL;
     }
     session->next = upstream->sessions;
@@ -239,12 +280,13 @@ static void session_failed(struct session *session, enum upstream_status status,
     struct place *place = session->place;
     bool is_replacement = place->replacement == session;
 
-    atomic_fetch_add_explicit(&session->upstream->counters.handshake_failures, 1,
-                              memory_order_relaxed);
+    count_failure(session->upstream, status);
     log_session(LOG_WARNING, "upstream_failed", place, status, why);
     session_close(session);
     if (!is_replacement) {
-        place_back_off(place);
+        if (status != UPSTREAM_NO_MEMORY) {
+            place_back_off(place);
+        }
         place_fail_waiting(place, status, why);
     } else if (place->session != NULL && status == UPSTREAM_REFUSED) {
         struct session *silent = place->session; /* the other side is gone */
@@ -258,13 +300,23 @@ static void session_failed(struct session *session, enum upstream_status status,
     }
 }
 
+/* Once, whether it was found dead or has ended, or both. */
+static void count_loss(struct session *session)
+{
+    if (!session->is_lost) {
+        session->is_lost = true;
+        atomic_fetch_add_explicit(&session->upstream->counters.sessions_lost, 1,
+                                  memory_order_relaxed);
+    }
+}
+
 /* It was up, and is no longer. */
 static void session_lost(struct session *session, enum upstream_status status, const char *why)
 {
     struct place *place = session->place;
     bool was_of_no_use = !session->has_carried;
 
-    atomic_fetch_add_explicit(&session->upstream->counters.sessions_lost, 1, memory_order_relaxed);
+    count_loss(session);
     log_session(LOG_DEBUG, "upstream_lost", place, status, why);
     session_give_back(session, false, status, why);
     session_close(session);
@@ -286,13 +338,13 @@ static void replace(struct place *place)
 
     if (old != NULL && old->heard_ms > fresh->opened_ms) {
         session_close(fresh);
+        session_set_due(old); /* what is out on it is watched again */
         return;
     }
     place->session = fresh;
     place->replacement = NULL;
     if (old != NULL) {
-        atomic_fetch_add_explicit(&place->upstream->counters.sessions_lost, 1,
-                                  memory_order_relaxed);
+        count_loss(old);
         session_give_back(old, true, UPSTREAM_CLOSED, NULL);
         session_retire(old);
     }
@@ -313,20 +365,17 @@ static void session_up(struct session *session)
     }
 }
 
-/* Requests without an answer; observations have had theirs. */
-static const struct upstream_request *oldest_of(const struct session *session)
+/*
+ * The first that was sent since something was heard and has no answer, or NULL; observations have
+ * had theirs. An older one may be slow, and says nothing about the session.
+ */
+static const struct upstream_request *oldest_unheard(const struct session *session)
 {
     const struct upstream_request *request = session->out.first;
-    while (request != NULL && request->was_answered) {
+    while (request != NULL && (request->was_answered || request->sent_ms < session->heard_ms)) {
         request = request->next;
     }
     return request;
-}
-
-/* Nothing has been heard since it was sent, and it is not even acknowledged. */
-static bool is_silent(const struct session *session, const struct upstream_request *oldest)
-{
-    return session->heard_ms <= oldest->sent_ms && !session->kind->is_acknowledged(session);
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -369,7 +418,7 @@ static void work_probing(struct session *session)
 
 static void work_out(struct session *session)
 {
-    const struct upstream_request *oldest = oldest_of(session);
+    const struct upstream_request *oldest = oldest_unheard(session);
     struct place *place = session->place;
     uint64_t now_ms = session->upstream->now_ms;
     enum upstream_status status;
@@ -382,7 +431,7 @@ static void work_out(struct session *session)
         later(oldest->sent_ms + first_timeout_ms(session), session->trusted_until_ms);
     if (now_ms < suspect_ms) {
         wake_at(session, suspect_ms);
-    } else if (!is_silent(session, oldest)) {
+    } else if (session->kind->is_acknowledged(session)) {
         wake_at(session, now_ms + first_timeout_ms(session));
     } else {
         place->replacement = session_start(place, &status);
@@ -394,10 +443,14 @@ static void work_out(struct session *session)
 static void work_ready(struct session *session)
 {
     uint64_t idle_at_ms = session->used_ms + session->upstream->options.idle_ms;
+    bool is_wanted = session->place->waiting.count > 0;
+    if (is_wanted) {
+        place_set_due(session->place); /* there may be room on it again */
+    }
     if (session->out.count > 0) {
         work_out(session);
-    } else if (session->place->waiting.count > 0) {
-        place_set_due(session->place);
+    } else if (is_wanted) {
+        return;
     } else if (session->upstream->now_ms < idle_at_ms) {
         wake_at(session, idle_at_ms);
     } else {

@@ -314,7 +314,8 @@ static struct decision see_decision(const uint64_t before[REASON_COUNT])
     return decision;
 }
 
-static struct decision ask_engine(const struct explain_question *who, const struct departure *sending)
+static struct decision ask_engine(const struct explain_question *who,
+                                  const struct departure *sending)
 {
     uint64_t before[REASON_COUNT];
     struct address from = who->request.client.address;
