@@ -20,12 +20,22 @@ void totals_add_sessions(struct totals *totals, const struct dtls_counters *coun
     }
 }
 
+static void add_grouped(struct totals *totals, const struct udp_counters *counters)
+{
+    totals->gso_datagrams += metric_get(&counters->gso_datagrams);
+    totals->gso_messages += metric_get(&counters->gso_messages);
+    totals->gso_refusals += metric_get(&counters->gso_refusals);
+    totals->gro_datagrams += metric_get(&counters->gro_datagrams);
+    totals->gro_messages += metric_get(&counters->gro_messages);
+}
+
 void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters)
 {
     totals->datagrams_in += metric_get(&counters->datagrams_in);
     totals->datagrams_out += metric_get(&counters->datagrams_out);
     totals->overflowed += metric_get(&counters->receive_overflows);
     totals->unsent += metric_get(&counters->send_failures);
+    add_grouped(totals, counters);
 }
 
 void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
@@ -67,27 +77,34 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     }
 }
 
-/* Source ports stay open: what they have counted needs no keeping. */
-static uint64_t upstream_overflows(const struct client_side *side)
+/* Source ports stay open: what they have counted needs no keeping. @return what was dropped */
+static uint64_t add_source_ports(const struct client_side *side, struct totals *sum)
 {
-    uint64_t count = 0;
+    uint64_t dropped = 0;
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
         const struct port_pool *pool = &side->origin.origins.pools[family];
         for (uint32_t i = 0; i < pool->count; i++) {
-            count += metric_get(&udp_counters(pool->ports[i].socket)->receive_overflows);
+            const struct udp_counters *counters = udp_counters(pool->ports[i].socket);
+            dropped += metric_get(&counters->receive_overflows);
+            add_grouped(sum, counters);
         }
     }
-    return count;
+    return dropped;
 }
 
-static void publish_datagrams(const struct client_side *side, const struct totals *sum,
+static void publish_datagrams(const struct client_side *side, struct totals *sum,
                               struct metrics *metrics)
 {
     metric_set(&metrics->datagrams_in, sum->datagrams_in);
     metric_set(&metrics->datagrams_out, sum->datagrams_out);
     metric_set(&metrics->datagrams_overflowed, sum->overflowed);
     metric_set(&metrics->datagrams_unsent, sum->unsent);
-    metric_set(&metrics->upstream_overflowed, upstream_overflows(side));
+    metric_set(&metrics->upstream_overflowed, add_source_ports(side, sum));
+    metric_set(&metrics->gso_datagrams, sum->gso_datagrams);
+    metric_set(&metrics->gso_messages, sum->gso_messages);
+    metric_set(&metrics->gso_refusals, sum->gso_refusals);
+    metric_set(&metrics->gro_datagrams, sum->gro_datagrams);
+    metric_set(&metrics->gro_messages, sum->gro_messages);
 }
 
 void totals_update(struct client_side *side)

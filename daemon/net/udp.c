@@ -10,6 +10,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <linux/errqueue.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -114,6 +115,16 @@ static int set_options(int fd, const struct address *local, const struct udp_opt
                                          : set_ipv6(fd, options->want_local);
 }
 
+/* An old kernel has neither: then each datagram is a message of its own. */
+static void set_grouping(struct udp_socket *socket, const struct udp_options *options)
+{
+    bool has_gso = options->gso && set_int(socket->fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+
+    socket->gso_max = has_gso ? UDP_GSO_MAX : 0;
+    socket->has_gro = options->gro && set_int(socket->fd, SOL_UDP, UDP_GRO, 1) == 0;
+    socket->gro_most = 1;
+}
+
 /* @return @p fd or -errno (it stays open). */
 static int take_inherited(int fd)
 {
@@ -166,6 +177,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
     if (err != 0) {
         goto fail;
     }
+    set_grouping(socket, options);
     socket->is_wildcard = address_is_unspecified(&socket->local);
     err = -ENOMEM;
     socket->out = udp_out_new();

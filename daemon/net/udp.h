@@ -6,6 +6,10 @@
  * Output is queued by udp_send() and leaves by sendmmsg at udp_flush(), which
  * the owner of the loop calls at the end of its turn. ICMP errors come from the
  * socket's error queue with the start of the datagram that caused them.
+ *
+ * Datagrams of one size to one peer can be one message to the kernel (GSO), which a network card
+ * or the kernel cuts into datagrams again; and what came so may be read as one (GRO). Neither
+ * changes what is on the wire or in which order a peer's datagrams are.
  */
 #ifndef CRIPROXY_UDP_H
 #define CRIPROXY_UDP_H
@@ -54,6 +58,7 @@ struct udp_options {
     uint32_t buffer_bytes; /* SO_RCVBUF and SO_SNDBUF, never lowered; 0: the system's default */
     bool tells_buffers;    /* log where that could not be had */
     uint32_t datagram_max; /* a longer datagram arrives truncated; 0: UDP_DATAGRAM_MAX */
+    bool gso, gro;         /* group datagrams where the kernel can (udp(7), UDP_SEGMENT, UDP_GRO) */
     int fd;                /* an inherited, bound socket to take over, or -1 */
 };
 
@@ -62,6 +67,10 @@ struct udp_counters {
     _Atomic uint64_t datagrams_in, datagrams_out;
     _Atomic uint64_t receive_overflows; /* dropped by the kernel: receive buffer full */
     _Atomic uint64_t send_failures;     /* datagrams the kernel would not take */
+    /* Datagrams that left, or came, together with others as one message; and such messages. */
+    _Atomic uint64_t gso_datagrams, gso_messages;
+    _Atomic uint64_t gro_datagrams, gro_messages;
+    _Atomic uint64_t gso_refusals; /* such messages that the kernel or the device cannot send */
 };
 
 /** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */

@@ -17,6 +17,7 @@
 #include <linux/errqueue.h>
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,8 +35,13 @@
 
 _Static_assert(BUFFER_STRIDE >= UDP_DATAGRAM_MAX, "a buffer takes any datagram");
 
-/* IP_PKTINFO or IPV6_PKTINFO, and SO_RXQ_OVFL. */
-#define RECEIVE_CONTROL_LEN (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)))
+/* Datagrams of one turn where messages are of several: a socket must not keep others waiting. */
+#define RECEIVE_DATAGRAMS 256u
+
+/* IP_PKTINFO or IPV6_PKTINFO, SO_RXQ_OVFL, and UDP_GRO. */
+#define RECEIVE_CONTROL_LEN                                                                        \
+    (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)) +                       \
+     CMSG_SPACE(sizeof(int)))
 
 struct receive_control {
     _Alignas(struct cmsghdr) uint8_t bytes[RECEIVE_CONTROL_LEN];
@@ -145,8 +151,9 @@ static void count_kernel_drops(struct udp_socket *socket, const struct cmsghdr *
     socket->kernel_drops = drops;
 }
 
+/* @param ret_size of each datagram but the last, where the message is a group of them */
 static void read_control(struct udp_socket *socket, struct msghdr *header,
-                         struct address *ret_local)
+                         struct address *ret_local, size_t *ret_size)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
          cmsg = CMSG_NXTHDR(header, cmsg)) {
@@ -156,34 +163,80 @@ static void read_control(struct udp_socket *socket, struct msghdr *header,
             local_from_ipv6(cmsg, socket->local.port, ret_local);
         } else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
             count_kernel_drops(socket, cmsg);
+        } else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO) {
+            int size = 0;
+            memcpy(&size, CMSG_DATA(cmsg), sizeof size);
+            *ret_size = size > 0 ? (size_t)size : 0;
         }
     }
 }
 
 /* ---- datagrams ---- */
 
-static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned i)
+/* @p is_cut: the kernel had more of it than fitted. */
+static void deliver_one(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
+                        size_t len, bool is_cut)
 {
-    struct mmsghdr *header = &batch->headers[i];
-    struct datagram datagram = {.data = batch->parts[i].iov_base,
-                                .len = header->msg_len,
-                                .truncated = (header->msg_hdr.msg_flags & MSG_TRUNC) != 0};
+    size_t most = socket->datagram_max;
+    struct datagram datagram = {.data = data,
+                                .len = len < most ? len : most,
+                                .truncated = is_cut || len > most,
+                                .path = *path};
 
-    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &datagram.path.remote);
-    if (header->msg_hdr.msg_controllen != 0) {
-        read_control(socket, &header->msg_hdr, &datagram.path.local);
-    }
     udp_count(&socket->counters.datagrams_in, 1);
     socket->handler->on_datagram(socket->context, socket, &datagram);
 }
 
+/* A message of datagrams of @p size bytes; the last may be shorter. */
+static void deliver_group(struct udp_socket *socket, const struct udp_path *path,
+                          const uint8_t *data, size_t len, size_t size)
+{
+    uint32_t count = (uint32_t)((len + size - 1) / size);
+
+    udp_count(&socket->counters.gro_messages, 1);
+    udp_count(&socket->counters.gro_datagrams, count);
+    socket->gro_most = count > socket->gro_most ? count : socket->gro_most;
+    for (size_t at = 0; at < len && !socket->is_closed; at += size) {
+        deliver_one(socket, path, data + at, len - at < size ? len - at : size, false);
+    }
+}
+
+static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned i)
+{
+    struct mmsghdr *header = &batch->headers[i];
+    const uint8_t *data = batch->parts[i].iov_base;
+    struct udp_path path = {0};
+    size_t size = 0;
+
+    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &path.remote);
+    if (header->msg_hdr.msg_controllen != 0) {
+        read_control(socket, &header->msg_hdr, &path.local, &size);
+    }
+    if (size > 0 && size < header->msg_len) {
+        deliver_group(socket, &path, data, header->msg_len, size);
+    } else {
+        deliver_one(socket, &path, data, header->msg_len,
+                    (header->msg_hdr.msg_flags & MSG_TRUNC) != 0);
+    }
+}
+
+/* Messages to ask for: fewer where those of the last batch were of many datagrams. */
+static unsigned messages_of_a_turn(struct udp_socket *socket)
+{
+    unsigned count = RECEIVE_DATAGRAMS / socket->gro_most;
+
+    socket->gro_most = 1;
+    return count < 1 ? 1 : count > RECEIVE_BATCH ? RECEIVE_BATCH : count;
+}
+
 static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
 {
+    unsigned most = messages_of_a_turn(socket);
     int count;
 
-    batch_set_part_len(batch, socket->datagram_max);
+    batch_set_part_len(batch, socket->has_gro ? UDP_DATAGRAM_MAX : socket->datagram_max);
     do {
-        count = mmsg_receive(socket->fd, batch->headers, RECEIVE_BATCH);
+        count = mmsg_receive(socket->fd, batch->headers, most);
     } while (count < 0 && errno == EINTR);
     if (count <= 0) {
         socket->has_errors = true; /* why else was it readable? */

@@ -22,15 +22,47 @@ struct event;
 /* Of a datagram that could not be sent: a CoAP header and a token of 8, and some. */
 #define UDP_FAILURE_QUOTE 64u
 
-/* Room for one struct in_pktinfo or in6_pktinfo. */
+/*
+ * Longest datagrams that are grouped at first: with their headers they fit the smallest MTU of IPv6
+ * (1,280 bytes). The kernel does not fragment what it has cut.
+ */
+#define UDP_GSO_MAX 1232u
+
+/* Bytes of one group: with all headers they are less than 65,536. */
+#define UDP_GROUP_BYTES_MAX 65000u
+
+/* Room for one struct in_pktinfo or in6_pktinfo, and the size of a group's datagrams. */
 struct udp_send_control {
-    _Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+    _Alignas(struct cmsghdr)
+        uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
 };
+
+/* A datagram in the queue. */
+struct udp_queued {
+    uint8_t *data; /* in the arena */
+    uint32_t len;
+    uint32_t next; /* of its group; UDP_SEND_BATCH: the last */
+};
+
+/* Datagrams that leave as one message: of one size, the last may be shorter. Or one alone. */
+struct udp_group {
+    struct udp_path path;
+    uint32_t first, last, count; /* in the queue */
+    uint32_t bytes;
+    uint32_t size;    /* of each but the last */
+    bool is_complete; /* by a shorter one */
+};
+
+/* Peers with a group, found by a hash of their address; a power of two. */
+#define UDP_LATEST (2u * UDP_SEND_BATCH)
 
 /* Queued datagrams: filled from the front, sent as a whole. */
 struct udp_out {
-    unsigned count;
+    unsigned count, group_count;
     size_t used; /* bytes of arena */
+    struct udp_queued queue[UDP_SEND_BATCH];
+    struct udp_group groups[UDP_SEND_BATCH];
+    uint8_t latest[UDP_LATEST]; /* a peer's group, from 1; 0: none */
     struct mmsghdr headers[UDP_SEND_BATCH];
     struct iovec parts[UDP_SEND_BATCH];
     union sockaddr_any names[UDP_SEND_BATCH];
@@ -57,6 +89,9 @@ struct udp_socket {
     bool has_errors;  /* the error queue may hold something */
     uint32_t datagram_max;
     uint32_t kernel_drops; /* SO_RXQ_OVFL's last value; it wraps */
+    uint32_t gso_max;      /* longest datagrams that are grouped; 0: none */
+    bool has_gro;          /* a message may be several datagrams, */
+    uint32_t gro_most;     /* in the last batch at most so many */
     const struct udp_handler *handler;
     void *context;
     struct udp_counters counters;

@@ -152,6 +152,8 @@ static struct port *port_get(struct origin_side *side, enum port_family family, 
                                                                             : ADDRESS_IPV6},
         .buffer_bytes = (uint32_t)side->context.config->listen_buffer_bytes,
         .datagram_max = (uint32_t)side->context.config->limits_datagram_bytes,
+        .gso = side->context.config->listen_gso,
+        .gro = side->context.config->listen_gro,
         .fd = -1,
     };
     *port = (struct port){.side = side, .family = family, .index = index};

@@ -172,6 +172,8 @@ static int listen_on(struct worker *worker, enum transport transport, const stru
         .want_local = address_is_unspecified(bound),
         .buffer_bytes = (uint32_t)worker_config(worker)->listen_buffer_bytes,
         .tells_buffers = worker->index == 0, /* once for all workers */
+        .gso = worker_config(worker)->listen_gso,
+        .gro = worker_config(worker)->listen_gro,
         .fd = fd,
     };
 

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What test_offload.py runs in a network namespace of its own: the proxy at one end of a link, and
+at the other, in a second namespace, a client that asks in bursts, an origin server, and a capture.
+
+    offload_scene.py MTU SEGMENTS SETTING...
+
+With 1 for SEGMENTS the link takes single datagrams only, as a card without offload does. The
+client loses one datagram of seven. Prints what was asked, what came, and counters, as JSON.
+"""
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from admin_wire import http, http_place
+from coap_wire import PATIENCE_S, CON, GET, Message, code, family_of
+from processes import Proxy
+from target import Target
+
+NEAR = {socket.AF_INET: "10.9.0.1", socket.AF_INET6: "fd09::1"}
+FAR = {socket.AF_INET: "10.9.0.2", socket.AF_INET6: "fd09::2"}
+SOL_UDP, UDP_SEGMENT = 17, 103
+BURST, ROUNDS, RESOURCES = 48, 4, 8
+LONG = 1190  # bytes of payload: with the heads of CoAP, UDP and IPv6 less than 1,280
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def families(mtu):
+    """IPv6 needs 1,280 bytes (RFC 8200 section 5)."""
+    return [socket.AF_INET, socket.AF_INET6] if int(mtu) >= 1280 else [socket.AF_INET]
+
+
+def set_up(name, addresses, mtu):
+    ip("link", "set", "lo", "up")
+    ip("link", "set", name, "up")
+    ip("address", "add", addresses[socket.AF_INET] + "/24", "dev", name)
+    if socket.AF_INET6 in families(mtu):
+        ip("address", "add", addresses[socket.AF_INET6] + "/64", "dev", name, "nodad")
+
+
+# ---- the far end ----
+
+def body(path):
+    """Of one length, so that answers may leave together, and unlike any other's."""
+    return (path.encode() + b".") * (LONG // (len(path) + 1))
+
+
+def serve(sock):
+    while True:
+        data, peer = sock.recvfrom(65536)
+        request = Message.decode(data)
+        path = request.values(11)[0].decode()
+        answer = Message(type=2, code=code(2, 5), mid=request.mid, token=request.token,
+                         payload=body(path))
+        sock.sendto(answer.encode(), peer)
+
+
+class Capture(threading.Thread):
+    """The longest packet that has come from the proxy, and fragments."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.longest = self.fragments = 0
+        self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
+        self.sock.bind(("far0", 3))
+
+    def run(self):
+        while True:
+            data, where = self.sock.recvfrom(65536)
+            if where[2] == socket.PACKET_OUTGOING:
+                continue
+            self.longest = max(self.longest, len(data))
+            if data[0] >> 4 == 4:
+                self.fragments += struct.unpack("!H", data[6:8])[0] & 0x3FFF != 0
+            elif data[0] >> 4 == 6:
+                self.fragments += data[6] == 44
+
+
+def send_burst(sock, messages):
+    """As one message where the kernel does that, else one by one."""
+    try:
+        sock.sendmsg(messages, [(SOL_UDP, UDP_SEGMENT, struct.pack("=H", len(messages[0])))])
+    except OSError:
+        for message in messages:
+            sock.send(message)
+
+
+def ask_in_bursts(host, port, wrong):
+    """Rounds of requests, each repeated until it is answered. @return answers by resource"""
+    counts = {}
+    seen = 0
+    with socket.socket(family_of(host), socket.SOCK_DGRAM) as sock:
+        sock.connect((host, port))
+        for turn in range(ROUNDS):
+            waiting = {}
+            for number in range(BURST):
+                path = "r%d" % (number % RESOURCES)
+                mid = turn * BURST + number
+                options = Target(FAR[family_of(host)], 5683, (path,)).options("cri")
+                message = Message(type=CON, code=GET, mid=mid, token=struct.pack("!I", mid),
+                                  options=options)
+                waiting[message.token] = (path, message.encode())
+            deadline = time.monotonic() + PATIENCE_S
+            while waiting and time.monotonic() < deadline:
+                send_burst(sock, [data for _, data in waiting.values()])
+                sock.settimeout(1)
+                try:
+                    while waiting:
+                        answer = Message.decode(sock.recv(65536))
+                        seen += 1
+                        if answer.type == CON:
+                            sock.send(Message(type=2, code=0, mid=answer.mid).encode())
+                        if seen % 7 == 0 or answer.token not in waiting or answer.code == 0:
+                            continue
+                        path, _ = waiting.pop(answer.token)
+                        wrong += answer.code != code(2, 5) or answer.payload != body(path)
+                        counts[path] = counts.get(path, 0) + 1
+                except TimeoutError:
+                    pass
+    return counts, wrong
+
+
+def far(mtu):
+    print("here", flush=True)
+    ports = json.loads(sys.stdin.readline())
+    set_up("far0", FAR, mtu)
+    capture = Capture()
+    capture.start()
+    for family in families(mtu):
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+        sock.bind((FAR[family], 5683))
+        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+    answers, wrong = {}, 0
+    for host, port in ports:
+        answers[host], wrong = ask_in_bursts(host, port, wrong)
+    print(json.dumps({"answers": answers, "wrong": wrong, "longest": capture.longest,
+                      "fragments": capture.fragments}), flush=True)
+
+
+# ---- the near end ----
+
+def counters(running, names):
+    text = http(http_place(running), "/metrics")[2]
+    found = {}
+    for name in names:
+        found[name] = sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                          if line.startswith("criproxyd_%s_total" % name))
+    return found
+
+
+def near(mtu, segments, settings):
+    ip("link", "add", "near0", "mtu", mtu, "gso_max_segs", segments, "type", "veth",
+       "peer", "name", "far0", "mtu", mtu)
+    with subprocess.Popen(["unshare", "--net", sys.executable, __file__, "far", mtu], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout.readline() == "here\n"
+        ip("link", "set", "far0", "netns", str(child.pid))
+        set_up("near0", NEAR, mtu)
+        hosts = [NEAR[family] for family in families(mtu)]
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        running = Proxy("--set", "cache.max-bytes=1MiB", "--set", "proxy.workers=1",
+                        "--set", "policy.echo-exempt=private", "--set",
+                        "policy.echo-exempt=unique-local", "--set", "admin.listen=http://127.0.0.1:0",
+                        *arguments, listen=tuple(hosts))
+        ports = [running.address(host) for host in hosts]
+        child.stdin.write(json.dumps(ports) + "\n")
+        child.stdin.flush()
+        results = json.loads(child.stdout.readline())
+        results["counters"] = counters(running, ("gso_datagrams", "gso_messages", "gso_refusals",
+                                                 "gro_datagrams", "gro_messages"))
+        running.stop_cleanly()
+    json.dump(results, sys.stdout)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "far":
+        far(sys.argv[2])
+    else:
+        near(sys.argv[1], sys.argv[2], sys.argv[3:])

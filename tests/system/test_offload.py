@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""UDP segmentation and receive offload over a link of a real kernel, where a namespace may be made."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from coap_wire import PATIENCE_S
+from offload_scene import BURST, RESOURCES, ROUNDS
+from test_zones import namespace
+
+SCENE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "offload_scene.py")
+
+
+@pytest.fixture(scope="module")
+def play():
+    command = namespace()
+    if command is None:
+        pytest.skip("no network namespace with links can be made here")
+
+    def run(*arguments):
+        done = subprocess.run([*command, sys.executable, SCENE, *arguments],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=10 * PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+def assert_all_answered(results, hosts=2):
+    assert results["wrong"] == 0
+    assert len(results["answers"]) == hosts
+    for counts in results["answers"].values():
+        assert counts == {"r%d" % i: ROUNDS * BURST // RESOURCES for i in range(RESOURCES)}
+
+
+@pytest.mark.parametrize("mtu", ["1280", "1500"])
+def test_a_link_without_offload_has_single_datagrams(play, mtu):
+    """Sockets: groups are cut before the link; none is longer than it takes."""
+    results = play(mtu, "1")
+    assert_all_answered(results)
+    assert results["longest"] <= int(mtu)
+    assert results["fragments"] == 0
+    assert results["counters"]["gso_messages"] > 0
+    assert results["counters"]["gso_refusals"] == 0
+
+
+@pytest.mark.parametrize("mtu", ["1280", "1500"])
+def test_a_link_that_takes_groups(play, mtu):
+    """Sockets: the same where the other end gets them whole, and sends such itself."""
+    results = play(mtu, "64")
+    assert_all_answered(results)
+    assert results["fragments"] == 0
+    counters = results["counters"]
+    assert counters["gso_datagrams"] >= 2 * counters["gso_messages"] > 0
+    assert counters["gro_datagrams"] >= 2 * counters["gro_messages"] > 0
+
+
+def test_off(play):
+    """Sockets: nothing is grouped with listen.gso and listen.gro off."""
+    results = play("1500", "64", "listen.gso=no", "listen.gro=no")
+    assert_all_answered(results)
+    assert results["longest"] <= 1500
+    assert set(results["counters"].values()) == {0}
+
+
+def test_a_link_with_a_small_mtu(play):
+    """Sockets: the kernel takes no group of what is longer than the MTU. Each is then sent
+    by itself, and fragmented as ever (IPv4), and no more such groups are made."""
+    results = play("1000", "64")
+    assert_all_answered(results, hosts=1)
+    assert results["fragments"] > 0
+    assert 0 < results["counters"]["gso_refusals"] <= RESOURCES
