@@ -55,6 +55,18 @@ def test_what_there_is():
                        "criproxyd.service", "criproxyd.socket"]
 
 
+def test_buffers_fit_the_limits():
+    """Issue 8: the kernel's limits that the package sets have room for the largest default."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "daemon/conf/sizes.def"), encoding="utf-8") as file:
+        sizes = re.search(r"SIZED\(listen, +buffer_bytes, .*\)", file.read())[0]
+    most = max(int(size) for size in re.findall(r'"(\d+)MiB"', sizes)) << 20
+    with open(os.path.join(STAGE, "lib/sysctl.d/50-criproxyd.conf"), encoding="utf-8") as file:
+        limits = dict(re.findall(r"^(\S+) = (\d+)$", file.read(), re.M))
+    assert set(limits) == {"net.core.rmem_max", "net.core.wmem_max"}
+    assert all(int(limit) >= most for limit in limits.values())
+
+
 @needs_analyze
 def test_verify_is_clean(units):
     """Issue 8: systemd-analyze verify says nothing."""
