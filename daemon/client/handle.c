@@ -280,8 +280,12 @@ static bool is_in_cache(struct client_side *side, struct incoming *incoming,
         .hop_limit = incoming->hop_limit,
         .drops_echo = incoming->drops_echo,
         .is_registration = registration_is_one(side, &incoming->options),
+        .is_not_from_cache = (incoming->leg->cache_wish & LEG_NO_CACHE) != 0,
     };
     struct cache_entry *entry = cached_look(&side->fetch, &asked, ret_lookup);
+    if ((incoming->leg->cache_wish & LEG_NO_STORE) != 0 && entry == NULL) {
+        *ret_lookup = (struct cached_lookup){.hop_limit = ret_lookup->hop_limit};
+    }
     if (entry == NULL) {
         return false;
     }
@@ -389,7 +393,9 @@ static void proxy_request(struct client_side *side, struct incoming *incoming)
     struct fetch_recipe recipe = recipe_of(side, incoming, &lookup);
     struct next_hop hop;
     struct problem problem = {
-        .reason = route_find(side->context.config, &incoming->target, &hop, &recipe.route)};
+        .reason = (incoming->leg->cache_wish & LEG_ONLY_IF_CACHED) != 0
+                      ? REASON_not_cached
+                      : route_find(side->context.config, &incoming->target, &hop, &recipe.route)};
     incoming->leg->route_label = recipe.route != NULL ? recipe.route->label : 0;
     if (problem.reason == REASON_scheme_unsupported) { /* a known one, without a transport */
         snprintf(problem.text, sizeof(problem.text), "%s: %s",

@@ -49,7 +49,7 @@ struct http_chunks {
  */
 size_t http_chunks_check(struct http_chunks *chunks, struct bytes input);
 
-/** Whether the last chunk and the empty line after it have been seen. */
+/** Whether the last chunk and the empty line after it have been seen; false before. */
 bool http_chunks_ended(const struct http_chunks *chunks);
 
 #endif

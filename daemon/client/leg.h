@@ -42,6 +42,13 @@ enum leg_kind {
     LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
 };
 
+/* What an HTTP client asks of the cache (RFC 9111 section 5.2.1), a bit each. */
+enum {
+    LEG_NO_CACHE = 1,       /* no answer from it */
+    LEG_NO_STORE = 2,       /* the answer is not kept */
+    LEG_ONLY_IF_CACHED = 4, /* no other answer */
+};
+
 struct leg {
     enum leg_kind kind;
     struct peer *peer; /* of the client or the stream; NULL when gone */
@@ -61,6 +68,9 @@ struct leg {
     bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2;  /* which */
     uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */
+    uint8_t cache_wish;   /* LEG_NO_CACHE and others */
+    bool outlives;    /* its request goes on, for the cache, when the client goes: HTTP's (RFC 8075
+                         section 8.1) */
     uint8_t unwanted; /* classes of answers the client does not want (RFC 7967): 1 << (class - 1) */
 };
 

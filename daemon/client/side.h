@@ -4,6 +4,7 @@
 #define CRIPROXY_CLIENT_SIDE_H
 
 #include "client/client.h"
+#include "client/http_front.h"
 #include "client/limit.h"
 #include "client/listen.h"
 #include "client/observation.h"
@@ -43,6 +44,7 @@ struct client_side {
     struct totals closed;                  /* what closed listeners have counted */
     struct stream *streams;                /* connections that are open */
     uint64_t stream_count, stream_serial;  /* open; ever opened */
+    struct http_fronts http;               /* those of them that speak HTTP */
     uint8_t empty_ack[MESSAGE_HEADER_LEN]; /* not in scratch: requests end while messages are being
                                              made there */
 };

@@ -12,43 +12,20 @@
  * stops while it has limits.exchanges-per-client requests in flight or does not
  * take its answers.
  */
-#include "client/stream.h"
+#include "client/stream_internal.h"
 
 #include "base/log.h"
 #include "client/admission.h"
 #include "client/handle.h"
+#include "client/http_front.h"
 #include "client/limit.h"
 #include "client/reply.h"
 #include "client/side.h"
-#include "coap/endpoint.h"
 
 #include <stdlib.h>
 
 /* What an idle peer has, after our Release, for a request that has crossed it. */
 #define RELEASE_MS 2000u
-
-enum stream_state {
-    STREAM_OPENING,
-    STREAM_OPEN,
-    STREAM_LEAVING,  /* idle, told so: what has crossed our Release is answered, then the end */
-    STREAM_RELEASED, /* no new requests; those before are answered */
-    STREAM_CLOSED,   /* given up: what else arrives is ignored */
-};
-
-struct stream {
-    struct peer peer;
-    struct client_side *side;
-    struct stream_listener *listener;
-    struct conn *conn;
-    struct stream *next, **link; /* of all streams of the engine */
-    struct endpoint endpoint;
-    enum stream_state state;
-    uint64_t serial;
-    const char *why; /* we have closed it; static, NULL: we have not */
-    bool is_paused, is_full;
-    bool has_crossed; /* a request has come while leaving */
-    bool is_pinged;   /* nothing has come since our Ping */
-};
 
 static uint32_t scheme_of(const struct conn *conn)
 {
@@ -60,35 +37,47 @@ static const char *scheme_name(const struct stream *stream)
     return transport_row(conn_transport(stream->conn))->scheme;
 }
 
-/* Read on, or not: whichever of the two reasons to stop holds. */
-static void regulate(struct stream *stream)
+void stream_pause(struct stream *stream, bool is_paused)
 {
-    bool pause =
-        stream->is_full || stream->peer.in_flight >= limit_exchanges(stream->side, &stream->peer);
-    if (pause != stream->is_paused) {
-        stream->is_paused = pause;
-        conn_pause(stream->conn, pause);
+    if (is_paused != stream->is_paused) {
+        stream->is_paused = is_paused;
+        conn_pause(stream->conn, is_paused);
     }
 }
 
-static void stream_send_frame(void *context, struct bytes frame)
+/* Read on, or not: whichever of the two reasons to stop holds. HTTP's requests come one by one. */
+static void regulate(struct stream *stream)
 {
-    struct stream *stream = context;
-    if (!conn_send(stream->conn, frame.data, frame.len)) {
+    if (stream->http == NULL) {
+        stream_pause(stream, stream->is_full || stream->peer.in_flight >=
+                                                    limit_exchanges(stream->side, &stream->peer));
+    }
+}
+
+void stream_send_bytes(struct stream *stream, const void *data, size_t len)
+{
+    if (len > 0 && !conn_send(stream->conn, data, len)) {
         stream->is_full = true;
         regulate(stream);
     }
 }
 
+static void stream_send_frame(void *context, struct bytes frame)
+{
+    stream_send_bytes(context, frame.data, frame.len);
+}
+
 /* A signal without a token: Ping, or Release with the reason for it. */
 static void stream_send_signal(const struct stream *stream, uint8_t code, const char *words)
 {
-    endpoint_send(&stream->endpoint, code, (struct bytes){0}, words);
+    if (stream->http == NULL) {
+        endpoint_send(&stream->endpoint, code, (struct bytes){0}, words);
+    }
 }
 
 /* --- its end ------------------------------------------------------------ */
 
-static void close_stream(struct stream *stream, const char *why)
+void stream_close(struct stream *stream, const char *why)
 {
     stream->state = STREAM_CLOSED;
     stream->why = why;
@@ -100,7 +89,7 @@ static void close_if_done(struct stream *stream)
     bool is_over = stream->state == STREAM_RELEASED ||
                    (stream->state == STREAM_LEAVING && stream->has_crossed);
     if (is_over && stream->peer.in_flight == 0) {
-        close_stream(stream, "released");
+        stream_close(stream, "released");
     }
 }
 
@@ -128,7 +117,7 @@ static void stream_on_fault(void *context, const char *why)
                                       .detail = why};
     refusals_log(&stream->side->refusals, &note, "message_malformed");
     metric_add(&stream->side->context.metrics.streams_aborted, 1);
-    close_stream(stream, why);
+    stream_close(stream, why);
 }
 
 static void stream_on_signal(void *context, uint8_t code)
@@ -141,13 +130,12 @@ static void stream_on_signal(void *context, uint8_t code)
         close_if_done(stream);
     } else if (code == CODE_ABORT) {
         metric_add(&stream->side->context.metrics.streams_aborted_by_clients, 1);
-        close_stream(stream, "aborted by the peer");
+        stream_close(stream, "aborted by the peer");
     }
 }
 
-static void stream_on_request(void *context, const struct message *message)
+struct leg stream_make_leg(struct stream *stream)
 {
-    struct stream *stream = context;
     struct leg leg = {
         .kind = LEG_STREAM,
         .peer = &stream->peer,
@@ -158,6 +146,13 @@ static void stream_on_request(void *context, const struct message *message)
                   .scheme = scheme_of(stream->conn)},
     };
     leg.asker.serial = leg_serial(stream->side, &leg);
+    return leg;
+}
+
+static void stream_on_request(void *context, const struct message *message)
+{
+    struct stream *stream = context;
+    struct leg leg = stream_make_leg(stream);
     if (stream->state == STREAM_RELEASED) {
         return; /* it said that it would send no more */
     }
@@ -234,6 +229,14 @@ static void *on_open(void *listener_context, struct conn *conn)
                      .token_max = side->context.config->proxy_max_token_bytes,
                      .is_ws = transport_is_ws(listener->transport)},
     };
+    if (transport_is_http(listener->transport)) {
+        stream->state = STREAM_OPEN;
+        stream->http = http_front_new(stream);
+        if (stream->http == NULL) {
+            free(stream);
+            return NULL;
+        }
+    }
     if (side->streams != NULL) {
         side->streams->link = &stream->next;
     }
@@ -241,10 +244,12 @@ static void *on_open(void *listener_context, struct conn *conn)
     listener->open_count++;
     metric_set(&side->context.metrics.streams, ++side->stream_count);
     log_stream(stream, "stream_opened", "");
-    endpoint_start(&stream->endpoint);
+    if (stream->http == NULL) {
+        endpoint_start(&stream->endpoint);
+    }
     if (side->is_draining) {
         stream_send_signal(stream, CODE_RELEASE, "");
-        close_stream(stream, "shutting down");
+        stream_close(stream, "shutting down");
     }
     return stream;
 }
@@ -255,6 +260,9 @@ static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *dat
     (void)conn;
     if (stream->state == STREAM_CLOSED) {
         return len;
+    }
+    if (stream->http != NULL) {
+        return http_front_input(stream->http, data, len);
     }
     size_t used = endpoint_input(&stream->endpoint, data, len);
     stream->is_pinged = stream->is_pinged && used == 0;
@@ -267,6 +275,9 @@ static void on_drained(void *conn_context, struct conn *conn)
     (void)conn;
     stream->is_full = false;
     regulate(stream);
+    if (stream->http != NULL) {
+        http_front_drained(stream->http);
+    }
     observers_resume(stream->side, &stream->peer);
 }
 
@@ -274,10 +285,10 @@ static uint32_t on_idle(void *conn_context, struct conn *conn)
 {
     struct stream *stream = conn_context;
     (void)conn;
-    if (stream->peer.in_flight > 0) {
+    if (stream->peer.in_flight > 0 || (stream->http != NULL && http_front_is_busy(stream->http))) {
         return CONN_NOT_IDLE;
     }
-    if (stream->state != STREAM_OPEN) {
+    if (stream->state != STREAM_OPEN || stream->http != NULL) {
         return 0;
     }
     if (stream->peer.watcher != NULL && !stream->is_pinged) {
@@ -304,6 +315,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     closed->at_ms = context_now_ms(&side->context);
     closed->why = stream->why != NULL ? stream->why : why;
     request_leave_all(side, &stream->peer);
+    http_front_free(stream->http);
     *stream->link = stream->next;
     if (stream->next != NULL) {
         stream->next->link = stream->link;
@@ -317,7 +329,9 @@ static enum conn_need need_of(void *conn_context, const struct conn *conn)
 {
     const struct stream *stream = conn_context;
     (void)conn;
-    if (stream->peer.in_flight > 0) {
+    bool is_busy = stream->http != NULL && http_front_is_busy(stream->http) &&
+                   !http_front_has_events(stream->http);
+    if (stream->peer.in_flight > 0 || is_busy) {
         return CONN_ASKS;
     }
     return stream->peer.watcher != NULL ? CONN_OBSERVES : CONN_IDLE;
@@ -365,18 +379,24 @@ uint64_t stream_serial(const struct leg *leg)
 
 bool stream_takes_blocks(const struct leg *leg)
 {
+    if (leg->stream->http != NULL) {
+        return http_front_takes_blocks(leg->stream->http);
+    }
     return leg->stream->endpoint.takes_blocks;
 }
 
 bool stream_takes_bert(const struct leg *leg)
 {
-    return leg->stream->endpoint.takes_blocks &&
+    return leg->stream->http == NULL && leg->stream->endpoint.takes_blocks &&
            leg->stream->endpoint.peer_max > FRAME_BASE_MESSAGE_SIZE;
 }
 
 size_t stream_message_max(const struct leg *leg)
 {
     const struct stream *stream = leg->stream;
+    if (stream->http != NULL) {
+        return SIZE_MAX; /* HTTP has no limit: nothing is ever cut for it */
+    }
     size_t ours = stream->side->context.scratch_bytes;
     return stream->endpoint.peer_max < ours ? stream->endpoint.peer_max : ours;
 }
@@ -384,6 +404,9 @@ size_t stream_message_max(const struct leg *leg)
 bool stream_fits(const struct leg *leg, const struct reply *reply)
 {
     struct stream *stream = leg->stream;
+    if (stream->http != NULL) {
+        return true;
+    }
     size_t at_most = FRAME_HEAD_MAX + leg->token.len + reply->options.len + REPLY_OWN_OPTIONS_MAX +
                      1 + reply->payload.len;
     if (at_most <= stream->endpoint.peer_max && at_most <= stream->side->context.scratch_bytes) {
@@ -398,6 +421,10 @@ void stream_reply(struct client_side *side, struct leg *leg, const struct reply 
     struct stream *stream = leg->stream;
     (void)side;
     if (stream->state == STREAM_CLOSED || reply_is_unwanted(leg, reply->code)) {
+        return;
+    }
+    if (stream->http != NULL) {
+        http_front_reply(stream->http, leg, reply);
         return;
     }
     struct bytes frame = encode(stream, leg, reply);
@@ -419,7 +446,9 @@ bool stream_is_full(const struct leg *leg)
 void stream_settle(struct peer *peer)
 {
     struct stream *stream = HASH_ENTRY(peer, struct stream, peer);
-    if (stream->state != STREAM_CLOSED) {
+    if (stream->state != STREAM_CLOSED && stream->http != NULL) {
+        http_front_settle(stream->http);
+    } else if (stream->state != STREAM_CLOSED) {
         regulate(stream);
         close_if_done(stream);
     }
@@ -431,7 +460,9 @@ void stream_release_all(struct client_side *side, const struct stream_listener *
         if (listener != NULL && stream->listener != listener) {
             continue;
         }
-        if (stream->state == STREAM_LEAVING) {
+        if (stream->http != NULL) {
+            http_front_release(stream->http);
+        } else if (stream->state == STREAM_LEAVING) {
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
         } else if (stream->state == STREAM_OPEN) {
@@ -439,7 +470,7 @@ void stream_release_all(struct client_side *side, const struct stream_listener *
             stream->state = STREAM_RELEASED;
             close_if_done(stream);
         } else if (stream->state == STREAM_OPENING) {
-            close_stream(stream, "shutting down"); /* it has asked for nothing yet */
+            stream_close(stream, "shutting down"); /* it has asked for nothing yet */
         }
     }
 }
@@ -458,7 +489,7 @@ uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match
         if (stream->state == STREAM_OPEN) {
             stream_send_signal(stream, CODE_RELEASE, why);
         }
-        close_stream(stream, why);
+        stream_close(stream, why);
         /* Not only when the connection has closed: it may take long to send what is queued. */
         request_leave_all(side, &stream->peer);
         count++;

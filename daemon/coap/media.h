@@ -49,7 +49,11 @@ uint32_t media_find_loosely(struct bytes type);
 /** N of application/coap-payload;cf=N (RFC 8075 section 6.2); MEDIA_NONE if it is not that. */
 uint32_t media_coap_payload(struct bytes type);
 
-/** Whether a representation is text in UTF-8: text, JSON, XML and link-format. False for none. */
+/**
+ * Whether a representation is text in UTF-8: text, JSON, XML and link-format.
+ *
+ * @return false for MEDIA_NONE and unknown numbers.
+ */
 bool media_is_text(uint32_t number);
 
 #endif

@@ -8,7 +8,7 @@ const struct transport_row *transport_row(enum transport transport)
 {
     static const struct transport_row rows[TRANSPORT_COUNT] = {
         [TRANSPORT_NONE] = {"none", "", UINT32_MAX, 0},
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
     [TRANSPORT_##name] = {word, scheme, number, port},
 #include "coap/transport.def"
 #undef TRANSPORT
@@ -29,6 +29,9 @@ const char *transport_left_out(enum transport transport, bool is_upstream)
     if (!CRI_WITH_LIBCOAP && is_upstream && is_secure && !is_stream) {
         return "libcoap, which has DTLS towards origin servers";
     }
+    if (!CRI_WITH_HTTP && transport_is_http(transport)) {
+        return "HTTP";
+    }
     return NULL;
 }
 
@@ -46,7 +49,7 @@ enum transport transport_by_scheme(const char *scheme, size_t len)
 enum transport transport_by_number(uint64_t number)
 {
     switch (number) {
-#define TRANSPORT(name, word, scheme, scheme_number, port, secure, stream, websocket)              \
+#define TRANSPORT(name, word, scheme, scheme_number, port, secure, stream, websocket, http)        \
     case scheme_number:                                                                            \
         return TRANSPORT_##name;
 #include "coap/transport.def"

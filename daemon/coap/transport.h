@@ -12,7 +12,8 @@
 
 enum transport {
     TRANSPORT_NONE,
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket) TRANSPORT_##name,
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
+    TRANSPORT_##name,
 #include "coap/transport.def"
 #undef TRANSPORT
     TRANSPORT_COUNT,
@@ -20,21 +21,27 @@ enum transport {
 
 /* Of each property the transports that have it, a bit each. */
 enum {
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
     | (secure) << TRANSPORT_##name
     TRANSPORTS_SECURE = 0
 #include "coap/transport.def"
 #undef TRANSPORT
     ,
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
     | (stream) << TRANSPORT_##name
     TRANSPORTS_STREAM = 0
 #include "coap/transport.def"
 #undef TRANSPORT
     ,
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
     | (websocket) << TRANSPORT_##name
     TRANSPORTS_WS = 0
+#include "coap/transport.def"
+#undef TRANSPORT
+    ,
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
+    | (http) << TRANSPORT_##name
+    TRANSPORTS_HTTP = 0
 #include "coap/transport.def"
 #undef TRANSPORT
 };
@@ -55,6 +62,12 @@ static inline bool transport_is_stream(enum transport transport)
 static inline bool transport_is_ws(enum transport transport)
 {
     return (TRANSPORTS_WS >> transport & 1) != 0;
+}
+
+/** Whether it is HTTP: for clients, and not for CoAP messages; false for TRANSPORT_NONE. */
+static inline bool transport_is_http(enum transport transport)
+{
+    return (TRANSPORTS_HTTP >> transport & 1) != 0;
 }
 
 /** Whether messages are datagrams, which may be lost or overtake each other; false for

@@ -146,7 +146,9 @@ static uint32_t take_transports(const struct origin_of_values *from, const struc
     while (next_word(&words, &word, &len)) {
         enum transport transport = transport_by_scheme(word, len);
         if (transport == TRANSPORT_NONE) {
-            report(from, "expected coap, coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws, got %s",
+            report(from,
+                   "expected coap, coaps, coap+tcp, coaps+tcp, coap+ws, coaps+ws, http or "
+                   "https, got %s",
                    got_text(got, word, len));
             continue;
         }

@@ -89,22 +89,22 @@ void loader_preset_row(struct loader *loader, void *base, const struct config_ro
 
 #define BUILTIN_SCHEMES_END 32u /* the registry's numbers of CoAP and HTTP are below */
 
-/* The schemes that are there without any configuration: HTTP's, and one for each transport. */
+/* The schemes that are there without any configuration: one for each transport. */
 static void preset_scheme(struct loader *loader, uint32_t number)
 {
     const struct cri_scheme *known = cri_scheme_by_number(NULL, number);
     enum transport transport = transport_by_number(number);
-    bool is_http = number == CRI_SCHEME_HTTP || number == CRI_SCHEME_HTTPS;
 
-    if (known == NULL || (transport == TRANSPORT_NONE && !is_http)) {
+    if (known == NULL || transport == TRANSPORT_NONE) {
         return;
     }
     struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, known->name);
     if (draft != NULL) {
         struct scheme *scheme = draft->row;
         /* Targets that this build cannot reach are answered like those of http. */
-        scheme->transport =
-            transport_left_out(transport, true) == NULL ? transport : TRANSPORT_NONE;
+        bool is_reachable =
+            !transport_is_http(transport) && transport_left_out(transport, true) == NULL;
+        scheme->transport = is_reachable ? transport : TRANSPORT_NONE;
     }
 }
 

@@ -2,6 +2,7 @@
 /* Rules between keys, and the listeners. */
 #include "conf/loader.h"
 
+#include "coap/http_uri.h"
 #include "conf/place.h"
 #include "net/interfaces.h"
 
@@ -16,7 +17,9 @@ static const struct place *check_place_of(const struct loader *loader, const cha
 }
 
 #define EXPECTED_URI                                                                               \
-    "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws or coaps+ws for coap"
+    "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws, coaps+ws, http or "     \
+    "https "                                                                                       \
+    "for coap"
 
 /* The error in @p uri as static text, or NULL. */
 static const char *parse_listener(const char *uri, struct config_listener *ret_listener)
@@ -146,6 +149,30 @@ static void check_name(struct loader *loader)
     }
 }
 
+static void check_http(struct loader *loader)
+{
+    const char *prefix = loader->config->http_prefix;
+    const char *template = loader->config->http_template;
+    const char *wrong = http_template_error(template);
+    size_t len = strlen(prefix);
+    bool is_path = len > 0 && prefix[0] == '/' && prefix[len - 1] == '/';
+    char got[GOT_MAX];
+
+    for (size_t i = 0; i < len; i++) {
+        is_path = is_path && prefix[i] > 0x20 && prefix[i] < 0x7f &&
+                  strchr("?#%\"<>;,", prefix[i]) == NULL;
+    }
+    if (!is_path) {
+        loader_error(loader, check_place_of(loader, "http", "prefix"), "http", "prefix",
+                     "expected a path that begins and ends with /, got %s",
+                     got_text(got, prefix, len));
+    }
+    if (wrong != NULL) {
+        loader_error(loader, check_place_of(loader, "http", "template"), "http", "template",
+                     "%s, got %s", wrong, got_text(got, template, strlen(template)));
+    }
+}
+
 /* Whether there is such an interface shows when it is asked for: it may come later. */
 static void check_zone(struct loader *loader, const char *key, const char *zone)
 {
@@ -263,11 +290,21 @@ static void check_log(struct loader *loader)
  * NULL, so no further function runs.
  */
 static void (*const checks[])(struct loader *loader) = {
-    check_listeners,      check_token,         check_name,
-    check_zones,          check_servers,       check_tls,
-    check_admin,          check_log,           named_inherit,
-    loader_check_schemes, loader_check_routes, loader_check_upstreams,
-    loader_check_access,  named_freeze,
+    check_listeners,
+    check_token,
+    check_name,
+    check_zones,
+    check_servers,
+    check_tls,
+    check_admin,
+    check_log,
+    check_http,
+    named_inherit,
+    loader_check_schemes,
+    loader_check_routes,
+    loader_check_upstreams,
+    loader_check_access,
+    named_freeze,
 };
 
 void loader_check(struct loader *loader)

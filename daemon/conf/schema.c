@@ -46,7 +46,7 @@
 
 static const char *const words_of_transports[TRANSPORT_COUNT] = {
     [TRANSPORT_NONE] = "none",
-#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket)                     \
+#define TRANSPORT(name, word, scheme, number, port, secure, stream, websocket, http)               \
     [TRANSPORT_##name] = (word),
 #include "coap/transport.def"
 #undef TRANSPORT

@@ -112,6 +112,18 @@ static void check_type(struct loader *loader, const struct named_draft *draft)
     }
 }
 
+/* Clients may speak HTTP; targets are reached over a transport of CoAP. */
+static void check_transport(struct loader *loader, const struct named_draft *draft)
+{
+    struct scheme *row = draft->row;
+
+    if (transport_is_http(row->transport)) {
+        scheme_error(loader, draft, scheme_place_of(draft, "transport"), "transport",
+                     "http and https are for clients only");
+        row->transport = TRANSPORT_NONE;
+    }
+}
+
 /* RFC 7252 section 4.8.2; the rows' limits keep every product below 2^32. */
 static void derive_times(struct scheme *row)
 {
@@ -170,6 +182,7 @@ void loader_check_schemes(struct loader *loader)
         check_congestion(loader, &drafts->items[i]);
         check_type(loader, &drafts->items[i]);
         check_build(loader, &drafts->items[i]);
+        check_transport(loader, &drafts->items[i]);
         derive_times(drafts->items[i].row);
     }
     freeze(loader);

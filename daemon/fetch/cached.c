@@ -233,7 +233,7 @@ struct cache_entry *cached_look(struct fetch_side *side, const struct cached_req
         return NULL;
     }
     ret_lookup->has_key = true;
-    if (!is_on || request->is_registration) {
+    if (!is_on || request->is_registration || request->is_not_from_cache) {
         return NULL;
     }
     struct cache_entry *entry = look_twice(side, request, ret_lookup);

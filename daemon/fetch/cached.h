@@ -23,9 +23,10 @@ struct cached_request {
     const struct asker *asker;
     const struct target *target;
     const struct message *message;
-    uint8_t hop_limit;    /* towards the next hop; 0: none */
-    bool drops_echo;      /* its Echo was ours, and is not passed on */
-    bool is_registration; /* to be answered by an observation, so not from here */
+    uint8_t hop_limit;      /* towards the next hop; 0: none */
+    bool drops_echo;        /* its Echo was ours, and is not passed on */
+    bool is_registration;   /* to be answered by an observation, so not from here */
+    bool is_not_from_cache; /* its client wants an answer of the origin server's */
 };
 
 /* What the cache has to say about a request that it does not answer. */

@@ -56,7 +56,9 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
         return NULL;
     }
     /* CoAP on TLS is "coap" (RFC 8323 section 8.2); WebSockets have no name but HTTP's. */
-    tls->peer.alpn = listener->options.transport == TRANSPORT_WSS ? "http/1.1" : "coap";
+    enum transport transport = listener->options.transport;
+    bool is_web = transport_is_ws(transport) || transport_is_http(transport);
+    tls->peer.alpn = is_web ? "http/1.1" : "coap";
     SSL_set_app_data(ssl, tls);
     SSL_set_info_callback(ssl, on_info);
     SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* most connections are idle */
@@ -82,10 +84,12 @@ bool conn_tls_connected(struct conn *conn, enum handshake *ret_why)
     SSL *ssl = bufferevent_openssl_get_ssl(conn->bev);
     const unsigned char *alpn = NULL;
     unsigned alpn_len = 0;
-    bool is_wss = conn->listener->options.transport == TRANSPORT_WSS;
+    enum transport transport = conn->listener->options.transport;
+    bool is_wss = transport_is_ws(transport);
 
     SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
-    if (!is_wss && alpn_len == 0 && conn->listener->options.needs_alpn &&
+    if (!is_wss && !transport_is_http(transport) && alpn_len == 0 &&
+        conn->listener->options.needs_alpn &&
         conn->local.port != transport_row(TRANSPORT_TLS)->default_port) {
         *ret_why = HANDSHAKE_alpn_missing; /* only the default port says that this is CoAP */
         return false;

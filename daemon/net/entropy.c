@@ -2,6 +2,7 @@
 #include "net/entropy.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -37,5 +38,22 @@ uint64_t entropy_u64(struct entropy *entropy)
     memcpy(&value, at, sizeof value);
     memset(at, 0, sizeof value); /* no copy of a value is kept */
     entropy->left -= sizeof value;
+    return value;
+}
+
+uint64_t entropy_of_process(void)
+{
+    static _Atomic uint64_t of_process;
+    uint64_t value = atomic_load(&of_process);
+    struct entropy entropy;
+
+    if (value == 0) {
+        uint64_t none = 0;
+        entropy_init(&entropy);
+        value = entropy_u64(&entropy) | 1u;
+        if (!atomic_compare_exchange_strong(&of_process, &none, value)) {
+            value = none; /* another thread was first */
+        }
+    }
     return value;
 }

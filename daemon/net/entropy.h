@@ -30,4 +30,7 @@ void entropy_init(struct entropy *entropy);
  */
 uint64_t entropy_u64(struct entropy *entropy);
 
+/** A value that this process has and no other, the same in all threads; never 0. Cannot fail. */
+uint64_t entropy_of_process(void);
+
 #endif

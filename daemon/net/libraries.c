@@ -49,6 +49,7 @@ const struct feature *features(void)
         {"websockets", CRI_WITH_WEBSOCKETS},
         {"tls", CRI_WITH_TLS},
         {"libcoap", CRI_WITH_LIBCOAP},
+        {"http", CRI_WITH_HTTP},
         {NULL, false},
     };
 

@@ -2,6 +2,8 @@
 /* Clients that go away, or ask for something else meanwhile. */
 #include "replay/errors.h"
 
+#include "support/fake_conn.h"
+
 #include <errno.h>
 
 static void start_delivery(struct replay *replay, struct fake_datagram *ret_answer)
@@ -96,11 +98,31 @@ static void test_replaced_request_is_acknowledged(void **state)
     errors_stop(&replay);
 }
 
+/* HC-8: who wants an answer from the cache only gets none when there is none. */
+static void test_answer_that_is_not_cached(void **state)
+{
+    static const char text[] = "GET /hc/coap://h/x HTTP/1.1\r\nHost: 192.0.2.9\r\n"
+                               "Cache-Control: only-if-cached\r\n\r\n";
+    struct conn_options options = {.transport = TRANSPORT_HTTP, .fd = -1, .connections_max = 8};
+    struct replay replay;
+    (void)state;
+    errors_start(&replay, NULL);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.7:40002");
+    fake_stream_send_bytes(stream, (const uint8_t *)text, sizeof(text) - 1);
+    fake_peer_expect_nothing(replay.origin);
+    assert_int_equal(replay_ended(&replay, REASON_not_cached), 1);
+    errors_stop(&replay);
+    fake_streams_free();
+}
+
 int errors_clients(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clients_that_go_away),
         cmocka_unit_test(test_replaced_request_is_acknowledged),
+        cmocka_unit_test(test_answer_that_is_not_cached),
     };
     return cmocka_run_group_tests_name("clients", tests, NULL, NULL);
 }

@@ -79,6 +79,7 @@ HEADER_HOMES = {
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coapbench/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
+    "http_parser.h": r"daemon/client/http_parse\.c",
     "utf8proc.h": r"lib/src/nfc|daemon/client/target|tests/|bench/",
     "idn2.h": r"daemon/policy/hostname",
     "curl/": r"daemon/net/",
@@ -256,7 +257,7 @@ PACKAGES = {
     "libcbor": "libcbor-dev", "libutf8proc": "libutf8proc-dev", "libevent": "libevent-dev",
     "libidn2": "libidn2-dev",
     "openssl": "libssl-dev", "inih": "libinih-dev", "wslay": "libwslay-dev",
-    "libcares": "libc-ares-dev",
+    "libcares": "libc-ares-dev", "http_parser": "libhttp-parser-dev",
     "libcoap": "libcoap3-dev", "libsystemd": "libsystemd-dev",
     "libcurl": "libcurl4-openssl-dev", "cmocka": "libcmocka-dev",
 }

@@ -13,6 +13,9 @@ static const struct doc_section sections[] = {
      "Keys and certificates of the secure listeners. After a reload new sessions use the new "
      "ones; open sessions keep theirs."},
     {"stream", "Clients on reliable transports: TCP, TLS and WebSockets."},
+    {"http",
+     "Clients that speak HTTP (RFC 8075), on listeners with the schemes http and https. They are "
+     "clients as all others: the sections policy, access and limits hold for them."},
     {"policy", "Which clients are served, and which targets all of them may reach. Sections "
                "\"access NAME\" add to this."},
     {"limits", "The size of every table, and how much of it one client may take. Memory does not "

@@ -27,21 +27,26 @@ static void test_a_transport_is_found_by_scheme_and_number(void **state)
         assert_int_equal(transport_by_number(row->number), i);
         assert_int_equal(transport_by_scheme(row->scheme, strlen(row->scheme)), i);
     }
-    assert_int_equal(transport_by_number(CRI_SCHEME_HTTPS), TRANSPORT_NONE);
+    assert_int_equal(transport_by_number(4), TRANSPORT_NONE);
     assert_int_equal(transport_by_number(UINT64_C(1) << 32 | CRI_SCHEME_COAPS), TRANSPORT_NONE);
     assert_int_equal(transport_by_scheme("coap+tcp", 5), TRANSPORT_NONE);
     assert_int_equal(transport_by_scheme("", 0), TRANSPORT_NONE);
 }
 
-/* Written out once more, by the names of the schemes: "coaps" is secure, "+" is a stream. */
+/*
+ * Written out once more, by the names of the schemes: "coaps" and "https" are secure, "+" and
+ * "http" are streams.
+ */
 static void test_predicates_follow_the_scheme(void **state)
 {
     (void)state;
     for (int i = TRANSPORT_NONE; i < TRANSPORT_COUNT; i++) {
         enum transport transport = (enum transport)i;
         const char *scheme = transport_row(transport)->scheme;
-        bool is_secure = strncmp(scheme, "coaps", 5) == 0;
-        bool is_stream = strchr(scheme, '+') != NULL;
+        bool is_http = strncmp(scheme, "http", 4) == 0;
+        bool is_secure = strncmp(scheme, "coaps", 5) == 0 || strcmp(scheme, "https") == 0;
+        bool is_stream = strchr(scheme, '+') != NULL || is_http;
+        assert_int_equal(transport_is_http(transport), is_http);
         assert_int_equal(transport_is_secure(transport), is_secure);
         assert_int_equal(transport_is_stream(transport), is_stream);
         assert_int_equal(transport_is_ws(transport), strstr(scheme, "+ws") != NULL);

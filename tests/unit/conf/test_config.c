@@ -109,7 +109,8 @@ static const struct {
     {"coap://127.0.0.1", TRANSPORT_UDP, 5683},      {"coaps://127.0.0.1", TRANSPORT_DTLS, 5684},
     {"coap+tcp://127.0.0.1", TRANSPORT_TCP, 5683}, /* the same port, but not of UDP */
     {"coaps+tcp://127.0.0.1", TRANSPORT_TLS, 5684}, {"coap+ws://127.0.0.1", TRANSPORT_WS, 80},
-    {"coaps+ws://127.0.0.1", TRANSPORT_WSS, 443},
+    {"coaps+ws://127.0.0.1", TRANSPORT_WSS, 443},   {"http://127.0.0.2", TRANSPORT_HTTP, 80},
+    {"https://127.0.0.2", TRANSPORT_HTTPS, 443},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -202,7 +203,11 @@ static const struct bad bad_files[] = {
      "a.conf:2: [tls] require-client-certificate: needs tls.client-ca"},
     {"[tls]\npsk-file = a\npsk-file = b\n",
      "a.conf:3: [tls] psk-file: set twice in this file, before in line 2"},
-    {"[listen]\nuri = http://127.0.0.1\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT"},
+    {"[listen]\nuri = ftp://127.0.0.1\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT"},
+    {"[listen]\nuri = https://127.0.0.1\n", "a.conf:2: [listen] uri: needs tls.certificate"},
+    {"[http]\nprefix = hc/\n", "a.conf:2: [http] prefix: expected a path that begins and ends"},
+    {"[http]\nprefix = /a?b/\n", "a.conf:2: [http] prefix: expected a path that begins and ends"},
+    {"[http]\ntemplate = {+x}\n", "a.conf:2: [http] template: the variables are {+tu}"},
     {"[listen]\nuri = coap://localhost\n",
      "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
     {"[listen]\nuri = coap://127.0.0.1:65536\n",

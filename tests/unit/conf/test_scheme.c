@@ -181,7 +181,10 @@ static const struct bad bad_schemes[] = {
     {"[scheme coap]\nprobing-rate = 0\n",
      "a.conf:2: [scheme coap] probing-rate: expected a whole number from 1 to 1000000"},
     {"[scheme coap]\ntransport = carrier-pigeon\n",
-     "a.conf:2: [scheme coap] transport: expected none, udp, dtls, tcp, tls, ws or wss, got"},
+     "a.conf:2: [scheme coap] transport: expected none, udp, dtls, tcp, tls, ws, wss, http or "
+     "https, got"},
+    {"[scheme coap]\ntransport = http\n",
+     "a.conf:2: [scheme coap] transport: http and https are for clients only"},
     {"[scheme coap]\nnope = 1\n", "a.conf:2: [scheme coap]: no such key: \"nope\""},
     {"[scheme coap]\nnstart = 2\n[scheme coap]\nnstart = 2\n",
      "a.conf:4: [scheme coap] nstart: set twice in this file, before in line 2"},

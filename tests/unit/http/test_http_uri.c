@@ -2,7 +2,7 @@
 /* Mappings between HTTP URIs and CoAP URIs (RFC 8075 section 5; HC-2, HC-3, HC-4). */
 #include "support/test.h"
 
-#include "client/http_uri.h"
+#include "coap/http_uri.h"
 
 static int find(const char *template, const char *request_target, struct http_uri *ret_uri)
 {

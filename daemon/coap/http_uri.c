@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/http_uri.h"
+#include "coap/http_uri.h"
 
 #include "base/base64.h"
 

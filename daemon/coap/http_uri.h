@@ -2,7 +2,8 @@
 /*
  * Which CoAP target an HTTP request-target stands for, and back (RFC 8075 section 5): the default
  * mapping, templates, and the absolute form of a forward proxy. Text only: whether it is a URI that
- * may be reached is decided where every request's target is (client/target.h).
+ * may be reached is decided where the four forms of a
+ * request become one target.
  */
 #ifndef CRIPROXY_HTTP_URI_H
 #define CRIPROXY_HTTP_URI_H

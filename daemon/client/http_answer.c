@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The head of an answer (RFC 8075 section 7; docs/CONFORMANCE.md, HC-7 and HC-8). */
+#include "client/http_exchange.h"
+
+#include "client/http_status.h"
+#include "coap/media.h"
+#include "coap/option.h"
+#include "conf/config.h"
+#include "net/entropy.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define DEFAULT_MAX_AGE_S 60u
+
+void http_put(struct http_text *text, const char *format, ...)
+{
+    va_list values;
+    size_t room = sizeof(text->data) - text->len;
+    va_start(values, format);
+    int len = vsnprintf(text->data + text->len, room, format, values);
+    va_end(values);
+    if (len < 0 || (size_t)len >= room) {
+        text->is_full = true;
+    } else {
+        text->len += (size_t)len;
+    }
+}
+
+const char *http_via_token(void)
+{
+    static _Thread_local char token[17];
+    if (token[0] == '\0') {
+        (void)snprintf(token, sizeof(token), "%016" PRIx64, entropy_of_process());
+    }
+    return token;
+}
+
+void http_put_start(struct http_text *text, const struct config *config, int status,
+                    const char *phrase, const char *origin)
+{
+    text->len = 0;
+    text->is_full = false;
+    http_put(text, "HTTP/1.1 %d %s\r\nVia: 1.1 %s (criproxyd %s)\r\n", status, phrase,
+             config->proxy_name, http_via_token());
+    /* What a device sends is never a page of the proxy's own. */
+    http_put(text, "X-Content-Type-Options: nosniff\r\n"
+                   "Content-Security-Policy: default-src 'none'; sandbox\r\n");
+    if (origin[0] != '\0') {
+        http_put(text,
+                 "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: ETag, "
+                 "Location, Retry-After\r\nVary: Origin, Accept\r\n",
+                 origin);
+    } else {
+        http_put(text, "Cross-Origin-Resource-Policy: same-origin\r\nVary: Accept\r\n");
+    }
+}
+
+/* --- of the CoAP answer ------------------------------------------------------ */
+
+uint32_t http_format_of(const struct reply *reply)
+{
+    struct bytes value;
+    return option_find(reply->options, OPTION_content_format, &value) ? option_uint(value)
+                                                                      : MEDIA_NONE;
+}
+
+uint32_t http_max_age_of(const struct reply *reply)
+{
+    struct bytes value;
+    if (reply->is_aged || reply->max_age_s > 0) {
+        return reply->max_age_s;
+    }
+    return option_find(reply->options, OPTION_max_age, &value) ? option_uint(value)
+                                                               : DEFAULT_MAX_AGE_S;
+}
+
+void http_put_media(struct http_text *text, const struct reply *reply)
+{
+    uint32_t format = http_format_of(reply);
+    const struct media_row *row = media_by_number(format);
+    if (row != NULL) {
+        http_put(text, "Content-Type: %s\r\n", row->type);
+        if (row->coding[0] != '\0') {
+            http_put(text, "Content-Encoding: %s\r\n", row->coding);
+        }
+    } else if (format != MEDIA_NONE) {
+        http_put(text, "Content-Type: application/coap-payload;cf=%" PRIu32 "\r\n", format);
+    } else if (CODE_CLASS(reply->code) != 2) {
+        http_put(text, "Content-Type: text/plain;charset=utf-8\r\n"); /* a diagnostic payload */
+    }
+}
+
+static void put_etag(struct http_text *text, const struct reply *reply)
+{
+    struct bytes tag;
+    if (CODE_CLASS(reply->code) != 2 || !option_find(reply->options, OPTION_etag, &tag)) {
+        return;
+    }
+    http_put(text, "ETag: \"");
+    for (size_t i = 0; i < tag.len; i++) {
+        http_put(text, "%02x", tag.data[i]);
+    }
+    http_put(text, "\"\r\n");
+}
+
+/* How long it may be used. 2.01, 2.02 and 2.04 are not stored (RFC 7252 section 5.9.1). */
+static void put_freshness(struct http_text *text, const struct http_exchange *exchange,
+                          const struct reply *reply, int status)
+{
+    bool is_stored = reply->code == CODE(2, 5) || reply->code == CODE(2, 3);
+    uint32_t max_age_s = http_max_age_of(reply);
+    if (status == 429 || status == 503) {
+        http_put(text, "Retry-After: %" PRIu32 "\r\nCache-Control: no-store\r\n", max_age_s);
+    } else if (CODE_CLASS(reply->code) == 2 && !is_stored) {
+        http_put(text, "Cache-Control: no-store\r\n");
+    } else {
+        http_put(text, "Cache-Control: %smax-age=%" PRIu32 "\r\n",
+                 exchange->is_private || !is_stored ? "private, " : "", max_age_s);
+    }
+}
+
+/* --- Location ------------------------------------------------------------------- */
+
+static bool is_path_byte(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z') ||
+           (byte != '\0' && strchr("-._~!$&'()*+,;=:@", byte) != NULL);
+}
+
+/* Room is checked by the caller's limit: each byte becomes three at most. */
+static size_t put_segment(char *text, char separator, struct bytes segment, bool is_query)
+{
+    size_t len = 0;
+    text[len++] = separator;
+    for (size_t i = 0; i < segment.len; i++) {
+        uint8_t byte = segment.data[i];
+        if (is_path_byte(byte) && !(is_query && byte == '&')) {
+            text[len++] = (char)byte;
+        } else {
+            len += (size_t)snprintf(text + len, 4, "%%%02X", byte);
+        }
+    }
+    return len;
+}
+
+/* The target's scheme and authority with the path and query of Location-*; 0: there are none. */
+static size_t location_uri(const struct http_exchange *exchange, const struct reply *reply,
+                           char uri[HTTP_URI_MAX + 1])
+{
+    const char *authority = strstr(exchange->target, "://");
+    size_t len = authority != NULL ? 3 + (size_t)(authority - exchange->target) : 0;
+    len += len > 0 ? strcspn(exchange->target + len, "/?") : 0;
+    struct option_iter iter;
+    struct option option;
+    bool has_path = false, has_query = false;
+    memcpy(uri, exchange->target, len);
+    option_iter_init(&iter, reply->options);
+    while (len > 0 && option_iter_next(&iter, &option)) {
+        bool is_query = option.number == OPTION_location_query;
+        if ((option.number != OPTION_location_path && !is_query) ||
+            option.value.len * 3 + 8 > HTTP_URI_MAX - len) {
+            continue;
+        }
+        char separator = !is_query ? '/' : has_query ? '&' : '?';
+        len += put_segment(uri + len, separator, option.value, is_query);
+        has_path = true;
+        has_query = has_query || is_query;
+    }
+    uri[len] = '\0';
+    return has_path ? len : 0;
+}
+
+static void put_location(struct http_text *text, const struct config *config,
+                         const struct http_exchange *exchange, const struct reply *reply)
+{
+    const struct http_mapping mapping = {config->http_prefix, config->http_template};
+    char uri[HTTP_URI_MAX + 1], mapped[HTTP_MAPPED_MAX];
+    if (location_uri(exchange, reply, uri) == 0) {
+        return;
+    }
+    if (exchange->is_absolute) {
+        http_put(text, "Location: %s\r\n", uri);
+    } else if (http_uri_host(&mapping, uri, mapped) > 0) {
+        http_put(text, "Location: %s\r\n", mapped);
+    }
+}
+
+void http_put_answer(struct http_text *text, const struct config *config,
+                     const struct http_exchange *exchange, const struct reply *reply, int status)
+{
+    bool is_method = reply->code == CODE(4, 5); /* RFC 8075 section 7, note 7 */
+    http_put_start(text, config, status,
+                   is_method ? "CoAP server returned 4.05" : http_status_phrase(status),
+                   exchange->origin);
+    put_etag(text, reply);
+    put_freshness(text, exchange, reply, status);
+    if (reply->code == CODE(2, 1)) {
+        put_location(text, config, exchange, reply);
+    }
+    if (reply->payload.len > 0) {
+        http_put_media(text, reply);
+    }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/http_exchange.h"
+
+#include "client/leg.h"
+#include "coap/block.h"
+#include "coap/option.h"
+
+#include <stdlib.h>
+
+struct http_exchange *http_exchange_new(const struct http_ask *ask)
+{
+    uint8_t buffer[HTTP_OPTIONS_MAX];
+    struct bytes options = http_ask_options(ask, http_ask_has_body(ask), buffer);
+    bool is_text = ask->uri.kind == HTTP_URI_TARGET;
+    size_t target_len = is_text ? ask->uri.len : 0, origin_len = strlen(ask->origin);
+    if (options.len == 0) {
+        return NULL;
+    }
+    struct http_exchange *exchange =
+        malloc(sizeof(*exchange) + options.len + target_len + origin_len + 2);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    *exchange = (struct http_exchange){
+        .code = ask->code,
+        .is_head = ask->is_head,
+        .is_1_0 = ask->line.is_1_0,
+        .wants_events = ask->wants_events && ask->uri.kind != HTTP_URI_CORE,
+        .keeps_alive = ask->line.keeps_alive,
+        .is_absolute = ask->uri.is_absolute,
+        .cache_wish =
+            (uint8_t)((ask->no_cache ? LEG_NO_CACHE : 0) | (ask->no_store ? LEG_NO_STORE : 0) |
+                      (ask->only_if_cached ? LEG_ONLY_IF_CACHED : 0)),
+        .options_len = options.len,
+    };
+    memcpy(exchange->options, options.data, options.len);
+    exchange->target = (char *)exchange->options + options.len;
+    memcpy(exchange->target, ask->uri.text, target_len);
+    exchange->target[target_len] = '\0';
+    exchange->origin = exchange->target + target_len + 1;
+    memcpy(exchange->origin, ask->origin, origin_len + 1);
+    return exchange;
+}
+
+/* Nothing of a first request that the one for a later block does not have. */
+static bool is_kept_for_block(uint16_t number)
+{
+    return number != OPTION_observe && number != OPTION_etag && number != OPTION_block2;
+}
+
+struct bytes http_exchange_options(const struct http_exchange *exchange, const struct block *block,
+                                   uint8_t buffer[HTTP_OPTIONS_MAX])
+{
+    struct message_writer writer = {.buffer = buffer, .capacity = HTTP_OPTIONS_MAX};
+    struct bytes options = {exchange->options, exchange->options_len};
+    uint8_t number[3];
+    if (block == NULL) {
+        return options;
+    }
+    uint32_t value = block_value(block);
+    number[0] = (uint8_t)(value >> 16);
+    number[1] = (uint8_t)(value >> 8);
+    number[2] = (uint8_t)value;
+    size_t skip = value > 0xffffu ? 0 : value > 0xffu ? 1 : value > 0 ? 2 : 3;
+    const struct option own = {OPTION_block2, {number + skip, sizeof(number) - skip}};
+    message_writer_options(&writer, options, is_kept_for_block, &own);
+    return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
+}

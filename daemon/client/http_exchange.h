@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One HTTP request and its answer; shared by http_front.c, http_answer.c and http_events.c. */
+#ifndef CRIPROXY_HTTP_EXCHANGE_H
+#define CRIPROXY_HTTP_EXCHANGE_H
+
+#include "client/http_ask.h"
+#include "coap/reply.h"
+
+struct block;
+struct config;
+
+/* Room for the head of an answer: a Location, and less than 1 KiB beside it. */
+#define HTTP_HEAD_TEXT_MAX (HTTP_MAPPED_MAX + 1536u)
+
+struct http_text {
+    char data[HTTP_HEAD_TEXT_MAX];
+    size_t len;
+    bool is_full;
+};
+
+struct http_exchange {
+    uint8_t code; /* the method */
+    bool is_head;
+    bool is_1_0; /* no chunks: an answer without a length ends with the connection */
+    bool wants_events, has_events;
+    bool is_started;    /* the head of the answer has been sent; blocks or events follow */
+    bool keeps_alive;   /* the connection, after it */
+    bool is_absolute;   /* a forward proxy's request: Location is not mapped */
+    bool is_private;    /* its answer is not for shared caches */
+    uint8_t cache_wish; /* LEG_NO_CACHE and others */
+    bool wants_block;   /* the next one is due: */
+    uint8_t block_szx;
+    uint32_t block_num;
+    struct http_tag etag; /* of the blocks; len 0: none */
+    char *target;         /* the URI, or ""; with the rest of this in one allocation */
+    char *origin;         /* the Origin that may read the answer, or "" */
+    size_t options_len;
+    uint8_t options[]; /* of the CoAP request, encoded */
+};
+
+/** @return NULL without memory, or where the options do not fit; free with free(). */
+struct http_exchange *http_exchange_new(const struct http_ask *ask);
+
+/**
+ * Encoded options of its CoAP request, or of the one for @p block of the answer (NULL: the first).
+ *
+ * @return borrowed from the exchange or @p buffer; empty where they do not fit.
+ */
+struct bytes http_exchange_options(const struct http_exchange *exchange, const struct block *block,
+                                   uint8_t buffer[HTTP_OPTIONS_MAX]);
+
+/** Appends as printf does; an error, also what does not fit, sets is_full. */
+void http_put(struct http_text *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** The first lines of an answer: status, Via, and what keeps browsers from misusing it. Cannot
+ * fail: they fit. */
+void http_put_start(struct http_text *text, const struct config *config, int status,
+                    const char *phrase, const char *origin);
+
+/** "Content-Type", and "Content-Encoding" where there is one, of an answer, which is borrowed. */
+void http_put_media(struct http_text *text, const struct reply *reply);
+
+/** The fields of the answer @p reply to @p exchange, both borrowed, but those about its length. */
+void http_put_answer(struct http_text *text, const struct config *config,
+                     const struct http_exchange *exchange, const struct reply *reply, int status);
+
+/** The token of this process in Via, NUL-terminated, static. */
+const char *http_via_token(void);
+
+/** The Content-Format of an answer; MEDIA_NONE if it has none. */
+uint32_t http_format_of(const struct reply *reply);
+
+/** Max-Age of an answer in seconds, less its age; 60 where it has none (RFC 7252 section 5.10.5).
+ */
+uint32_t http_max_age_of(const struct reply *reply);
+
+/**
+ * An answer as an event of text/event-stream: code, number and representation.
+ *
+ * @param text room for @p capacity bytes; NULL to learn how long it is.
+ * @return its length.
+ */
+size_t http_event_format(const struct reply *reply, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/http_front.h"
+
+#include "base/timer.h"
+#include "client/handle.h"
+#include "client/http_body.h"
+#include "client/http_exchange.h"
+#include "client/http_status.h"
+#include "client/reply.h"
+#include "client/side.h"
+#include "client/stream_internal.h"
+#include "coap/block.h"
+#include "coap/option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FRONT_TOKEN_LEN 4u
+
+enum front_state {
+    FRONT_HEAD,    /* between requests, or in a head */
+    FRONT_BODY,    /* in a body */
+    FRONT_WAITING, /* for the answer, its next block, or the next event */
+    FRONT_CLOSING, /* the last answer has been given: what else comes is dropped */
+};
+
+struct http_front {
+    struct stream *stream;
+    struct http_parse *parse;
+    struct http_ask *ask; /* while a head is parsed */
+    struct http_exchange *exchange;
+    struct http_body body;
+    struct list_node ready; /* of http_fronts */
+    struct timer timer;     /* progress of a body; comments between events */
+    enum front_state state;
+    size_t scanned; /* of a head */
+    uint32_t requests;
+    uint8_t token[FRONT_TOKEN_LEN]; /* of the CoAP request; another one for each */
+    bool is_ready, is_asking;
+};
+
+static void give_events(struct http_front *front, const struct reply *reply);
+
+static const struct config *config_of(const struct http_front *front)
+{
+    return front->stream->side->context.config;
+}
+
+static struct http_fronts *fronts_of(const struct http_front *front)
+{
+    return &front->stream->side->http;
+}
+
+/* --- at the end of the turn ------------------------------------------------- */
+
+static void front_make_ready(struct http_front *front)
+{
+    if (!front->is_ready) {
+        front->is_ready = true;
+        list_add(&fronts_of(front)->ready, &front->ready);
+    }
+}
+
+static void front_leave_ready(struct http_front *front)
+{
+    if (front->is_ready) {
+        front->is_ready = false;
+        list_remove(&fronts_of(front)->ready, &front->ready);
+    }
+}
+
+/* --- bodies of requests ------------------------------------------------------ */
+
+static void drop_body(struct http_front *front)
+{
+    http_body_clear(&front->body, front->stream->side);
+    timer_cancel(&front->stream->side->context.wheel, &front->timer);
+}
+
+static bool front_on_body(void *context, struct bytes piece)
+{
+    struct http_front *front = context;
+    return http_body_add(&front->body, front->stream->side, piece);
+}
+
+static void front_on_field(void *context, struct bytes name, struct bytes value)
+{
+    struct http_front *front = context;
+    http_ask_field(front->ask, name, value);
+}
+
+static const struct http_parse_calls parse_calls = {
+    .on_field = front_on_field,
+    .on_body = front_on_body,
+};
+
+/* --- the end of an exchange --------------------------------------------------- */
+
+static void end_exchange(struct http_front *front, bool keeps_alive)
+{
+    struct stream *stream = front->stream;
+    free(front->exchange);
+    front->exchange = NULL;
+    drop_body(front);
+    front->scanned = 0;
+    if (!keeps_alive || stream->state != STREAM_OPEN) {
+        front->state = FRONT_CLOSING;
+        stream_close(stream, "done");
+        return;
+    }
+    front->state = FRONT_HEAD;
+    stream_pause(stream, false);
+}
+
+static void send_text(struct http_front *front, const struct http_text *text)
+{
+    stream_send_bytes(front->stream, text->data, text->len);
+}
+
+static void put_length(struct http_text *text, size_t len, bool keeps_alive)
+{
+    http_put(text, "Content-Length: %zu\r\n%s\r\n", len,
+             keeps_alive ? "" : "Connection: close\r\n");
+}
+
+/* An answer of the front's own, to a request that goes no further. */
+static void front_refuse(struct http_front *front, int status, const char *why, const char *origin,
+                         bool keeps_alive)
+{
+    struct http_text text;
+    metric_add(&front->stream->side->context.metrics.http_refused, 1);
+    http_put_start(&text, config_of(front), status, http_status_phrase(status), origin);
+    http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n");
+    bool has_body = front->ask == NULL || !front->ask->is_head;
+    put_length(&text, has_body ? strlen(why) + 1 : 0, keeps_alive);
+    if (has_body) {
+        http_put(&text, "%s\n", why);
+    }
+    send_text(front, &text);
+    end_exchange(front, keeps_alive);
+}
+
+/* --- answers ------------------------------------------------------------------ */
+
+static bool find_block2(const struct reply *reply, struct block *ret_block)
+{
+    struct bytes value;
+    if (reply->has_block2) {
+        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
+                                  (uint8_t)reply->block2};
+        *ret_block = block_of((struct bytes){number, sizeof(number)});
+        return true;
+    }
+    if (!option_find(reply->options, OPTION_block2, &value)) {
+        return false;
+    }
+    *ret_block = block_of(value);
+    return true;
+}
+
+static struct http_tag reply_tag(const struct reply *reply)
+{
+    struct http_tag tag = {.len = 0};
+    struct bytes value;
+    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
+        tag.len = (uint8_t)value.len;
+        memcpy(tag.bytes, value.data, value.len);
+    }
+    return tag;
+}
+
+static void send_chunk(struct http_front *front, const void *data, size_t len)
+{
+    char size[24];
+    if (len == 0) {
+        return; /* that would be the last */
+    }
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, size,
+                          (size_t)snprintf(size, sizeof(size), "%zx\r\n", len));
+    }
+    stream_send_bytes(front->stream, data, len);
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, "\r\n", 2);
+    }
+}
+
+/* The answer has come to its end, which in HTTP/1.0 is the connection's. */
+static void end_chunks(struct http_front *front)
+{
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, "0\r\n\r\n", 5);
+    }
+    end_exchange(front, front->exchange->keeps_alive && !front->exchange->is_1_0);
+}
+
+/* There is no way to say that it failed but to leave out the last chunk. */
+static void cut_chunks(struct http_front *front)
+{
+    metric_add(&front->stream->side->context.metrics.http_cut, 1);
+    end_exchange(front, false);
+}
+
+/* What is behind @p block is asked for at the end of the turn. */
+static void want_block_after(struct http_front *front, const struct block *block)
+{
+    struct http_exchange *exchange = front->exchange;
+    exchange->wants_block = true;
+    exchange->block_szx = block->szx;
+    exchange->block_num = block->num + 1;
+    front_make_ready(front);
+}
+
+/* The first block: how long the rest is, is not known. */
+static void begin_chunks(struct http_front *front, struct http_text *text,
+                         const struct reply *reply, const struct block *block)
+{
+    struct http_exchange *exchange = front->exchange;
+    exchange->is_started = true;
+    exchange->etag = reply_tag(reply);
+    http_put(text, "%s\r\n",
+             exchange->is_1_0        ? "Connection: close\r\n"
+             : exchange->keeps_alive ? "Transfer-Encoding: chunked\r\n"
+                                     : "Transfer-Encoding: chunked\r\nConnection: close\r\n");
+    send_text(front, text);
+    send_chunk(front, reply->payload.data, reply->payload.len);
+    want_block_after(front, block);
+}
+
+static void give_next_block(struct http_front *front, const struct reply *reply)
+{
+    const struct http_exchange *exchange = front->exchange;
+    struct http_tag tag = reply_tag(reply);
+    struct block block;
+    bool is_it =
+        reply->code == CODE(2, 5) && find_block2(reply, &block) &&
+        block_offset(&block) == (uint64_t)exchange->block_num << (exchange->block_szx + 4) &&
+        tag.len == exchange->etag.len && memcmp(tag.bytes, exchange->etag.bytes, tag.len) == 0 &&
+        (reply->payload.len == block_size(&block) || !block.more);
+    if (!is_it) {
+        cut_chunks(front); /* the representation has changed, or the origin server failed */
+        return;
+    }
+    send_chunk(front, reply->payload.data, reply->payload.len);
+    if (block.more) {
+        want_block_after(front, &block);
+    } else {
+        end_chunks(front);
+    }
+}
+
+/*
+ * RFC 8075 section 7, note 6: a 4.02 that comes while the request is being looked at is about a
+ * field of the client's; an origin server's is not.
+ */
+static int status_of(const struct http_front *front, const struct reply *reply)
+{
+    if (reply->code == CODE(4, 2) && front->is_asking && !reply->is_aged) {
+        return 400;
+    }
+    return http_status_of(reply->code, reply->payload.len > 0);
+}
+
+static void give_answer(struct http_front *front, const struct reply *reply)
+{
+    struct http_exchange *exchange = front->exchange;
+    struct http_text text;
+    struct block block;
+    int status = status_of(front, reply);
+    exchange->is_private = identity_is_known(conn_identity(front->stream->conn));
+    http_put_answer(&text, config_of(front), exchange, reply, status);
+    bool has_more = find_block2(reply, &block) && block.more && block.num == 0 && status == 200 &&
+                    exchange->code == CODE_GET;
+    bool has_body = !exchange->is_head && status != 204 && status != 304;
+    if (has_more && has_body) {
+        begin_chunks(front, &text, reply, &block);
+        return;
+    }
+    if (has_body || (exchange->is_head && !has_more && status == 200)) {
+        put_length(&text, reply->payload.len, exchange->keeps_alive);
+    } else {
+        http_put(&text, "%s\r\n", exchange->keeps_alive ? "" : "Connection: close\r\n");
+    }
+    send_text(front, &text);
+    if (has_body) {
+        stream_send_bytes(front->stream, reply->payload.data, reply->payload.len);
+    }
+    end_exchange(front, exchange->keeps_alive);
+}
+
+void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
+{
+    const struct http_exchange *exchange = front->exchange;
+    if (exchange == NULL || front->state != FRONT_WAITING ||
+        !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
+        return; /* to a request that was given up */
+    }
+    if (exchange->has_events || (exchange->wants_events && CODE_CLASS(reply->code) == 2)) {
+        give_events(front, reply);
+    } else if (exchange->is_started) {
+        give_next_block(front, reply);
+    } else {
+        give_answer(front, reply);
+    }
+}
+
+/* --- events ---------------------------------------------------------------------- */
+
+static void on_comment_due(void *context, struct timer *timer, uint64_t now_ms)
+{
+    static const char comment[] = ":\n\n";
+    struct client_side *side = context;
+    struct http_front *front = HASH_ENTRY(timer, struct http_front, timer);
+    if (!conn_is_behind(front->stream->conn)) {
+        send_chunk(front, comment, sizeof(comment) - 1);
+    }
+    timer_set(&side->context.wheel, timer, now_ms + config_of(front)->http_keep_alive,
+              on_comment_due);
+}
+
+static void begin_events(struct http_front *front)
+{
+    struct http_exchange *exchange = front->exchange;
+    struct http_text text;
+    exchange->has_events = true;
+    exchange->is_started = true;
+    http_put_start(&text, config_of(front), 200, http_status_phrase(200), exchange->origin);
+    http_put(&text,
+             "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+             "X-Accel-Buffering: no\r\n%s\r\n",
+             exchange->is_1_0 ? "Connection: close\r\n" : "Transfer-Encoding: chunked\r\n");
+    send_text(front, &text);
+    struct client_side *side = front->stream->side;
+    timer_set(&side->context.wheel, &front->timer,
+              context_now_ms(&side->context) + side->context.config->http_keep_alive,
+              on_comment_due);
+}
+
+static void give_events(struct http_front *front, const struct reply *reply)
+{
+    if (!front->exchange->has_events) {
+        begin_events(front);
+    }
+    size_t len = http_event_format(reply, NULL, 0);
+    char *text = malloc(len);
+    if (text == NULL) {
+        cut_chunks(front);
+        return;
+    }
+    (void)http_event_format(reply, text, len);
+    send_chunk(front, text, len);
+    free(text);
+    if (!reply->has_observe) {
+        end_chunks(front); /* it was the last word */
+    }
+}
+
+/* --- requests ----------------------------------------------------------------------- */
+
+static void next_token(struct http_front *front)
+{
+    for (size_t i = 0; i < sizeof(front->token) && ++front->token[i] == 0; i++) {
+    }
+}
+
+/* Whether the request is somewhere from where an answer will come. */
+static bool is_answer_due(const struct http_front *front)
+{
+    const struct peer *peer = &front->stream->peer;
+    const struct http_exchange *exchange = front->exchange;
+    return front->is_ready || peer->in_flight > 0 ||
+           (exchange != NULL &&
+            (exchange->wants_block || (exchange->has_events && peer->watcher != NULL)));
+}
+
+static void refuse_unanswered(struct http_front *front)
+{
+    const struct http_exchange *exchange = front->exchange;
+    if (front->state != FRONT_WAITING || exchange == NULL || is_answer_due(front)) {
+        return;
+    }
+    if (exchange->is_started) {
+        cut_chunks(front);
+    } else {
+        front_refuse(front, 503, "the request was given up", exchange->origin, false);
+    }
+}
+
+static void front_ask(struct http_front *front, const struct block *block)
+{
+    uint8_t buffer[HTTP_OPTIONS_MAX];
+    struct stream *stream = front->stream;
+    struct leg leg = stream_make_leg(stream);
+    struct message message = {.type = MESSAGE_CON, .code = front->exchange->code};
+    front->state = FRONT_WAITING;
+    leg.outlives = !front->exchange->wants_events;
+    leg.cache_wish = front->exchange->cache_wish;
+    next_token(front);
+    uint8_t token[FRONT_TOKEN_LEN];
+    memcpy(token, front->token, sizeof(token));
+    message.token = (struct bytes){token, sizeof(token)};
+    message.options = http_exchange_options(front->exchange, block, buffer);
+    if (block == NULL && front->exchange->code != CODE_GET &&
+        front->exchange->code != CODE_DELETE) {
+        message.payload = (struct bytes){front->body.data, front->body.len};
+    }
+    front->is_asking = true;
+    request_handle(stream->side, &leg, &message, conn_local(stream->conn));
+    front->is_asking = false;
+    if (front->exchange != NULL && !front->exchange->has_events) {
+        drop_body(front); /* whoever needs it has copied it */
+    }
+    refuse_unanswered(front);
+}
+
+static void on_body_due(void *context, struct timer *timer, uint64_t now_ms)
+{
+    (void)context;
+    (void)now_ms;
+    struct http_front *front = HASH_ENTRY(timer, struct http_front, timer);
+    front_refuse(front, 408, "the body took too long", "", false);
+}
+
+/* Between two pieces of a body message-timeout may pass, and transfer-timeout in all. */
+static void wait_for_body(struct http_front *front)
+{
+    struct client_side *side = front->stream->side;
+    uint64_t now_ms = context_now_ms(&side->context);
+    uint64_t step_ms = side->context.config->stream_message_timeout;
+    uint64_t due_ms = step_ms > 0 ? now_ms + step_ms : front->body.until_ms;
+    timer_set(&side->context.wheel, &front->timer,
+              due_ms < front->body.until_ms ? due_ms : front->body.until_ms, on_body_due);
+}
+
+static void begin_body(struct http_front *front, const struct http_ask *ask)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct client_side *side = front->stream->side;
+    front->state = FRONT_BODY;
+    http_body_begin(&front->body, &ask->line,
+                    context_now_ms(&side->context) + side->context.config->block_transfer_timeout);
+    if (ask->line.length > side->fetch.bodies.body_max) {
+        front_refuse(front, 413, "the body is longer than block.body-bytes", ask->origin, false);
+    } else if (!http_body_reserve(&front->body, side, (size_t)ask->line.length)) {
+        front_refuse(front, 503, "no room for the body", ask->origin, false);
+    } else {
+        if (ask->wants_continue && !ask->line.is_1_0) {
+            stream_send_bytes(front->stream, go_on, sizeof(go_on) - 1);
+        }
+        wait_for_body(front);
+    }
+}
+
+/* CORS: what a page that may use the proxy is told before it asks (HC-14). */
+static void answer_preflight(struct http_front *front, const struct http_ask *ask)
+{
+    struct http_text text;
+    bool keeps_alive = ask->line.keeps_alive && !http_ask_has_body(ask);
+    http_put_start(&text, config_of(front), 204, http_status_phrase(204), ask->origin);
+    http_put(&text,
+             "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
+             "Access-Control-Allow-Headers: Accept, Authorization, Cache-Control, Content-Type, "
+             "If-Match, If-None-Match\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
+             keeps_alive ? "" : "Connection: close\r\n");
+    send_text(front, &text);
+    end_exchange(front, keeps_alive);
+}
+
+static void front_begin(struct http_front *front, const struct http_ask *ask)
+{
+    bool has_body = http_ask_has_body(ask);
+    bool is_last = ++front->requests >= config_of(front)->http_requests;
+    if (ask->status != 0) {
+        front_refuse(front, ask->status, ask->why, ask->origin,
+                     ask->line.keeps_alive && !has_body && !is_last);
+        return;
+    }
+    if (ask->is_preflight) {
+        answer_preflight(front, ask);
+        return;
+    }
+    if (ask->uri.kind == HTTP_URI_SOCKET) {
+        front_refuse(front, 404, "WebSockets are not served here", ask->origin, !has_body);
+        return;
+    }
+    front->exchange = http_exchange_new(ask);
+    if (front->exchange == NULL) {
+        front_refuse(front, 503, "no room for the request", ask->origin, false);
+        return;
+    }
+    front->exchange->keeps_alive = ask->line.keeps_alive && !is_last;
+    if (has_body) {
+        begin_body(front, ask);
+    } else {
+        front_ask(front, NULL);
+    }
+}
+
+/* --- input ---------------------------------------------------------------------------- */
+
+static size_t take_head(struct http_front *front, struct bytes input)
+{
+    const struct config *config = config_of(front);
+    const struct http_head_limits limits = {(size_t)config->http_head_bytes, config->http_fields};
+    struct http_ask ask;
+    struct http_line line;
+    size_t len = 0;
+    int status = http_head_check(input, &limits, &front->scanned, &len);
+    if (status == HTTP_HEAD_PARTIAL) {
+        return 0;
+    }
+    const char *via = http_via_token();
+    http_ask_init(&ask, config, (struct bytes){(const uint8_t *)via, strlen(via)});
+    /* cppcheck-suppress autoVariables ; it is taken back below */
+    front->ask = &ask;
+    int parsed = status == HTTP_HEAD_GOOD
+                     ? http_parse_head(front->parse, (struct bytes){input.data, len}, &line)
+                     : status;
+    if (parsed != 0) {
+        front_refuse(front, parsed, "the request is malformed, or too long", "", false);
+    } else {
+        http_ask_finish(&ask, &line);
+        front_begin(front, &ask);
+    }
+    front->ask = NULL;
+    return status == HTTP_HEAD_GOOD ? len : input.len;
+}
+
+static size_t take_body(struct http_front *front, struct bytes input)
+{
+    size_t len = http_body_check(&front->body, input);
+    if (len == HTTP_CHUNKS_BAD) {
+        front_refuse(front, 400, "a chunk is malformed", "", false);
+        return input.len;
+    }
+    if (!http_parse_body(front->parse, (struct bytes){input.data, len})) {
+        front_refuse(front, 413, "the body is malformed, or there is no room for it", "", false);
+        return input.len;
+    }
+    if (http_body_is_whole(&front->body)) {
+        timer_cancel(&front->stream->side->context.wheel, &front->timer);
+        front_ask(front, NULL);
+    } else {
+        wait_for_body(front);
+    }
+    return len;
+}
+
+/* A pipelined request waits; after an answer without an end there can be none. */
+static size_t keep_input(struct http_front *front, size_t len)
+{
+    if (front->exchange->has_events) {
+        cut_chunks(front);
+        return len;
+    }
+    stream_pause(front->stream, true);
+    return 0;
+}
+
+size_t http_front_input(struct http_front *front, const uint8_t *data, size_t len)
+{
+    size_t used = 0;
+    while (used < len) {
+        struct bytes input = {data + used, len - used};
+        size_t step = 0;
+        switch (front->state) {
+        case FRONT_HEAD:
+            step = take_head(front, input);
+            break;
+        case FRONT_BODY:
+            step = take_body(front, input);
+            break;
+        case FRONT_WAITING:
+            step = keep_input(front, input.len);
+            break;
+        case FRONT_CLOSING:
+            return len;
+        }
+        used += step;
+        if (step == 0) {
+            break;
+        }
+    }
+    return used;
+}
+
+/* --- for the stream ---------------------------------------------------------------------- */
+
+struct http_front *http_front_new(struct stream *stream)
+{
+    struct http_front *front = calloc(1, sizeof(*front));
+    if (front == NULL) {
+        return NULL;
+    }
+    front->stream = stream;
+    front->parse = http_parse_new(&parse_calls, front);
+    if (front->parse == NULL) {
+        free(front);
+        return NULL;
+    }
+    return front;
+}
+
+void http_front_free(struct http_front *front)
+{
+    if (front == NULL) {
+        return;
+    }
+    front_leave_ready(front);
+    drop_body(front);
+    free(front->exchange);
+    http_parse_free(front->parse);
+    free(front);
+}
+
+void http_front_drained(struct http_front *front)
+{
+    if (front->exchange != NULL && front->exchange->wants_block) {
+        front_make_ready(front);
+    }
+}
+
+bool http_front_is_busy(const struct http_front *front)
+{
+    return front->exchange != NULL;
+}
+
+bool http_front_has_events(const struct http_front *front)
+{
+    return front->exchange != NULL && front->exchange->has_events;
+}
+
+void http_front_release(struct http_front *front)
+{
+    if (front->exchange == NULL && front->state != FRONT_CLOSING) {
+        end_exchange(front, false);
+    } else if (front->exchange != NULL) {
+        front->exchange->keeps_alive = false;
+    }
+}
+
+void http_front_settle(struct http_front *front)
+{
+    if (front->state == FRONT_WAITING && !front->is_asking && !is_answer_due(front)) {
+        front_make_ready(front);
+    }
+}
+
+bool http_front_takes_blocks(const struct http_front *front)
+{
+    return front->exchange != NULL && front->exchange->code == CODE_GET &&
+           !front->exchange->wants_events;
+}
+
+/* The output that waits is looked at first: on_drained follows when it has left. */
+static void front_turn(struct http_front *front)
+{
+    struct http_exchange *exchange = front->exchange;
+    if (exchange == NULL || front->state != FRONT_WAITING) {
+        return;
+    }
+    if (!exchange->wants_block) {
+        refuse_unanswered(front);
+        return;
+    }
+    if (conn_is_behind(front->stream->conn)) {
+        return;
+    }
+    const struct block block = {.num = exchange->block_num, .szx = exchange->block_szx};
+    exchange->wants_block = false;
+    if (exchange->block_num > BLOCK_NUM_MAX) {
+        cut_chunks(front);
+    } else {
+        front_ask(front, &block);
+    }
+}
+
+void http_fronts_turn(struct client_side *side)
+{
+    while (!list_is_empty(&side->http.ready)) {
+        struct http_front *front = HASH_ENTRY(side->http.ready.first, struct http_front, ready);
+        front_leave_ready(front);
+        front_turn(front);
+    }
+}

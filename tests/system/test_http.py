@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Clients that speak HTTP, over real sockets: HC of the conformance list. Python's http.client and
+curl are not ours; what is hostile is written to the socket as it is."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+
+import pytest
+
+from coap_wire import PATIENCE_S, Message, Origin, code, uint
+from processes import Proxy, wait_until
+
+BODY = bytes(range(256)) * 4096  # 1 MiB
+BLOCK = 1024
+OBSERVE, BLOCK1, BLOCK2, ETAG, CONTENT_FORMAT = 6, 27, 23, 4, 12
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate for proxy.example, from the openssl command."""
+    folder = tmp_path_factory.mktemp("tls")
+    paths = str(folder / "certificate.pem"), str(folder / "key.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+         "-nodes", "-days", "2", "-subj", "/CN=proxy.example", "-addext",
+         "subjectAltName=DNS:proxy.example", "-out", paths[0], "-keyout", paths[1]],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def proxy(certificate):
+    running = Proxy("--listen", "http://127.0.0.1:0", "--listen", "https://127.0.0.1:0",
+                    "--set", "tls.certificate=" + certificate[0],
+                    "--set", "tls.key=" + certificate[1], "--set", "stream.message-timeout=2s",
+                    "--set", "http.keep-alive=1s", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def port_of(proxy, scheme="http"):
+    return int(re.search(r"uri=%s://127\.0\.0\.1:(\d+)" % scheme, proxy.text)[1])
+
+
+def connect(proxy):
+    return http.client.HTTPConnection("127.0.0.1", port_of(proxy), timeout=PATIENCE_S)
+
+
+def path_to(origin, path="x"):
+    return "/hc/coap://127.0.0.1:%d/%s" % (origin.port, path)
+
+
+def talk(proxy, data):
+    """What comes back to these bytes until the proxy closes."""
+    with socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S) as sock:
+        sock.sendall(data)
+        got = b""
+        while True:
+            try:
+                more = sock.recv(65536)
+            except ConnectionError:
+                more = b""
+            if not more:
+                return got
+            got += more
+
+
+def blocks(request):
+    """A resource of 1 MiB in blocks; a PUT is taken in blocks."""
+    if request.code == 3:
+        value = int.from_bytes((request.values(BLOCK1) or [b""])[0], "big")
+        more = value >> 3 & 1
+        return Message(code=code(2, 31) if more else code(2, 4), options=[(BLOCK1, uint(value))])
+    value = int.from_bytes((request.values(BLOCK2) or [uint(6)])[0], "big")
+    number = value >> 4
+    piece = BODY[number * BLOCK:(number + 1) * BLOCK]
+    more = (number + 1) * BLOCK < len(BODY)
+    return Message(code=code(2, 5), payload=piece, options=[
+        (ETAG, b"\x01"), (BLOCK2, uint(number << 4 | more << 3 | 6))])
+
+
+def test_a_client_of_python(proxy):
+    """HC-1, HC-2, HC-7: several requests on one connection."""
+    with Origin(name="first") as origin:
+        client = connect(proxy)
+        for _ in range(3):
+            client.request("GET", path_to(origin))
+            answer = client.getresponse()
+            assert (answer.status, answer.read()) == (200, b"first")
+            assert answer.getheader("Cache-Control") == "max-age=60"
+        client.request("GET", "/.well-known/core")
+        answer = client.getresponse()
+        assert answer.status == 200
+        assert answer.getheader("Content-Type") == "application/link-format"
+        assert b"</.well-known/core>" in answer.read()
+        client.close()
+
+
+def test_a_body_of_a_mebibyte_both_ways(proxy):
+    """HC-10: the bytes are the same ones; up in chunks, down in chunks."""
+    with Origin(handler=blocks) as origin:
+        client = connect(proxy)
+        client.request("GET", path_to(origin))
+        answer = client.getresponse()
+        assert answer.getheader("Transfer-Encoding") == "chunked"
+        assert answer.read() == BODY
+        client.request("PUT", path_to(origin), body=iter([BODY[:1000], BODY[1000:200000]]),
+                       encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+        answer = client.getresponse()
+        assert (answer.status, answer.read()) == (204, b"")
+        taken = b"".join(request.payload for request in origin.requests if request.code == 3)
+        assert taken == BODY[:200000]
+        client.close()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_curl_over_tls(proxy, certificate):
+    """HC-1: https, with ALPN as curl does it, and the name in the certificate."""
+    with Origin(name="over tls") as origin:
+        port = port_of(proxy, "https")
+        done = subprocess.run(
+            ["curl", "-sS", "--cacert", certificate[0], "--connect-to",
+             "proxy.example:443:127.0.0.1:%d" % port, "-H", "Host: 127.0.0.1",
+             "https://proxy.example" + path_to(origin)],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+        assert done.stdout == b"over tls"
+
+
+class Events:
+    """A client that follows a resource."""
+
+    def __init__(self, proxy, path):
+        self.sock = socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S)
+        self.sock.sendall(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                          b"Accept: text/event-stream\r\n\r\n" % path.encode())
+        self.text = b""
+
+    def wait_for(self, wanted):
+        while wanted not in self.text:
+            more = self.sock.recv(65536)
+            assert more, self.text
+            self.text += more
+
+    def close(self):
+        self.sock.close()
+
+
+class Sensor:
+    """An origin server that can be observed, with a state of ours."""
+
+    def __init__(self):
+        self.registrations, self.ended = [], threading.Event()
+        self.origin = Origin(handler=self.answer)
+
+    def answer(self, request):
+        observe = request.values(OBSERVE)
+        if observe == [b""]:
+            self.registrations.append((request.token, len(self.origin.peers) - 1))
+            return Message(code=code(2, 5), payload=b"20.0",
+                           options=[(OBSERVE, uint(1)), (CONTENT_FORMAT, b"")])
+        if observe:
+            self.ended.set()
+        return Message(code=code(2, 5), payload=b"last")
+
+    def notify(self, number, payload):
+        for token, index in self.registrations:
+            message = Message(type=1, code=code(2, 5), mid=1000 + number, token=token,
+                              payload=payload,
+                              options=[(OBSERVE, uint(1 + number)), (CONTENT_FORMAT, b"")])
+            self.origin.send_to(index, message.encode())
+
+
+def test_a_sensor_is_followed_as_events(proxy):
+    """HC-11: events as they come, comments between them, and the end."""
+    sensor = Sensor()
+    with sensor.origin:
+        clients = [Events(proxy, path_to(sensor.origin)) for _ in range(20)]
+        for client in clients:
+            client.wait_for(b"data: 20.0\n\n")
+        assert len(sensor.registrations) <= 4  # one for each worker
+        clients[0].wait_for(b"\n:\n\n")
+        sensor.notify(1, b"20.5")
+        for client in clients:
+            client.wait_for(b"data: 20.5\n\n")
+        for client in clients:
+            client.close()
+        wait_until(sensor.ended.is_set)
+
+
+def test_a_slow_reader_does_not_hold_up_the_others(proxy):
+    """HC-11, HC-16: one that never reads, and one that leaves in the middle of a body."""
+    with Origin(handler=blocks) as origin:
+        stuck = socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S)
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.sendall(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path_to(origin).encode())
+        gone = socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S)
+        gone.sendall(b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path_to(origin).encode())
+        gone.close()
+        client = connect(proxy)
+        client.request("GET", path_to(origin))
+        assert client.getresponse().read() == BODY
+        client.close()
+        stuck.close()
+
+
+GET = b"GET /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n"
+HOST = b"Host: 127.0.0.1\r\n"
+SMUGGLED = b"\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("data, status", [
+    (GET + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked" + SMUGGLED, 400),
+    (GET + HOST + b"Content-Length: 5\r\nContent-Length: 6" + SMUGGLED, 400),
+    (GET + HOST + b"Content-Length: 5, 5" + SMUGGLED, 400),
+    (GET + HOST + b"Content-Length: +5" + SMUGGLED, 400),
+    (GET + HOST + b"Content-Length : 5" + SMUGGLED, 400),
+    (GET + HOST + b"Transfer-Encoding: chunked, identity" + SMUGGLED, 501),
+    (GET + HOST + b"Transfer-Encoding: xchunked" + SMUGGLED, 501),
+    (GET + HOST + b"Transfer-Encoding:\x0bchunked" + SMUGGLED, 400),
+    (GET + HOST + b"A: b\r\n\tTransfer-Encoding: chunked" + SMUGGLED, 400),
+    (GET + HOST + b"A: b\rTransfer-Encoding: chunked" + SMUGGLED, 400),
+    (GET + HOST + b"A: b\nTransfer-Encoding: chunked" + SMUGGLED, 400),
+    (GET + HOST + HOST + b"\r\n", 400),
+    (GET + b"\r\n", 400),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
+     b"Transfer-Encoding: chunked\r\n\r\n5\nhello" + SMUGGLED, 400),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
+     b"Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n" + SMUGGLED, 400),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
+     b"Transfer-Encoding: chunked\r\n\r\n0\r\nTrailer: x" + SMUGGLED, 400),
+    (b"GET /" + b"x" * 70000, 414),
+    (GET + b"A: " + b"x" * 70000, 431),
+    (GET + HOST + b"".join(b"A%d: b\r\n" % i for i in range(100)) + b"\r\n", 431),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), 400),
+    (b"\x00" * 100, 400),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\nabc", 408),
+    (b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST +
+     b"Content-Length: 999999999999\r\n\r\nabc", 413),
+])
+def test_hostile_requests_are_refused_and_the_connection_closed(proxy, data, status):
+    """HC-16: one answer, and nothing behind it is taken for a request."""
+    got = talk(proxy, data)
+    assert got.startswith(b"HTTP/1.1 %d " % status), got
+    assert got.count(b"HTTP/1.1 ") == 1, got
+    proxy.assert_alive()
+
+
+def test_a_head_without_an_end_is_not_waited_for(proxy):
+    """HC-16: a byte now and then does not keep a connection."""
+    assert talk(proxy, GET + b"A: ") == b""
+    proxy.assert_alive()
+
+
+def test_garbage_in_a_handshake(proxy):
+    """HC-16: on https, bytes that are no TLS; then a client that is."""
+    with socket.create_connection(("127.0.0.1", port_of(proxy, "https")), PATIENCE_S) as sock:
+        sock.sendall(GET + HOST + b"\r\n" + bytes(1000))
+        with pytest.raises((ConnectionError, AssertionError)):
+            assert sock.recv(100).startswith(b"HTTP")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    client = http.client.HTTPSConnection("127.0.0.1", port_of(proxy, "https"), context=context,
+                                         timeout=PATIENCE_S)
+    client.request("GET", "/")
+    assert client.getresponse().status == 404
+    client.close()
+
+
+def test_values_that_are_no_text_are_events_in_json(proxy):
+    """HC-11: what is not text comes as one line of JSON."""
+    answer = Message(code=code(2, 5), payload=b"\xa1\x01\x02", options=[(CONTENT_FORMAT, b"\x3c")])
+    with Origin(handler=lambda request: answer) as origin:
+        client = Events(proxy, path_to(origin))
+        client.wait_for(b"\r\n0\r\n\r\n")
+        data = re.search(rb"^data: (.*)$", client.text, re.M)[1]
+        assert json.loads(data) == {"media": "application/cbor", "base64": "oQEC"}
+        client.close()
