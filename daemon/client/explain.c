@@ -10,6 +10,7 @@
 #include "client/explain_access.h"
 #include "client/scan.h"
 #include "client/target.h"
+#include "coap/http_uri.h"
 #include "coap/option.h"
 #include "fetch/encode.h"
 #include "fetch/group.h"
@@ -312,6 +313,29 @@ static bool explain_find_target(const struct config *config, const struct zone_t
                          scan_options(&asked->request, &asked->options, ret_problem));
 }
 
+/*
+ * HC-18: a URI of the HTTP front, http://HOST/hc/..., stands for the target that it is mapped to.
+ *
+ * @return that target; @p target itself, where it is no such URI.
+ */
+static const char *explain_mapped(const struct config *config, const char *target,
+                                  struct http_uri *uri, FILE *out)
+{
+    const struct http_mapping mapping = {config->http_prefix, config->http_template};
+    bool is_web = strncmp(target, "http://", 7) == 0 || strncmp(target, "https://", 8) == 0;
+    const char *path = is_web ? strchr(strchr(target, ':') + 3, '/') : NULL;
+    if (path == NULL || strncmp(path, mapping.prefix, strlen(mapping.prefix)) != 0) {
+        return target;
+    }
+    const struct bytes text = {(const uint8_t *)path, strlen(path)};
+    if (http_uri_find(&mapping, text, uri) != 200 || uri->kind != HTTP_URI_TARGET) {
+        fprintf(out, "mapped by   http.prefix, but refused: %s\n", uri->why);
+        return target;
+    }
+    fprintf(out, "mapped to  %s\n", uri->text);
+    return uri->text;
+}
+
 struct explain_result explain_target(const struct config *config,
                                      const struct explain_options *asking, const char *target,
                                      FILE *out)
@@ -319,6 +343,8 @@ struct explain_result explain_target(const struct config *config,
     static const struct explain_options none;
     struct explain_question question;
     uint8_t room[CRI_MAX + 1];
+    struct http_uri uri;
+    target = explain_mapped(config, target, &uri, out);
     const struct option option = option_for(target, room, sizeof(room));
     struct asked asked = {.option = option};
     struct problem problem = {.reason = REASON_request_too_large};

@@ -66,3 +66,30 @@ struct bytes http_exchange_options(const struct http_exchange *exchange, const s
     message_writer_options(&writer, options, is_kept_for_block, &own);
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }
+
+bool http_reply_block2(const struct reply *reply, struct block *ret_block)
+{
+    struct bytes value;
+    if (reply->has_block2) {
+        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
+                                  (uint8_t)reply->block2};
+        *ret_block = block_of((struct bytes){number, sizeof(number)});
+        return true;
+    }
+    if (!option_find(reply->options, OPTION_block2, &value)) {
+        return false;
+    }
+    *ret_block = block_of(value);
+    return true;
+}
+
+struct http_tag http_reply_tag(const struct reply *reply)
+{
+    struct http_tag tag = {.len = 0};
+    struct bytes value;
+    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
+        tag.len = (uint8_t)value.len;
+        memcpy(tag.bytes, value.data, value.len);
+    }
+    return tag;
+}

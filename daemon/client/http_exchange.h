@@ -49,6 +49,12 @@ struct http_exchange *http_exchange_new(const struct http_ask *ask);
 struct bytes http_exchange_options(const struct http_exchange *exchange, const struct block *block,
                                    uint8_t buffer[HTTP_OPTIONS_MAX]);
 
+/** Which block of its body an answer has; false where it is whole. */
+bool http_reply_block2(const struct reply *reply, struct block *ret_block);
+
+/** The ETag of an answer; of length 0 where it has none. */
+struct http_tag http_reply_tag(const struct reply *reply);
+
 /** Appends as printf does; an error, also what does not fit, sets is_full. */
 void http_put(struct http_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -6,6 +6,7 @@
 #include "client/http_body.h"
 #include "client/http_exchange.h"
 #include "client/http_status.h"
+#include "client/http_token.h"
 #include "client/reply.h"
 #include "client/side.h"
 #include "client/stream_internal.h"
@@ -21,6 +22,7 @@ enum front_state {
     FRONT_HEAD,    /* between requests, or in a head */
     FRONT_BODY,    /* in a body */
     FRONT_WAITING, /* for the answer, its next block, or the next event */
+    FRONT_SOCKET,  /* it is a WebSocket: of no concern here any more */
     FRONT_CLOSING, /* the last answer has been given: what else comes is dropped */
 };
 
@@ -130,7 +132,8 @@ static void front_refuse(struct http_front *front, int status, const char *why, 
     struct http_text text;
     metric_add(&front->stream->side->context.metrics.http_refused, 1);
     http_put_start(&text, config_of(front), status, http_status_phrase(status), origin);
-    http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n");
+    http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n%s",
+             status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
     bool has_body = front->ask == NULL || !front->ask->is_head;
     put_length(&text, has_body ? strlen(why) + 1 : 0, keeps_alive);
     if (has_body) {
@@ -141,33 +144,6 @@ static void front_refuse(struct http_front *front, int status, const char *why, 
 }
 
 /* --- answers ------------------------------------------------------------------ */
-
-static bool find_block2(const struct reply *reply, struct block *ret_block)
-{
-    struct bytes value;
-    if (reply->has_block2) {
-        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
-                                  (uint8_t)reply->block2};
-        *ret_block = block_of((struct bytes){number, sizeof(number)});
-        return true;
-    }
-    if (!option_find(reply->options, OPTION_block2, &value)) {
-        return false;
-    }
-    *ret_block = block_of(value);
-    return true;
-}
-
-static struct http_tag reply_tag(const struct reply *reply)
-{
-    struct http_tag tag = {.len = 0};
-    struct bytes value;
-    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
-        tag.len = (uint8_t)value.len;
-        memcpy(tag.bytes, value.data, value.len);
-    }
-    return tag;
-}
 
 static void send_chunk(struct http_front *front, const void *data, size_t len)
 {
@@ -217,7 +193,7 @@ static void begin_chunks(struct http_front *front, struct http_text *text,
 {
     struct http_exchange *exchange = front->exchange;
     exchange->is_started = true;
-    exchange->etag = reply_tag(reply);
+    exchange->etag = http_reply_tag(reply);
     http_put(text, "%s\r\n",
              exchange->is_1_0        ? "Connection: close\r\n"
              : exchange->keeps_alive ? "Transfer-Encoding: chunked\r\n"
@@ -230,10 +206,10 @@ static void begin_chunks(struct http_front *front, struct http_text *text,
 static void give_next_block(struct http_front *front, const struct reply *reply)
 {
     const struct http_exchange *exchange = front->exchange;
-    struct http_tag tag = reply_tag(reply);
+    struct http_tag tag = http_reply_tag(reply);
     struct block block;
     bool is_it =
-        reply->code == CODE(2, 5) && find_block2(reply, &block) &&
+        reply->code == CODE(2, 5) && http_reply_block2(reply, &block) &&
         block_offset(&block) == (uint64_t)exchange->block_num << (exchange->block_szx + 4) &&
         tag.len == exchange->etag.len && memcmp(tag.bytes, exchange->etag.bytes, tag.len) == 0 &&
         (reply->payload.len == block_size(&block) || !block.more);
@@ -267,10 +243,11 @@ static void give_answer(struct http_front *front, const struct reply *reply)
     struct http_text text;
     struct block block;
     int status = status_of(front, reply);
-    exchange->is_private = identity_is_known(conn_identity(front->stream->conn));
+    exchange->is_private =
+        front->stream->identity != NULL || identity_is_known(conn_identity(front->stream->conn));
     http_put_answer(&text, config_of(front), exchange, reply, status);
-    bool has_more = find_block2(reply, &block) && block.more && block.num == 0 && status == 200 &&
-                    exchange->code == CODE_GET;
+    bool has_more = http_reply_block2(reply, &block) && block.more && block.num == 0 &&
+                    status == 200 && exchange->code == CODE_GET;
     bool has_body = !exchange->is_head && status != 204 && status != 304;
     if (has_more && has_body) {
         begin_chunks(front, &text, reply, &block);
@@ -466,7 +443,19 @@ static void answer_preflight(struct http_front *front, const struct http_ask *as
     end_exchange(front, keeps_alive);
 }
 
-static void front_begin(struct http_front *front, const struct http_ask *ask)
+/* CoAP over WebSockets on the same port (RFC 8323 section 8.3). */
+static void front_upgrade(struct http_front *front, const struct http_ask *ask, struct bytes head)
+{
+    bool is_asked = ask->line.is_upgrade && !http_ask_has_body(ask);
+    int status = is_asked ? conn_upgrade(front->stream->conn, head.data, head.len) : 400;
+    if (status == 101) {
+        front->state = FRONT_SOCKET;
+    } else {
+        front_refuse(front, status, "here are WebSockets", ask->origin, false);
+    }
+}
+
+static void front_begin(struct http_front *front, const struct http_ask *ask, struct bytes head)
 {
     bool has_body = http_ask_has_body(ask);
     bool is_last = ++front->requests >= config_of(front)->http_requests;
@@ -480,7 +469,7 @@ static void front_begin(struct http_front *front, const struct http_ask *ask)
         return;
     }
     if (ask->uri.kind == HTTP_URI_SOCKET) {
-        front_refuse(front, 404, "WebSockets are not served here", ask->origin, !has_body);
+        front_upgrade(front, ask, head);
         return;
     }
     front->exchange = http_exchange_new(ask);
@@ -520,7 +509,12 @@ static size_t take_head(struct http_front *front, struct bytes input)
         front_refuse(front, parsed, "the request is malformed, or too long", "", false);
     } else {
         http_ask_finish(&ask, &line);
-        front_begin(front, &ask);
+        int refused = http_token_take(front->stream, ask.bearer);
+        if (refused != 0 && ask.status == 0) {
+            ask.status = refused;
+            ask.why = "the token is not accepted";
+        }
+        front_begin(front, &ask, (struct bytes){input.data, len});
     }
     front->ask = NULL;
     return status == HTTP_HEAD_GOOD ? len : input.len;
@@ -573,6 +567,8 @@ size_t http_front_input(struct http_front *front, const uint8_t *data, size_t le
         case FRONT_WAITING:
             step = keep_input(front, input.len);
             break;
+        case FRONT_SOCKET:
+            return used;
         case FRONT_CLOSING:
             return len;
         }
@@ -623,6 +619,11 @@ void http_front_drained(struct http_front *front)
 bool http_front_is_busy(const struct http_front *front)
 {
     return front->exchange != NULL;
+}
+
+bool http_front_is_socket(const struct http_front *front)
+{
+    return front->state == FRONT_SOCKET;
 }
 
 bool http_front_has_events(const struct http_front *front)

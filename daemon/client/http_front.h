@@ -43,6 +43,9 @@ void http_front_drained(struct http_front *front);
 /** Whether a request has begun and its answer has not ended; false between requests. */
 bool http_front_is_busy(const struct http_front *front);
 
+/** Whether it has become a WebSocket: what comes next is the stream's; false before. */
+bool http_front_is_socket(const struct http_front *front);
+
 /** Whether its client follows a resource as events; false before the first of them. */
 bool http_front_has_events(const struct http_front *front);
 

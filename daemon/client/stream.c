@@ -142,7 +142,8 @@ struct leg stream_make_leg(struct stream *stream)
         .stream = stream,
         .asker = {.path = {.remote = *conn_remote(stream->conn),
                            .local = *conn_local(stream->conn)},
-                  .identity = conn_identity(stream->conn),
+                  .identity =
+                      stream->identity != NULL ? stream->identity : conn_identity(stream->conn),
                   .scheme = scheme_of(stream->conn)},
     };
     leg.asker.serial = leg_serial(stream->side, &leg);
@@ -202,7 +203,10 @@ static void *on_open(void *listener_context, struct conn *conn)
 {
     struct stream_listener *listener = listener_context;
     struct client_side *side = listener->side;
-    if (!admit_connection(side, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
+    bool may_have_token =
+        transport_is_http(listener->transport) && side->context.config->http_token_count > 0;
+    if (!may_have_token &&
+        !admit_connection(side, conn_remote(conn), scheme_of(conn), conn_identity(conn))) {
         const struct refusal_note note = {.client = conn_remote(conn),
                                           .kind = REFUSAL_POLICY,
                                           .word = "policy.clients",
@@ -254,6 +258,20 @@ static void *on_open(void *listener_context, struct conn *conn)
     return stream;
 }
 
+/* An HTTP client may go on with CoAP over WebSockets. */
+static size_t take_http(struct stream *stream, const uint8_t *data, size_t len)
+{
+    size_t used = http_front_input(stream->http, data, len);
+    if (http_front_is_socket(stream->http)) {
+        http_front_free(stream->http);
+        stream->http = NULL;
+        stream->state = STREAM_OPENING;
+        stream->endpoint.is_ws = true;
+        endpoint_start(&stream->endpoint);
+    }
+    return used;
+}
+
 static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *data, size_t len)
 {
     struct stream *stream = conn_context;
@@ -262,7 +280,7 @@ static size_t on_input(void *conn_context, struct conn *conn, const uint8_t *dat
         return len;
     }
     if (stream->http != NULL) {
-        return http_front_input(stream->http, data, len);
+        return take_http(stream, data, len);
     }
     size_t used = endpoint_input(&stream->endpoint, data, len);
     stream->is_pinged = stream->is_pinged && used == 0;
@@ -316,6 +334,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     closed->why = stream->why != NULL ? stream->why : why;
     request_leave_all(side, &stream->peer);
     http_front_free(stream->http);
+    identity_release(stream->identity);
     *stream->link = stream->next;
     if (stream->next != NULL) {
         stream->next->link = stream->link;

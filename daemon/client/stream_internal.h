@@ -24,7 +24,8 @@ struct stream {
     struct conn *conn;
     struct stream *next, **link; /* of all streams of the engine */
     struct endpoint endpoint;
-    struct http_front *http; /* it speaks HTTP, and the endpoint is not used; or NULL */
+    struct identity *identity; /* of the bearer token of the HTTP request; acquired; or NULL */
+    struct http_front *http;   /* it speaks HTTP, and the endpoint is not used; or NULL */
     enum stream_state state;
     uint64_t serial;
     const char *why; /* we have closed it; static, NULL: we have not */

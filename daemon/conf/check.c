@@ -290,21 +290,14 @@ static void check_log(struct loader *loader)
  * NULL, so no further function runs.
  */
 static void (*const checks[])(struct loader *loader) = {
-    check_listeners,
-    check_token,
-    check_name,
-    check_zones,
-    check_servers,
-    check_tls,
-    check_admin,
-    check_log,
-    check_http,
-    named_inherit,
-    loader_check_schemes,
-    loader_check_routes,
-    loader_check_upstreams,
-    loader_check_access,
-    named_freeze,
+    check_listeners,     check_token,
+    check_name,          check_zones,
+    check_servers,       check_tls,
+    check_admin,         check_log,
+    check_http,          loader_check_tokens,
+    named_inherit,       loader_check_schemes,
+    loader_check_routes, loader_check_upstreams,
+    loader_check_access, named_freeze,
 };
 
 void loader_check(struct loader *loader)

@@ -103,6 +103,14 @@ struct config_limit {
 #undef OPTION
 
 /* One place to listen. */
+#define CONFIG_TOKEN_DIGEST_LEN 32u
+
+/* A line of http.tokens-file. */
+struct config_token {
+    const char *identity;
+    uint8_t digest[CONFIG_TOKEN_DIGEST_LEN]; /* SHA-256 of the token */
+};
+
 struct config_listener {
     enum transport transport;
     const char *uri; /* as it was written */
@@ -119,6 +127,9 @@ struct config {
 
     struct access_format access_format; /* log_access_format, parsed */
     struct config_list secret_files;    /* of the configuration, with a key in them */
+
+    const struct config_token *http_tokens; /* of http.tokens-file; NULL: none */
+    size_t http_token_count;
 
     const struct config_listener *listeners; /* listen_uri, parsed */
     size_t listener_count;

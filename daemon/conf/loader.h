@@ -208,6 +208,7 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
  * fills the derived parts of the snapshot in its arena.
  */
 void loader_check(struct loader *loader);
+void loader_check_tokens(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
 void loader_check_routes(struct loader *loader);
 

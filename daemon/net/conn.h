@@ -132,6 +132,15 @@ void conn_pause(struct conn *conn, bool paused);
  */
 void conn_close(struct conn *conn);
 
+/**
+ * Make it a WebSocket (RFC 8323 section 4) where the client has asked for one with an HTTP request
+ * on a connection that was none: from now on on_input is given messages.
+ *
+ * @param head of the request, to the empty line; borrowed.
+ * @return 101, with the answer queued; or the status with which the request is to be refused.
+ */
+int conn_upgrade(struct conn *conn, const uint8_t *head, size_t len);
+
 /** The socket's transport and both addresses; borrowed, as long as the connection. */
 enum transport conn_transport(const struct conn *conn);
 const struct address *conn_remote(const struct conn *conn);

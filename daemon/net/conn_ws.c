@@ -171,6 +171,23 @@ void conn_ws_upgrade(struct conn *conn)
     }
 }
 
+int conn_upgrade(struct conn *conn, const uint8_t *head, size_t len)
+{
+    struct ws_request request;
+    char answer[WS_ANSWER_MAX];
+    int status = len <= WS_REQUEST_MAX ? ws_upgrade_read((const char *)head, len, &request) : 431;
+
+    if (status != 101) {
+        return status;
+    }
+    conn->ws = ws_new(conn, &request);
+    if (conn->ws == NULL) {
+        return 503;
+    }
+    (void)conn_queue(conn, answer, ws_upgrade_answer(status, &request, answer));
+    return status;
+}
+
 const char *conn_ws_host(const struct conn_ws *ws)
 {
     return ws->host;

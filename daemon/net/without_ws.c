@@ -68,3 +68,11 @@ void client_ws_free(struct client_ws *ws)
 {
     (void)ws;
 }
+
+int conn_upgrade(struct conn *conn, const uint8_t *head, size_t len)
+{
+    (void)conn;
+    (void)head;
+    (void)len;
+    return 501;
+}

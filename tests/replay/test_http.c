@@ -583,6 +583,92 @@ static void test_policy_and_limits_hold(void **state)
     stop();
 }
 
+/* HC-1: HTTP and CoAP over WebSockets on one port (RFC 8323 section 8.3). */
+static void test_a_connection_becomes_a_websocket(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    start(NULL, NULL);
+    http_send(stream, "GET /.well-known/coap HTTP/1.1\r\n" HOST "\r\n");
+    assert_memory_equal(taken(stream), "HTTP/1.1 400 ", 13);
+    struct fake_stream *socket = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.7:40002");
+    http_send(socket, "GET /.well-known/coap HTTP/1.1\r\n" HOST
+                      "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    static const char answer[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    char text[sizeof(answer) - 1];
+    assert_int_equal(fake_stream_take(socket, (uint8_t *)text, sizeof(text)), sizeof(text));
+    assert_memory_equal(text, answer, sizeof(text));
+    fake_stream_expect(socket, "00 e1");
+    fake_stream_forget(socket);
+    fake_stream_send(socket, "00 e1");
+    fake_stream_send(socket, "01 01 aa d8de8320816168816178");
+    fake_peer_expect(replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    fake_net_run(0);
+    fake_stream_expect(socket, "01 45 aa ff 31");
+    stop();
+}
+
+/* HC-5: the mapping is found over HTTP, and over CoAP with the origin of the HTTP side. */
+static void test_the_mapping_is_discovered(void **state)
+{
+    (void)state;
+    start("http.template={+s}/{+hp}{+p}{+qq}", NULL);
+    http_send(stream, "GET /.well-known/core HTTP/1.1\r\n" HOST "\r\n");
+    const char *text = expect_answer(
+        stream, 200, "</.well-known/core>;ct=40,</hc/>;rt=\"core.hc\";hct=\"{+s}/{+hp}{+p}{+qq}\"");
+    expect_in(text, "\r\nContent-Type: application/link-format\r\n");
+    http_send(stream, "GET /.well-known/core?rt=core.hc HTTP/1.1\r\n" HOST "\r\n");
+    (void)expect_answer(stream, 200, "</hc/>;rt=\"core.hc\";hct=\"{+s}/{+hp}{+p}{+qq}\"");
+    http_send(stream, "GET /.well-known/core?rt=other HTTP/1.1\r\n" HOST "\r\n");
+    (void)expect_answer(stream, 200, "");
+    replay_ask(&replay, words("41 01 0001 aa", "11=.well-known 11=core 15=rt=core.hc"));
+    replay_expect_words(&replay, "61 45 0001 aa", "</hc/>;anchor=\"http://192.0.2.9:5683\";rt=");
+    stop();
+}
+
+/* HC-15: a bearer token gives an identity, from this host or over TLS; others are 401 or 403. */
+static void test_bearer_tokens_are_identities(void **state)
+{
+    (void)state;
+    static const char file[] = "test_http_tokens.tmp";
+    struct fake_datagram request;
+    FILE *tokens = fopen(file, "w");
+    assert_non_null(tokens);
+    /* The digest of the fake network is the token itself, filled up with 0. */
+    fprintf(tokens, "# comment\ndash:%s%048d\n", "7365736968616d65", 0);
+    assert_int_equal(fclose(tokens), 0);
+    const char *settings[] = {"http.tokens-file=test_http_tokens.tmp",
+                              "policy.clients=none",
+                              "policy.ports=any",
+                              "access dash.action=allow",
+                              "access dash.identity=dash",
+                              "access dash.target=coap://192.0.2.5",
+                              NULL};
+    struct conn_options options = {.transport = TRANSPORT_HTTP, .fd = -1, .connections_max = 8};
+    replay_start(&replay, settings);
+    remove(file);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
+    stream = fake_stream_connect(TRANSPORT_HTTP, "127.0.0.1:40001");
+    struct fake_stream *far = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.7:40001");
+#define GET_5 "GET /hc/coap://192.0.2.5/x HTTP/1.1\r\n" HOST
+    http_send(stream, GET_5 "\r\n");
+    assert_memory_equal(taken(stream), "HTTP/1.1 403 ", 13);
+    http_send(stream, GET_5 "Authorization: Bearer sesihame\r\n\r\n");
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "11=x"), &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    expect_in(expect_answer(stream, 200, "1"), "\r\nCache-Control: private, max-age=60\r\n");
+    http_send(stream, GET_5 "\r\n"); /* without it the right is gone again */
+    assert_memory_equal(taken(stream), "HTTP/1.1 403 ", 13);
+    http_send(stream, GET_5 "Authorization: Bearer other\r\n\r\n");
+    expect_in(taken(stream), "\r\nWWW-Authenticate: Bearer\r\n");
+    http_send(far, GET_5 "Authorization: Bearer sesihame\r\n\r\n");
+    assert_memory_equal(taken(far), "HTTP/1.1 403 ", 13);
+    fake_peer_expect_nothing(replay.origin);
+    stop();
+}
+
 /* HC-18: a drain answers what is in flight, and closes. */
 static void test_a_drain_lets_answers_through(void **state)
 {
@@ -622,6 +708,9 @@ int main(void)
         cmocka_unit_test(test_a_client_that_goes_leaves_the_answer_to_the_cache),
         cmocka_unit_test(test_named_origins_are_served),
         cmocka_unit_test(test_policy_and_limits_hold),
+        cmocka_unit_test(test_a_connection_becomes_a_websocket),
+        cmocka_unit_test(test_the_mapping_is_discovered),
+        cmocka_unit_test(test_bearer_tokens_are_identities),
         cmocka_unit_test(test_a_drain_lets_answers_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,14 @@ bool conn_send(struct conn *conn, const uint8_t *data, size_t len)
     return !conn->is_stopped;
 }
 
+int conn_upgrade(struct conn *conn, const uint8_t *head, size_t len)
+{
+    static const char answer[] = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
+    assert_true(len > 4 && memcmp(head + len - 4, "\r\n\r\n", 4) == 0);
+    (void)conn_send(conn, (const uint8_t *)answer, sizeof(answer) - 1);
+    return 101; /* its bytes are messages already */
+}
+
 bool conn_is_behind(struct conn *conn)
 {
     return conn->is_stopped && conn->output_len > conn->seen;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* resolve.h by script, and entropy.h from the seed. */
 #include "net/entropy.h"
+
+#include "net/digest.h"
 #include "support/fake_net_internal.h"
 
 #include <errno.h>
@@ -229,4 +231,13 @@ uint64_t entropy_u64(struct entropy *entropy)
 uint64_t entropy_of_process(void)
 {
     return UINT64_C(0x1234567890abcdef);
+}
+
+/* ---- digest.h: the bytes themselves, so that a test can write them down ---- */
+
+bool digest_sha256(const uint8_t *data, size_t len, uint8_t ret_digest[DIGEST_LEN])
+{
+    memset(ret_digest, 0, DIGEST_LEN);
+    memcpy(ret_digest, data, len < DIGEST_LEN ? len : DIGEST_LEN);
+    return true;
 }

@@ -2,6 +2,7 @@
 """Clients that speak HTTP, over real sockets: HC of the conformance list. Python's http.client and
 curl are not ours; what is hostile is written to the socket as it is."""
 
+import hashlib
 import http.client
 import json
 import re
@@ -14,7 +15,7 @@ import threading
 import pytest
 
 from coap_wire import PATIENCE_S, Message, Origin, code, uint
-from processes import Proxy, wait_until
+from processes import Proxy, program, wait_until
 
 BODY = bytes(range(256)) * 4096  # 1 MiB
 BLOCK = 1024
@@ -271,6 +272,54 @@ def test_garbage_in_a_handshake(proxy):
     client.request("GET", "/")
     assert client.getresponse().status == 404
     client.close()
+
+
+def test_a_websocket_on_the_same_port(proxy):
+    """HC-1: the handshake, and then the proxy's CSM in a binary frame."""
+    with socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S) as sock:
+        sock.sendall(b"GET /.well-known/coap HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                     b"Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+                     b"Sec-WebSocket-Protocol: coap\r\nSec-WebSocket-Version: 13\r\n\r\n")
+        got = b""
+        while b"\r\n\r\n" not in got or len(got.split(b"\r\n\r\n", 1)[1]) < 4:
+            more = sock.recv(4096)
+            assert more, got
+            got += more
+        head, frame = got.split(b"\r\n\r\n", 1)
+        assert head.startswith(b"HTTP/1.1 101 "), head
+        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
+        assert frame[0] == 0x82 and frame[3] == 0xe1, frame  # binary, 7.01
+
+
+def test_a_token_over_tls(certificate, tmp_path):
+    """HC-15: who shows the token may, over https; who shows another or none may not."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("dash:%s\n" % hashlib.sha256(b"sesame").hexdigest())
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    running = Proxy("--listen", "https://127.0.0.1:0", "--set", "tls.certificate=" + certificate[0],
+                    "--set", "tls.key=" + certificate[1], "--set", "http.tokens-file=%s" % tokens,
+                    "--set", "policy.targets=deny", "--set", "access dash.action=allow",
+                    "--set", "access dash.identity=dash", "--set", "access dash.target=coap://*",
+                    listen=("127.0.0.1",))
+    with Origin(name="inside") as origin:
+        for token, status in (("sesame", 200), ("simsim", 401), (None, 403), ("sesame", 200)):
+            client = http.client.HTTPSConnection(
+                "127.0.0.1", port_of(running, "https"), context=context, timeout=PATIENCE_S)
+            client.request("GET", path_to(origin),
+                           headers={"Authorization": "Bearer " + token} if token else {})
+            assert client.getresponse().status == status, token
+            client.close()
+    running.stop_cleanly()
+
+
+def test_a_mapped_uri_is_explained():
+    """HC-18: --explain takes a URI of the HTTP front."""
+    done = subprocess.run(
+        [program("criproxyd"), "--explain", "http://127.0.0.1/hc/coap://%5B2001:db8::7%5D/x"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert "mapped to  coap://[2001:db8::7]/x\n" in done.stdout, done.stdout + done.stderr
 
 
 def test_values_that_are_no_text_are_events_in_json(proxy):

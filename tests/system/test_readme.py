@@ -15,9 +15,9 @@ from processes import ROOT
 sys.path.insert(0, os.path.join(ROOT, "tests", "packaging"))
 import capture  # pylint: disable=wrong-import-position
 
-FIRST_STEPS, GATEWAY, LAB, MICROCONTROLLERS, ROUTER, SCALING = (
+FIRST_STEPS, GATEWAY, LAB, MICROCONTROLLERS, ROUTER, SCALING, WEB = (
     "docs/guides/%s.md" % name for name in
-    ("first-steps", "gateway", "lab", "microcontrollers", "router", "scaling"))
+    ("first-steps", "gateway", "lab", "microcontrollers", "router", "scaling", "web"))
 
 # As the unit starts it.
 CONFIGURATION = "/etc/criproxy/criproxyd.conf"
@@ -52,6 +52,14 @@ EXPECTED = {
     MICROCONTROLLERS: [],
     ROUTER: [r"^$"],
     SCALING: [r"requests"],
+    WEB: [
+        r"^\d{10}$",
+        r"^201\na note\n204\n$",
+        r'^</hc/>;rt="core\.hc"\n$',
+        r"^\d{10}$",
+        r"^event: 2\.05\nid: \d+\ndata: (.|\n)*\n\nevent: 2\.05\n",
+        r"^$",
+    ],
 }
 
 # Where it is shown that a line that changes the machine works: a file of this tree and what
@@ -212,6 +220,12 @@ def test_the_lab_guide(terminal):
 def test_other_guides(terminal, document):
     """Command line, documents: what the guides have to run."""
     play(terminal(document), document)
+
+
+@needs("curl")
+def test_the_web_guide(terminal):
+    """Command line, documents: requests with curl, events, and a file of tokens."""
+    play(terminal(WEB), WEB)
 
 
 def test_a_block_that_fails_is_seen(terminal):

@@ -207,6 +207,8 @@ static const struct bad bad_files[] = {
     {"[listen]\nuri = https://127.0.0.1\n", "a.conf:2: [listen] uri: needs tls.certificate"},
     {"[http]\nprefix = hc/\n", "a.conf:2: [http] prefix: expected a path that begins and ends"},
     {"[http]\nprefix = /a?b/\n", "a.conf:2: [http] prefix: expected a path that begins and ends"},
+    {"[http]\ntokens-file = no/such\n",
+     "a.conf:2: [http] tokens-file: no/such cannot be read: No such"},
     {"[http]\ntemplate = {+x}\n", "a.conf:2: [http] template: the variables are {+tu}"},
     {"[listen]\nuri = coap://localhost\n",
      "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with an IPv4 address"},
