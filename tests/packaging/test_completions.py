@@ -100,7 +100,7 @@ def keys():
 
 
 def test_every_program_has_both():
-    assert set(PROGRAMS) >= {"coapbench", "cri", "criproxyd"}
+    assert set(PROGRAMS) >= {"coapbench", "coapcheck", "cri", "criproxyd"}
     assert ["_" + name for name in PROGRAMS] == sorted(os.listdir(ZSH))
     installed = os.listdir(os.path.join(STAGE, "bin")) + os.listdir(os.path.join(STAGE, "sbin"))
     assert set(PROGRAMS) == set(installed)
@@ -174,3 +174,15 @@ def test_zsh_criproxyctl():
     commands = re.findall(r"^  ([a-z][a-z-]*) .*  ", help_of("criproxyctl"), re.MULTILINE)
     assert set(commands) <= {line.split(":")[0] for line in in_zsh("criproxyctl", "")}
     assert options_of("criproxyctl") <= set(in_zsh("criproxyctl", "--"))
+
+
+@needs_bash
+def test_bash_coapcheck():
+    assert options_of("coapcheck") == set(in_bash("coapcheck", "--"))
+    assert {"FWD", "OBS"} <= set(in_bash("coapcheck", "--only", ""))
+
+
+@needs_zsh
+def test_zsh_coapcheck():
+    assert options_of("coapcheck") == set(in_zsh("coapcheck", "--"))
+    assert {"FWD", "OBS"} <= set(in_zsh("coapcheck", "--only", ""))

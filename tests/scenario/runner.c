@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scenario_play FILE [TITLE-OR-ID]: plays the scenarios of a file on the engine, each in a
- * process of its own, whose leaks are found at its end. A failure is shown with its line, what
- * was expected and what came, and the whole conversation.
+ * scenario_play FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine. A failure is
+ * shown with its line, what was expected and what came, and the whole conversation. Scenarios
+ * share a process, whose leaks are found at its end, up to one that fails: after that the engine
+ * is in no state to go on, and the next one begins another process. Where a process leaks, its
+ * scenarios are played once more, each alone, to tell which it was.
  */
 #include "engine_stage.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,83 +43,145 @@ static void test_scenario(void **state)
     engine_stage_stop(&engine);
 }
 
-/* The process of one scenario. What it says is for @p output. */
-static int run_child(FILE *output)
+/* What the process that plays tells the one that waits for it. */
+struct progress {
+    size_t at; /* scenario that is being played, or the end */
+};
+
+struct batch {
+    const struct script_scenario **scenarios;
+    size_t count;
+    struct progress *progress; /* shared */
+    FILE *output;              /* of the scenario that is being played */
+};
+
+/* @return whether all from @p from up to @p to have passed. */
+static bool play_here(const struct batch *batch, size_t from, size_t to)
 {
-    const struct CMUnitTest tests[] = {{played->title, test_scenario, NULL, NULL, NULL}};
-    if (dup2(fileno(output), STDOUT_FILENO) < 0 || dup2(fileno(output), STDERR_FILENO) < 0) {
-        return 1;
+    int output = fileno(batch->output);
+    if (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0) {
+        return false;
     }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (failed != 0) {
+    for (size_t i = from; i < to; i++) {
+        played = batch->scenarios[i];
+        const struct CMUnitTest tests[] = {{played->title, test_scenario, NULL, NULL, NULL}};
+        batch->progress->at = i;
+        if (lseek(output, 0, SEEK_SET) != 0 || ftruncate(output, 0) != 0 ||
+            cmocka_run_group_tests(tests, NULL, NULL) != 0) {
+            (void)fflush(NULL);
+            _exit(1); /* what it leaks says nothing then */
+        }
         (void)fflush(NULL);
-        _exit(1); /* what it leaks says nothing then */
     }
-    return 0;
+    batch->progress->at = to;
+    return true;
 }
 
-static void print_file(FILE *file)
+static void print_output(FILE *output)
 {
     char text[4096];
     size_t len;
-    rewind(file);
-    while ((len = fread(text, 1, sizeof(text), file)) > 0) {
+    rewind(output);
+    while ((len = fread(text, 1, sizeof(text), output)) > 0) {
         (void)fwrite(text, 1, len, stdout);
     }
 }
 
-static bool has_passed(const struct script_scenario *scenario)
+static void print_verdict(const struct script_scenario *scenario, bool is_good)
+{
+    (void)printf("%s  %s:%d  %s\n", is_good ? "ok    " : "FAILED", scenario->file, scenario->number,
+                 scenario->title);
+}
+
+/*
+ * Plays them in another process, up to the first that fails. In that process it does not return,
+ * but sets @p ret_is_child.
+ *
+ * @return whether all have passed and nothing leaked; progress->at has the first that did not.
+ */
+static bool play_apart(const struct batch *batch, size_t from, size_t to, bool *ret_is_child)
 {
     int status = 0;
-    FILE *output = tmpfile();
-    if (output == NULL) {
-        perror("scenario_play");
-        return false;
-    }
-    played = scenario;
     (void)fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        bool is_good = run_child(output) == 0;
-        (void)fclose(output);
-        return is_good; /* main() ends with it, so that leaks are looked for */
+        *ret_is_child = true;
+        return play_here(batch, from, to);
     }
-    bool is_good = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-                   WEXITSTATUS(status) == 0;
-    (void)printf("%s  %s:%d  %s\n", is_good ? "ok    " : "FAILED", scenario->file, scenario->number,
-                 scenario->title);
-    if (!is_good) {
-        print_file(output);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+/* @return how many have failed. */
+static size_t play_batch(const struct batch *batch, size_t from, size_t to, bool *ret_is_child)
+{
+    size_t failed = 0;
+    while (from < to) {
+        bool is_good = play_apart(batch, from, to, ret_is_child);
+        if (*ret_is_child) {
+            return !is_good;
+        }
+        size_t at = is_good ? to : batch->progress->at;
+        if (!is_good && at == to && to - from > 1) { /* one of them leaks */
+            for (size_t i = from; i < to && !*ret_is_child; i++) {
+                failed += play_batch(batch, i, i + 1, ret_is_child);
+            }
+            return failed;
+        }
+        at = at == to && !is_good ? from : at;
+        for (size_t i = from; i < at; i++) {
+            print_verdict(batch->scenarios[i], true);
+        }
+        if (!is_good) {
+            print_verdict(batch->scenarios[at], false);
+            print_output(batch->output);
+            failed++;
+        }
+        from = at + 1;
     }
-    (void)fclose(output);
-    return is_good;
+    return failed;
+}
+
+static int play_file(const struct script *script, const char *part)
+{
+    struct batch batch = {
+        .scenarios = calloc(script->count, sizeof(struct script_scenario *)),
+        .progress = mmap(NULL, sizeof(struct progress), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+        .output = tmpfile(),
+    };
+    bool is_child = false;
+    size_t failed = 1;
+    if (batch.scenarios != NULL && batch.progress != MAP_FAILED && batch.output != NULL) {
+        for (size_t i = 0; i < script->count; i++) {
+            if (part == NULL || strstr(script->scenarios[i].title, part) != NULL) {
+                batch.scenarios[batch.count++] = &script->scenarios[i];
+            }
+        }
+        failed = play_batch(&batch, 0, batch.count, &is_child);
+        if (!is_child) {
+            (void)printf("%zu scenarios, %zu failed\n", batch.count, failed);
+        }
+        (void)fclose(batch.output);
+    }
+    free(batch.scenarios);
+    return failed == 0 && batch.count > 0 ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
     struct script script;
     const char *error = NULL;
-    size_t failed = 0, count = 0;
-    pid_t parent = getpid();
+    int status = 1;
     if (argc < 2) {
         (void)fprintf(stderr, "usage: scenario_play FILE [PART-OF-A-TITLE]\n");
         return 2;
     }
-    if (!script_load(&script, argv[1], &error)) {
+    if (script_load(&script, argv[1], &error)) {
+        status = play_file(&script, argc > 2 ? argv[2] : NULL);
+    } else {
         (void)fprintf(stderr, "%s\n", error);
-        script_clear(&script);
-        return 1;
-    }
-    for (size_t i = 0; i < script.count && getpid() == parent; i++) {
-        if (argc > 2 && strstr(script.scenarios[i].title, argv[2]) == NULL) {
-            continue;
-        }
-        count++;
-        failed += !has_passed(&script.scenarios[i]);
-    }
-    if (getpid() == parent) {
-        (void)printf("%zu scenarios, %zu failed\n", count, failed);
     }
     script_clear(&script);
-    return failed == 0 && count > 0 ? 0 : 1;
+    return status;
 }

@@ -77,13 +77,13 @@ HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
     "ares.h": r"daemon/net/resolve",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
-    "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coapbench/",
+    "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coap(bench|check)/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "http_parser.h": r"daemon/client/http_parse\.c",
     "utf8proc.h": r"lib/src/nfc|daemon/client/target|tests/|bench/",
     "idn2.h": r"daemon/policy/hostname",
     "curl/": r"daemon/net/",
-    "pthread.h": r"daemon/(net/|base/log|main|server/|worker/)|tests/|tools/coapbench/",
+    "pthread.h": r"daemon/(net/|base/log|main|server/|worker/)|tests/|tools/coap(bench|check)/",
 }
 
 

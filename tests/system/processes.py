@@ -27,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def program(name):
     """criproxyd, cri, ...: what CMake says it built, else the asan preset's."""
     folder = {"criproxyd": "daemon", "criproxyctl": "daemon/ctl", "cri": "tools",
-              "coapbench": "tools/coapbench"}[name]
+              "coapbench": "tools/coapbench", "coapcheck": "tools/coapcheck"}[name]
     default = os.path.join(ROOT, "build", "asan", folder, name)
     return os.environ.get(name.upper(), default)
 

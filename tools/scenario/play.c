@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define LADDER_MAX 400u /* lines of it that are shown */
-#define HANDSHAKE_MS 3000u
 
 bool play_fail(struct play *play, const char *got, const char *why)
 {
@@ -269,8 +268,7 @@ bool play_connect(struct play *play, struct actor *actor, bool with_csm)
     if (!with_csm || framing == WIRE_DATAGRAM) {
         return true;
     }
-    if (play_next(play, actor, play->stage->is_loose ? HANDSHAKE_MS : 0, &bytes, &from) !=
-        ARRIVAL_MESSAGE) {
+    if (play_next(play, actor, play->stage->patience_ms, &bytes, &from) != ARRIVAL_MESSAGE) {
         return play_fail(play, "nothing", "the proxy sent no CSM");
     }
     bytes = play_keep(play, bytes);
@@ -486,6 +484,18 @@ static bool expect_nothing_else(struct play *play)
     return is_right;
 }
 
+/* Over real sockets: what was never answered is rejected, so that the proxy does not wait for it.
+ */
+static void reject_unanswered(struct play *play)
+{
+    for (size_t i = 0; play->stage->is_loose && i < play->exchange_count; i++) {
+        struct exchange *exchange = play->exchanges[i];
+        if (!exchange->is_sent && !exchange->is_answered && play_is_datagram(exchange->owner)) {
+            (void)play_send_empty(play, exchange->owner, &exchange->peer, WIRE_RST, exchange->mid);
+        }
+    }
+}
+
 void play_scenario(const struct script_scenario *scenario, const struct stage *stage,
                    struct play_result *ret_result)
 {
@@ -505,6 +515,9 @@ void play_scenario(const struct script_scenario *scenario, const struct stage *s
     static const struct script_line none = {0, ""};
     play->line = scenario->count > 0 ? &scenario->lines[scenario->count - 1] : &none;
     ret_result->has_passed = ret_result->has_passed && expect_nothing_else(play);
+    struct rung **end = play->end_rung;
+    reject_unanswered(play);
+    *end = NULL; /* that is no part of the conversation */
     if (!ret_result->has_passed) {
         if (ret_result->why == NULL) {
             ret_result->why = "could not be played";

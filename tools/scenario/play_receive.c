@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define NOTHING_MS 250u /* of silence are nothing, over real sockets */
+
 #define INPUT_MAX (2u * WIRE_MESSAGE_MAX)
 
 /* The next whole message of @p actor, in play->buffer. */
@@ -343,18 +345,29 @@ static bool is_passed_over(struct play *play, struct actor *actor, struct wire_b
            is_repeated(play, actor, message, bytes, from) || is_housekeeping(play, actor, message);
 }
 
-bool play_receive(struct play *play, struct actor *actor)
+/* How long the next message may take. Over real sockets no time that is written is too short. */
+static unsigned long long patience_for(const struct play *play)
 {
     const struct stage *stage = play->stage;
     const struct spec *spec = play->spec;
+    if (spec->is_nothing) {
+        return spec->has_time ? spec->within_ms : stage->is_loose ? NOTHING_MS : 0;
+    }
+    if (!spec->has_time || (stage->is_loose && spec->within_ms < stage->patience_ms)) {
+        return stage->patience_ms;
+    }
+    return spec->within_ms;
+}
+
+bool play_receive(struct play *play, struct actor *actor)
+{
+    const struct stage *stage = play->stage;
     if (!play_open(play, actor) ||
         (actor->role == ACTOR_CLIENT && !play_connect(play, actor, true))) {
         return false;
     }
     unsigned long long began_ms = stage->now_ms(stage->context);
-    unsigned long long wait_ms = spec->has_time                        ? spec->within_ms
-                                 : spec->is_nothing && stage->is_loose ? stage->patience_ms / 8
-                                                                       : stage->patience_ms;
+    unsigned long long wait_ms = patience_for(play);
     for (;;) {
         struct wire_bytes bytes = {NULL, 0};
         struct play_peer from = {{0}};

@@ -46,25 +46,36 @@ bool play_send_empty(struct play *play, struct actor *actor, const struct play_p
     return is_sent;
 }
 
-/* The message ID that is written, or @p otherwise. */
-static bool take_mid(struct play *play, uint16_t otherwise, uint16_t *ret_mid)
+/* What is written, or @p otherwise; a capture that has no value yet gets that. */
+static bool take_value(struct play *play, const struct value *value, struct wire_bytes otherwise,
+                       struct wire_bytes *ret_bytes)
 {
-    struct wire_bytes bytes;
-    *ret_mid = otherwise;
-    if (play->spec->mid.kind == VALUE_UNSAID) {
+    *ret_bytes = otherwise;
+    if (value->kind == VALUE_UNSAID) {
         return true;
     }
-    const char *fault = value_bytes(play->pool, &play->spec->mid, &play->captures, &bytes);
-    *ret_mid = fault == NULL ? (uint16_t)wire_uint(bytes) : 0;
-    return play_check(play, fault);
+    if (value->kind == VALUE_CAPTURE && value->relation == 0 &&
+        value_bytes(play->pool, value, &play->captures, ret_bytes) != NULL) {
+        return play_check(play,
+                          value_match(play->pool, value, &play->captures, otherwise, VALUE_OPAQUE));
+    }
+    return play_check(play, value_bytes(play->pool, value, &play->captures, ret_bytes));
+}
+
+static bool take_mid(struct play *play, uint16_t otherwise, uint16_t *ret_mid)
+{
+    uint8_t buffer[8];
+    struct wire_bytes bytes = {buffer, wire_put_uint(otherwise, buffer)}, taken;
+    if (!take_value(play, &play->spec->mid, bytes, &taken)) {
+        return false;
+    }
+    *ret_mid = (uint16_t)wire_uint(taken);
+    return true;
 }
 
 static bool take_token(struct play *play, struct wire_bytes otherwise, struct wire_bytes *ret_token)
 {
-    *ret_token = otherwise;
-    return play->spec->token.kind == VALUE_UNSAID ||
-           play_check(play,
-                      value_bytes(play->pool, &play->spec->token, &play->captures, ret_token));
+    return take_value(play, &play->spec->token, otherwise, ret_token);
 }
 
 static struct wire_bytes fresh_token(struct play *play, struct actor *actor)
@@ -92,9 +103,7 @@ static bool send_request(struct play *play, struct actor *actor)
             return false;
         }
         exchange->is_sent = true;
-        if (spec->token.kind == VALUE_UNSAID) {
-            token = fresh_token(play, actor);
-        }
+        token = fresh_token(play, actor);
     }
     message->framing = play_framing(actor->way);
     message->type = spec->has_type ? spec->type : WIRE_CON;

@@ -243,6 +243,7 @@ static bool define(struct reader *reader, const struct source_line *line, struct
 }
 
 /* {} is all behind the name, {1} and so on its words. */
+/* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */
 static bool expand_definition(struct reader *reader, const struct definition *definition,
                               int number, const char *text, unsigned depth)
 {
@@ -266,6 +267,7 @@ static bool expand_definition(struct reader *reader, const struct definition *de
     return true;
 }
 
+/* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */
 static bool expand_repeat(struct reader *reader, const struct source_line *line, const char *text,
                           struct lines body, const struct variables *variables, unsigned depth)
 {
@@ -284,6 +286,7 @@ static bool expand_repeat(struct reader *reader, const struct source_line *line,
     return true;
 }
 
+/* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */
 static bool expand_line(struct reader *reader, const struct source_line *line, struct lines body,
                         const struct variables *variables, unsigned depth)
 {
@@ -308,6 +311,7 @@ static bool expand_line(struct reader *reader, const struct source_line *line, s
     return true;
 }
 
+/* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */
 static bool expand(struct reader *reader, struct lines lines, const struct variables *variables,
                    unsigned depth)
 {
