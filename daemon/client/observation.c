@@ -18,9 +18,43 @@
 #include "fetch/cached.h"
 #include "fetch/forward.h"
 #include "fetch/own.h"
+#include "fetch/route.h"
 #include "policy/access.h"
 
 #include <string.h>
+
+/* --- the way to it, after a reload --------------------------------------------- */
+
+/*
+ * A request that is under way when a reload comes goes on as it began; but an observation may
+ * go on for months, on a way that the operator has closed or that leads elsewhere now.
+ */
+
+static bool same_hop(const struct next_hop *a, const struct next_hop *b)
+{
+    if (a->is_parent != b->is_parent || a->is_name != b->is_name || a->port != b->port ||
+        a->scheme->number != b->scheme->number) {
+        return false;
+    }
+    return a->is_name ? bytes_equal(a->name, b->name) : address_equal(&a->address, &b->address);
+}
+
+/* REASON_none, or why a reload has closed the way that its registration went. */
+static enum reason observation_reason_against_way(const struct client_side *side,
+                                                  const struct observation *observation)
+{
+    const struct fetch *fetch = observation->fetch;
+    struct next_hop hop;
+    const struct config_route *route;
+    if (fetch == NULL || fetch->route_epoch == side->context.policy_epoch) {
+        return REASON_none;
+    }
+    enum reason reason = route_find(side->context.config, &fetch->target, &hop, &route);
+    if (reason == REASON_none && !same_hop(&hop, &fetch->hop)) {
+        reason = REASON_way_changed;
+    }
+    return reason;
+}
 
 /* RFC 7641 section 3.3.1: register again 5 to 15 s after Max-Age has passed. */
 #define AGAIN_MIN_MS 5000u

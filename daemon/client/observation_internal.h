@@ -61,10 +61,6 @@ extern const struct waiter_calls observation_calls;
  */
 bool observation_is_fresh(const struct client_side *side, const struct observation *observation);
 
-/** REASON_none, or why a reload has closed the way that its registration went. */
-enum reason observation_reason_against_way(const struct client_side *side,
-                                           const struct observation *observation);
-
 /**
  * Register again, with the same token. A failure may end the observation at once: it must not be
  * used after that.

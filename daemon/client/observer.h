@@ -152,17 +152,6 @@ void observer_changed(struct client_side *side, struct observer *observer);
  */
 void observer_end(struct client_side *side, struct observer *observer, enum reason reason);
 
-/**
- * Take back its turn and the message that is out, so that an ACK of that means nothing any more.
- * The observer stays.
- */
-void observer_silence(struct client_side *side, struct observer *observer);
-
-/**
- * Take the watcher off the list for this turn; it stays its client's. Takes one that is not on it.
- */
-void watcher_leave_ready(struct watcher *watcher);
-
 /** The answer to its registration is to be sent as a message of its own. */
 void observer_answer(struct client_side *side, struct observer *observer);
 

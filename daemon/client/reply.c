@@ -356,7 +356,12 @@ void reply_acknowledge(struct client_side *side, struct request *request)
     leg_send_empty(leg, MESSAGE_ACK, leg->mid);
 }
 
-struct bytes reply_acknowledge_only(struct client_side *side, struct request *request)
+/*
+ * Acknowledge a confirmable request that gets no answer, unless that has been done.
+ *
+ * @return what repetitions are answered with; borrowed until the next message is made.
+ */
+static struct bytes reply_acknowledge_only(struct client_side *side, struct request *request)
 {
     struct leg *leg = &request->leg;
     if (leg->kind != LEG_DATAGRAM || !leg->confirmable) {

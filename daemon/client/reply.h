@@ -70,13 +70,6 @@ void reply_reason_to_request(struct client_side *side, struct request *request, 
                              const char *text);
 
 /**
- * Acknowledge a confirmable request that gets no answer, unless that has been done.
- *
- * @return what repetitions are answered with; borrowed until the next message is made.
- */
-struct bytes reply_acknowledge_only(struct client_side *side, struct request *request);
-
-/**
  * End the request without an answer and free it; a confirmable request is acknowledged all the
  * same (RFC 7252 section 4.2).
  */

@@ -88,9 +88,6 @@ struct request *request_new(struct client_side *side, const struct leg *leg);
  */
 void request_charge_large(struct client_side *side, struct request *request);
 
-/** Its fetch is over: a large block is charged only if the request itself has one. */
-void request_discharge_large(struct client_side *side, struct request *request);
-
 /** The slot is free again; the request must be in no map, list or timer, and have no fetch. */
 void request_free(struct client_side *side, struct request *request);
 
@@ -115,22 +112,6 @@ struct request *request_of_fetch(const struct fetch *fetch);
 
 /** Enter it into the list of its client, which must not be freed while it is there. Cannot fail. */
 void request_join(struct request *request, struct peer *peer);
-
-/**
- * The request is over for @p reason: its answer is made where the reason has a code. Its fetch
- * goes on only if equal ones wait for it.
- *
- * @param text diagnostic payload; NULL or "": the reason's own.
- */
-void request_end(struct client_side *side, struct request *request, enum reason reason,
-                 const char *text);
-
-/**
- * As request_end(), with an answer that is cut, aged and worded for its client. @p reply is
- * borrowed; one that cannot be cut is replaced by the reason of that failure.
- */
-void request_answer(struct client_side *side, struct request *request, enum reason reason,
-                    const struct reply *reply);
 
 /**
  * As request_end(), without any answer; also for a separate answer under delivery. The request is

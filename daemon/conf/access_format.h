@@ -18,10 +18,4 @@ struct access_format {
     enum access_field fields[ACCESS_FIELD_COUNT]; /* each at most once */
 };
 
-/** @return false where a word is no field's name, or comes twice */
-bool access_format_parse(const char *text, struct access_format *ret_format);
-
-/** The names of all fields, with blanks between them. Static text. */
-const char *access_format_names(void);
-
 #endif

@@ -75,10 +75,6 @@ struct loader {
     size_t file_count;
 };
 
-/** One more error. */
-void config_errors_add(struct config_errors *errors, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /** An error about a key (both may be NULL) that was set at @p place. */
 void loader_error(struct loader *loader, const struct place *place, const char *section,
                   const char *key, const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -159,9 +155,6 @@ void named_assign(struct loader *loader, const struct section *section, const ch
  * case in place. False for an invalid name.
  */
 bool named_take_name(enum config_named kind, char *name);
-
-/** Its NAME; of the configuration's arena. */
-const char *named_name(const struct named_draft *draft);
 
 /**
  * Where @p key was set last; a PLACE_PRESET if it never was. Borrowed from @p draft. @p key has to

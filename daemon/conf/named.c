@@ -27,7 +27,8 @@ static struct title title_of(enum config_named kind, const char *name)
     return title;
 }
 
-const char *named_name(const struct named_draft *draft)
+/* Its NAME; of the configuration's arena. */
+static const char *named_name(const struct named_draft *draft)
 {
     const char *name;
 

@@ -388,7 +388,9 @@ static bool matches_name(const struct target_pattern *pattern, const struct targ
                                               : skip >= 2 && target->name[skip - 1] == '.';
 }
 
-bool target_pattern_matches_rest(const struct target_pattern *pattern, const struct target *target)
+/* The part of a match that has nothing to do with the host: scheme, port, path. */
+static bool target_pattern_matches_rest(const struct target_pattern *pattern,
+                                        const struct target *target)
 {
     if (pattern->scheme != PATTERN_SCHEME_ANY && pattern->scheme != target->scheme->number) {
         return false;

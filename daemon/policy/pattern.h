@@ -79,9 +79,6 @@ bool target_pattern_matches(const struct target_pattern *pattern, const struct t
 bool target_pattern_matches_address(const struct target_pattern *pattern,
                                     const struct target *target, const struct address *address);
 
-/** The part of a match that has nothing to do with the host: scheme, port, path. */
-bool target_pattern_matches_rest(const struct target_pattern *pattern, const struct target *target);
-
 /** Length in bytes of a target's name without a dot at its end: "h." and "h" are one host. */
 size_t target_name_len(const struct target *target);
 

@@ -94,7 +94,7 @@ def headers_at_home(name, text):
 
 
 def layers(name, text):
-    """The library knows nothing of the daemon; nobody sees the library's inside."""
+    """The library knows nothing of the daemon; no program includes the library's inside."""
     if name.startswith("lib/"):
         yield from places(r'^\s*#\s*include\s*"(daemon|base|net|coap|client|fetch|origin|cache|conf|context|policy|ops|engine)/', text)
     elif name.startswith("daemon/"):
@@ -144,8 +144,8 @@ def registry_hosts(name, text):
 
 
 def long_files(name, text):
-    """Beyond 700 lines a file holds two ideas; rows of a test may go on to 1,000."""
-    most = 1000 if name.startswith("tests/") else 700
+    """Beyond 800 lines a file holds two ideas; rows of a test may go on to 1,000."""
+    most = 1000 if name.startswith("tests/") else 800
     if name.endswith((".c", ".h")) and text.count("\n") > most:
         yield "%d lines" % text.count("\n")
 
@@ -183,7 +183,7 @@ RULES = [
     (licence, FILES, "scripts/run", "#!/bin/bash\necho\n"),
     (machine_paths, FILES, "README.md", "see /wo" + "rk/main"),
     (registry_hosts, FILES, "a/package-lock.json", '{"resolved": "https://x"}'),
-    (long_files, C_FILES, "daemon/a.c", "\n" * 701),
+    (long_files, C_FILES, "daemon/a.c", "\n" * 801),
     (unfinished, FILES, "daemon/a.c", "/* TODO: later */"),
     (white_space, FILES, "daemon/a.c", "int a; \n"),
 ]

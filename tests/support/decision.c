@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/decision.h"
 
-#include "client/explain.h"
-#include "client/explain_access.h"
+#include "client/explain_question.h"
 #include "client/scan.h"
 #include "coap/method.h"
 #include "coap/option.h"

@@ -3,7 +3,6 @@
 #include "support/test.h"
 
 #include "cache/store.h"
-#include "cache/store_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
