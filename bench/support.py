@@ -89,7 +89,7 @@ class Server:
                     probe.send(bytes([0x40, 0, mid >> 8 & 255, mid & 255]))
                     if probe.recv(100)[0] >> 4 & 3 == 3:
                         return
-                except OSError:  # nobody there yet, or no answer in time
+                except OSError:  # no server there yet, or no answer in time
                     time.sleep(0.02)
         raise BenchError("%s does not answer on %s: %s" % (self.name, address, self.complaint()))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where a record would cross the end of the memory, the rest there becomes a record that
- * nobody owns, and it goes to the beginning.
+ * no record owns, and it goes to the beginning.
  */
 #include "base/ring.h"
 

@@ -172,7 +172,8 @@ typedef bool (*cache_match_fn)(void *context, const struct target *target, uint3
  */
 uint32_t cache_flush(struct cache_store *store, cache_match_fn match, void *context);
 
-/** It stays, perhaps found by nobody, until it is unpinned. @return false: it has too many. */
+/** It stays, although perhaps no lookup finds it, until it is unpinned. @return false: it has too
+ * many. */
 bool cache_entry_pin(struct cache_entry *entry);
 void cache_store_unpin(struct cache_store *store, struct cache_entry *entry);
 

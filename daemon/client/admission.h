@@ -11,7 +11,7 @@ struct client_side;
 
 /**
  * Whether a datagram in the clear from @p remote is looked at; one that is not has been
- * counted, and nothing is sent: whoever it says it is from may not have sent it.
+ * counted, and nothing is sent: its source address may be forged.
  */
 bool admit_datagram(struct client_side *side, const struct address *remote);
 

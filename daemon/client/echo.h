@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is a client where its datagrams say it is? Whoever sends from a made-up address must not
+ * Is a client where its datagrams say it is? A sender with a made-up address must not
  * have the proxy send much to it (RFC 7252 section 11.3). A client on UDP in the clear,
  * outside policy.echo-exempt, has to show once that it receives what is sent to it: it is
  * given a cookie in an Echo option with 4.01, and brings it back (RFC 9175 section 2.3).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What comes from the origin server, and what becomes of it. Nothing here is freed
- * under those who call: what nobody observes any more is ended at the end of the turn.
+ * under their callers: one without observers is ended at the end of the turn.
  */
 #include "client/observation.h"
 
@@ -294,7 +294,7 @@ static void end_for_reason(struct client_side *side, struct observation *observa
 /* --- what the origin server says ---------------------------------------- */
 
 /*
- * On behalf of somebody who is still there: whoever it was first may have left, or may not
+ * On behalf of an observer that is still there: the first one may have left, or may not
  * have the target any more, and addresses are asked about for who registers (SEC-20).
  */
 static void register_for_present(struct observation *observation)

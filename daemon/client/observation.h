@@ -93,7 +93,7 @@ struct observation {
     uint8_t failures;         /* registrations in a row that have failed */
     uint32_t content_format;  /* of the latest one; UINT32_MAX: it had none (OBS-15) */
     struct observed_state latest;
-    struct observation *next_idle, **link_idle; /* of those that nobody observes, or free ones */
+    struct observation *next_idle, **link_idle; /* of those without observers, or free ones */
 };
 
 /* Remembered of a resource that cannot be observed: a hash of its key, no more. */

@@ -8,7 +8,7 @@
 
 /**
  * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
- * by nobody). Where observe.targets or observe.bytes are in use the source that holds most loses
+ * never found). Where observe.targets or observe.bytes are in use the source that holds most loses
  * its oldest: that may use the engine's memory for messages.
  *
  * @return NULL past the caps, where no source holds more than that of @p remote would.
@@ -40,7 +40,7 @@ struct observation *observation_find(const struct client_side *side, const struc
  */
 bool observation_reserve(struct client_side *side, struct observation *observation, size_t len);
 
-/** For observe.retry nobody asks to observe what has this key. */
+/** For observe.retry no registration is made for this key. */
 void observation_remember_unobservable(struct client_side *side, const struct cache_key *key);
 bool observation_is_unobservable(const struct client_side *side, const struct cache_key *key);
 

@@ -169,7 +169,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     timer_wheel_advance(&engine->context.wheel, now_ms);
     uint64_t session_ms;
     do {
-        do { /* what ends may be the last word to somebody */
+        do { /* what ends may send a last notification */
             http_fronts_turn(&engine->client);
             observers_turn(&engine->client);
             observations_turn(&engine->client);

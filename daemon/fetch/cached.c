@@ -41,7 +41,7 @@ static bool cached_is_secure(const struct scheme *scheme)
 
 /*
  * For whom an answer may be kept: what came over a secure transport is not for everybody
- * (RFC 7252 section 11.2; CACHE-20). False: for nobody.
+ * (RFC 7252 section 11.2; CACHE-20). False: for no client.
  */
 static bool set_audience(const struct fetch_side *side, const struct asker *asker,
                          struct cache_key_source *source)

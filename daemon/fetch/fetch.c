@@ -33,7 +33,7 @@ void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reaso
 {
     struct fetch *leader = fetch->ticket.leader;
     close_one(side, fetch, reason);
-    /* Its answer is for nobody now. No request would be charged for the slot that it holds. */
+    /* No waiter is left for its answer. No request would be charged for the slot that it holds. */
     if (leader != NULL && fetch_is_disowned(leader) && !coalesce_is_awaited(leader)) {
         close_one(side, leader, reason);
         fetch_free(&side->fetches, &side->large, leader);

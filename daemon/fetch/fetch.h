@@ -2,7 +2,7 @@
 /*
  * A fetch: one question to one origin server or parent proxy, with a life of its own.
  *
- * Whoever starts a fetch is its waiter, and is told what comes of it: a client's request, or a
+ * What starts a fetch is its waiter, and is told what comes of it: a client's request, or a
  * part of the proxy that asks for itself (a transfer, an observation). Equal fetches in flight
  * become one: the others wait for it (fetch/coalesce.h).
  *

@@ -27,7 +27,7 @@ void keyring_free(struct keyring *keyring);
 /**
  * For the next hop of @p fetch: of the first section with a pattern that matches it, or
  * of [upstream]. A parent proxy is matched by its own scheme, host and port: what is for
- * a target is not shown to somebody between.
+ * a target is not shown to a host on the path.
  *
  * @return borrowed from the configuration's keyring; NULL where there is none.
  */

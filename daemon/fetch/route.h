@@ -15,8 +15,8 @@
 #include "conf/config.h"
 
 /*
- * Where a fetch is sent: the target's own host, or a parent. Whoever
- * sends uses this, never the target. In memory of the fetch, so that it outlives the
+ * Where a fetch is sent: the target's own host, or a parent. Senders
+ * use this, never the target. In memory of the fetch, so that it outlives the
  * configuration it came from.
  */
 struct next_hop {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How it works. Each question has a c-ares channel of its own, for three reasons:
- * c-ares cannot cancel one question of many, so that one that nobody waits for would be
+ * c-ares cannot cancel one question of many, so that one without waiters would be
  * held until its last time-out; a channel's questions share a socket, and with it a source
  * port, which leaves 16 bits for an off-path attacker to guess (RFC 5452 section 4); and a
  * new channel reads resolv.conf, so that a change of it needs no restart. The names' cache

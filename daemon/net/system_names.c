@@ -6,7 +6,7 @@
  * getaddrinfo() cannot be interrupted and may take minutes. So the threads are
  * detached and the pool is counted, by its owner, its threads and the answers on
  * their way; the last one frees it. "Forgotten" marks a question whose asker has
- * gone; whoever holds it then only frees it.
+ * gone; the thread that holds it then only frees it.
  *
  *     WAITING --thread takes it--> ASKED --posted--> ANSWERED --on_result--> freed
  *

@@ -285,7 +285,7 @@ const struct client_limits *access_limits(const struct access *access,
 
 /*
  * The target is a name that everybody takes for loopback. Which of the two addresses a parent
- * proxy would take nobody knows: it has to be allowed both. Where the proxy itself takes one,
+ * proxy would take is unknown: it has to be allowed both. Where the proxy itself takes one,
  * the verdict about that one counts.
  */
 static struct access_verdict check_localhost(const struct access *access,

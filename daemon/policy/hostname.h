@@ -45,7 +45,7 @@ enum hostname_kind hostname_read(const uint8_t *text, size_t len, struct hostnam
 
 /**
  * Whether a name in its one form is "localhost" or below it, with or without a dot at the end:
- * the loopback addresses of whoever resolves it (RFC 6761 section 6.3).
+ * the loopback addresses of the host that resolves it (RFC 6761 section 6.3).
  */
 bool hostname_is_localhost(const uint8_t *text, size_t len);
 

@@ -94,7 +94,7 @@ static const struct address_prefix mapped[] = {
 /*
  * The rest of the IANA's registries of special-purpose addresses (RFC 6890) that no host far away
  * has: what is reached there is the network itself, or nothing. Those for documentation are left
- * out: nobody has them, but laboratories.
+ * out: only laboratories have them.
  */
 static const struct address_prefix site_local[] = {IPV6_HEAD(0xfe, 0xc0, 10)}; /* RFC 3879 */
 static const struct address_prefix protocol[] = {

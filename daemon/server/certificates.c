@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Certificates of our own run out. Their times are read with each snapshot of the
- * configuration; whoever watches the proxy sees them as a metric and as days left, and the
+ * configuration; a monitoring system sees them as a metric and as days left, and the
  * log warns of those that are not valid now. They are served all the same: it is for the
  * client to refuse them, whose clock may be another.
  */

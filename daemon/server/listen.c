@@ -131,7 +131,7 @@ static int find_listener(const struct server *server, const struct config_listen
     return -1;
 }
 
-/* Nobody asked for the default listeners where the service manager gives others. */
+/* The default listeners were not asked for where the service manager gives others. */
 static bool is_unasked(const struct server *server, const struct config_listener *listener)
 {
     return listener->is_default && server->listener_count > 0 && server->listeners[0].is_inherited;

@@ -3,8 +3,8 @@
  * How it works. The main thread blocks the signals it wants, so that every thread
  * made later has them blocked too, and reads them from a signalfd. It makes the
  * threads for names that only the system knows, then the workers with their sockets, starts the
- * workers, and has a loop of its own for signals, word from workers, and whoever administers the
- * proxy: none of that takes a worker's time.
+ * workers, and has a loop of its own for signals, word from workers, and the proxy's
+ * administration: none of that takes a worker's time.
  *
  * Stopping goes the other way round: workers drain (or run into the deadline),
  * their loops end, their threads are joined; the engines go, which take back what

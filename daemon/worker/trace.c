@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tracing live: blocks leave a worker as messages to the main thread's loop. Only so
- * many are under way at a time; what is more is counted and left out, so that whoever
- * watches costs no request anything.
+ * many are under way at a time; what is more is counted and left out, so that a
+ * reader costs no request anything.
  */
 #include "worker/internal.h"
 
@@ -161,5 +161,5 @@ void worker_untap(struct worker *worker, uint64_t id)
 {
     const struct worker_tap tap = {.id = id};
 
-    (void)post_tap(worker, &tap, untap_task); /* without memory it goes on, to nobody */
+    (void)post_tap(worker, &tap, untap_task); /* without memory it goes on, without a reader */
 }

@@ -95,7 +95,7 @@ struct worker_ask {
 /** @return 0, or -ESHUTDOWN and it is still the caller's */
 int worker_ask(struct worker *worker, struct worker_ask *ask);
 
-/* A block of the trace on its way to the main thread, on the heap: freed by whoever takes it. */
+/* A block of the trace on its way to the main thread, on the heap: freed by its reader. */
 struct worker_block {
     void (*on_block)(struct worker_block *block);
     void *context;

@@ -40,7 +40,7 @@ static void on_request(void *context, struct fake_peer *peer, const struct fake_
     fake_peer_send_bytes(peer, &datagram->from, answer, sizeof(answer));
 }
 
-/* Client @p n asks; nobody is there for the answer, which is lost after it was sent. */
+/* Client @p n asks; its socket is closed, so the answer is lost after it was sent. */
 static void ask(uint32_t n, const struct address *proxy)
 {
     uint8_t request[64];

@@ -497,7 +497,7 @@ def host_of(text):
         except ValueError:
             raise Refused("not IPv6") from None
     check_characters(text, RAW["label"])
-    # Unreserved characters first: then dots split, whoever wrote them.
+    # Unreserved characters first: then dots split, escaped or not before.
     plain = PCT.sub(lambda m: chr(int(m.group()[1:], 16))
                     if int(m.group()[1:], 16) in UNRESERVED else m.group(), text)
     if IPV4.match(plain):

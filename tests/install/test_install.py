@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The installed library, as somebody else's build finds it.
+"""The installed library, as another project's build finds it.
 
 It is installed into a folder of its own; a C and a C++ program are built against
 that by pkg-config and by find_package(cri), with the shared and the static library.
@@ -93,7 +93,7 @@ class Installed(unittest.TestCase):
                 self.assertTrue(os.path.exists(os.path.join(pages, f"{name}.3")), name)
 
     def test_the_symbol_map_has_each_name(self):
-        # A pattern would export what nobody meant to.
+        # A pattern would export more than was meant.
         source = os.path.join(os.path.dirname(os.path.dirname(HERE)), "lib/libcri.map")
         with open(source, encoding="utf-8") as file:
             exported = file.read().split("global:")[1].split("local:")[0].split(";")

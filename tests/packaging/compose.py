@@ -29,7 +29,7 @@ def print_words(words):
 
 
 def check(compose, config):
-    """Issue 8: not root, a healthcheck, ports, labels; and nobody in the lab may more."""
+    """Issue 8: not root, a healthcheck, ports, labels; and no container of the lab may do more."""
     ports = {"5683/udp", "5684/udp", "5683/tcp", "5684/tcp"}
     if config.get("User") != "5683:5683":
         yield "the image runs as %r" % config.get("User")

@@ -52,7 +52,7 @@ make_network() {
     add_host client 4
 }
 
-# mount_image IMAGE: its tree, which nobody writes to, as root_IMAGE.
+# mount_image IMAGE: its tree, read-only, as root_IMAGE.
 mount_image() {
     local container
     container=$(images from "localhost/$1")

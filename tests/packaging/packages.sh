@@ -127,7 +127,7 @@ test_install() {
     quietly ask
     quietly on systemctl status criproxyd
     quietly on criproxyctl status
-    # So may who is of the groups for that, each as far as it goes, and nobody else.
+    # So may who is of the groups for that, each as far as it goes, and no other user.
     quietly on runuser --user nobody --group criproxy-operate -- criproxyctl log-level info
     quietly on runuser --user nobody --group criproxy-look -- criproxyctl status
     if on runuser --user nobody --group criproxy-look -- criproxyctl log-level info >/dev/null 2>&1; then
@@ -243,7 +243,7 @@ test_bad_start() {
     quietly on systemctl restart criproxyd
 }
 
-# With its sockets from systemd the service starts as soon as somebody asks, and a request
+# With its sockets from systemd the service starts with the first request, and that request
 # that comes while it is restarted waits for it.
 test_socket_activation() {
     quietly on systemctl stop criproxyd

@@ -77,7 +77,7 @@ void chaos_settings(const char *ret_settings[SETTINGS_MAX]);
 
 /* chaos_clients.c, and for its requests chaos_requests.c */
 
-/** A datagram with a request. @p client: whose Echo it may have; CLIENTS for nobody's. */
+/** A datagram with a request. @p client: whose Echo it may have; CLIENTS for no client's. */
 size_t chaos_request(uint8_t *buffer, size_t capacity, unsigned client);
 
 /** What goes on a connection: as a rule a request. @return where it begins in @p buffer */

@@ -42,7 +42,7 @@ uint32_t chaos_block_value(void)
 
 /*
  * Mostly one host, and now and then one of more names and addresses than there are places for in
- * the tables of names and origin servers; nobody is at most of those.
+ * the tables of names and origin servers; most of those have no server.
  */
 static const char *choose_host(char host[HOST_MAX])
 {

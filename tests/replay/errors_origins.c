@@ -35,7 +35,7 @@ static void test_icmp_errors(void **state)
         fake_peer_reject(replay.origin, &request, rows[i].error);
         errors_expect(replay.client, rows[i].class, rows[i].detail, 0);
         assert_int_equal(replay_ended(&replay, rows[i].reason), 1);
-        fake_peer_reject(replay.origin, &request, rows[i].error); /* late: nobody cares */
+        fake_peer_reject(replay.origin, &request, rows[i].error); /* late: ignored */
         fake_peer_expect_nothing(replay.client);
         errors_stop(&replay);
     }

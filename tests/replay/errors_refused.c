@@ -92,7 +92,7 @@ static void test_token_too_long(void **state)
     errors_stop(&replay);
 }
 
-/* ERR-13: nobody knows who this client is, and the rule wants that. */
+/* ERR-13: this client has no identity, and the rule wants one. */
 static void test_rule_wants_an_identity(void **state)
 {
     struct replay replay;

@@ -216,7 +216,7 @@ static void origin_encode(const struct message *request, uint32_t n, struct load
     reply->len = writer.len;
 }
 
-/* A Ping (RFC 7252 section 4.3): whoever is there says so. */
+/* A Ping (RFC 7252 section 4.3): a peer that is there says so. */
 static void origin_on_ping(struct load *load, const struct fake_datagram *datagram)
 {
     struct load_count uncounted = {0};

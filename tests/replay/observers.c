@@ -145,7 +145,7 @@ static void end_all(void)
     }
 }
 
-/* Whoever is left is gone now: what has to follow from that is shown by its own tests. */
+/* Clients that are left are gone now: what has to follow from that is shown by its own tests. */
 int observe_teardown(void **state)
 {
     (void)state;

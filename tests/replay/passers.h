@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Other clients that pass while a script goes on: whenever the script's origin server has got
- * what it was expected to get, somebody else asks for something, with a path, a query and a
+ * what it was expected to get, another client asks for something, with a path, a query and a
  * payload that no other request has. Their origin server checks that it is asked for just that,
  * they check that they are answered just that, and the script's own next step must not have
  * anything of it.

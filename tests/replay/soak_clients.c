@@ -135,7 +135,7 @@ void soak_go_on(struct soak_client *client, uint64_t now_ms)
     }
 }
 
-/* Whose token it is; ASKS_MAX: nobody's, which only damage explains. */
+/* Whose token it is; ASKS_MAX: no client's, which only damage explains. */
 static uint32_t ask_of(const struct message *message)
 {
     if (message->token.len < 3) {

@@ -28,7 +28,7 @@ static void test_large_answer_is_served_in_blocks(void **state)
     replay_ask(&replay, words("41 01 0004 bb", "23:36 " CRI));
     fake_peer_expect(replay.client, "61 80 0004 bb ...", NULL);
     fake_peer_expect_nothing(replay.origin);
-    /* Somebody else's request for a block is not ours to answer: it passes through. */
+    /* Another client's request for a block is not ours to answer: it passes through. */
     struct fake_peer *stranger = fake_peer_new("192.0.2.8:40001");
     fake_peer_send(stranger, PROXY, words("41 01 0001 aa", "23:16 " CRI));
     fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:16"),

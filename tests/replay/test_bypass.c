@@ -310,7 +310,7 @@ static void test_no_spelling_of_a_name_slips_past(void **state)
 
 /*
  * TGT-12, PXO-12: what only a lax resolver would take for an address is not asked for, and a
- * zone is nobody's; neither gets as far as the rules.
+ * zone is not listed; neither gets as far as the rules.
  */
 static void test_look_alikes_go_nowhere(void **state)
 {

@@ -373,7 +373,7 @@ static void test_connection_of_leader_and_follower_closes(void **state)
     fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
     fake_net_run(1);
     assert_int_equal(replay_ended(&replay, REASON_client_gone), 2);
-    /* What came for nobody is there for the next one, if it came at all. */
+    /* What came without a waiter is there for the next one, if it came at all. */
     get(replay.client, "41 01 0001 bb", CRI);
     fake_net_run(1);
     if (fake_peer_take(replay.origin, &request)) {

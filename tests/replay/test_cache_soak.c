@@ -2,10 +2,10 @@
 /*
  * Clients that read and write a few resources over a bad network, through a cache that is too
  * small, with requests that follow each other. Each state has a number, which is its ETag too.
- * Whoever reads has to be given a state
+ * A reader has to be given a state
  *
  *   - of the resource that it asked for,
- *   - no older than any write that had been confirmed to somebody when it asked (CACHE-17),
+ *   - no older than any write that had been confirmed to any client when it asked (CACHE-17),
  *   - that was the state no longer ago than Max-Age and the network's delay (CACHE-7),
  *
  * and 2.03 only for an ETag that it named. At the end nothing is left.
@@ -31,7 +31,7 @@
 
 struct resource {
     uint32_t version;                   /* the state now */
-    uint32_t confirmed;                 /* the last write that somebody knows of */
+    uint32_t confirmed;                 /* the last write that was confirmed to a client */
     uint64_t replaced_ms[VERSIONS_MAX]; /* when a state was no longer the one; 0: still is */
 };
 

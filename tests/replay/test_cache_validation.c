@@ -130,7 +130,7 @@ static void test_broken_validation(void **state)
     } rows[] = {
         {"without ETag", ""},
         {"with a payload", "4:01 /31"},
-        {"an ETag nobody asked for", "4:02"},
+        {"an ETag that was not asked for", "4:02"},
         {"an empty ETag", "4:"},
     };
     (void)state;

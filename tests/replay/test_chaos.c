@@ -2,7 +2,7 @@
 /*
  * Everything at once: clients on all transports, origin servers on datagrams and sessions,
  * observations, blocks, groups, a cache, coalescing, Echo, routes and reloads, in an order
- * that nobody has thought of. Whoever acts mostly plays by the rules, so that things get
+ * that no test was written for. Peers mostly play by the rules, so that things get
  * far, and sometimes does not. At the end all fall silent, and nothing may be left of it.
  *
  * TEST_SEED repeats a run; CHAOS_STEPS makes it longer.
@@ -212,7 +212,7 @@ static void fall_silent(void)
         }
     }
     fake_net_run(1000000);
-    engine_drain(chaos.replay.engine); /* observations that nobody has ended */
+    engine_drain(chaos.replay.engine); /* observations that are still open */
     fake_net_run(1000000);
 }
 

@@ -307,7 +307,7 @@ static void test_leader_is_replaced(void **state)
     replay_stop(&replay);
 }
 
-/* The same, with a failure; and whoever comes meanwhile follows the one without a client. */
+/* The same, with a failure; and later clients follow the one without a client. */
 static void test_leader_without_its_client_fails(void **state)
 {
     struct replay replay;

@@ -23,7 +23,7 @@ static void stop(void)
 {
     load_stop_asking(&load);
     load_finish(&load, 200000);
-    load_run(&load, 100000); /* separate answers that nobody acknowledged any more */
+    load_run(&load, 100000); /* separate answers that no client acknowledged any more */
     replay_stop(&replay);
 }
 
@@ -137,7 +137,7 @@ static void test_unused_window_does_not_grow(void **state)
 
 /* --- loss --------------------------------------------------------------- */
 
-/* All of one flight is lost: one halving, not one for each time-out, and nobody loses. */
+/* All of one flight is lost: one halving, not one for each time-out, and no request is lost. */
 static void test_one_lost_flight_halves_the_window_once(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void test_backs_off_from_an_origin_that_keeps_losing(void **state)
 }
 
 /*
- * MSG-32. Nobody is there: what is sent is a byte a second on average, most of it Pings, and
+ * MSG-32. The server is gone: what is sent is a byte a second on average, most of it Pings, and
  * all that waits is told within the queue's deadline. When the origin server is back, so is
  * the rate.
  */
@@ -380,14 +380,14 @@ static void test_fixed_stays_one(void **state)
     stop();
 }
 
-/* Each origin server has its own window: one that is silent holds up nobody else. */
+/* Each origin server has its own window: one that is silent holds up no other. */
 static void test_a_silent_origin_does_not_hold_up_another(void **state)
 {
     (void)state;
     start(NULL, 16);
     for (unsigned i = 0; i < 100; i++) {
         char hex[64];
-        /* GET coap://192.0.2.99, where nobody is: [-1, [h'c0000263']] */
+        /* GET coap://192.0.2.99, where no server is: [-1, [h'c0000263']] */
         snprintf(hex, sizeof(hex), "4101%04xd%xd8d7 8220 8144c0000263", i, i % 16);
         fake_peer_send(replay.client, PROXY, hex);
     }

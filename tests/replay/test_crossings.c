@@ -126,7 +126,7 @@ static void test_what_was_changed_is_not_the_state_any_more(void **state)
     fake_peer_expect_nothing(replay.origin);
 }
 
-/* SEC-20: ... a reload that bars whoever it was made for: the others go on. */
+/* SEC-20: ... a reload that bars the client that it was made for: the others go on. */
 static void test_registering_again_is_for_those_who_observe(void **state)
 {
     (void)state;

@@ -235,7 +235,7 @@ static void test_rejections_are_limited(void **state)
     (void)state;
     start("limits.rejections=3");
     for (unsigned i = 0; i < 10; i++) {
-        replay_ask(&replay, "41 45 0001 aa"); /* a response nobody asked for */
+        replay_ask(&replay, "41 45 0001 aa"); /* a response without a request */
     }
     fake_net_run(0);
     for (unsigned i = 0; i < 3; i++) {
@@ -244,7 +244,7 @@ static void test_rejections_are_limited(void **state)
     fake_peer_expect_nothing(replay.client);
     assert_int_equal(replay_metric(&replay, rejections_withheld), 7);
     fake_net_run(1000);
-    replay_ask(&replay, "41 45 0001 aa"); /* a response nobody asked for */
+    replay_ask(&replay, "41 45 0001 aa"); /* a response without a request */
     fake_peer_expect(replay.client, "70 00 0001", NULL);
     stop();
 }

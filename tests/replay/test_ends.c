@@ -193,7 +193,7 @@ static void test_put_that_is_replaced(void **state)
     stop();
 }
 
-/* It waits for its name when the token is used again: nobody has heard of it. */
+/* It waits for its name when the token is used again: no server has heard of it. */
 static void test_put_that_was_not_sent_changes_nothing(void **state)
 {
     (void)state;

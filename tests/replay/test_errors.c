@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Reasons that nobody outside can bring about; those of connections have tests of their own. */
+/* Reasons that no peer can bring about; those of connections have tests of their own. */
 static bool is_out_of_reach(const char *name)
 {
     static const char *const names[] = {

@@ -114,7 +114,7 @@ static void test_doubled_answers_count_once(void **state)
     stop();
 }
 
-/* A NON request is not acknowledged; nobody answers. */
+/* A NON request is not acknowledged; no member answers. */
 static void test_nobody_answers(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_client_has_enough(void **state)
     stop();
 }
 
-/* Answers that nobody can use are dropped, also those with a token made up. */
+/* Answers of no use to the client are dropped, also those with a token made up. */
 static void test_answers_that_do_not_count(void **state)
 {
     struct fake_datagram request;

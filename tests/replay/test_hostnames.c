@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names in the one form in which policy, the resolver and parent proxies see them, and hosts
- * that are none: those reach nobody, whoever would resolve them (TGT-12, SEC-20).
+ * that are none: those are never sent, here or to a parent (TGT-12, SEC-20).
  */
 #include "replay/replay.h"
 #include "replay/words.h"

@@ -388,7 +388,7 @@ static void test_message_ids_towards_a_client_run_out(void **state)
 
 /* --- clients ------------------------------------------------------------ */
 
-/* 100,000 made-up addresses in a table for 1,000: nobody with a request in flight is lost. */
+/* 100,000 made-up addresses in a table for 1,000: no client with a request in flight is lost. */
 static void test_many_clients_in_a_small_table(void **state)
 {
     static const char *const asks[] = {"41 01 0001 aa b1 78", "51 01 0001 aa b1 78", "40 00 0001",

@@ -22,7 +22,7 @@ static void start(const struct load_options *options)
 static void stop(void)
 {
     load_finish(&load, 10000000);
-    load_run(&load, 100000); /* separate answers that nobody acknowledges any more */
+    load_run(&load, 100000); /* separate answers that no client acknowledges any more */
     replay_stop(&replay);
 }
 

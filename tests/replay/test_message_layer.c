@@ -180,7 +180,7 @@ static void test_late_answer_becomes_separate(void **state)
     fake_peer_expect_nothing_within(replay->client, 100000);
 }
 
-/* An answer that nobody acknowledges is given up after the same span. */
+/* An answer without an acknowledgement is given up after the same span. */
 static void test_separate_answer_that_is_not_acknowledged_ends(void **state)
 {
     struct replay *replay = *state;

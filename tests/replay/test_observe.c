@@ -164,7 +164,8 @@ static void test_one_registration_for_all_clients(void **state)
     assert_int_equal(replay_metric(&replay, observations), 1);
 }
 
-/* OBS-6, OBS-28: nobody is told of an observation that there is not, nor is one tried again. */
+/* OBS-6, OBS-28: no client is told of an observation that does not exist, nor is one tried again.
+ */
 static void test_resource_that_cannot_be_observed(void **state)
 {
     (void)state;
@@ -276,7 +277,7 @@ static void test_other_accept_is_another_registration(void **state)
 }
 
 /*
- * OSC-6, OSC-7: OSCORE: nobody else has the same request, so each has a registration of its
+ * OSC-6, OSC-7: OSCORE: no other client has the same request, so each has a registration of its
  * own; it is not repeated by us, and it ends with a Reset.
  */
 static void test_oscore_is_observed_for_each_client_alone(void **state)
@@ -584,7 +585,7 @@ static void test_origin_server_that_is_away_is_tried_again(void **state)
     assert_int_equal(replay_metric(&replay, observations), 0);
 }
 
-/* A registration that nobody answers fails for all who wait for it. */
+/* A registration without an answer fails for all its waiters. */
 static void test_failed_registration_fails_for_all(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Clients that come, go, change their minds and break off, an origin server of moods, small
- * tables and a bad network, by chance: nobody is told under a token it does not observe with,
+ * tables and a bad network, by chance: no client is told under a token it does not observe with,
  * no cap is passed, and in the end nothing is left.
  */
 #include "replay/observers.h"
@@ -83,7 +83,7 @@ static void on_request(const struct message *message, const struct fake_datagram
         }
     }
     assert_true(path < RESOURCES);
-    /* Each path goes with a query of its own, whoever asks. */
+    /* Each path goes with a query of its own, for every client. */
     assert_true(memcmp(query, "of=", 3) == 0 && query[3] == (char)('a' + path));
     struct resource *resource = &resources[path];
     bool accepts = observe == OBSERVE_REGISTER && happens(85);

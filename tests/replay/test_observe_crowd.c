@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many who observe one resource, on good and bad networks: everybody sees the last state,
- * nobody sees the states go back, and nothing grows (issue 6; OBS-5, OBS-11, OBS-22).
+ * no client sees the states go back, and nothing grows (issue 6; OBS-5, OBS-11, OBS-22).
  */
 #include "replay/observers.h"
 
@@ -323,7 +323,7 @@ static void lossy(const char *const *settings, bool must_converge)
                   " late notifications upstream\n",
                   client_count, killed, lost, replay_metric(&replay, observers_lost),
                   replay_metric(&replay, notifications_late));
-    /* Who is killed is found out; nobody is behind who has not been given up. */
+    /* Who is killed is found out; no observer is behind unless it was given up. */
     assert_true(replay_metric(&replay, observers_lost) >= killed);
     assert_true(!must_converge || lost <= replay_metric(&replay, observers_lost) - killed);
     /* The client's side: after Max-Age it registers again, and all is well. */
@@ -363,7 +363,7 @@ static void test_origin_server_is_restarted(void **state)
     origin.is_registered = false;
     origin.number = 0;
     run(20000, false);
-    origin.state += 100; /* a change that it tells nobody about */
+    origin.state += 100; /* a change without a notification */
     run(15100 + TICK_MS, false);
     assert_int_equal(origin.registrations, before + 1);
     expect_all_see_the_last_state();

@@ -83,7 +83,7 @@ static void test_notifications_over_dtls_are_put_in_order(void **state)
     leave("coaps://h/x?k", "dtls 192.0.2.5:5684 h");
 }
 
-/* The connection breaks: nobody hears of it who observes, but for what has changed since. */
+/* The connection breaks: observers do not hear of it, but for what has changed since. */
 static void test_lost_session_is_registered_over_another(void **state)
 {
     (void)state;

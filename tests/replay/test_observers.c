@@ -333,7 +333,7 @@ static void test_registrations_leave_room_for_requests(void **state)
 }
 
 /*
- * Answers that nobody acknowledges make room for a registration, of which there are two
+ * Answers without an acknowledgement make room for a registration, of which there are two
  * exchanges: nothing of what is registered gets lost with them.
  */
 static void test_registration_where_all_slots_are_in_use(void **state)
@@ -541,7 +541,7 @@ static void test_registrations_in_vain_make_room(void **state)
     fake_net_run(2000);
 }
 
-/* Whoever observes what another one has registered is charged when that one has left. */
+/* An observer of what another one has registered is charged when that one has left. */
 static void test_registration_is_charged_to_who_is_left(void **state)
 {
     (void)state;

@@ -280,7 +280,7 @@ static const struct response_row responses[] = {
     {"BLK-6 nothing, and more to follow", "45", "23:0e", NULL},
     {"BLK-3 size 7 over UDP", "45", "23:07 /31", NULL},
     {"BLK-3 size 7 over UDP in Block1", "44", "27:07", NULL},
-    {"OPT-14 Observe has nobody here", "45", "4:01 6:05 14:05 /31", "4:01 14:05 /31"},
+    {"OPT-14 Observe has no observer here", "45", "4:01 6:05 14:05 /31", "4:01 14:05 /31"},
     {"HOP Hop-Limit", "45", "16:05 /31", "16:05 /31"},
     {"ERR-19 4.04 with payload", "84", "12: /6e6f", "12: /6e6f"},
     {"ERR-19 5.05 of a next proxy", "a5", "14:05 /6e6f", "14:05 /6e6f"},

@@ -45,7 +45,7 @@ static const struct refusal refusals[] = {
     {"in Proxy-Cri", denied_name, "235:83208266736563726574627570816178", "a5",
      REASON_target_refused},
     {"what no rule is about", denied_by_default, "35=coap://a.up/x", "a5", REASON_target_refused},
-    {"what somebody else may have", denied_to_strangers, "35=coap://known.up/x", "81",
+    {"what another client may have", denied_to_strangers, "35=coap://known.up/x", "81",
      REASON_client_unknown},
     {"another service's port", denied_name, "35=coap://a.up:53/x", "a5", REASON_target_refused},
     {"a secure leg", secure_only, "35=coaps://a.up/x", "a5", REASON_leg_insecure},

@@ -242,7 +242,7 @@ static void test_names_that_cannot_be_asked(void **state)
     RUN(rows, NULL);
 }
 
-/* --- our own addresses, and others nobody may be sent to ---------------- */
+/* --- our own addresses, and others that are never sent to ---------------- */
 
 /* TGT-3, TGT-4: in every form, by address and by name; nothing is sent to ourselves. */
 static void test_own_address_is_the_proxy_itself(void **state)

@@ -326,7 +326,7 @@ static void test_parent_that_knows_no_cris(void **state)
         fake_peer_reply(parent, &second, "6T 44 MID TOKEN ff 6f6b");
         assert_memory_not_equal(first.data + 4, second.data + 4, FETCH_TOKEN_LEN);
         fake_peer_expect(replay.client, "61 44 0001 aa ff 6f6b", NULL);
-        /* The old answer once more, with the old token: nobody's. */
+        /* The old answer once more, with the old token: no request's. */
         fake_peer_reply(parent, &first, "6T 82 MID TOKEN ff 6e6f");
         fake_peer_expect_nothing(replay.client);
         assert_int_equal(replay_metric(&replay, upstream_renamed), 1);

@@ -418,7 +418,7 @@ static void test_overdue_non_has_no_new_followers(void **state)
     stop();
 }
 
-/* A registration is the proxy's own request: CON, whoever asked first. */
+/* A registration is the proxy's own request: CON, whatever the first client used. */
 static void test_registration_is_con(void **state)
 {
     static const char *const settings[] = {MIRROR, NULL};

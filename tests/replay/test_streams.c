@@ -276,7 +276,7 @@ static void test_close_cancels_a_safe_request(void **state)
     answer(&request, "31");
 }
 
-/* MSG-42: an unsafe one goes on, and nobody is told. */
+/* MSG-42: an unsafe one goes on without a client to answer. */
 static void test_close_lets_an_unsafe_request_finish(void **state)
 {
     (void)state;
@@ -577,7 +577,7 @@ static void test_idle_observer_is_pinged(void **state)
     assert_int_equal(fake_stream_idle(stream), 0);
     assert_true(fake_stream_is_closed(stream));
     fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 3101 5178",
-                     &request); /* nobody is left */
+                     &request); /* no client is left */
     fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 30");
     fake_net_run(0);
 }

@@ -199,7 +199,7 @@ static void test_zone_of_the_request(void **state)
         } else {
             fake_peer_expect(client, "61 a5 0001 aa ff ...", NULL);
         }
-        /* Nobody but Uri-Host may leave the zone out. */
+        /* Only Uri-Host may leave the zone out. */
         fake_peer_send(client, proxy, words("41 01 0002 aa", "35=coap://[fe80::1]/x"));
         fake_peer_expect(client, "61 a5 0002 aa ff ...", NULL);
         fake_peer_expect_nothing(near);

@@ -44,7 +44,7 @@ def free_ports():
 
 
 class Nobody:
-    """A place that is kept, and where nobody answers, neither on UDP nor on TCP."""
+    """A place that is kept without an answer on UDP or TCP."""
 
     def __enter__(self):
         self.stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -74,7 +74,7 @@ class CoapServer:
         self.arguments = arguments
         self.port = port or free_ports()
         if not self._comes_up():
-            self.port = port or free_ports()  # somebody was quicker
+            self.port = port or free_ports()  # another process was quicker
             self.start()
         self.clear, self.secure = at(self.port), at(self.port + 1)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A shared object for LD_PRELOAD: one allocation of the program that it is loaded into
- * returns NULL, whoever makes it: the program, OpenSSL, libevent, libcoap or libc.
+ * returns NULL, for every caller: the program, OpenSSL, libevent, libcoap or libc.
  *
  * How it works. The environment variable CRIPROXY_FAIL_ALLOC names a file of one struct
  * control, which a test maps too. The test says which allocation is to fail, counted from

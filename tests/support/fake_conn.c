@@ -211,7 +211,7 @@ struct fake_stream *fake_stream_connect(enum transport transport, const char *fr
         listener = listener->next;
     }
     if (listener == NULL) {
-        fail_msg("nobody listens on such connections");
+        fail_msg("there is no listener for such connections");
         return NULL;
     }
     struct fake_stream *stream = calloc(1, sizeof(*stream));

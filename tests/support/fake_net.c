@@ -293,7 +293,7 @@ int loop_run(struct loop *loop)
 {
     loop->is_stopping = false;
     if (!fake_net_run_until(UINT64_MAX - net.now_ms, loop_is_stopping, loop)) {
-        fail_msg("loop_run(): nothing will ever happen again, and nobody called loop_stop()");
+        fail_msg("loop_run(): nothing will ever happen again, and loop_stop() was not called");
     }
     return 0;
 }

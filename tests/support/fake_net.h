@@ -22,7 +22,7 @@
  * closed socket, leave output unflushed at the end of a turn, ask for turns
  * without end, leave a socket open), fails the test.
  *
- * A peer is whoever is not under test: a client, an origin. Datagrams to an
+ * A peer is what is not under test: a client, an origin. Datagrams to an
  * address at which no peer is are lost, as in a black hole; fake_net_take() has them.
  */
 #ifndef CRIPROXY_FAKE_NET_H
@@ -121,7 +121,7 @@ size_t fake_net_questions_withdrawn(void);
 /** At address @p text, "127.0.0.1:40001" or "[2001:db8::7]:5683". Freed by fake_net_stop(). */
 struct fake_peer *fake_peer_new(const char *text);
 
-/** From now on nobody is there. */
+/** From now on the peer is gone. */
 void fake_peer_close(struct fake_peer *peer);
 
 const struct address *fake_peer_address(const struct fake_peer *peer);

@@ -66,7 +66,7 @@ void fake_udp_stop(void);
 /* fake_peer.c */
 enum fake_fate fake_peer_deliver(const struct address *from, const struct address *to,
                                  const uint8_t *data, size_t len);
-/** A datagram to nobody. */
+/** A datagram to no peer. */
 void fake_peer_stray(const struct address *from, const struct address *to, const uint8_t *data,
                      size_t len);
 void fake_peers_free(void);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Ports for the system tests: free ones for programs that cannot choose one themselves, and
-ports where nobody is.
+ports without a server.
 
 Tests run side by side, and every client socket takes a port: one that was free a moment ago
-may be somebody's now. Hence free ports come from below those that the kernel gives away by
-itself, and a port where nobody is stays held for as long as the test process lives.
+may be in use now. Hence free ports come from below those that the kernel gives away by
+itself, and a port without a server stays held for as long as the test process lives.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def _end():
 
 
 def free_port(host="127.0.0.1", count=1):
-    """The first of @count ports in a row that nobody has, for UDP and TCP alike."""
+    """The first of @count ports in a row that are free, for UDP and TCP alike."""
     chance = random.SystemRandom()
     end = _end()
     for _ in range(1000):
@@ -47,7 +47,7 @@ def free_port(host="127.0.0.1", count=1):
 
 
 def closed_port(host="127.0.0.1", port=0, kinds=KINDS):
-    """A port that nobody gets while we live, and where nobody answers over UDP or TCP.
+    """A port that is held while we live, and has no server on UDP or TCP.
 
     A UDP socket that is connected takes datagrams from one place only, here from itself; what
     others send there is met with ICMP. A TCP socket that does not listen refuses.

@@ -69,7 +69,7 @@ def without_time(text):
 class Proxy:
     """A running criproxyd, without cache unless an argument says something about it.
 
-    Whoever waits for a line of its log gets none that was there before the test began, or
+    A wait for a line of its log finds none that was there before the test began, or
     before a mark that the test set, but for the lines of its start, which stay true.
     """
 

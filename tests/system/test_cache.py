@@ -132,7 +132,7 @@ def test_equal_requests_are_sent_once(caching):
 
 
 def test_a_failure_is_for_all(caching):
-    """CACHE-30: nobody listens there; all who wait are told."""
+    """CACHE-30: no server listens there; all waiters are told."""
     target = Target("127.0.0.1", closed_port(), ("x",))
     clients = [caching.client() for _ in range(5)]
     requests = [client.make(target.options("cri")) for client in clients]
@@ -202,7 +202,7 @@ class ForgetfulOrigin:
 
 
 def test_change_that_no_answer_tells_of(caching):
-    """CACHE-17: the session closes after a PUT was carried out; nobody gets the old state."""
+    """CACHE-17: the session closes after a PUT was carried out; no client gets the old state."""
     with ForgetfulOrigin(max_age=3600) as origin, caching.client() as client:
         target = Target("127.0.0.1", origin.port, ("a",), scheme="coap+tcp")
         assert client.ask(target.options("cri")).payload == b"one"

@@ -139,7 +139,7 @@ def test_who_is_there_and_what_is_in_flight(start, path):
 
 
 def test_a_long_list_comes_whole_to_a_slow_reader(start, path):
-    """Issue 8, criproxyctl: thousands of clients in pieces; who does not read costs nobody."""
+    """Issue 8, criproxyctl: thousands of clients in pieces; a reader that stops costs the others nothing."""
     running = start("--set", "proxy.workers=2", "--set", "limits.client-rate=0")
     count = 5000
     known = set()
@@ -374,7 +374,7 @@ def test_a_line_without_an_end_is_cut(start, path):
 
 
 def test_connections_come_and_go_while_asking(start, path):
-    """Issue 8, criproxyctl: who leaves before the answer is missed by nobody; sixteen at a time."""
+    """Issue 8, criproxyctl: a reader may leave before the answer; sixteen at a time."""
     running = start("--set", "proxy.workers=2")
     for _ in range(200):
         with connect(path) as sock:

@@ -105,11 +105,11 @@ def test_each_side_has_its_own_family(proxy, form, way):
 
 @pytest.fixture
 def origin_on_default_port():
-    """An origin on 5683 of a loopback address that nobody else is likely to use."""
+    """An origin on 5683 of a loopback address that is hardly in use."""
     try:
         running = Origin(("127.83.0.1",), port=5683)
     except OSError:
-        pytest.skip("somebody listens on port 5683 of every address")
+        pytest.skip("a server listens on port 5683 of every address")
     with running:
         yield running
 
@@ -120,7 +120,7 @@ def test_a_target_without_port(start_proxy, origin_on_default_port, form, settin
     """SCH-2, PXO-22: the scheme's default port.
 
     In the forms with Uri-* the port of the request itself (RFC 7252 section 6.5) unless
-    scheme-port says otherwise; the proxy listens on another one, where 127.83.0.1 has nobody.
+    scheme-port says otherwise; the proxy listens on another one, where 127.83.0.1 has no server.
     """
     running = start_proxy("--set", "proxy.scheme-port=" + setting, listen=("127.0.0.1",))
     with running.client() as client:

@@ -129,7 +129,7 @@ def test_schemes_that_are_not_served(client, form, scheme):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_port_zero(client, form):
-    """TGT-19: nobody can be reached there."""
+    """TGT-19: no host can be reached there."""
     assert client.ask(Target("127.0.0.1", 0, ("x",)).options(form)).code_text == "5.05"
 
 

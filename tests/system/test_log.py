@@ -41,7 +41,7 @@ def test_which_requests_have_a_line(mode, good, bad):
 
 
 def test_lines_of_errors_have_a_rate():
-    """Log: whoever sends what fails does not choose how much is written."""
+    """Log: a client that sends what fails does not choose how much is written."""
     running = Proxy("--set", "log.access=errors", "--set", "proxy.workers=1",
                     "--set", "limits.client-rate=0", listen=("127.0.0.1",))
     with Origin() as origin:
@@ -52,7 +52,7 @@ def test_lines_of_errors_have_a_rate():
 
 
 def test_the_default_format():
-    """Issue 8, log: what a line says if nobody says otherwise; no query, which may be a secret."""
+    """Issue 8, log: what a line says by default; no query, which may be a secret."""
     running = Proxy("--set", "log.access=on", listen=("127.0.0.1",))
     with Origin() as origin:
         ask_some(running, origin, good=1, bad=1)

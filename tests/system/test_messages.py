@@ -299,7 +299,7 @@ def test_stray_acknowledgements_and_resets_are_ignored(client, datagram):
 
 
 def test_a_stray_response_is_rejected(client):
-    """MSG-23: a CON response that nobody asked for is reset, a NON ignored."""
+    """MSG-23: a CON response without a request is reset, a NON ignored."""
     client.send(bytes.fromhex("4145000155"))
     assert client.receive_bytes() == bytes.fromhex("70000001")
     client.send(bytes.fromhex("5145000255"))

@@ -49,7 +49,7 @@ class Sensor:
         return Message(code=code(2, 5), options=options, payload=self.state)
 
     def restart(self, state):
-        """Nobody is registered any more; the numbers begin anew."""
+        """No client is registered any more; the numbers begin anew."""
         self.registered, self.number, self.state, self.max_age = None, 0, state, 60
 
     def change(self, state):
@@ -131,7 +131,7 @@ def test_clients_of_every_kind_share_one_registration(proxy, sensor):
 
 
 def test_killed_client_is_found_out(proxy, sensor):
-    """OBS-21: nobody at its port any more."""
+    """OBS-21: no client at its port any more."""
     with proxy.client() as client:
         observe(client, sensor.target())
     sensor.change(b"1")
@@ -189,7 +189,7 @@ def test_restarted_origin_server_is_registered_with_again(proxy):
 
 
 def test_stopping_proxy_says_so(sensor, proxy):
-    """Issue 6, OBS-16: those who observe are told 5.03, the origin server that nobody does."""
+    """Issue 6, OBS-16: observers are told 5.03, the origin server that there are none."""
     with proxy.client() as client:
         observe(client, sensor.target())
         proxy.process.send_signal(signal.SIGTERM)

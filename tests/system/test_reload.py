@@ -81,7 +81,7 @@ def test_what_is_in_flight_on_a_removed_listener_is_answered(listening):
 
 
 def test_connections_of_a_removed_listener_are_released(start_proxy, tmp_path):
-    """Issue 8, reload: Release, the answer to what was asked, and the end; nobody is accepted."""
+    """Issue 8, reload: Release, the answer to what was asked, and the end; no connection is accepted."""
     file = tmp_path / "proxy.conf"
     port, stays = free_port(), free_port()
     write_listeners(file, "coap+tcp://127.0.0.1:%d" % port, "coap://127.0.0.1:%d" % stays)

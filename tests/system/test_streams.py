@@ -220,7 +220,7 @@ def test_half_closed_connection(proxy, stream):
 
 
 def test_closing_takes_requests_back(proxy):
-    """TCP-18: nobody waits for the answer; the proxy lives."""
+    """TCP-18: no client waits for the answer; the proxy lives."""
     with Origin(handler=lambda _: None) as origin:
         with Stream(address(proxy, "coap+tcp")) as client:
             client.open()

@@ -183,7 +183,7 @@ def test_long_bodies(tmp_path, start_proxy, server, front, scheme):
 
 @pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))
 def test_certificates(tmp_path, start_proxy, scheme):
-    """ERR-10, SEC-10, SEC-11: good, for another host, of somebody else; each its own reason."""
+    """ERR-10, SEC-10, SEC-11: good, for another host, of another authority; each its own reason."""
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1")
     other = make_certificate(tmp_path, "other", "DNS:elsewhere.example")
     stranger = make_certificate(tmp_path, "stranger", "IP:127.0.0.1")

@@ -123,7 +123,7 @@ def test_a_connection_that_goes_with_the_request(proxy, start_origin):
     ("127.0.0.1", "IP:127.0.0.1", "5.02", b"not accepted"),
 ])
 def test_certificates(tmp_path, start_proxy, start_origin, files, host, alternative, code, words):
-    """SEC-10, SEC-11: of another host, of another port, of somebody else."""
+    """SEC-10, SEC-11: of another host, of another port, of another authority."""
     stranger = make_certificate(tmp_path, "stranger", alternative)
     trusted = files[0] if words == b"not accepted" else stranger[0]
     origin = start_origin("websockets", "coaps+ws", stranger)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /**
  * @file
- * AIF-CRI (draft section 8.3, RFC 9237): what somebody may do to which resources.
+ * AIF-CRI (draft section 8.3, RFC 9237): what a client may do to which resources.
  *
  *     AIF-CRI        = [* [CRI-local-part, REST-method-set]]
  *     CRI-local-part = [path, ?query]

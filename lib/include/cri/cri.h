@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-/** Bytes borrowed from somebody else. @a data may be NULL when @a len is 0. */
+/** Bytes that the caller or another object owns. @a data may be NULL when @a len is 0. */
 struct cri_slice {
     const uint8_t *data; /**< First byte. */
     size_t len;          /**< Bytes. */

@@ -26,8 +26,7 @@ struct cri_uri_options {
  *
  * Syntax-based normalisation on the way: case, percent-encoding of unreserved
  * characters, dot-segments. Text is not mapped to Normalization Form C, for URIs that
- * differ in it are different: whoever creates a CRI from what a user has typed goes on with
- * cri_normalize().
+ * differ in it are different: for a CRI from what a user has typed, cri_normalize() comes next.
  *
  * @param uri       ASCII, not NUL-terminated; the empty reference is valid.
  * @param options   NULL for the default.

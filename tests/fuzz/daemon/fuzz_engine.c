@@ -355,7 +355,7 @@ static void check_end(void)
     uint64_t ended = 0;
     fake_net_set_link(&whole);
     fake_net_run(1000000);
-    engine_drain(world.engine); /* observations that nobody has ended */
+    engine_drain(world.engine); /* observations that are still open */
     fake_net_run(1000000);
     assert(engine_in_flight(world.engine) == 0);
     for (unsigned reason = 0; reason < REASON_COUNT; reason++) {

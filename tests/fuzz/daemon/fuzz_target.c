@@ -143,7 +143,7 @@ static void check_same_target(const struct target *a, const struct target *b)
     assert(same_segments(&a->path, &b->path) && same_segments(&a->query, &b->query));
 }
 
-/* A name that Uri-Host cannot have: nobody resolves it (C2O-18), and a parent says so. */
+/* A name that Uri-Host cannot have: it is not resolved (C2O-18), and a parent says so. */
 static bool is_odd_name(const struct target *target)
 {
     for (size_t i = 0; target->is_name && i < target->name_len; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program of somebody else's: a URI to a CRI and back, with every header included. C and C++. */
+/* A program of another project: a URI to a CRI and back, with every header included. C and C++. */
 #include <cri/aif.h>
 #include <cri/builder.h>
 #include <cri/coap.h>

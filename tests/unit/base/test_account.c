@@ -190,7 +190,7 @@ static void test_holdings_past_the_capacity_have_no_account(void **state)
 /* --- against a plain list ----------------------------------------------- */
 
 static struct {
-    unsigned source; /* 0: charged to nobody */
+    unsigned source; /* 0: charged to no source */
     uint64_t amount, when;
 } model[HOLDINGS];
 

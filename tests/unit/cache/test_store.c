@@ -267,7 +267,7 @@ static void test_no_variants_without_etag(void **state)
     cache_store_clear(&store);
 }
 
-/* What is pinned stays, whatever comes, until nobody needs it. */
+/* What is pinned stays, whatever comes, until it is unpinned. */
 static void test_pins(void **state)
 {
     struct cache_store store;

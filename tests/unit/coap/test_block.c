@@ -113,7 +113,7 @@ static void put_of(struct body_store *store, uint64_t owner_serial, const char *
 
 static void put(struct body_store *store, const char *name, size_t len, bool expected)
 {
-    static uint64_t serial; /* each is somebody else's */
+    static uint64_t serial; /* each is another client's */
     put_of(store, ++serial, name, len, expected);
 }
 
@@ -150,7 +150,7 @@ static void test_budget_of_kept_bodies(void **state)
     assert_int_equal(store.bytes, 0);
 }
 
-/* BLK-20: one client's share: its oldest goes, nobody else's. */
+/* BLK-20: one client's share: its oldest goes, no other client's. */
 static void test_bodies_of_one_client(void **state)
 {
     struct body_store store;

@@ -356,7 +356,7 @@ static void test_longer_than_asked_for_is_marked_truncated(void **state)
     close_socket();
 }
 
-/* An address at which nobody is: the socket that keeps it for us listens to another alone. */
+/* An address without a server: the socket that keeps it for us listens to another alone. */
 static struct udp_path path_to_nobody(int *ret_fd)
 {
     *ret_fd = peer_open("127.0.0.1");

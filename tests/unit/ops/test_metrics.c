@@ -157,7 +157,7 @@ static void test_an_idle_origin_server_makes_room_a_busy_one_does_not(void **sta
         assert_int_equal(take(labels, i, now_s, &generation), i);
         assert_int_equal(generation, 1);
     }
-    /* All are busy: whoever comes shares a label. */
+    /* All are busy: a newcomer shares a label. */
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(take(labels, 1000 + i, now_s + ORIGIN_LABEL_IDLE_S - 1, &generation),
                          METRICS_ORIGIN_OTHER);

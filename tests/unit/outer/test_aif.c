@@ -115,7 +115,7 @@ static void test_methods_are_bits(void **state)
     assert_false(cri_aif_permits(CRI_AIF_GET, 2));
     assert_false(cri_aif_permits(UINT64_MAX, 0));
     assert_false(cri_aif_permits(UINT64_MAX, 32));
-    /* Dynamic-GET is no GET, and a bit nobody knows is nobody's method. */
+    /* Dynamic-GET is no GET, and an unknown bit is no method. */
     assert_false(cri_aif_permits(UINT64_C(1) << 32, 1));
     assert_false(cri_aif_permits(UINT64_C(1) << 40, 1));
 }

@@ -215,7 +215,7 @@ static struct failure fail_with(const char *identity, const char *key, enum hand
     return failure;
 }
 
-/* SEC-13: from outside nobody learns which identities there are; the log knows. */
+/* SEC-13: a peer does not learn which identities there are; the log knows. */
 static void test_unknown_identity_fails_as_wrong_key_does(void **state)
 {
     struct failure wrong =
@@ -406,7 +406,7 @@ static void test_certificate_by_server_name(void **state)
     }
 }
 
-/* One that cannot be read is an error of all: nobody is to get another's certificate. */
+/* One that cannot be read is an error of all: no client is to get another's certificate. */
 static void test_further_certificates_are_checked(void **state)
 {
     const struct credentials_pair wrong[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams nobody should send: they cost nothing and disturb nobody. */
+/* Datagrams that no client should send: they cost nothing and disturb no other. */
 #include "tls_fixture.h"
 
 #include "support/test_random.h"
@@ -99,7 +99,7 @@ static void test_a_flood_of_client_hellos_costs_nothing(void **state)
         struct fake_peer *peer = fake_peer_new(address);
         fake_peer_send_bytes(peer, &server.options.udp.bind, hello, len);
         fake_net_run(0);
-        /* HelloVerifyRequest: less than was sent, so nobody gains by a forged address. */
+        /* HelloVerifyRequest: less than was sent, so a forged address gains nothing. */
         fake_peer_expect(peer, "16 fe ff 00 00 ...", &answer);
         assert_true(answer.len < len);
         assert_int_equal(answer.data[13], 3);
@@ -166,7 +166,7 @@ static void test_a_cookie_lives_for_a_minute_or_two(void **state)
     assert_false(cookie_is_good_after(3600000));
 }
 
-/* Somebody off the path can send a ClientHello in a client's name, but has no cookie. */
+/* A host off the path can send a ClientHello in a client's name, but has no cookie. */
 static void test_a_forged_hello_disturbs_no_session(void **state)
 {
     struct client client;

@@ -116,7 +116,7 @@ static void test_the_oldest_handshake_makes_room(void **state)
     assert_int_equal(dtls_counters(server.listener)->handshakes_evicted, 1);
     client_must_talk(&clients[1], "hello");
     client_must_talk(&clients[2], "hello");
-    assert_int_equal(server.closes, 0); /* nobody was told of it */
+    assert_int_equal(server.closes, 0); /* no handler was told of it */
     for (size_t i = 0; i < 3; i++) {
         client_close(&clients[i]);
     }

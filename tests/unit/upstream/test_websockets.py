@@ -219,7 +219,7 @@ def test_no_answer(start_asker):
 
 
 def test_pings_of_both_kinds(asker):
-    """TCP-9, TCP-24: RFC 6455's and CoAP's; Pongs nobody asked for do no harm."""
+    """TCP-9, TCP-24: RFC 6455's and CoAP's; unasked Pongs do no harm."""
     with WebPeer() as peer:
         token = begin(asker, peer)
         peer.send("6869", PING)
