@@ -338,7 +338,8 @@ static bool is_datagram_hop(const struct client_side *side, const struct incomin
     const struct message *message = incoming->message;
     bool is_long = message->options.len + message->payload.len + FETCH_OVERHEAD >
                    side->context.config->limits_datagram_bytes;
-    return incoming->leg->kind == LEG_STREAM && (config_is_datagram(hop->scheme) || is_long);
+    return incoming->leg->kind == LEG_STREAM &&
+           (transport_is_datagram(hop->scheme->transport) || is_long);
 }
 
 /* What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. */

@@ -147,8 +147,8 @@ static enum admit_resolver resolver_of(const struct fetch *fetch)
 
 static void tell_observers(struct client_side *side, struct observation *observation)
 {
-    struct observer *observer = observation->observers;
-    for (; observer != NULL; observer = observer->next) {
+    struct observer *observer = observer_first(&observation->observers);
+    for (; observer != NULL; observer = observer_next(observer)) {
         observer_changed(side, observer);
     }
 }
@@ -275,7 +275,7 @@ static void end_observation(struct client_side *side, struct observation *observ
     timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_ENDED;
     answer_followers(side, observation, reason, reply);
-    if (observation->observers != NULL && !keep_latest(side, observation, reply)) {
+    if (!list_is_empty(&observation->observers) && !keep_latest(side, observation, reply)) {
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
         busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
         (void)keep_latest(side, observation, &busy);
@@ -299,9 +299,10 @@ static void end_for_reason(struct client_side *side, struct observation *observa
  */
 static void register_for_present(struct observation *observation)
 {
+    const struct observer *observer = observer_first(&observation->observers);
     const struct leg *present = NULL;
-    if (observation->observers != NULL) {
-        present = &observation->observers->leg;
+    if (observer != NULL) {
+        present = &observer->leg;
     } else if (!list_is_empty(&observation->followers)) {
         present = &first_follower(observation)->leg;
     }
@@ -358,10 +359,10 @@ static void await_next(struct client_side *side, struct observation *observation
 static void recheck(struct client_side *side, struct observation *observation)
 {
     const struct fetch *fetch = observation->fetch;
-    struct observer *next, *observer = observation->observers;
+    struct observer *next, *observer = observer_first(&observation->observers);
     for (; observer != NULL; observer = next) {
         struct leg *leg = &observer->leg;
-        next = observer->next;
+        next = observer_next(observer);
         enum reason against = admit_client(side, leg);
         if (against == REASON_none && fetch != NULL) {
             against = admit_target(&side->fetch, &leg->asker, &fetch->target,
@@ -499,7 +500,8 @@ static bool on_notification(struct client_side *side, struct observation *observ
      * What answers a registration counts whatever its number: an origin server that has
      * started anew begins anew, and it is silent for longer than Max-Age before we ask.
      */
-    if (!is_asked && has_observe && config_is_datagram(observation->fetch->hop.scheme) &&
+    if (!is_asked && has_observe &&
+        transport_is_datagram(observation->fetch->hop.scheme->transport) &&
         !observe_is_newer(&observation->mark, number, now_ms)) {
         metric_add(&side->context.metrics.notifications_late, 1); /* OBS-13, OBS-14 */
         return true;
@@ -518,7 +520,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
  */
 static bool may_come_back(const struct observation *observation, enum reason reason)
 {
-    return reason_row(reason)->may_pass && observation->observers != NULL &&
+    return reason_row(reason)->may_pass && !list_is_empty(&observation->observers) &&
            !observation->is_private && observation->failures + 1u < FAILURES_MAX;
 }
 
@@ -533,18 +535,18 @@ static bool end_registrant(struct client_side *side, struct observation *observa
                            enum reason reason)
 {
     const struct asker *registrant = observation->fetch->asker;
-    struct observer *next, *observer = observation->observers;
+    struct observer *next, *observer = observer_first(&observation->observers);
     if (observation->is_private || !reason_is_about_client(reason)) {
         return false;
     }
     for (; observer != NULL; observer = next) {
-        next = observer->next;
+        next = observer_next(observer);
         if (observer->leg.asker.identity == registrant->identity &&
             address_equal(&observer->leg.asker.path.remote, &registrant->path.remote)) {
             observer_end(side, observer, reason);
         }
     }
-    return observation->observers != NULL;
+    return !list_is_empty(&observation->observers);
 }
 
 static enum waiter_wish on_registration_answer(struct fetch_side *below, void *owner,
@@ -644,9 +646,10 @@ void observation_displace(struct client_side *side, struct observation *observat
         observation_unfollow(side, request);
         fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
     }
-    while (observation->observers != NULL) {
+    struct observer *observer;
+    while ((observer = observer_first(&observation->observers)) != NULL) {
         metric_add(&side->context.metrics.observers_displaced, 1);
-        observer_end(side, observation->observers, REASON_displaced);
+        observer_end(side, observer, REASON_displaced);
     }
     if (observation->fetch != NULL) {
         displace_fetch(side, observation);
@@ -657,7 +660,8 @@ void observation_displace(struct client_side *side, struct observation *observat
 void observation_settle(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
-    bool is_wanted = observation->observers != NULL || !list_is_empty(&observation->followers);
+    bool is_wanted =
+        !list_is_empty(&observation->observers) || !list_is_empty(&observation->followers);
     if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(side, observation);

@@ -81,7 +81,7 @@ struct observation {
     enum observation_state state;
     struct fetch *fetch;          /* the registration; NULL: none any more */
     struct list followers;        /* requests that wait for the answer */
-    struct observer *observers;   /* list */
+    struct list observers;        /* the newest first */
     struct holding holding;       /* charged to the source that asked first and is still there, */
     struct holding bytes;         /* as are these, of key and latest; to none without any */
     const struct observer *payer; /* its observer; NULL: it waits for the answer, or has left */

@@ -266,10 +266,11 @@ void observation_on_left(struct client_side *side, struct observation *observati
     if (observation->payer == observer) {
         observation->payer = NULL;
     }
-    if (observation->payer == NULL && observation->observers != NULL) {
-        charge(side, observation, observation->observers);
+    const struct observer *first = observer_first(&observation->observers);
+    if (observation->payer == NULL && first != NULL) {
+        charge(side, observation, first);
     }
-    if (observation->observers == NULL) {
+    if (first == NULL) {
         observation_check(side, observation);
     }
 }

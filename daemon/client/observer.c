@@ -75,9 +75,11 @@ static struct watcher *watcher_of(struct observer_table *table, const struct leg
     if (peer->watcher != NULL) {
         return peer->watcher;
     }
-    struct watcher *watcher = table->free_watchers;
-    if (watcher != NULL) {
-        table->free_watchers = watcher->next_ready;
+    struct list_node *free = table->free_watchers.first;
+    struct watcher *watcher;
+    if (free != NULL) {
+        list_remove(&table->free_watchers, free);
+        watcher = HASH_ENTRY(free, struct watcher, ready);
     } else {
         watcher = &table->watchers[table->watchers_used++]; /* as many as observers */
     }
@@ -88,34 +90,30 @@ static struct watcher *watcher_of(struct observer_table *table, const struct leg
     return watcher;
 }
 
+/* One observes at least, or there were no watcher. */
+static struct observer *first_of(const struct watcher *watcher)
+{
+    return HASH_ENTRY(watcher->observers.first, struct observer, of_watcher);
+}
+
 static struct observer *take_observer_slot(struct observer_table *table)
 {
-    struct observer *observer = table->free;
-    if (observer != NULL) {
-        table->free = observer->next;
-    } else {
-        observer = &table->slots[table->used++];
-    }
+    struct list_node *free = table->free.first;
     table->count++;
-    return observer;
+    if (free == NULL) {
+        return &table->slots[table->used++];
+    }
+    list_remove(&table->free, free);
+    return HASH_ENTRY(free, struct observer, of_observation);
 }
 
 static void enter_lists(struct observer *observer)
 {
     struct watcher *watcher = observer->watcher;
     struct observation *observation = observer->observation;
-    observer->next_of_peer = watcher->observers;
-    observer->link_of_peer = &watcher->observers;
-    if (watcher->observers != NULL) {
-        watcher->observers->link_of_peer = &observer->next_of_peer;
-    }
-    watcher->observers = observer;
+    list_insert(&watcher->observers, NULL, &observer->of_watcher);
     watcher->count++;
-    observer->next = observation->observers;
-    if (observation->observers != NULL) {
-        observation->observers->previous = observer;
-    }
-    observation->observers = observer;
+    list_insert(&observation->observers, NULL, &observer->of_observation);
     observation->observer_count++;
 }
 
@@ -176,7 +174,7 @@ static void make_room_for_observer(struct client_side *side, const struct leg *l
     if (holding != NULL) {
         const struct peer *peer = HASH_ENTRY(holding, struct watcher, holding)->peer;
         while (peer->watcher != NULL) {
-            displace_observers(side, peer->watcher->observers);
+            displace_observers(side, first_of(peer->watcher));
         }
     }
     holding = table->count < table->capacity ? NULL : owed_to(&table->accounts, leg);
@@ -223,37 +221,33 @@ struct observer *observer_add(struct client_side *side, struct observation *obse
     return observer;
 }
 
-static void watcher_leave_ready(struct watcher *watcher);
+/* Off the list for this turn; it stays its client's. Takes one that is not on it. */
+static void leave_ready(struct observer_table *table, struct watcher *watcher)
+{
+    if (watcher->is_ready) {
+        list_remove(&table->ready, &watcher->ready);
+        watcher->is_ready = false;
+    }
+}
 
 static void leave_watcher(struct observer_table *table, struct observer *observer)
 {
     struct watcher *watcher = observer->watcher;
-    *observer->link_of_peer = observer->next_of_peer;
-    if (observer->next_of_peer != NULL) {
-        observer->next_of_peer->link_of_peer = observer->link_of_peer;
-    }
+    list_remove(&watcher->observers, &observer->of_watcher);
     if (--watcher->count > 0) {
         return;
     }
-    watcher_leave_ready(watcher);
+    leave_ready(table, watcher);
     account_discharge(&table->watcher_accounts, &watcher->holding);
     watcher->peer->watcher = NULL;
     table->watcher_count--;
-    watcher->next_ready = table->free_watchers;
-    table->free_watchers = watcher;
+    list_insert(&table->free_watchers, NULL, &watcher->ready);
 }
 
 static void leave_observation(struct client_side *side, struct observer *observer)
 {
     struct observation *observation = observer->observation;
-    if (observer->previous != NULL) {
-        observer->previous->next = observer->next;
-    } else {
-        observation->observers = observer->next;
-    }
-    if (observer->next != NULL) {
-        observer->next->previous = observer->previous;
-    }
+    list_remove(&observation->observers, &observer->of_observation);
     observation->observer_count--;
     observation_on_left(side, observation, observer);
 }
@@ -272,8 +266,7 @@ void observer_remove(struct client_side *side, struct observer *observer)
     identity_release(observer->leg.asker.identity);
     observer->leg.asker.identity = NULL;
     observer->is_used = false;
-    observer->next = table->free;
-    table->free = observer;
+    list_insert(&table->free, NULL, &observer->of_observation);
     table->count--;
     metric_set(&side->context.metrics.observers, table->count);
 }
@@ -281,7 +274,7 @@ void observer_remove(struct client_side *side, struct observer *observer)
 void observers_leave(struct client_side *side, struct peer *peer)
 {
     while (peer->watcher != NULL) {
-        observer_remove(side, peer->watcher->observers);
+        observer_remove(side, first_of(peer->watcher));
     }
 }
 
@@ -301,31 +294,10 @@ static void observer_on_timer(void *context, struct timer *timer, uint64_t now_m
 
 static void make_ready(struct client_side *side, struct watcher *watcher)
 {
-    struct observer_table *table = &side->observers;
-    if (watcher->link_ready != NULL) {
-        return;
+    if (!watcher->is_ready) {
+        list_insert(&side->observers.ready, NULL, &watcher->ready);
+        watcher->is_ready = true;
     }
-    watcher->next_ready = table->ready;
-    watcher->link_ready = &table->ready;
-    if (table->ready != NULL) {
-        table->ready->link_ready = &watcher->next_ready;
-    }
-    table->ready = watcher;
-}
-
-/*
- * Take the watcher off the list for this turn; it stays its client's. Takes one that is not on it.
- */
-static void watcher_leave_ready(struct watcher *watcher)
-{
-    if (watcher->link_ready == NULL) {
-        return;
-    }
-    *watcher->link_ready = watcher->next_ready;
-    if (watcher->next_ready != NULL) {
-        watcher->next_ready->link_ready = watcher->link_ready;
-    }
-    watcher->link_ready = NULL;
 }
 
 static void wait_for_turn(struct client_side *side, struct observer *observer)
@@ -333,14 +305,7 @@ static void wait_for_turn(struct client_side *side, struct observer *observer)
     struct watcher *watcher = observer->watcher;
     timer_cancel(&side->context.wheel, &observer->timer);
     observer->is_waiting = true;
-    observer->next_waiting = NULL;
-    observer->previous_waiting = watcher->waiting_last;
-    if (watcher->waiting_last != NULL) {
-        watcher->waiting_last->next_waiting = observer;
-    } else {
-        watcher->waiting = observer;
-    }
-    watcher->waiting_last = observer;
+    list_add(&watcher->waiting, &observer->waiting);
     make_ready(side, watcher);
 }
 
@@ -350,17 +315,10 @@ static void leave_waiting(struct client_side *side, struct observer *observer)
     if (!observer->is_waiting) {
         return;
     }
-    if (observer->previous_waiting != NULL) {
-        observer->previous_waiting->next_waiting = observer->next_waiting;
-    } else {
-        watcher->waiting = observer->next_waiting;
+    if (watcher->waiting.first == &observer->waiting) {
         make_ready(side, watcher); /* the head's timer goes with it */
     }
-    if (observer->next_waiting != NULL) {
-        observer->next_waiting->previous_waiting = observer->previous_waiting;
-    } else {
-        watcher->waiting_last = observer->previous_waiting;
-    }
+    list_remove(&watcher->waiting, &observer->waiting);
     observer->is_waiting = false;
     timer_cancel(&side->context.wheel, &observer->timer);
 }
@@ -604,8 +562,8 @@ static bool may_send(struct client_side *side, struct observer *observer)
 static void send_waiting(struct client_side *side, struct watcher *watcher)
 {
     const struct peer *peer = watcher->peer;
-    while (peer->watcher == watcher && watcher->waiting != NULL) {
-        struct observer *observer = watcher->waiting;
+    while (peer->watcher == watcher && !list_is_empty(&watcher->waiting)) {
+        struct observer *observer = HASH_ENTRY(watcher->waiting.first, struct observer, waiting);
         if (!may_send(side, observer)) {
             return;
         }
@@ -616,9 +574,10 @@ static void send_waiting(struct client_side *side, struct watcher *watcher)
 
 void observers_turn(struct client_side *side)
 {
-    while (side->observers.ready != NULL) {
-        struct watcher *watcher = side->observers.ready;
-        watcher_leave_ready(watcher);
+    struct observer_table *table = &side->observers;
+    while (!list_is_empty(&table->ready)) {
+        struct watcher *watcher = HASH_ENTRY(table->ready.first, struct watcher, ready);
+        leave_ready(table, watcher);
         send_waiting(side, watcher);
     }
 }

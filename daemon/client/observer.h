@@ -32,6 +32,7 @@
 
 #include "base/account.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/timer.h"
 #include "client/leg.h"
 #include "coap/observe.h"
@@ -49,13 +50,14 @@ struct observer;
 struct watcher {
     struct holding holding; /* charged to the source of the client */
     struct peer *peer;
-    struct observer *observers; /* list */
+    struct list observers; /* the newest first */
     uint32_t count;
-    struct observer *waiting, *waiting_last;  /* list of those with something to send */
-    struct watcher *next_ready, **link_ready; /* in the list of those to be looked at this turn */
-    uint32_t out;                             /* confirmable notifications not acknowledged yet */
-    uint32_t srtt_ms;                         /* smoothed round-trip time; 0: not measured */
-    uint64_t next_non_ms;                     /* no NON notification before */
+    struct list waiting;    /* observers with something to send, in turn */
+    struct list_node ready; /* among those to be looked at this turn, or the free ones */
+    bool is_ready;
+    uint32_t out;         /* confirmable notifications not acknowledged yet */
+    uint32_t srtt_ms;     /* smoothed round-trip time; 0: not measured */
+    uint64_t next_non_ms; /* no NON notification before */
 };
 
 struct observer {
@@ -65,10 +67,10 @@ struct observer {
     struct holding holding;      /* charged to the source of the client */
     struct observation *observation;
     struct watcher *watcher;
-    struct observer *next, *previous;                 /* of the observation */
-    struct observer *next_of_peer, **link_of_peer;    /* of the watcher */
-    struct observer *next_waiting, *previous_waiting; /* of the watcher */
-    struct leg leg;                                   /* its token is below */
+    struct list_node of_observation; /* or among the free ones */
+    struct list_node of_watcher;
+    struct list_node waiting; /* of the watcher, if is_waiting */
+    struct leg leg;           /* its token is below */
     uint8_t token[OBSERVER_TOKEN_MAX];
     struct observe_mark mark; /* the last notification: its number, and when it was made */
     struct timer timer; /* out: retransmission; waiting: the client's turn; idle: the next CON */
@@ -87,15 +89,29 @@ struct observer_table {
     struct watcher *watchers;
     uint32_t capacity; /* of each */
     uint32_t used, watchers_used;
-    struct observer *free;         /* by next */
-    struct watcher *free_watchers; /* by next_ready */
+    struct list free;          /* by of_observation */
+    struct list free_watchers; /* by ready */
     uint32_t count, watcher_count;
-    struct watcher *ready;    /* list */
+    struct list ready;        /* watchers, the one that became ready last first */
     struct hash_map tokens;   /* by_token */
     struct hash_map messages; /* by_message, exact keys */
     struct hash_map formers;  /* by_former, exact keys */
     struct account_book accounts, watcher_accounts;
 };
+
+/** The newest of an observation's @p observers, or NULL: observer_next() leads on. */
+static inline struct observer *observer_first(const struct list *observers)
+{
+    struct list_node *first = observers->first;
+    return first != NULL ? HASH_ENTRY(first, struct observer, of_observation) : NULL;
+}
+
+/** The observer after @p observer of the same observation, or NULL. */
+static inline struct observer *observer_next(const struct observer *observer)
+{
+    struct list_node *next = observer->of_observation.next;
+    return next != NULL ? HASH_ENTRY(next, struct observer, of_observation) : NULL;
+}
 
 /** @return 0 or -ENOMEM; a @p capacity of 0 is an empty table. */
 int observer_table_init(struct observer_table *table, uint32_t capacity, uint64_t seed);

@@ -19,16 +19,11 @@ const struct scheme *config_scheme_by_number(const struct config *config, uint64
     return NULL;
 }
 
-bool config_is_reachable(const struct scheme *scheme)
-{
-    return scheme->transport != TRANSPORT_NONE;
-}
-
 static void print_scheme(const struct scheme *scheme, FILE *out)
 {
     (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
                   scheme->default_port);
-    if (config_is_reachable(scheme)) {
+    if (scheme->transport != TRANSPORT_NONE) {
         (void)fprintf(out, "forwarded over %s\n", transport_row(scheme->transport)->word);
     } else {
         (void)fputs("not forwarded\n", out);

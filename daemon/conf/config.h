@@ -193,15 +193,6 @@ void config_errors_print(const struct config_errors *errors, const char *prefix,
 /** The row with @p number, or NULL. */
 const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 
-/** Whether the scheme has a transport; false if targets of the scheme cannot be reached. */
-bool config_is_reachable(const struct scheme *scheme);
-
-/** Whether messages of the scheme are datagrams: they may be lost, or overtake each other. */
-static inline bool config_is_datagram(const struct scheme *scheme)
-{
-    return transport_is_datagram(scheme->transport);
-}
-
 /**
  * Writes a few lines for people: listeners, schemes, access rules, routes, workers. Errors of @p
  * out are the caller's to check.

@@ -137,7 +137,7 @@ static const char *parse_parent(struct loader *loader, const char *via,
     const char *authority = "";
     const struct scheme *scheme = route_scheme_of(loader->config, via, &authority);
 
-    if (scheme == NULL || !config_is_reachable(scheme)) {
+    if (scheme == NULL || scheme->transport == TRANSPORT_NONE) {
         return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";
     }
     size_t len = strlen(authority);

@@ -173,12 +173,13 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
             http_fronts_turn(&engine->client);
             observers_turn(&engine->client);
             observations_turn(&engine->client);
-        } while (engine->client.observers.ready != NULL ||
+        } while (!list_is_empty(&engine->client.observers.ready) ||
                  !list_is_empty(&engine->client.http.ready));
         session_ms = engine->origin.upstream != NULL
                          ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
-    } while (engine->client.observers.ready != NULL || engine->client.observations.idle != NULL ||
+    } while (!list_is_empty(&engine->client.observers.ready) ||
+             engine->client.observations.idle != NULL ||
              !list_is_empty(&engine->client.http.ready));
     uint64_t next_ms = listen_turn(&engine->client, now_ms);
     /* Before requests leave: an origin server that has one may ask for the number in flight. */

@@ -18,7 +18,7 @@ static bool is_good_block(const struct message *message, const struct option *op
                           const struct scheme *scheme)
 {
     const struct block block = block_of(option->value);
-    if (config_is_datagram(scheme) && block.szx == BLOCK_SZX_BERT) {
+    if (transport_is_datagram(scheme->transport) && block.szx == BLOCK_SZX_BERT) {
         return false;
     }
     return option->number == OPTION_block1 || CODE_CLASS(message->code) != 2 || !block.more ||

@@ -72,8 +72,9 @@ enum reason route_find(const struct config *config, const struct target *target,
         ret_hop->parent_index = route->parent_index;
     }
     /* A parent's was checked with the configuration. */
-    return ret_hop->is_parent || config_is_reachable(ret_hop->scheme) ? REASON_none
-                                                                      : REASON_scheme_unsupported;
+    return ret_hop->is_parent || ret_hop->scheme->transport != TRANSPORT_NONE
+               ? REASON_none
+               : REASON_scheme_unsupported;
 }
 
 bool route_is_to_parent(const struct config *config, const struct target *target)

@@ -100,7 +100,7 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
 /* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
 static uint32_t first_window(const struct scheme *scheme)
 {
-    return config_is_datagram(scheme) ? scheme->nstart : scheme->nstart_max;
+    return transport_is_datagram(scheme->transport) ? scheme->nstart : scheme->nstart_max;
 }
 
 struct origin *origin_get(struct origin_side *side, const struct address *address,
