@@ -52,7 +52,7 @@ struct carrier {
     enum carrier_result (*send)(struct origin_side *side, struct sending *sending);
     /*
      * Take back what is out. Afterwards the carrier holds no pointer to sending or its datagram,
-     * and calls back no more; an answer that still comes is one that nobody waits for. The origin
+     * and calls back no more; an answer that still comes has no waiter. The origin
      * server may or may not have carried out the request. Takes a sending of which nothing is out,
      * more than once. Never calls back from within; cannot fail. It does not tell an origin server
      * that notifications are not wanted any more: that is a request of its own (OBS-25).
