@@ -29,6 +29,13 @@ static void add_grouped(struct totals *totals, const struct udp_counters *counte
     totals->gro_messages += metric_get(&counters->gro_messages);
 }
 
+/* What is there only as long as the socket. */
+static void add_buffers(struct totals *totals, const struct udp_counters *counters)
+{
+    totals->receive_asked += metric_get(&counters->receive_asked_bytes);
+    totals->receive_buffers += metric_get(&counters->receive_bytes);
+}
+
 void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters)
 {
     totals->datagrams_in += metric_get(&counters->datagrams_in);
@@ -87,6 +94,7 @@ static uint64_t add_source_ports(const struct client_side *side, struct totals *
             const struct udp_counters *counters = udp_counters(pool->ports[i].socket);
             dropped += metric_get(&counters->receive_overflows);
             add_grouped(sum, counters);
+            add_buffers(sum, counters);
         }
     }
     return dropped;
@@ -105,6 +113,8 @@ static void publish_datagrams(const struct client_side *side, struct totals *sum
     metric_set(&metrics->gso_refusals, sum->gso_refusals);
     metric_set(&metrics->gro_datagrams, sum->gro_datagrams);
     metric_set(&metrics->gro_messages, sum->gro_messages);
+    metric_set(&metrics->receive_buffers_asked_bytes, sum->receive_asked);
+    metric_set(&metrics->receive_buffers_bytes, sum->receive_buffers);
 }
 
 void totals_update(struct client_side *side)
@@ -115,6 +125,7 @@ void totals_update(struct client_side *side)
     for (uint32_t i = 0; i < side->next_listener && i < LISTENERS_MAX; i++) {
         if (side->listeners[i].socket != NULL) {
             totals_add_datagrams(&sum, udp_counters(side->listeners[i].socket));
+            add_buffers(&sum, udp_counters(side->listeners[i].socket));
         }
         if (side->listeners[i].dtls != NULL) {
             const struct dtls_counters *counters = dtls_counters(side->listeners[i].dtls);

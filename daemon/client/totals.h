@@ -23,6 +23,7 @@ struct totals {
     uint64_t failed[HANDSHAKE_COUNT];
     uint64_t datagrams_in, datagrams_out, overflowed, unsent;
     uint64_t gso_datagrams, gso_messages, gso_refusals, gro_datagrams, gro_messages;
+    uint64_t receive_asked, receive_buffers; /* of sockets that are open */
 };
 
 /** Add what one listener has counted: before it is closed, to the engine's own. */

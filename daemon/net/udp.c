@@ -115,6 +115,16 @@ static int set_options(int fd, const struct address *local, const struct udp_opt
                                          : set_ipv6(fd, options->want_local);
 }
 
+/* What was asked for, and what there is; 0 is the system's default, whatever that is. */
+static void note_buffers(struct udp_socket *socket, uint32_t asked)
+{
+    int had = buffer_of(socket->fd, SO_RCVBUF);
+    uint64_t got = had > 0 ? (uint64_t)had : 0;
+
+    udp_count(&socket->counters.receive_asked_bytes, asked > 0 ? asked : got);
+    udp_count(&socket->counters.receive_bytes, got);
+}
+
 /* An old kernel has neither: then each datagram is a message of its own. */
 static void set_grouping(struct udp_socket *socket, const struct udp_options *options)
 {
@@ -178,6 +188,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
         goto fail;
     }
     set_grouping(socket, options);
+    note_buffers(socket, options->buffer_bytes);
     socket->is_wildcard = address_is_unspecified(&socket->local);
     err = -ENOMEM;
     socket->out = udp_out_new();

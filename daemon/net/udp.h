@@ -71,6 +71,8 @@ struct udp_counters {
     _Atomic uint64_t gso_datagrams, gso_messages;
     _Atomic uint64_t gro_datagrams, gro_messages;
     _Atomic uint64_t gso_refusals; /* such messages that the kernel or the device cannot send */
+    /* The receive buffer that was asked for, and what the kernel gave; constant, in bytes. */
+    _Atomic uint64_t receive_asked_bytes, receive_bytes;
 };
 
 /** @return 0 or -errno. Close with udp_close(). @p handler and @p context are borrowed. */

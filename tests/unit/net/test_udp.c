@@ -502,6 +502,35 @@ static void test_datagrams_the_kernel_dropped_are_counted(void **state)
     close_socket();
 }
 
+static int receive_buffer_of(int fd)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, &len), 0);
+    return value / 2; /* the kernel tells twice of what was asked for (socket(7)) */
+}
+
+/* What was asked for and what there is, where it is more, less, and the system's default. */
+static void test_buffers_are_told(void **state)
+{
+    static const uint32_t sizes[] = {0, 8192, 1u << 28};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct udp_options options = {.buffer_bytes = sizes[i], .fd = peer_open("127.0.0.1")};
+        int fd = dup(options.fd);
+        int before = receive_buffer_of(fd);
+        open_socket(&options);
+        const struct udp_counters *counters = udp_counters(seen.socket);
+        assert_int_equal(counters->receive_bytes, receive_buffer_of(fd));
+        assert_int_equal(counters->receive_asked_bytes,
+                         sizes[i] != 0 ? sizes[i] : (uint32_t)before);
+        close(fd);
+        close_socket();
+    }
+}
+
 static void test_two_sockets_share_a_port_and_its_clients(void **state)
 {
     struct udp_options options = options_for("127.0.0.1:0");
@@ -620,6 +649,7 @@ int main(void)
         cmocka_unit_test(test_send_error_is_told_and_spares_the_rest_of_the_batch),
         cmocka_unit_test(test_many_send_errors_are_counted_and_some_told),
         cmocka_unit_test(test_datagrams_the_kernel_dropped_are_counted),
+        cmocka_unit_test(test_buffers_are_told),
         cmocka_unit_test(test_two_sockets_share_a_port_and_its_clients),
         cmocka_unit_test(test_port_that_is_taken_is_an_error),
         cmocka_unit_test(test_inherited_socket_serves_and_others_are_refused),
