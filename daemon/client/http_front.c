@@ -234,6 +234,11 @@ static int status_of(const struct http_front *front, const struct reply *reply)
     if (reply->code == CODE(4, 2) && front->is_asking && !reply->is_aged) {
         return 400;
     }
+    bool is_group = reply->code == CODE(5, 1) || /* REASON_multicast, or no Multicast-Timeout */
+                    options_have(reply->options, OPTION_multicast_timeout);
+    if (is_group && front->is_asking && !reply->is_aged) {
+        return 403; /* RFC 8075 section 8.4: there is no way to give it several answers (HC-13) */
+    }
     return http_status_of(reply->code, reply->payload.len > 0);
 }
 

@@ -205,6 +205,8 @@ static void test_requests_that_are_refused(void **state)
         {"GET /hc/coap://h/x#f HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET /hc/coap://h/%zz HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET / HTTP/1.1\r\n" HOST "\r\n", 404},
+        {"GET /hc/coap://224.0.1.187/x HTTP/1.1\r\n" HOST "\r\n", 403}, /* HC-13 */
+        {"GET /hc/coap://%5Bff02::fd%5D/x HTTP/1.1\r\n" HOST "\r\n", 403},
         {"GET /hc/unknown://h/x HTTP/1.1\r\n" HOST "\r\n", 502},
         {"GET " TARGET " HTTP/1.1\r\nHost: other.example\r\n\r\n", 421},
         {"GET " TARGET " HTTP/1.1\r\nHost: 192.0.2.9:8080\r\nOrigin: http://o.example\r\n\r\n",
