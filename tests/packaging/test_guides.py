@@ -30,11 +30,14 @@ def configurations():
 def check(tmp_path, text):
     """The configuration with a file of keys of its own: a check reads that, too."""
     file, keys = tmp_path / "criproxyd.conf", tmp_path / "psk"
-    key = tmp_path / "provider.key"
+    key, tokens = tmp_path / "provider.key", tmp_path / "tokens"
     file.write_text(text.replace("/etc/criproxy/tls/psk", str(keys))
+                    .replace("/etc/criproxy/tokens", str(tokens))
                     .replace("/etc/criproxy/tls/provider.key", str(key)))
     key.write_text("ab" * 16 + "\n")
     key.chmod(0o600)
+    tokens.write_text("dashboard:%s\n" % ("ab" * 32))
+    tokens.chmod(0o600)
     keys.write_text("desk:%s\n" % ("ab" * 16))
     keys.chmod(0o600)
     return subprocess.run([CRIPROXYD, "-c", str(file), "--check-config"], stdout=subprocess.PIPE,
@@ -43,7 +46,8 @@ def check(tmp_path, text):
 
 def test_the_guides():
     assert [os.path.basename(path) for path in GUIDES] == [
-        "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md", "scaling.md"]
+        "first-steps.md", "gateway.md", "lab.md", "microcontrollers.md", "router.md", "scaling.md",
+        "web.md"]
 
 
 def test_sizes_are_those_of_the_program():
@@ -57,7 +61,7 @@ def test_sizes_are_those_of_the_program():
                                           presets[section, key], large)
             for section, key, small, large in sizes]
     assert len(rows) == 24
-    assert rows == re.findall(r"^\| [a-z]+\..* \|$", read(GUIDES[-2]), re.M)
+    assert rows == re.findall(r"^\| [a-z]+\..* \|$", read(os.path.join(ROOT, "docs/guides/router.md")), re.M)
 
 
 @pytest.mark.parametrize("text", configurations())
