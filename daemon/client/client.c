@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/client.h"
 
+#include "net/dtls.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -76,26 +78,81 @@ void client_table_forget(struct client_table *table, struct client *client)
     table->forgotten++;
 }
 
+static struct client *client_new(struct client_table *table, const struct address *address,
+                                 uint32_t listener, uint16_t start, uint64_t key)
+{
+    struct client *client = client_slot_to_use(table);
+    if (client == NULL) {
+        return NULL;
+    }
+    *client = (struct client){
+        .address = *address,
+        .listener = listener,
+        .generation = client->generation + 1,
+    };
+    mid_space_init(&client->mids, start);
+    hash_map_add(&table->map, &client->node, key);
+    return client;
+}
+
 struct client *client_table_get(struct client_table *table, const struct address *address,
                                 uint32_t listener, uint16_t start, uint64_t now_ms)
 {
     uint64_t key = key_of_endpoint(table, address, listener);
     struct client *client = find_endpoint(table, address, listener, key);
     if (client == NULL) {
-        client = client_slot_to_use(table);
-        if (client == NULL) {
-            return NULL;
-        }
-        *client = (struct client){
-            .address = *address,
-            .listener = listener,
-            .generation = client->generation + 1,
-        };
-        mid_space_init(&client->mids, start);
-        hash_map_add(&table->map, &client->node, key);
+        client = client_new(table, address, listener, start, key);
     }
-    client->seen_s = (uint32_t)(now_ms / 1000);
+    if (client != NULL) {
+        client->seen_s = (uint32_t)(now_ms / 1000);
+    }
     return client;
+}
+
+struct client *client_table_find_secure(const struct client_table *table,
+                                        const struct address *address, uint32_t listener,
+                                        const struct dtls_session *session)
+{
+    struct hash_node *node = hash_map_find(&table->map, key_of_endpoint(table, address, listener));
+    struct client *vacant = NULL;
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct client *client = HASH_ENTRY(node, struct client, node);
+        if (client->listener != listener || !address_equal(&client->address, address)) {
+            continue;
+        }
+        if (client->session == session) {
+            return client;
+        }
+        if (client->session == NULL || !dtls_session_is_open(client->session)) {
+            vacant = client; /* of a session that was replaced, which is told later */
+        }
+    }
+    return vacant;
+}
+
+struct client *client_table_get_secure(struct client_table *table, const struct address *address,
+                                       uint32_t listener, const struct dtls_session *session,
+                                       uint16_t start, uint64_t now_ms)
+{
+    struct client *client = client_table_find_secure(table, address, listener, session);
+    if (client == NULL) {
+        client =
+            client_new(table, address, listener, start, key_of_endpoint(table, address, listener));
+    }
+    if (client != NULL) {
+        client->seen_s = (uint32_t)(now_ms / 1000);
+    }
+    return client;
+}
+
+void client_table_move(struct client_table *table, struct client *client,
+                       const struct address *address)
+{
+    hash_map_remove(&client->node);
+    client->address = *address;
+    client->exempt_epoch = 0;
+    client->peer.standing_epoch = 0; /* rules are about addresses, too */
+    hash_map_add(&table->map, &client->node, key_of_endpoint(table, address, client->listener));
 }
 
 struct client *client_table_find(const struct client_table *table, const struct address *address,

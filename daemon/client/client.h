@@ -53,6 +53,23 @@ void client_table_clear(struct client_table *table);
 struct client *client_table_get(struct client_table *table, const struct address *address,
                                 uint32_t listener, uint16_t start, uint64_t now_ms);
 
+/**
+ * As client_table_get(), for the peer of @p session, which is at @p address: sessions with
+ * connection ids share an address, and each has a client of its own.
+ */
+struct client *client_table_get_secure(struct client_table *table, const struct address *address,
+                                       uint32_t listener, const struct dtls_session *session,
+                                       uint16_t start, uint64_t now_ms);
+
+/** The client of @p session, at @p address; else one there without a session; or NULL. Borrowed. */
+struct client *client_table_find_secure(const struct client_table *table,
+                                        const struct address *address, uint32_t listener,
+                                        const struct dtls_session *session);
+
+/** @p client is at @p address from now on, with all that is remembered of it. Cannot fail. */
+void client_table_move(struct client_table *table, struct client *client,
+                       const struct address *address);
+
 /** Its slot is free; it has neither requests in flight nor observations. */
 void client_table_forget(struct client_table *table, struct client *client);
 

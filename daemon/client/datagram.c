@@ -68,14 +68,36 @@ void datagram_client_gone(struct client_side *side, struct client *client)
     change_session(side, client, NULL);
 }
 
+/* A session's is at the session's address, wherever the datagram has come from. */
+static struct client *client_of_arrival(struct client_side *side, const struct arrival *arrival)
+{
+    uint16_t start = (uint16_t)entropy_u64(&side->context.entropy);
+    uint64_t now_ms = context_now_ms(&side->context);
+    uint32_t listener = arrival->listener->index;
+    return arrival->session != NULL
+               ? client_table_get_secure(&side->clients,
+                                         &dtls_session_path(arrival->session)->remote, listener,
+                                         arrival->session, start, now_ms)
+               : client_table_get(&side->clients, &arrival->datagram->path.remote, listener, start,
+                                  now_ms);
+}
+
+static struct client *known_client(const struct arrival *arrival)
+{
+    const struct client_table *table = &arrival->listener->side->clients;
+    uint32_t listener = arrival->listener->index;
+    return arrival->session != NULL
+               ? client_table_find_secure(table, &dtls_session_path(arrival->session)->remote,
+                                          listener, arrival->session)
+               : client_table_find(table, &arrival->datagram->path.remote, listener);
+}
+
 static void datagram_on_request(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
     const struct datagram *datagram = arrival->datagram;
     struct listener *listener = arrival->listener;
-    struct client *client = client_table_get(
-        &side->clients, &datagram->path.remote, listener->index,
-        (uint16_t)entropy_u64(&side->context.entropy), context_now_ms(&side->context));
+    struct client *client = client_of_arrival(side, arrival);
     if (client == NULL) {
         metric_add(&side->context.metrics.messages_ignored, 1);
         return;
@@ -99,6 +121,9 @@ static void datagram_on_request(struct client_side *side, const struct arrival *
     };
     leg.asker.serial = leg_serial(side, &leg);
     echo_note(side, &leg, datagram);
+    if (leg.session != NULL && leg.is_unverified) {
+        client->peer.standing_epoch = 0; /* what holds for its address holds not for this one */
+    }
     /* Before repetitions are answered: those can be made up, too. */
     if ((leg.is_unverified && !limit_may_answer(side, &leg, message)) || is_duplicate(side, &leg)) {
         return;
@@ -113,14 +138,16 @@ static void datagram_on_request(struct client_side *side, const struct arrival *
     }
     local.port = listener->bound.port;
     request_handle(side, &leg, message, &local);
+    if (leg.session != NULL && leg.is_unverified) {
+        client->peer.standing_epoch = 0;
+    }
 }
 
 /* An ACK or RST for a message of ours: a separate answer. */
 static void datagram_on_verdict(struct client_side *side, const struct arrival *arrival,
                                 const struct message *message)
 {
-    const struct client *client = client_table_find(&side->clients, &arrival->datagram->path.remote,
-                                                    arrival->listener->index);
+    const struct client *client = known_client(arrival);
     if (client == NULL || message->code != CODE_EMPTY || client->session != arrival->session) {
         metric_add(&side->context.metrics.messages_ignored, 1);
         return; /* MSG-11 */
@@ -152,6 +179,9 @@ static void send_reset(const struct arrival *arrival, const struct message *mess
         .listener = arrival->listener,
         .session = arrival->session,
         .asker = {.path = arrival->datagram->path},
+        .is_unverified = arrival->session != NULL &&
+                         !address_equal(&arrival->datagram->path.remote,
+                                        &dtls_session_path(arrival->session)->remote),
     };
     leg_send_empty(&leg, MESSAGE_RST, message->mid);
 }
@@ -258,7 +288,8 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     struct listener *listener = context;
     struct client_side *side = listener->side;
     const struct address *remote = &dtls_session_path(session)->remote;
-    struct client *client = client_table_find(&side->clients, remote, listener->index);
+    struct client *client =
+        client_table_find_secure(&side->clients, remote, listener->index, session);
     log_session_closed(session, why);
     struct closed_client *closed =
         closed_add(&side->closed_clients, dtls_session_identity(session));
@@ -270,6 +301,36 @@ static void on_session_closed(void *context, struct dtls_session *session, const
     if (client != NULL && client->session == session) {
         client->peer.requests = 0;
         change_session(side, client, NULL);
+    }
+}
+
+static bool is_believed(void *context, const struct address *remote)
+{
+    const struct listener *listener = context;
+    return access_is_echo_exempt(listener->side->context.config->access, remote);
+}
+
+static void log_session_moved(const struct dtls_session *session, const struct udp_path *before)
+{
+    char client[ADDRESS_TEXT_MAX], old[ADDRESS_TEXT_MAX], identity[IDENTITY_TEXT_MAX];
+    if (log_is_on(LOG_DEBUG)) {
+        log_event(LOG_DEBUG, "dtls_session_moved", "client=%s before=%s identity=%s",
+                  address_format(&dtls_session_path(session)->remote, client),
+                  address_format(&before->remote, old),
+                  identity_format(dtls_session_identity(session), identity));
+    }
+}
+
+static void on_session_moved(void *context, struct dtls_session *session,
+                             const struct udp_path *before)
+{
+    struct listener *listener = context;
+    struct client_table *clients = &listener->side->clients;
+    struct client *client =
+        client_table_find_secure(clients, &before->remote, listener->index, session);
+    log_session_moved(session, before);
+    if (client != NULL && client->session == session) {
+        client_table_move(clients, client, &dtls_session_path(session)->remote);
     }
 }
 
@@ -308,5 +369,10 @@ static void datagram_on_failure(void *context, const struct handshake_failure *f
 }
 
 const struct udp_handler datagram_handler = {datagram_on_datagram, datagram_on_error};
-const struct dtls_handler secure_datagram_handler = {on_secure_datagram, on_session_closed,
-                                                     datagram_on_failure};
+const struct dtls_handler secure_datagram_handler = {
+    .on_datagram = on_secure_datagram,
+    .on_close = on_session_closed,
+    .is_believed = is_believed,
+    .on_move = on_session_moved,
+    .on_failure = datagram_on_failure,
+};

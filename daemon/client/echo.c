@@ -4,6 +4,7 @@
 #include "client/side.h"
 #include "coap/option.h"
 #include "net/cookie.h"
+#include "net/dtls.h"
 #include "policy/access.h"
 
 static uint32_t now_s(const struct client_side *side)
@@ -29,18 +30,24 @@ static bool is_exempt(const struct client_side *side, struct client *client)
 void echo_note(const struct client_side *side, struct leg *leg, const struct datagram *datagram)
 {
     leg->request_len = (uint32_t)datagram->len;
+    /* A session is where it is believed to be; a record with its id may come from elsewhere. */
     leg->is_unverified =
-        leg->session == NULL && !is_exempt(side, leg->client) && !is_verified(side, leg->client);
+        leg->session != NULL
+            ? !address_equal(&datagram->path.remote, &dtls_session_path(leg->session)->remote)
+            : !is_exempt(side, leg->client) && !is_verified(side, leg->client);
 }
 
 bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
 {
     bool is_challenged =
-        leg->kind == LEG_DATAGRAM && leg->session == NULL && !is_exempt(side, leg->client);
+        leg->kind == LEG_DATAGRAM && (leg->session != NULL || !is_exempt(side, leg->client));
     if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || side->cookies == NULL ||
         !cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path, echo.data,
                         echo.len)) {
         return false; /* the origin server's, if anybody's (AMP-7, AMP-10) */
+    }
+    if (leg->session != NULL && leg->is_unverified) {
+        dtls_believe(leg->session, &leg->asker.path);
     }
     leg->client->verified_until_s = now_s(side) + side->context.config->policy_echo_time / 1000;
     leg->is_unverified = false;

@@ -11,7 +11,9 @@
  *               late is sent once, as NON.
  *   verified:   for policy.echo-time, as long as the client is remembered.
  *
- * Nothing is remembered of a challenge (net/cookie.h).
+ * Nothing is remembered of a challenge (net/cookie.h). A session whose record comes from another
+ * address than before, by its connection id (RFC 9146 section 6), is as unverified there, until it
+ * has brought the cookie back; the answer goes to the new address, all else to the old one.
  */
 #ifndef CRIPROXY_ECHO_H
 #define CRIPROXY_ECHO_H

@@ -61,7 +61,9 @@ bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret
 
 void leg_send(const struct leg *leg, const uint8_t *data, size_t len)
 {
-    if (leg->session != NULL) {
+    if (leg->session != NULL && leg->is_unverified) {
+        dtls_send_to(leg->session, &leg->asker.path, data, len);
+    } else if (leg->session != NULL) {
         dtls_send(leg->session, data, len);
     } else {
         udp_send(leg->listener->socket, &leg->asker.path, data, len);

@@ -12,6 +12,7 @@ void totals_add_sessions(struct totals *totals, const struct dtls_counters *coun
     totals->put_off += metric_get(&counters->handshakes_put_off);
     totals->hellos += metric_get(&counters->hellos_without_cookie);
     totals->records_dropped += metric_get(&counters->records_dropped);
+    totals->moved += metric_get(&counters->moves);
     totals->records_unopened += metric_get(&counters->records_unopened);
     totals->records_unsent += metric_get(&counters->sends_dropped);
     totals->sessions_evicted += metric_get(&counters->sessions_evicted);
@@ -76,6 +77,7 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->handshakes_put_off, sum->put_off);
     metric_set(&metrics->hellos_without_cookie, sum->hellos);
     metric_set(&metrics->records_dropped, sum->records_dropped);
+    metric_set(&metrics->sessions_moved, sum->moved);
     metric_set(&metrics->records_unopened, sum->records_unopened);
     metric_set(&metrics->records_unsent, sum->records_unsent);
     metric_set(&metrics->sessions_evicted, sum->sessions_evicted);

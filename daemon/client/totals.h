@@ -18,7 +18,7 @@ struct udp_counters;
 struct totals {
     uint64_t accepted, refused, recycled, timed_out, too_slow, bytes_in, bytes_out;
     uint64_t handshakes, resumed, evicted, put_off, hellos, records_dropped, records_unsent;
-    uint64_t records_unopened;
+    uint64_t records_unopened, moved;
     uint64_t sessions_evicted;
     uint64_t failed[HANDSHAKE_COUNT];
     uint64_t datagrams_in, datagrams_out, overflowed, unsent;

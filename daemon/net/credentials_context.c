@@ -286,6 +286,9 @@ bool credentials_make_contexts(struct credentials *credentials,
     }
     SSL_CTX_set_cookie_generate_cb(credentials->dtls, dtls_on_cookie_generate);
     SSL_CTX_set_cookie_verify_cb(credentials->dtls, dtls_on_cookie_verify);
+    if (!dtls_add_cid_extension(credentials->dtls)) {
+        return credentials_fail(error, "tls", "no connection ids");
+    }
     credentials->tls =
         make_context(credentials, TLS_server_method(), TLS1_2_VERSION, options, error);
     if (credentials->tls == NULL) {

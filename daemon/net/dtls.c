@@ -117,12 +117,13 @@ static bool is_client_hello(const uint8_t *data, size_t len)
  * A retransmission: the same ClientHello but perhaps for the cookie. Later than a
  * handshake may take it is a client whose random numbers are always the same.
  */
-static bool is_of(const struct dtls_session *session, const struct datagram *hello)
+static bool is_repeated_hello(const struct dtls_listener *listener, const struct datagram *hello)
 {
+    const struct dtls_session *session =
+        session_find_hello(listener, &hello->path, hello->data + HELLO_RANDOM_AT);
+
     return session != NULL &&
-           session->listener->now_ms - session->started_ms <
-               session->listener->options.handshake_ms &&
-           session_began_with(session, hello->data + HELLO_RANDOM_AT);
+           listener->now_ms - session->started_ms < listener->options.handshake_ms;
 }
 
 static void on_datagram(void *context, struct udp_socket *socket, const struct datagram *datagram)
@@ -145,7 +146,7 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
             ? session_find(listener, &datagram->path, SESSION_HANDSHAKING)
             : NULL;
     struct dtls_session *current = session_find(listener, &datagram->path, SESSION_ESTABLISHED);
-    if (is_client_hello(data, len) && !is_of(pending, datagram) && !is_of(current, datagram)) {
+    if (is_client_hello(data, len) && !is_repeated_hello(listener, datagram)) {
         on_newcomer(listener, datagram);
         return;
     }
@@ -157,6 +158,12 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     bool is_plain = (data[3] | data[4]) == 0;
     bool of_use = false;
     listener->unopened = 0;
+    listener->from = &datagram->path;
+    if (data[0] == CONTENT_CID) {
+        current = cid_find(listener, data, len);
+        pending = NULL;
+        is_plain = false;
+    }
     if (current != NULL && (pending == NULL || !is_plain)) {
         of_use = session_feed(current, data, len);
     }
@@ -214,6 +221,9 @@ static int init(struct dtls_listener *listener, struct loop *loop)
     uint64_t seed = entropy_u64(entropy);
     free(entropy);
     int error = hash_map_init(&listener->map, capacity, seed);
+    if (error == 0 && listener->options.cid_bytes > 0) {
+        error = hash_map_init(&listener->cids, capacity, seed);
+    }
     if (error == 0) {
         error = init_accounts(listener, seed);
     }
@@ -234,7 +244,11 @@ static int init(struct dtls_listener *listener, struct loop *loop)
     if (listener->no_address == NULL || make_newcomer(listener) != 0) {
         return -ENOMEM;
     }
-    return udp_open(loop, &listener->options.udp, &udp_handler, listener, &listener->socket);
+    error = udp_open(loop, &listener->options.udp, &udp_handler, listener, &listener->socket);
+    if (error == 0 && listener->options.cid_bytes > 1 && listener->options.udp.reuse_port) {
+        udp_steer(listener->socket, CONTENT_CID, CID_AT);
+    }
+    return error;
 }
 
 int dtls_listen(struct loop *loop, const struct dtls_options *options,
@@ -281,6 +295,7 @@ void dtls_close_listener(struct dtls_listener *listener)
     cookies_free(listener->cookies);
     record_crypto_free(listener->crypto);
     hash_map_clear(&listener->map);
+    hash_map_clear(&listener->cids);
     account_book_clear(&listener->handshake_accounts);
     account_book_clear(&listener->session_accounts);
     credentials_release(listener->options.credentials);

@@ -24,7 +24,8 @@ struct dtls_session;
 /* Longest plaintext of a record, and so of a message. */
 #define DTLS_DATAGRAM_MAX 16384u
 
-/* The most bytes that a record adds to its plaintext: header, explicit nonce, tag (AEAD suites). */
+/* The most bytes that a record adds to its plaintext: header, explicit nonce, tag (AEAD suites),
+ * without a connection id. */
 #define DTLS_RECORD_OVERHEAD 37u
 
 struct dtls_options {
@@ -37,7 +38,9 @@ struct dtls_options {
                                   0: no limit */
     uint32_t handshake_ms;     /* a handshake that takes longer is given up */
     uint32_t idle_ms;          /* 0: idle sessions end only when room is needed */
-    bool has_openssl_records;  /* stay on OpenSSL's records, as with a FIPS provider: for tests */
+    uint8_t cid_bytes; /* of the connection ids that clients are given (RFC 9146); 0: none is */
+    uint8_t worker;    /* which of several that share the port: the first byte of its ids */
+    bool has_openssl_records; /* stay on OpenSSL's records, as with a FIPS provider: for tests */
 };
 
 struct handshake_failure;
@@ -45,7 +48,9 @@ struct handshake_failure;
 struct dtls_handler {
     /*
      * A decrypted datagram of an established session: CoAP, borrowed. The answer
-     * goes through dtls_send() on the same session, at once or later.
+     * goes through dtls_send() on the same session, at once or later. Where its path is not the
+     * session's, the client is not believed to be there: only the answer may go there, by
+     * dtls_send_to(), and dtls_believe() is for when the client has shown its address.
      */
     void (*on_datagram)(void *context, struct dtls_session *session,
                         const struct datagram *datagram);
@@ -55,6 +60,13 @@ struct dtls_handler {
      * dtls_close_listener(), never from inside another call.
      */
     void (*on_close)(void *context, struct dtls_session *session, const char *why);
+    /*
+     * Whether a session's client is believed to be at @p remote, where a record of it has come from
+     * that only a connection id led to its session (RFC 9146 section 6). NULL: it never is.
+     */
+    bool (*is_believed)(void *context, const struct address *remote);
+    /* dtls_session_path() is another one now, and was @p before. NULL: no callback. */
+    void (*on_move)(void *context, struct dtls_session *session, const struct udp_path *before);
     /* A handshake has failed; no function of the listener may be called from here. NULL: no
      * callback. */
     void (*on_failure)(void *context, const struct handshake_failure *failure);
@@ -70,6 +82,7 @@ struct dtls_counters {
     _Atomic uint64_t hellos_without_cookie; /* answered, and forgotten */
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
+    _Atomic uint64_t moves;                 /* of sessions to another address */
     _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
     _Atomic uint64_t records_unopened; /* of those, datagrams with a record that did not open */
     _Atomic uint64_t sends_dropped;    /* too long, or their session had ended */
@@ -103,6 +116,20 @@ uint32_t dtls_close_matching(struct dtls_listener *listener, peer_match_fn *is_m
 
 /** Encrypt and queue; dropped and counted where it cannot be. */
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len);
+
+/**
+ * As dtls_send(), but to @p path, from which the datagram that is answered came and where the
+ * client is not believed to be: at most as much as is fit for an address that may be forged.
+ */
+void dtls_send_to(struct dtls_session *session, const struct udp_path *path, const uint8_t *data,
+                  size_t len);
+
+/** The client is at @p path, copied, from now on; on_move tells. No effect without ids; cannot
+ * fail. */
+void dtls_believe(struct dtls_session *session, const struct udp_path *path);
+
+/** @return whether it may still send: not after its end, until on_close */
+bool dtls_session_is_open(const struct dtls_session *session);
 
 /** The peer's address and ours; borrowed, as long as the session. */
 const struct udp_path *dtls_session_path(const struct dtls_session *session);

@@ -48,7 +48,12 @@ static int dtls_bio_on_write(BIO *bio, const char *data, int len)
     if (io->session != NULL && io->session->state == SESSION_HANDSHAKING) {
         own_note_sent(io->session, (const uint8_t *)data, (size_t)len);
     }
-    udp_send(listener->socket, io->path, (const uint8_t *)data, (size_t)len);
+    if (io->session != NULL && io->session->state == SESSION_HANDSHAKING &&
+        io->session->records.peer_cid_len > 0) {
+        cid_send(io->session, (const uint8_t *)data, (size_t)len);
+    } else {
+        udp_send(listener->socket, io->path, (const uint8_t *)data, (size_t)len);
+    }
     io->written++;
     return len;
 }

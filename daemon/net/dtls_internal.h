@@ -17,7 +17,9 @@
  *
  * For one path (both addresses) there may be one of each of the first two: an
  * established session stays until the new handshake is done (RFC 6347 section
- * 4.2.8). Nothing is freed while OpenSSL or the owner may be at work with it.
+ * 4.2.8). Sessions with connection ids (dtls_cid.c) are found by these, wherever their records
+ * come from, and several may be at one address. Nothing is freed while OpenSSL or the owner may be
+ * at work with it.
  *
  * A session is a slot of a slab. What only a handshake needs, OpenSSL's SSL above all, is in a
  * struct dtls_shake, which goes when the session is established. Where the records are not ours
@@ -50,6 +52,14 @@
 
 /* As much of a last flight is kept; a longer one is not repeated, and the client starts again. */
 #define DTLS_FLIGHT_MAX 8192u
+
+#define CID_AT 11u /* in a record */
+
+/* Longest connection id of ours: it is the key of its session. */
+#define DTLS_CID_MAX 8u
+
+/* Between the numbers that OpenSSL seals with, for us to translate, and ours. */
+#define DTLS_CID_GAP 65536u
 
 enum session_state {
     SESSION_HANDSHAKING,
@@ -88,11 +98,13 @@ struct dtls_shake {
     struct dtls_flight *flight; /* what OpenSSL has sent in its current call */
     uint8_t *early;             /* DTLS_EARLY_MAX bytes; NULL: none yet */
     size_t early_len;
+    uint8_t cid_extension[1 + DTLS_CID_MAX]; /* of the ServerHello */
 };
 
 /* A slot of the listener's slab. */
 struct dtls_session {
-    struct hash_node node; /* in the listener's map; not when doomed */
+    struct hash_node node;   /* in the listener's map; not when doomed */
+    struct hash_node by_cid; /* its key is our connection id; in no map: it has none */
     struct dtls_session *previous, *next;
     struct dtls_listener *listener;
     struct dtls_shake *shake; /* NULL: established, on our own records */
@@ -136,6 +148,8 @@ struct dtls_listener {
     struct cookies *cookies;
 
     struct hash_map map;
+    struct hash_map cids;
+    const struct udp_path *from; /* of the datagram that is being fed */
     struct timer_wheel wheel;
     struct session_list handshaking;                          /* the oldest first */
     struct session_list established;                          /* the one idle for longest first */
@@ -170,10 +184,6 @@ void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
 struct dtls_session *session_new(struct dtls_listener *listener, const struct udp_path *path,
                                  const uint8_t client_random[DTLS_RANDOM_LEN], SSL *ssl);
 
-/** @return whether a ClientHello with @p client_random repeats the one that began @p session */
-bool session_began_with(const struct dtls_session *session,
-                        const uint8_t client_random[DTLS_RANDOM_LEN]);
-
 /** A datagram for this session. @return whether it was of any use. */
 bool session_feed(struct dtls_session *session, const uint8_t *data, size_t len);
 
@@ -195,9 +205,31 @@ void session_shut_strangers(struct dtls_listener *listener, const struct credent
 /** Frees the sessions that have ended; not from inside a callback of one. */
 void session_free_doomed(struct dtls_listener *listener);
 
-/** The session of @p path in @p state, or NULL. */
+/**
+ * The session of @p path in @p state, or NULL. Established ones with a connection id of ours are
+ * left out: it finds them, and there may be several at one address.
+ */
 struct dtls_session *session_find(const struct dtls_listener *listener, const struct udp_path *path,
                                   enum session_state state);
+
+/** @return the session of @p path, in its handshake or after it, begun with @p client_random */
+struct dtls_session *session_find_hello(const struct dtls_listener *listener,
+                                        const struct udp_path *path,
+                                        const uint8_t client_random[DTLS_RANDOM_LEN]);
+
+/* dtls_cid.c */
+
+/** @return the session of the record at @p data, whose first type is tls12_cid; NULL: there is
+ * none. */
+struct dtls_session *cid_find(const struct dtls_listener *listener, const uint8_t *data,
+                              size_t len);
+
+/** What OpenSSL sends in a handshake with connection ids, borrowed: sealed again with the peer's.
+ */
+void cid_send(struct dtls_session *session, const uint8_t *data, size_t len);
+
+/** The session goes on at @p path, which is copied; on_move tells. Cannot fail. */
+void session_move(struct dtls_session *session, const struct udp_path *path);
 
 /** Sessions idle for too long are ended. @return when the next one will be, or UINT64_MAX */
 uint64_t session_end_idle(struct dtls_listener *listener);
@@ -264,6 +296,10 @@ bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len);
  * @return whether it was queued
  */
 bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len);
+
+/** The same to another address than the session's. @return whether it was queued */
+bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint8_t type,
+                 const uint8_t *data, size_t len);
 
 /** Sends close_notify; without effect where no number is left. The owner ends the session. */
 void own_close(struct dtls_session *session);

@@ -107,7 +107,7 @@ static void note_protected(struct dtls_session *session, const struct record_vie
     if (!own_has_keys(session)) {
         return; /* there would be no epoch 1 without */
     }
-    records_note_own(&session->records, view, 0);
+    records_note_own(&session->records, view, session->records.peer_cid_len > 0 ? DTLS_CID_GAP : 0);
     if (SSL_session_reused(session->shake->ssl) == 0 && view->payload_len <= sizeof content &&
         records_open_own(session->listener->crypto, &session->records, view, content, &len)) {
         flight_add(session->shake, view->type, 1, content, len);
@@ -261,17 +261,40 @@ static bool take_handshake(struct dtls_session *session, const uint8_t *message,
     return true;
 }
 
-static bool take_content(struct dtls_session *session, uint8_t type, size_t len)
+/*
+ * RFC 9146 section 6: only the newest record moves its client, and only to an address where it is
+ * believed to be. Until then the owner sees the new address, and the session stays at the old one.
+ *
+ * @return the path for the owner, borrowed
+ */
+static const struct udp_path *look_at_path(struct dtls_session *session, bool is_newest)
+{
+    const struct dtls_listener *listener = session->listener;
+    const struct udp_path *from = listener->from;
+
+    if (session->by_cid.link == NULL || !is_newest ||
+        (address_equal(&from->remote, &session->path.remote) &&
+         address_equal(&from->local, &session->path.local))) {
+        return &session->path;
+    }
+    if (listener->handler->is_believed != NULL &&
+        listener->handler->is_believed(listener->context, &from->remote)) {
+        session_move(session, from);
+    }
+    return from;
+}
+
+static bool take_content(struct dtls_session *session, uint8_t type, size_t len, bool is_newest)
 {
     struct dtls_listener *listener = session->listener;
-    const struct datagram datagram = {
-        .data = listener->plaintext, .len = len, .path = session->path};
+    struct datagram datagram = {.data = listener->plaintext, .len = len};
 
     switch (type) {
     case CONTENT_APPLICATION_DATA:
         own_drop_flight(session); /* the client has it */
         session_touch(session);
         if (len > 0) {
+            datagram.path = *look_at_path(session, is_newest);
             listener->handler->on_datagram(listener->context, session, &datagram);
         }
         return true;
@@ -303,8 +326,9 @@ static bool take_record(struct dtls_session *session, const struct record_view *
     case RECORD_REPLAYED:
         return false;
     }
+    bool is_newest = records_is_newest(&session->records, view->number);
     records_accept(&session->records, view->number);
-    return take_content(session, type, len);
+    return take_content(session, type, len, is_newest);
 }
 
 bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len)
@@ -326,6 +350,12 @@ bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len)
 
 bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len)
 {
+    return own_send_to(session, &session->path, type, data, len);
+}
+
+bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint8_t type,
+                 const uint8_t *data, size_t len)
+{
     struct dtls_listener *listener = session->listener;
     size_t sealed_len =
         records_seal(listener->crypto, &session->records, type, data, len, listener->sealed);
@@ -334,7 +364,7 @@ bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, s
         session_doom(session, "cannot be written to");
         return false;
     }
-    udp_send(listener->socket, &session->path, listener->sealed, sealed_len);
+    udp_send(listener->socket, path, listener->sealed, sealed_len);
     return true;
 }
 

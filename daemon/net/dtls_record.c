@@ -305,7 +305,7 @@ bool records_begin(struct record_crypto *crypto, const SSL *ssl, struct records 
                                  2 * (key_len + iv_len));
     ERR_clear_error();
     if (good) {
-        *ret_records = (struct records){.suite = suite};
+        ret_records->suite = suite;
         memcpy(ret_records->theirs.key, block, key_len);
         memcpy(ret_records->ours.key, block + key_len, key_len);
         memcpy(ret_records->theirs.iv, block + 2 * key_len, iv_len);
@@ -513,6 +513,31 @@ size_t records_seal(struct record_crypto *crypto, struct records *records, uint8
     (void)put_number(payload - 2, explicit_len(suite) + len + suite->tag_len, 2);
     return seal_envelope(cipher_context(crypto, records->suite, true), &envelope)
                ? (size_t)(sealed + len + suite->tag_len - ret_record)
+               : 0;
+}
+
+size_t records_seal_theirs(struct record_crypto *crypto, const struct records *records,
+                           const struct record_view *view, const struct record_content_of *content,
+                           uint8_t *ret_record)
+{
+    const struct suite *suite = &suites[records->suite];
+    const struct records plain = {.suite = records->suite};
+    const struct record_view without = {.type = content->type, .number = view->number};
+    uint8_t *payload = put_header(&plain, content->type, view->number, ret_record);
+    uint8_t *sealed = payload + explicit_len(suite);
+    struct envelope envelope = {.suite = suite,
+                                .key = records->theirs.key,
+                                .in = content->data,
+                                .out = sealed,
+                                .tag = sealed + content->len,
+                                .len = content->len};
+
+    memcpy(payload, view->payload, explicit_len(suite));
+    make_nonce(suite, &records->theirs, view->number, payload, envelope.nonce);
+    make_aad(&envelope, &without, content->len);
+    (void)put_number(payload - 2, explicit_len(suite) + content->len + suite->tag_len, 2);
+    return seal_envelope(cipher_context(crypto, records->suite, true), &envelope)
+               ? (size_t)(sealed + content->len + suite->tag_len - ret_record)
                : 0;
 }
 

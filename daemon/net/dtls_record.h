@@ -88,6 +88,13 @@ struct record_view {
     size_t whole_len, cid_len, payload_len;
 };
 
+/* What was opened. */
+struct record_content_of {
+    uint8_t type;
+    const uint8_t *data; /* borrowed */
+    size_t len;
+};
+
 enum record_verdict {
     RECORD_OPENED,
     RECORD_REPLAYED, /* seen before, or older than the window; it was not opened */
@@ -117,7 +124,7 @@ bool record_parse(const uint8_t *data, size_t len, size_t cid_len, struct record
 
 /**
  * Derives the keys of the server's end of @p ssl, in whose handshake the master secret is known
- * already. @p ret_records has sequence number 0 and no connection ids.
+ * already. @p ret_records, the caller's, is zeroed before but for its connection ids.
  *
  * @return false for a suite that is none of ours, and while there is no secret
  */
@@ -161,6 +168,18 @@ bool records_is_newest(const struct records *records, uint64_t number);
  */
 size_t records_seal(struct record_crypto *crypto, struct records *records, uint8_t type,
                     const uint8_t *data, size_t len, uint8_t *ret_record);
+
+/**
+ * For OpenSSL's eyes only, in a handshake: the record @p view, whose content was opened, as it
+ * would have been without a connection id. It must not leave the process: it has the peer's nonce
+ * again.
+ *
+ * @param ret_record has room for content->len + RECORD_OVERHEAD_MAX bytes
+ * @return its length; 0 on failure
+ */
+size_t records_seal_theirs(struct record_crypto *crypto, const struct records *records,
+                           const struct record_view *view, const struct record_content_of *content,
+                           uint8_t *ret_record);
 
 /**
  * Opens a record that OpenSSL has sealed in this session's epoch 1 with our key.

@@ -40,6 +40,12 @@ static uint64_t session_key_of(const struct dtls_listener *listener, const struc
                     address_hash(&path->local, listener->map.seed));
 }
 
+static bool is_at(const struct dtls_session *session, const struct udp_path *path)
+{
+    return address_equal(&session->path.remote, &path->remote) &&
+           address_equal(&session->path.local, &path->local);
+}
+
 struct dtls_session *session_find(const struct dtls_listener *listener, const struct udp_path *path,
                                   enum session_state state)
 {
@@ -47,8 +53,8 @@ struct dtls_session *session_find(const struct dtls_listener *listener, const st
 
     for (; node != NULL; node = hash_map_find_next(node)) {
         struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
-        if (session->state == state && address_equal(&session->path.remote, &path->remote) &&
-            address_equal(&session->path.local, &path->local)) {
+        bool has_id = session->state == SESSION_ESTABLISHED && session->by_cid.link != NULL;
+        if (session->state == state && !has_id && is_at(session, path)) {
             return session;
         }
     }
@@ -76,6 +82,7 @@ void session_doom(struct dtls_session *session, const char *why)
         return;
     }
     hash_map_remove(&session->node);
+    hash_map_remove(&session->by_cid);
     if (session->shake != NULL) {
         timer_cancel(&listener->wheel, &session->shake->timer);
     }
@@ -227,10 +234,20 @@ static uint64_t hash_of_hello(const struct dtls_listener *listener,
     return hash_bytes(client_random, DTLS_RANDOM_LEN, listener->map.seed);
 }
 
-bool session_began_with(const struct dtls_session *session,
-                        const uint8_t client_random[DTLS_RANDOM_LEN])
+struct dtls_session *session_find_hello(const struct dtls_listener *listener,
+                                        const struct udp_path *path,
+                                        const uint8_t client_random[DTLS_RANDOM_LEN])
 {
-    return session->hello == hash_of_hello(session->listener, client_random);
+    struct hash_node *node = hash_map_find(&listener->map, session_key_of(listener, path));
+    uint64_t hello = hash_of_hello(listener, client_random);
+
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
+        if (session->hello == hello && is_at(session, path)) {
+            return session;
+        }
+    }
+    return NULL;
 }
 
 struct dtls_session *session_new(struct dtls_listener *listener, const struct udp_path *path,
@@ -264,15 +281,41 @@ struct dtls_session *session_new(struct dtls_listener *listener, const struct ud
     return session;
 }
 
+/* So far as can be told: both have proved the same first name. */
+static bool has_same_peer(const struct dtls_session *a, const struct dtls_session *b)
+{
+    return a->identity->kind == b->identity->kind &&
+           strcmp(a->identity->names, b->identity->names) == 0;
+}
+
+/*
+ * No close_notify: the client has the new keys only (RFC 6347 section 4.2.8). One with a connection
+ * id stays where another peer has come to its address.
+ *
+ * @return whether there was one
+ */
+static bool doom_replaced(const struct dtls_session *by)
+{
+    struct hash_node *node = hash_map_find(&by->listener->map, by->node.key);
+    bool was_there = false;
+
+    while (node != NULL) {
+        struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
+        node = hash_map_find_next(node);
+        if (session != by && session->state == SESSION_ESTABLISHED && is_at(session, &by->path) &&
+            (session->by_cid.link == NULL || has_same_peer(session, by))) {
+            session_doom(session, "replaced by a new handshake");
+            was_there = true;
+        }
+    }
+    return was_there;
+}
+
 void session_establish(struct dtls_session *session)
 {
     struct dtls_listener *listener = session->listener;
-    struct dtls_session *before = session_find(listener, &session->path, SESSION_ESTABLISHED);
 
-    if (before != NULL) {
-        /* No close_notify: the client has the new keys only (RFC 6347 section 4.2.8). */
-        session_doom(before, "replaced by a new handshake");
-    } else if (listener->counters.sessions >= listener->options.sessions_max) {
+    if (!doom_replaced(session) && listener->counters.sessions >= listener->options.sessions_max) {
         dtls_count(&listener->counters.sessions_evicted);
         session_shut(first_to_go(&listener->session_accounts), "evicted");
     }
@@ -369,7 +412,48 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     }
 }
 
+void dtls_send_to(struct dtls_session *session, const struct udp_path *path, const uint8_t *data,
+                  size_t len)
+{
+    if (session->state != SESSION_ESTABLISHED || session->shake != NULL || len == 0 ||
+        len > DTLS_DATAGRAM_MAX ||
+        !own_send_to(session, path, CONTENT_APPLICATION_DATA, data, len)) {
+        dtls_count(&session->listener->counters.sends_dropped);
+    }
+}
+
+/* ---- another address ---- */
+
+void session_move(struct dtls_session *session, const struct udp_path *path)
+{
+    struct dtls_listener *listener = session->listener;
+    const struct udp_path before = session->path;
+
+    hash_map_remove(&session->node);
+    account_discharge(&listener->session_accounts, &session->holding);
+    session->path = *path;
+    hash_map_add(&listener->map, &session->node, session_key_of(listener, path));
+    account_charge(&listener->session_accounts, &session->holding, &path->remote, 1);
+    dtls_count(&listener->counters.moves);
+    if (listener->handler->on_move != NULL) {
+        listener->handler->on_move(listener->context, session, &before);
+    }
+}
+
+void dtls_believe(struct dtls_session *session, const struct udp_path *path)
+{
+    if (session->state == SESSION_ESTABLISHED && session->by_cid.link != NULL &&
+        !is_at(session, path)) {
+        session_move(session, path);
+    }
+}
+
 /* ---- for the owner ---- */
+
+bool dtls_session_is_open(const struct dtls_session *session)
+{
+    return session->state == SESSION_ESTABLISHED;
+}
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session)
 {

@@ -296,7 +296,8 @@ static bool feed_protected(struct dtls_session *session, const struct record_vie
         break;
     case RECORD_UNOPENED:
         listener->unopened++;
-        if (waits_for_finished(session) && view->type == CONTENT_HANDSHAKE &&
+        if (waits_for_finished(session) &&
+            (view->type == CONTENT_HANDSHAKE || view->type == CONTENT_CID) &&
             records_may_hold(&session->records, view, FINISHED_LEN)) {
             fail_of_key(session);
         }
@@ -309,7 +310,13 @@ static bool feed_protected(struct dtls_session *session, const struct record_vie
         return false;
     }
     records_accept(&session->records, view->number);
-    return feed_openssl(session, view->whole, view->whole_len);
+    if (view->type != CONTENT_CID) {
+        return feed_openssl(session, view->whole, view->whole_len);
+    }
+    const struct record_content_of content = {type, listener->plaintext, len};
+    size_t plain =
+        records_seal_theirs(listener->crypto, &session->records, view, &content, listener->sealed);
+    return plain > 0 && feed_openssl(session, listener->sealed, plain);
 }
 
 /* How many bytes of @p data, which begins with @p view, are records in the clear. */

@@ -84,6 +84,10 @@ int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
  */
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
+/** In dtls_cid.c: every DTLS context answers connection_id (RFC 9146). @return false without memory
+ */
+bool dtls_add_cid_extension(SSL_CTX *context);
+
 /** The identity of the peer of a finished handshake. The caller releases it; NULL without memory.
  */
 struct identity *tls_identity(const SSL *ssl);

@@ -10,6 +10,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <linux/errqueue.h>
+#include <linux/filter.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,4 +243,16 @@ const struct address *udp_local(const struct udp_socket *socket)
 const struct udp_counters *udp_counters(const struct udp_socket *socket)
 {
     return &socket->counters;
+}
+
+void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at)
+{
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, type, 0, 2),
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at), BPF_STMT(BPF_RET | BPF_A, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), /* no socket: the system's own choice */
+    };
+    const struct sock_fprog program = {.len = sizeof steps / sizeof steps[0], .filter = steps};
+
+    (void)setsockopt(socket->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
 }

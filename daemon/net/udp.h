@@ -96,6 +96,13 @@ const struct address *udp_local(const struct udp_socket *socket);
 void udp_send(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
               size_t len);
 
+/**
+ * Datagrams that begin with @p type go to the socket, of those that share the port, whose number is
+ * the byte at @p at, in the order in which they were bound; others as before. Without effect where
+ * the system cannot do that.
+ */
+void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at);
+
 /** Sends queued datagrams. Those that the kernel does not accept are counted and dropped. */
 void udp_flush(struct udp_socket *socket);
 

@@ -153,6 +153,8 @@ static int open_dtls(struct worker *worker, const struct udp_options *udp)
         .udp = *udp,
         .credentials = atomic_load(&worker->credentials),
         .sessions_max = config->tls_sessions,
+        .cid_bytes = (uint8_t)config->tls_cid_bytes,
+        .worker = (uint8_t)worker->index,
         .ipv6_bits = config->limits_ipv6_prefix,
         .handshakes_max = config->tls_handshakes,
         .handshakes_per_s = config->tls_handshakes_per_second,

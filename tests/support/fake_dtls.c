@@ -20,6 +20,7 @@ struct dtls_session {
     bool is_open, is_closing;
     size_t head, count;
     size_t len[QUEUE_MAX];
+    struct address sent_to[QUEUE_MAX];
     uint8_t data[QUEUE_MAX][DATAGRAM_MAX];
 };
 
@@ -103,6 +104,27 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     size_t at = (session->head + session->count++) % QUEUE_MAX;
     memcpy(session->data[at], data, len);
     session->len[at] = len;
+    session->sent_to[at] = session->path.remote;
+}
+
+/* As dtls_send(): a test sees where it went by fake_dtls_sent_to(). */
+void dtls_send_to(struct dtls_session *session, const struct udp_path *path, const uint8_t *data,
+                  size_t len)
+{
+    dtls_send(session, data, len);
+    session->sent_to[(session->head + session->count - 1) % QUEUE_MAX] = path->remote;
+}
+
+void dtls_believe(struct dtls_session *session, const struct udp_path *path)
+{
+    const struct udp_path before = session->path;
+    session->path = *path;
+    session->listener->handler->on_move(session->listener->context, session, &before);
+}
+
+bool dtls_session_is_open(const struct dtls_session *session)
+{
+    return session->is_open && !session->is_closing;
 }
 
 const struct udp_path *dtls_session_path(const struct dtls_session *session)
@@ -231,6 +253,30 @@ void fake_dtls_send(struct dtls_session *session, const char *hex)
     }
     session->listener->handler->on_datagram(session->listener->context, session, &datagram);
     fake_net_run(0);
+}
+
+void fake_dtls_send_from(struct dtls_session *session, const char *from, const char *hex)
+{
+    uint8_t data[DATAGRAM_MAX];
+    struct datagram datagram = {.data = data, .path = session->path};
+    const struct dtls_listener *listener = session->listener;
+    datagram.len = test_hex(hex, data, sizeof(data));
+    assert_true(address_parse(from, strlen(from), 0, &datagram.path.remote));
+    if (listener->handler->is_believed(listener->context, &datagram.path.remote)) {
+        dtls_believe(session, &datagram.path);
+    }
+    listener->handler->on_datagram(listener->context, session, &datagram);
+    fake_net_run(0);
+}
+
+void fake_dtls_expect_to(struct dtls_session *session, const char *to, const char *pattern)
+{
+    struct address address;
+    fake_net_run(0);
+    assert_true(address_parse(to, strlen(to), 0, &address));
+    assert_true(session->count > 0);
+    assert_true(address_equal(&session->sent_to[session->head], &address));
+    fake_dtls_expect(session, pattern);
 }
 
 bool fake_dtls_is_open(const struct dtls_session *session)

@@ -34,6 +34,15 @@ void fake_dtls_close(struct dtls_session *session);
 /** A datagram of the peer; one that is longer than the listener takes is lost. */
 void fake_dtls_send(struct dtls_session *session, const char *hex);
 
+/**
+ * The same from another address, by its connection id: the session moves there if the listener's
+ * handler believes it.
+ */
+void fake_dtls_send_from(struct dtls_session *session, const char *from, const char *hex);
+
+/** fake_dtls_expect(), and it was sent to @p to. */
+void fake_dtls_expect_to(struct dtls_session *session, const char *to, const char *pattern);
+
 /** The next datagram on the session is exactly @p pattern ('?' is any nibble). */
 void fake_dtls_expect(struct dtls_session *session, const char *pattern);
 void fake_dtls_expect_nothing(struct dtls_session *session);

@@ -293,6 +293,13 @@ static void output_send(struct udp_socket *socket, const struct output *output)
     fake_wire_send(socket, &from, &output->path.remote, output->data, output->len);
 }
 
+void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at)
+{
+    (void)type;
+    (void)at;
+    must_be_open(socket, "udp_steer()");
+}
+
 void udp_flush(struct udp_socket *socket)
 {
     must_be_open(socket, "udp_flush()");

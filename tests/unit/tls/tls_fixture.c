@@ -68,6 +68,7 @@ static void on_datagram(void *context, struct dtls_session *session,
     memcpy(server.last, datagram->data, len);
     server.last[len] = '\0';
     server.last_len = datagram->len;
+    server.path = datagram->path;
     identity_release(server.identity);
     server.identity = identity_acquire(dtls_session_identity(session));
     server.session = session;
@@ -87,6 +88,20 @@ static void on_close(void *context, struct dtls_session *session, const char *wh
     if (server.session == session) {
         server.session = NULL;
     }
+}
+
+static bool is_believed(void *context, const struct address *remote)
+{
+    (void)context;
+    (void)remote;
+    return server.believes;
+}
+
+static void on_move(void *context, struct dtls_session *session, const struct udp_path *before)
+{
+    (void)context;
+    assert_false(address_equal(&before->remote, &dtls_session_path(session)->remote));
+    server.moves++;
 }
 
 static uint64_t on_turn(void *context, uint64_t now_ms)
@@ -120,7 +135,10 @@ struct credentials *credentials_psk(void)
 
 void server_start_with(struct credentials *credentials, const struct dtls_options *options)
 {
-    static const struct dtls_handler handler = {.on_datagram = on_datagram, .on_close = on_close};
+    static const struct dtls_handler handler = {.on_datagram = on_datagram,
+                                                .on_close = on_close,
+                                                .is_believed = is_believed,
+                                                .on_move = on_move};
 
     (void)logged(); /* of tests before */
     memset(&server, 0, sizeof server);
@@ -178,12 +196,21 @@ static int on_read(BIO *bio, char *buffer, int capacity)
 
     BIO_clear_retry_flags(bio);
     do {
-        if (!fake_peer_take(client->peer, &datagram)) {
+        if (client->later_len > 0) {
+            datagram.len = client->later_len;
+            memcpy(datagram.data, client->later, client->later_len);
+            client->later_len = 0;
+        } else if (!fake_peer_take(client->peer, &datagram)) {
             BIO_set_retry_read(bio);
             return -1;
         }
         assert_true(datagram.len <= FAKE_DATAGRAM_MAX);
     } while (client->on_got != NULL && !client->on_got(client, datagram.data, datagram.len));
+    if (client->got_len > 0) {
+        datagram.len = client->got_len;
+        memcpy(datagram.data, client->got, client->got_len);
+        client->got_len = 0;
+    }
     assert_true(capacity >= 0 && datagram.len <= (size_t)capacity);
     memcpy(buffer, datagram.data, datagram.len);
     return (int)datagram.len;
@@ -316,6 +343,9 @@ void client_open(struct client *client, const struct client_wish *wish)
     client->psk_key = wish->psk_key == NULL ? "000102030405060708090a0b0c0d0e0f" : wish->psk_key;
     client->mtu = wish->mtu == 0 ? 1232 : wish->mtu;
     client->context = client_context(wish);
+    if (wish->on_context != NULL) {
+        wish->on_context(client->context, client);
+    }
     client_make_ssl(client);
     if (wish->server_name != NULL) {
         char name[64]; /* OpenSSL's macro would cast a const away */

@@ -51,11 +51,14 @@ struct server {
     struct dtls_options options;
     unsigned datagrams, closes;
     size_t last_len;
-    char last[2048];                                   /* NUL-terminated */
-    struct identity *identity;                         /* of who sent last; held */
-    struct dtls_session *session;                      /* the same */
-    const char *why;                                   /* of the last close */
-    bool is_mute;                                      /* no echo */
+    char last[2048];              /* NUL-terminated */
+    struct identity *identity;    /* of who sent last; held */
+    struct dtls_session *session; /* the same */
+    const char *why;              /* of the last close */
+    bool is_mute;                 /* no echo */
+    bool believes;                /* clients at new addresses */
+    unsigned moves;
+    struct udp_path path;                              /* of the last datagram */
     void (*on_datagram)(struct dtls_session *session); /* besides; or NULL */
 };
 
@@ -94,12 +97,17 @@ struct client {
     bool is_held;                           /* by on_sent: the datagram is not sent */
     /* A datagram of the server has come: @return false, and it has never come. Or NULL */
     bool (*on_got)(struct client *client, const uint8_t *data, size_t len);
+    size_t got_len; /* set by on_got: this is read instead */
+    uint8_t got[2048];
+    size_t later_len; /* set by on_got: this comes next, as if it were a datagram */
+    uint8_t later[2048];
 };
 
 /* What a client is to be; all zero but @p address is alice with her key. */
 struct client_wish {
-    const char *address; /* "127.0.0.1:40001" */
-    const char *suites;  /* NULL: PSK-AES128-CCM8 */
+    const char *address;                                         /* "127.0.0.1:40001" */
+    const char *suites;                                          /* NULL: PSK-AES128-CCM8 */
+    void (*on_context)(SSL_CTX *context, struct client *client); /* or NULL */
     const char *psk_identity, *psk_key;
     const char *certificate; /* name of certificate_make() */
     const char *ca;          /* whom it trusts; NULL: everybody */

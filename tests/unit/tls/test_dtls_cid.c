@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connection ids (RFC 9146), and clients whose address changes. The client is OpenSSL's; this test
+ * does for it what net/dtls_cid.c does for the server: records get and lose their ids between its
+ * SSL and the network.
+ */
+#include "tls_fixture.h"
+
+#include "net/dtls_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CID_BYTES 6u
+#define ELSEWHERE "127.0.0.1:50001"
+
+static const struct dtls_options with_ids = {.sessions_max = 100,
+                                             .handshakes_max = 10,
+                                             .handshake_ms = 30000,
+                                             .idle_ms = 3600000,
+                                             .cid_bytes = CID_BYTES};
+
+/* A client with ids. */
+struct mover {
+    struct client client; /* first: what on_sent and on_got are called with */
+    struct records records;
+    bool has_keys, has_answer;
+    uint8_t offer[64]; /* the extension: a length, and the id that the server is to use */
+    size_t offer_len;
+    unsigned with_id, without; /* records in epoch 1 that have come */
+};
+
+static struct record_crypto *crypto;
+
+static int set_up(void **state)
+{
+    (void)state;
+    crypto = record_crypto_new();
+    assert_non_null(crypto);
+    files_init();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    files_clear();
+    record_crypto_free(crypto);
+    return 0;
+}
+
+/* ---- the client's extension and records ---- */
+
+static int add_offer(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
+                     size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
+                     void *argument)
+{
+    const struct mover *mover = argument;
+    (void)ssl, (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
+    *ret_out = mover->offer;
+    *ret_len = mover->offer_len;
+    return 1;
+}
+
+static int take_answer(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
+                       size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
+                       void *argument)
+{
+    struct mover *mover = argument;
+    (void)ssl, (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
+    assert_int_equal(len, 1 + CID_BYTES);
+    assert_int_equal(in[0], CID_BYTES);
+    mover->has_answer = true;
+    mover->records.has_cid = true;
+    mover->records.cid_len = mover->offer[0];
+    mover->records.peer_cid_len = CID_BYTES;
+    memcpy(mover->records.peer_cid, in + 1, CID_BYTES);
+    return 1;
+}
+
+static void offer_ids(SSL_CTX *context, struct client *client)
+{
+    assert_int_equal(SSL_CTX_add_custom_ext(context, 54,
+                                            SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO,
+                                            add_offer, NULL, client, take_answer, client),
+                     1);
+}
+
+/* The server's end is what records_begin() makes: turned round it is the client's. */
+static void find_keys(struct mover *mover)
+{
+    if (!mover->has_keys) {
+        assert_true(records_begin(crypto, mover->client.ssl, &mover->records));
+        struct record_key ours = mover->records.theirs;
+        mover->records.theirs = mover->records.ours;
+        mover->records.ours = ours;
+        mover->has_keys = true;
+    }
+}
+
+static void on_sent(struct client *client)
+{
+    struct mover *mover = (struct mover *)(void *)client;
+    const uint8_t *data = client->sent;
+    size_t len = client->sent_len, used = 0;
+    struct record_view view;
+    uint8_t out[4096], content[2048];
+
+    if (!mover->has_answer) {
+        return;
+    }
+    for (; record_parse(data, len, 0, &view); data += view.whole_len, len -= view.whole_len) {
+        size_t content_len = 0;
+        if (view.epoch == 0) {
+            memcpy(out + used, view.whole, view.whole_len);
+            used += view.whole_len;
+            continue;
+        }
+        find_keys(mover);
+        records_note_own(&mover->records, &view, DTLS_CID_GAP);
+        assert_true(records_open_own(crypto, &mover->records, &view, content, &content_len));
+        used += records_seal(crypto, &mover->records, view.type, content, content_len, out + used);
+    }
+    client->is_held = true;
+    memcpy(client->sent, out, used); /* as it is on the network */
+    client->sent_len = used;
+    fake_peer_send_bytes(client->peer, &server_address, out, used);
+}
+
+static bool on_got(struct client *client, const uint8_t *data, size_t len)
+{
+    struct mover *mover = (struct mover *)(void *)client;
+    struct record_view view;
+    uint8_t content[2048];
+
+    client->got_len = 0;
+    while (record_parse(data, len, mover->offer[0], &view)) {
+        if (view.epoch != 0 && !mover->has_keys && client->got_len > 0) {
+            client->later_len = len; /* when OpenSSL has read what makes the keys */
+            memcpy(client->later, data, len);
+            return true;
+        }
+        if (view.epoch != 0) {
+            find_keys(mover);
+            mover->with_id += view.type == CONTENT_CID;
+            mover->without += view.type != CONTENT_CID;
+        }
+        if (view.type == CONTENT_CID) {
+            struct record_content_of inner = {.data = content};
+            assert_memory_equal(view.cid, mover->offer + 1, mover->offer[0]);
+            assert_int_equal(
+                records_open(crypto, &mover->records, &view, content, &inner.len, &inner.type),
+                RECORD_OPENED);
+            records_accept(&mover->records, view.number);
+            client->got_len += records_seal_theirs(crypto, &mover->records, &view, &inner,
+                                                   client->got + client->got_len);
+        } else {
+            memcpy(client->got + client->got_len, view.whole, view.whole_len);
+            client->got_len += view.whole_len;
+        }
+        data += view.whole_len;
+        len -= view.whole_len;
+    }
+    return true;
+}
+
+static void mover_open(struct mover *mover, const char *address, const char *suite, uint8_t id_len)
+{
+    struct client_wish wish = {.address = address, .suites = suite, .on_context = offer_ids};
+
+    mover->records = (struct records){0};
+    mover->has_keys = mover->has_answer = false;
+    mover->with_id = mover->without = 0;
+    mover->offer[0] = id_len;
+    mover->offer_len = 1u + id_len;
+    memset(mover->offer + 1, 0xc1, id_len);
+    client_open(&mover->client, &wish);
+    mover->client.on_sent = on_sent;
+    mover->client.on_got = on_got;
+}
+
+static void assert_at(const struct dtls_session *session, const char *text)
+{
+    char now[ADDRESS_TEXT_MAX];
+
+    assert_string_equal(address_format(&dtls_session_path(session)->remote, now), text);
+}
+
+static void assert_asks(struct mover *mover, const char *text)
+{
+    char answer[64];
+
+    assert_int_equal(client_ask(&mover->client, text, answer, sizeof answer), strlen(text));
+    assert_string_equal(answer, text);
+}
+
+/* ---- handshakes ---- */
+
+static void test_records_have_ids(void **state)
+{
+    static const char *const names[] = {"PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256",
+                                        "PSK-CHACHA20-POLY1305", "PSK-AES256-GCM-SHA384"};
+    static const uint8_t lengths[] = {0, 1, 8, 32};
+    (void)state;
+
+    for (size_t i = 0; i < 16; i++) {
+        struct mover mover;
+        server_start_with(credentials_psk(), &with_ids);
+        mover_open(&mover, "127.0.0.1:40001", names[i / 4], lengths[i % 4]);
+        client_must_talk(&mover.client, "hello");
+        assert_true(mover.has_answer);
+        assert_null(server.session->shake);
+        assert_asks(&mover, "again");
+        assert_int_equal(mover.with_id, lengths[i % 4] > 0 ? 3 : 0);
+        assert_int_equal(mover.without, lengths[i % 4] > 0 ? 0 : 3);
+        assert_int_equal(mover.client.sent[0], CONTENT_CID);
+        assert_int_equal(dtls_counters(server.listener)->records_unopened, 0);
+        (void)SSL_shutdown(mover.client.ssl);
+        fake_net_run(0);
+        assert_string_equal(server.why, "closed by the peer");
+        client_close(&mover.client);
+        server_stop();
+    }
+}
+
+static void test_a_resumed_session_has_new_ids(void **state)
+{
+    struct mover mover;
+    uint8_t before[CID_BYTES];
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    memcpy(before, mover.records.peer_cid, CID_BYTES);
+    client_restart(&mover.client);
+    mover.has_keys = mover.has_answer = false;
+    mover.records = (struct records){0};
+    client_must_talk(&mover.client, "again");
+    assert_int_equal(SSL_session_reused(mover.client.ssl), 1);
+    assert_memory_not_equal(before, mover.records.peer_cid, CID_BYTES);
+    assert_int_equal(dtls_counters(server.listener)->sessions, 1);
+    client_close(&mover.client);
+    server_stop();
+}
+
+/* The next datagram with a record in epoch 1 gets lost. */
+static bool lose_finished(struct client *client, const uint8_t *data, size_t len)
+{
+    (void)on_got(client, data, len);
+    const struct mover *mover = (const struct mover *)(void *)client;
+    if (mover->with_id > 0) {
+        client->on_got = on_got;
+        client->got_len = 0;
+        return false;
+    }
+    return true;
+}
+
+static void test_a_lost_last_flight_has_ids_too(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    mover_open(&mover, "127.0.0.1:40001", "PSK-AES128-GCM-SHA256", 4);
+    mover.client.on_got = lose_finished;
+    client_must_talk(&mover.client, "hello");
+    assert_int_equal(mover.with_id, 3);
+    client_close(&mover.client);
+    server_stop();
+}
+
+static void test_who_offers_nothing_or_too_much_gets_no_id(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    client_open(&mover.client, &(struct client_wish){.address = "127.0.0.1:40001"});
+    client_must_talk(&mover.client, "hello");
+    assert_false(server.session->records.has_cid);
+    client_close(&mover.client);
+    mover_open(&mover, "127.0.0.1:40002", NULL, RECORD_CID_MAX + 1);
+    client_must_talk(&mover.client, "hello");
+    assert_false(mover.has_answer);
+    client_close(&mover.client);
+    mover_open(&mover, "127.0.0.1:40003", NULL, 4);
+    mover.offer[0] = 5; /* and there are 4 */
+    assert_false(client_shake(&mover.client));
+    assert_int_equal(mover.client.alert, SSL_AD_DECODE_ERROR);
+    client_close(&mover.client);
+    server_stop();
+
+    struct dtls_options none = with_ids;
+    none.cid_bytes = 0;
+    server_start_with(credentials_psk(), &none);
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    assert_false(mover.has_answer);
+    client_close(&mover.client);
+    server_stop();
+}
+
+static void test_a_record_without_its_id_is_not_opened(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    struct records plain = mover.records;
+    uint8_t record[256];
+    plain.peer_cid_len = 0;
+    size_t len =
+        records_seal(crypto, &plain, CONTENT_APPLICATION_DATA, (const uint8_t *)"no", 2, record);
+    fake_peer_send_bytes(mover.client.peer, &server_address, record, len);
+    fake_net_run(0);
+    assert_string_equal(server.last, "hello");
+    plain = mover.records;
+    plain.peer_cid[2] ^= 1; /* nobody's */
+    len = records_seal(crypto, &plain, CONTENT_APPLICATION_DATA, (const uint8_t *)"no", 2, record);
+    fake_peer_send_bytes(mover.client.peer, &server_address, record, len);
+    fake_net_run(0);
+    assert_string_equal(server.last, "hello");
+    assert_asks(&mover, "yes");
+    client_close(&mover.client);
+    server_stop();
+}
+
+/* ---- another address: RFC 9146 section 6 ---- */
+
+static void test_a_client_that_is_believed_moves(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    server.believes = true;
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    assert_int_equal(server.moves, 0);
+    mover.client.peer = fake_peer_new(ELSEWHERE);
+    assert_asks(&mover, "there");
+    assert_int_equal(server.moves, 1);
+    assert_int_equal(dtls_counters(server.listener)->moves, 1);
+    assert_at(server.session, ELSEWHERE);
+    dtls_send(server.session, (const uint8_t *)"more", 4);
+    fake_net_run(0);
+    assert_true(fake_peer_take(mover.client.peer, NULL));
+    client_close(&mover.client);
+    server_stop();
+}
+
+static void answer_there(struct dtls_session *session)
+{
+    dtls_send_to(session, &server.path, (const uint8_t *)"there", 5);
+    dtls_send(session, (const uint8_t *)"here", 4);
+}
+
+static void test_a_client_that_is_not_believed_stays(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    struct fake_peer *before = mover.client.peer;
+    struct dtls_session *session = server.session;
+    mover.client.peer = fake_peer_new(ELSEWHERE);
+    server.is_mute = true;
+    server.on_datagram = answer_there;
+    assert_int_equal(SSL_write(mover.client.ssl, "ask", 3), 3);
+    fake_net_run(0);
+    assert_int_equal(server.moves, 0);
+    assert_at(session, "127.0.0.1:40001");
+    assert_true(fake_peer_take(mover.client.peer, NULL)); /* the answer */
+    fake_peer_expect_nothing(mover.client.peer);
+    assert_true(fake_peer_take(before, NULL)); /* all else */
+    fake_peer_expect_nothing(before);
+    const struct udp_path path = server.path;
+    dtls_believe(session, &path);
+    assert_int_equal(server.moves, 1);
+    assert_at(session, ELSEWHERE);
+    dtls_believe(session, &path); /* it is there */
+    assert_int_equal(server.moves, 1);
+    client_close(&mover.client);
+    server_stop();
+}
+
+static void test_only_the_newest_record_moves(void **state)
+{
+    struct mover mover;
+    uint8_t older[2048], newer[2048];
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    server.believes = true;
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    client_must_talk(&mover.client, "hello");
+    struct records records = mover.records;
+    size_t older_len = records_seal(crypto, &records, CONTENT_APPLICATION_DATA,
+                                    (const uint8_t *)"older", 5, older);
+    size_t newer_len = records_seal(crypto, &records, CONTENT_APPLICATION_DATA,
+                                    (const uint8_t *)"newer", 5, newer);
+    struct fake_peer *thief = fake_peer_new(ELSEWHERE);
+    fake_peer_send_bytes(mover.client.peer, &server_address, newer, newer_len);
+    fake_net_run(0);
+    fake_peer_send_bytes(thief, &server_address, older, older_len);
+    fake_net_run(0);
+    assert_string_equal(server.last, "older"); /* late, and answered where the client is */
+    fake_peer_send_bytes(thief, &server_address, newer, newer_len); /* a replay */
+    fake_peer_send_bytes(thief, &server_address, older, older_len);
+    newer[newer_len - 1] ^= 1;
+    newer[10]++;
+    fake_peer_send_bytes(thief, &server_address, newer, newer_len); /* a forgery */
+    fake_net_run(0);
+    assert_int_equal(server.moves, 0);
+    assert_at(server.session, "127.0.0.1:40001");
+    fake_peer_expect_nothing(thief);
+    client_close(&mover.client);
+    server_stop();
+}
+
+static void test_several_sessions_at_one_address(void **state)
+{
+    static const char *const addresses[] = {"127.0.0.1:40001", "127.0.0.1:40002",
+                                            "127.0.0.1:40003"};
+    struct mover movers[3];
+    struct client plain;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    server.believes = true;
+    for (size_t i = 0; i < 3; i++) {
+        mover_open(&movers[i], addresses[i], NULL, 4);
+        client_must_talk(&movers[i].client, "hello");
+    }
+    struct fake_peer *one = fake_peer_new(ELSEWHERE);
+    for (size_t i = 0; i < 3; i++) {
+        movers[i].client.peer = one;
+        assert_asks(&movers[i], addresses[i]);
+    }
+    /* And one that has no id, and another identity. */
+    client_open(&plain, &(struct client_wish){
+                            .peer = one, .psk_identity = "bob", .psk_key = "ffeeddccbbaa"});
+    client_must_talk(&plain, "plain");
+    assert_int_equal(server.closes, 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_asks(&movers[i], addresses[i]);
+        assert_string_equal(server.identity->name, "alice");
+    }
+    assert_int_equal(dtls_counters(server.listener)->sessions, 4);
+    for (size_t i = 0; i < 3; i++) {
+        client_close(&movers[i].client);
+    }
+    client_close(&plain);
+    server_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_records_have_ids),
+        cmocka_unit_test(test_a_resumed_session_has_new_ids),
+        cmocka_unit_test(test_a_lost_last_flight_has_ids_too),
+        cmocka_unit_test(test_who_offers_nothing_or_too_much_gets_no_id),
+        cmocka_unit_test(test_a_record_without_its_id_is_not_opened),
+        cmocka_unit_test(test_a_client_that_is_believed_moves),
+        cmocka_unit_test(test_a_client_that_is_not_believed_stays),
+        cmocka_unit_test(test_only_the_newest_record_moves),
+        cmocka_unit_test(test_several_sessions_at_one_address),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
