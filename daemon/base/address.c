@@ -275,6 +275,13 @@ bool address_is_ipv6_link_local(const struct address *address)
            (address->ip[1] & 0xc0) == 0x80;
 }
 
+bool address_needs_scope(const struct address *address)
+{
+    unsigned scope = address->ip[1] & 0x0fu;
+    bool is_group = address->family == ADDRESS_IPV6 && address_is_multicast(address);
+    return is_group ? scope == 1 || scope == 2 : address_is_ipv6_link_local(address);
+}
+
 bool address_is_unspecified(const struct address *address)
 {
     static const uint8_t zeros[16];

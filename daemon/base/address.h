@@ -81,6 +81,11 @@ bool address_is_loopback(const struct address *address);
 bool address_is_multicast(const struct address *address);
 /** Whether it is in fe80::/10, where an address needs a scope (RFC 4007); false for IPv4. */
 bool address_is_ipv6_link_local(const struct address *address);
+/**
+ * Whether it means something on a link only: link-local IPv6 addresses, and groups of
+ * interface-local and link-local scope (RFC 4291 section 2.7); false for all others.
+ */
+bool address_needs_scope(const struct address *address);
 
 /** Whether it is 0.0.0.0, IPv4-mapped too, or ::; false for no family. */
 bool address_is_unspecified(const struct address *address);

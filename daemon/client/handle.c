@@ -204,7 +204,11 @@ static enum reason check_request(struct client_side *side, struct incoming *inco
     if (is_own_request(side, incoming->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = group_check(side->context.config, &incoming->target, &incoming->options);
+    const struct target *target = &incoming->target;
+    bool is_for_group = incoming->options.multicast_timeout.data != NULL ||
+                        (!target->is_name && address_is_multicast(&target->address));
+    enum reason reason =
+        is_for_group ? group_check(side->context.config, target, &incoming->options) : REASON_none;
     if (reason != REASON_none) {
         return reason;
     }
@@ -259,11 +263,13 @@ static bool serve_entry(struct client_side *side, struct incoming *incoming,
     struct reply reply = cached_reply_to(message->options, &whole, etag_option);
     if (!cached_is_admitted(&side->fetch, &leg->asker, &incoming->target, message->code,
                             &entry->origin) ||
-        (freshness_is_partial(kept.options) && !leg_takes_blocks(leg)) ||
-        serve_cut(side, leg, &subject, &reply, &cut) == REASON_response_too_large) {
+        (freshness_is_partial(kept.options) && !leg_takes_blocks(leg))) {
         return false;
     }
     cache_entry_touch(entry);
+    if (serve_cut(side, leg, &subject, &reply, &cut) == REASON_response_too_large) {
+        return false;
+    }
     metric_add(&side->context.metrics.cache_hits, 1);
     trace_hit(side, leg, &incoming->target, message, cut.code);
     reply_at_once(side, leg, &cut);
@@ -521,7 +527,7 @@ static bool find_zone(struct client_side *side, const struct address *local, str
                       struct problem *ret_problem)
 {
     bool is_plain =
-        target->zone[0] == '\0' && (target->is_name || !zones_concern(&target->address));
+        target->zone[0] == '\0' && (target->is_name || !address_needs_scope(&target->address));
     return is_plain || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
 }
 

@@ -125,6 +125,10 @@ static void reclaim_fetch(struct client_side *side, const struct leg *leg)
 
 void room_make(struct client_side *side, struct leg *leg, size_t bytes)
 {
+    if (!request_table_is_full(&side->requests) && !is_short_of_memory(side, leg, bytes) &&
+        fetch_has_room(&side->fetch)) {
+        return;
+    }
     leg->peer->in_flight++; /* its connection is not through: there is the new request */
     reclaim_request(side, leg, bytes);
     reclaim_fetch(side, leg);

@@ -170,9 +170,15 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     uint64_t session_ms;
     do {
         do { /* what ends may send a last notification */
-            http_fronts_turn(&engine->client);
-            observers_turn(&engine->client);
-            observations_turn(&engine->client);
+            if (!list_is_empty(&engine->client.http.ready)) {
+                http_fronts_turn(&engine->client);
+            }
+            if (!list_is_empty(&engine->client.observers.ready)) {
+                observers_turn(&engine->client);
+            }
+            if (engine->client.observations.idle != NULL) {
+                observations_turn(&engine->client);
+            }
         } while (!list_is_empty(&engine->client.observers.ready) ||
                  !list_is_empty(&engine->client.http.ready));
         session_ms = engine->origin.upstream != NULL

@@ -41,4 +41,10 @@ static inline struct fetch_side *fetch_side_of(struct origin_side *origin)
     return HASH_ENTRY(origin, struct fetch_side, origin);
 }
 
+/** Whether nothing has to be ended before another fetch: there is a slot, and room for bodies. */
+static inline bool fetch_has_room(const struct fetch_side *side)
+{
+    return !fetch_table_is_full(&side->fetches) && !body_store_is_short(&side->bodies);
+}
+
 #endif

@@ -99,18 +99,11 @@ static const struct interface_name *implied_zone(const struct zone_table *zones,
     return zone != NULL ? zone : find_index(zones, zones->default_index);
 }
 
-bool zones_concern(const struct address *address)
-{
-    unsigned scope = address->ip[1] & 0x0fu;
-    bool is_group = address->family == ADDRESS_IPV6 && address_is_multicast(address);
-    return is_group ? scope == 1 || scope == 2 : address_is_ipv6_link_local(address);
-}
-
 bool zones_apply(const struct zone_table *zones, const struct address *local, struct target *target,
                  struct problem *ret_problem)
 {
     bool has_zone = target->zone[0] != '\0';
-    if (target->is_name || !zones_concern(&target->address)) {
+    if (target->is_name || !address_needs_scope(&target->address)) {
         return !has_zone || fail_zone(ret_problem, REASON_zone_misplaced);
     }
     const struct interface_name *zone =

@@ -38,12 +38,6 @@ void zones_look_up(const struct config *config, struct zone_table *ret_zones);
 const struct zone_table *zones_of(struct fetch_side *side);
 
 /**
- * Whether an address means something on a link only: link-local IPv6 addresses, and groups of
- * interface-local and link-local scope (RFC 4291 section 2.7); false for all others.
- */
-bool zones_concern(const struct address *address);
-
-/**
  * Give the address of @p target its scope, and the zone its name on this host.
  *
  * A group needs no zone: the system has an interface for groups.

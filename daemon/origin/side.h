@@ -25,22 +25,6 @@ struct origin_side {
     uint8_t key_memory[CACHE_KEY_MAX];
 };
 
-/* What a key of the deduplication store or of the maps of requests and fetches is for. */
-enum key_kind {
-    KEY_CLIENT_REQUEST,  /* a client's message id */
-    KEY_CLIENT_RESPONSE, /* ours, towards a client */
-    KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
-    KEY_ORIGIN_RESPONSE, /* an origin server's message id */
-    KEY_MEMBER_RESPONSE, /* the same of a group's member */
-};
-
-/* Kind, peer (slot and its generation, or the source port), message id: exact. */
-static inline uint64_t key_make(enum key_kind kind, uint32_t slot, uint32_t extra, uint16_t mid)
-{
-    return (uint64_t)kind << 61 | (uint64_t)(slot & 0xffffffu) << 37 |
-           (uint64_t)(extra & 0x1fffffu) << 16 | mid;
-}
-
 /* limits.origins is less than 2^20: a bit of the slot tells that a group's port is meant. */
 static inline uint64_t key_of_origin(enum key_kind kind, const struct origin *origin,
                                      const struct port *port, uint16_t mid)

@@ -106,4 +106,7 @@ void chaos_check_request(uint8_t code, const struct message *message);
 /** What an origin server does with what it receives; @p context: a struct origin_server. */
 void chaos_to_origin(void *context, struct fake_peer *peer, const struct fake_datagram *datagram);
 
+/** Decode what is here of a datagram, which may be longer than a struct fake_datagram holds. */
+bool chaos_decode(const struct fake_datagram *datagram, struct message *ret_message);
+
 #endif

@@ -35,7 +35,7 @@ void chaos_to_client(void *context, struct fake_peer *peer, const struct fake_da
 {
     struct message message;
     (void)context;
-    assert_int_equal(message_decode(datagram->data, datagram->len, &message), MESSAGE_OK);
+    assert_true(chaos_decode(datagram, &message));
     for (unsigned i = 0; i < CLIENTS; i++) {
         if (chaos.clients[i] == peer) {
             note_echo(i, &message);

@@ -12,6 +12,7 @@
 #define BYTES_MAX 65536u
 #define OUTPUT_MAX (16u << 20)
 #define ENDS_MAX 256u
+#define INPUT_MESSAGES_MAX 4096u
 
 /* A connection is the test's end and the proxy's end at once. */
 struct conn {
@@ -23,6 +24,7 @@ struct conn {
     void *context;
     bool is_open, is_closing, is_paused, is_stopped;
     size_t input_len, output_len, output_capacity, seen;
+    size_t message_count, messages[INPUT_MESSAGES_MAX]; /* in input, their lengths; WebSockets */
     uint8_t input[BYTES_MAX], *output; /* as long as what is sent until the test takes it */
     size_t end_count, ends[ENDS_MAX];  /* of the messages in output that were not looked at */
 };
@@ -187,13 +189,20 @@ static void pump(struct conn *conn)
 {
     bool moved = true;
     while (moved && conn->is_open && !conn->is_closing && !conn->is_paused && conn->input_len > 0) {
-        size_t used =
-            conn->listener->handler->on_input(conn->context, conn, conn->input, conn->input_len);
+        /* On WebSockets one message at a time, also when several waited (net/conn.h). */
+        bool is_ws = transport_is_ws(conn->listener->options.transport);
+        size_t len = is_ws ? conn->messages[0] : conn->input_len;
+        size_t used = conn->listener->handler->on_input(conn->context, conn, conn->input, len);
         if (used == SIZE_MAX) {
             end(conn, "refused");
             return;
         }
-        assert_true(used <= conn->input_len);
+        assert_true(is_ws ? used == len : used <= len);
+        if (is_ws) {
+            conn->message_count--;
+            memmove(conn->messages, conn->messages + 1,
+                    conn->message_count * sizeof(conn->messages[0]));
+        }
         memmove(conn->input, conn->input + used, conn->input_len - used);
         conn->input_len -= used;
         moved = used > 0;
@@ -234,6 +243,10 @@ void fake_stream_set_host(struct fake_stream *stream, const char *host)
 static void feed(struct conn *conn, const uint8_t *data, size_t len)
 {
     assert_true(len <= BYTES_MAX - conn->input_len);
+    if (len > 0 && transport_is_ws(conn->listener->options.transport)) {
+        assert_true(conn->message_count < INPUT_MESSAGES_MAX);
+        conn->messages[conn->message_count++] = len;
+    }
     memcpy(conn->input + conn->input_len, data, len);
     conn->input_len += len;
     pump(conn);
