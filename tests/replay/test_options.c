@@ -125,31 +125,6 @@ static void test_options_that_are_refused(void **state)
     }
 }
 
-/* OPT-9: what is defined for one method is unrecognised with another. */
-static void test_observe_is_for_get_and_fetch(void **state)
-{
-    static const unsigned refusing[] = {2, 3, 4, 6, 7};
-    char head[32];
-    (void)state;
-    for (size_t i = 0; i < sizeof(refusing) / sizeof(refusing[0]); i++) {
-        struct replay replay;
-        replay_start(&replay, NULL);
-        snprintf(head, sizeof(head), "41 0%u 0001 aa", refusing[i]);
-        replay_ask(&replay, words(head, "6: " CRI));
-        replay_expect_words(&replay, "61 82 0001 aa", " 6");
-        fake_peer_expect_nothing(replay.origin);
-        replay_stop(&replay);
-    }
-    struct replay replay;
-    struct fake_datagram request;
-    replay_start(&replay, NULL);
-    replay_ask(&replay, words("41 05 0001 aa", "6:01 12:3c " CRI " /a0"));
-    fake_peer_expect(replay.origin, words("48 05 MID TOKEN", H_X " 12:3c /a0"), &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
-    fake_peer_expect(replay.client, "61 45 0001 aa ff 31", NULL);
-    replay_stop(&replay);
-}
-
 /* OSC-1, OSC-2, OSC-3, OSC-11, OSC-13: outer messages pass as they are, and nothing of theirs is
  * put right. */
 static void test_oscore_passes(void **state)
@@ -343,27 +318,6 @@ static void test_options_of_separate_answers(void **state)
     replay_stop(&replay);
 }
 
-/* OPT-21, MSG-6, MSG-7: sums of deltas, and 0xff inside values. */
-static void test_option_numbers_do_not_wrap(void **state)
-{
-    struct replay replay;
-    struct fake_datagram request;
-    (void)state;
-    replay_start(&replay, NULL);
-    /* 60000 twice: delta nibble 14, extension 60000 - 269 = 0xe953. */
-    replay_ask(&replay, "41 01 0001 aa e0 e953 e0 e953");
-    fake_peer_expect(replay.client, "70 00 0001", NULL);
-    replay_ask(&replay, "51 01 0002 aa e0 e953 e0 e953");
-    fake_peer_expect_nothing_within(replay.client, 100);
-    replay_ask(&replay, words("41 01 0003 aa", "65:ffff " CRI));
-    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", H_X " 65:ffff"), &request);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN e0 e953 e0 e953");
-    fake_peer_expect_nothing(replay.client);
-    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "65:ff"));
-    fake_peer_expect(replay.client, words("61 45 0003 aa", "65:ff"), NULL);
-    replay_stop(&replay);
-}
-
 /* OPT-1, AMB-3: class bits follow from the number. */
 static void test_class_bits(void **state)
 {
@@ -381,110 +335,7 @@ static void test_class_bits(void **state)
 
 /* --- Hop-Limit ---------------------------------------------------------- */
 
-static void test_hop_limit(void **state)
-{
-    static const struct {
-        const char *id, *setting, *options, *upstream, *answer;
-    } rows[] = {
-        {"HOP-4 absent: 16", "proxy.hop-limit=yes", CRI, H_X " 16:10", NULL},
-        {"HOP-4 switched off", "proxy.hop-limit=no", CRI, H_X, NULL},
-        {"HOP-3 two becomes one", "proxy.hop-limit=yes", "16:02 " CRI, H_X " 16:01", NULL},
-        {"HOP-3 255 becomes 254", "proxy.hop-limit=no", "16:ff " CRI, H_X " 16:fe", NULL},
-        {"HOP-3 between others", "proxy.hop-limit=yes", "12:28 16:05 17:28 " CRI,
-         H_X " 12:28 16:04 17:28", NULL},
-        {"HOP-3 one", "proxy.hop-limit=yes", "16:01 " CRI, NULL, "61 a8 0001 aa ff ..."},
-        {"HOP-2 zero", "proxy.hop-limit=yes", "16:00 " CRI, NULL, "61 80 0001 aa ..."},
-        {"HOP-1 empty", "proxy.hop-limit=no", "16: " CRI, H_X " 16:", NULL},
-        {"HOP-1 two bytes", "proxy.hop-limit=no", "16:0002 " CRI, H_X " 16:0002", NULL},
-        /* Ours comes first, so that the next hop takes it and not the malformed one. */
-        {"HOP-1 with ours", "proxy.hop-limit=yes", "16:0002 " CRI, H_X " 16:10 16:0002", NULL},
-        {"HOP-1 the second is an extra one", "proxy.hop-limit=yes", "16:05 16:09 " CRI,
-         H_X " 16:04 16:09", NULL},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct replay replay;
-        struct fake_datagram request;
-        print_message("    %s\n", rows[i].id);
-        replay_start(&replay, (const char *[]){rows[i].setting, NULL});
-        replay_ask(&replay, words("41 01 0001 aa", rows[i].options));
-        if (rows[i].upstream != NULL) {
-            fake_peer_expect(replay.origin, words("48 01 MID TOKEN", rows[i].upstream), &request);
-            fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN");
-            fake_peer_expect(replay.client, "61 45 0001 aa", NULL);
-        } else {
-            fake_peer_expect(replay.client, rows[i].answer, NULL);
-            fake_peer_expect_nothing(replay.origin);
-        }
-        replay_stop(&replay);
-    }
-}
-
-/* HOP-3, HOP-5: the identifier in 5.08 has no space. */
-static void test_hop_limit_reached_names_the_proxy(void **state)
-{
-    struct replay replay;
-    struct fake_datagram answer;
-    (void)state;
-    replay_start(&replay, NULL);
-    replay_ask(&replay, words("41 01 0001 aa", "16:01 " CRI));
-    fake_peer_expect(replay.client, "61 a8 0001 aa ff ...", &answer);
-    assert_true(answer.len > 6);
-    assert_null(memchr(answer.data, ' ', answer.len));
-    assert_int_equal(replay_ended(&replay, REASON_hop_limit_reached), 1);
-    replay_stop(&replay);
-}
-
 /* --- No-Response -------------------------------------------------------- */
-
-/* NOR-1, NOR-3: which classes come back for which value. */
-static void test_no_response(void **state)
-{
-    static const struct {
-        const char *value;
-        bool wants[6]; /* by class */
-    } rows[] = {
-        {"258:", {[2] = true, [4] = true, [5] = true}},
-        {"258:00", {[2] = true, [4] = true, [5] = true}},
-        {"258:02", {[4] = true, [5] = true}},
-        {"258:08", {[2] = true, [5] = true}},
-        {"258:10", {[2] = true, [4] = true}},
-        {"258:1a", {false}},
-        {"258:e5", {[2] = true, [4] = true, [5] = true}}, /* bits that mean nothing */
-        {"258:ff", {false}},
-    };
-    static const char *const codes[] = {[2] = "44", [4] = "84", [5] = "a0"};
-    char options[64], head[64];
-    (void)state;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        for (unsigned class = 2; class <= 5; class += class == 2 ? 2 : 1) {
-            struct replay replay;
-            struct fake_datagram request;
-            replay_start(&replay, NULL);
-            snprintf(options, sizeof(options), CRI " %s", rows[i].value);
-            snprintf(head, sizeof(head), "6T %s MID TOKEN", codes[class]);
-            replay_ask(&replay, words("41 03 0001 aa", options));
-            fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X), &request);
-            fake_peer_reply(replay.origin, &request, head);
-            snprintf(head, sizeof(head), "61 %s 0001 aa", codes[class]);
-            const char *answer = rows[i].wants[class] ? head : "60 00 0001";
-            fake_peer_expect(replay.client, answer, NULL);
-            replay_ask(&replay, words("41 03 0001 aa", options)); /* repeated: the same */
-            fake_peer_expect(replay.client, answer, NULL);
-
-            replay_ask(&replay, words("51 03 0002 ab", options));
-            fake_peer_expect(replay.origin, words("48 03 MID TOKEN", H_X), &request);
-            snprintf(head, sizeof(head), "6T %s MID TOKEN", codes[class]);
-            fake_peer_reply(replay.origin, &request, head);
-            if (rows[i].wants[class]) {
-                snprintf(head, sizeof(head), "51 %s MID ab", codes[class]);
-                fake_peer_expect(replay.client, head, NULL);
-            }
-            fake_peer_expect_nothing_within(replay.client, 1000);
-            replay_stop(&replay);
-        }
-    }
-}
 
 /* NOR-3: after the empty ACK nothing more comes. */
 static void test_no_response_to_a_late_answer(void **state)
@@ -579,17 +430,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_options_that_pass),
         TEST(test_options_that_are_refused),
-        TEST(test_observe_is_for_get_and_fetch),
         TEST(test_oscore_passes),
         TEST(test_oscore_gets_plain_errors),
         TEST(test_unknown_options_of_local_requests),
         TEST(test_options_of_answers),
         TEST(test_options_of_separate_answers),
-        TEST(test_option_numbers_do_not_wrap),
         TEST(test_class_bits),
-        TEST(test_hop_limit),
-        TEST(test_hop_limit_reached_names_the_proxy),
-        TEST(test_no_response),
         TEST(test_no_response_to_a_late_answer),
         TEST(test_no_response_is_forwarded),
         TEST(test_no_response_holds_the_token),

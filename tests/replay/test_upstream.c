@@ -83,49 +83,6 @@ static void test_each_transport_in_each_form(void **state)
     }
 }
 
-/* C2O-9, SEC-8, SEC-12: an address is its own name, and not sent. */
-static void test_an_address(void **state)
-{
-    (void)state;
-    start(NULL);
-    ask("35=coaps://192.0.2.5/x");
-    fake_client_expect("dtls 192.0.2.5:5684 -", "01 b1 78");
-    answer("45");
-    ask("35=coap+tcp://[2001:db8::5]:7000/");
-    fake_client_expect("tcp [2001:db8::5]:7000 -", "01");
-    answer("44");
-    stop();
-}
-
-/* A payload and options travel; what names the target does not (PXO-25). */
-static void test_a_put(void **state)
-{
-    (void)state;
-    start(NULL);
-    replay_ask(&replay, words("41030101aa", "12:28 35=coaps://h/x /31"));
-    fake_net_run(0);
-    fake_client_expect("dtls 192.0.2.5:5684 h", "03 31 68 81 78 11 28 ff 31");
-    answer("44");
-    stop();
-}
-
-/* An answer that takes longer than ack-delay is separate, as from anywhere else (MSG-18). */
-static void test_a_slow_answer(void **state)
-{
-    (void)state;
-    start(NULL);
-    ask("35=coaps://h/x");
-    fake_client_expect("dtls 192.0.2.5:5684 h", "01 31 68 81 78");
-    fake_peer_expect_within(replay.client, 300, "60 00 ????", NULL);
-    fake_net_run(5000);
-    fake_client_answer("45 ff 31");
-    struct fake_datagram answer;
-    fake_peer_expect_within(replay.client, 0, "41 45 MID aa ff 31", &answer);
-    fake_peer_reply(replay.client, &answer, "60 00 MID");
-    fake_net_run(0);
-    stop();
-}
-
 /* OPT-8, ERR-11: what UDP's answers are checked for, these are. */
 static void test_an_answer_that_cannot_be_forwarded(void **state)
 {
@@ -423,9 +380,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_transport_in_each_form),
-        cmocka_unit_test(test_an_address),
-        cmocka_unit_test(test_a_put),
-        cmocka_unit_test(test_a_slow_answer),
         cmocka_unit_test(test_an_answer_that_cannot_be_forwarded),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_a_fault_of_our_own),

@@ -14,107 +14,6 @@
 #define ETH0 "6465746830"
 #define NEIGHBOUR "[fe80::1%7]:5683"
 
-static void test_zones_that_are_listed(void **state)
-{
-    static const struct row rows[] = {
-        {"by name", ZONED(WPAN0), "11=x", NEIGHBOUR, NULL, NULL},
-        {"by number", ZONED("6137"), "11=x", NEIGHBOUR, NULL, NULL},
-        {"another zone", ZONED(ETH0), "11=x", "[fe80::1%12]:5683", NULL, NULL},
-        {"a port",
-         "235:832083" LINK_LOCAL WPAN0 "19f0b0"
-         "816178",
-         "11=x", "[fe80::1%7]:61616", NULL, NULL},
-    };
-    (void)state;
-    RUN(rows, "proxy.zones=wpan0", "proxy.zones=12");
-}
-
-/* PXO-12, AMB-23 */
-static void test_zones_that_are_not(void **state)
-{
-    static const struct row rows[] = {
-        {"PXO-12 of the host, not listed", ZONED(ETH0), NULL, NULL, "a5", "\"eth0\" not served"},
-        {"PXO-12 by number", ZONED("623132"), NULL, NULL, "a5", "\"12\" not served"},
-        {"listed, not of the host",
-         ZONED("6575736230"
-               "30"),
-         NULL, NULL, "a5", "not served"},
-        {"unknown", ZONED("646e6f7065"), NULL, NULL, "a5", "\"nope\" not served"},
-        {"its start", ZONED("647770616e"), NULL, NULL, "a5", "\"wpan\" not served"},
-        {"a letter's case", ZONED("655750414e30"), NULL, NULL, "a5", "not served"},
-        {"a number with zeros", ZONED("623037"), NULL, NULL, "a5", "not served"},
-        {"control bytes are not given back", ZONED("64610a1b62"), NULL, NULL, "a5",
-         "\"a??b\" not served"},
-        {"beyond ASCII", ZONED("64c3a4c3b6"), NULL, NULL, "a5", "\"????\" not served"},
-        {"a NUL", ZONED("667770616e3000"), NULL, NULL, "a5", "zone-id"},
-        {"empty", ZONED("60"), NULL, NULL, "a5", "zone-id"},
-        {"longer than any interface's name", ZONED("7061616161616161616161616161616161"), NULL,
-         NULL, "a5", "zone-id"},
-        {"none", "35=coap://[fe80::1]/x", NULL, NULL, "a5", "needs a zone-id"},
-        {"none", "3=[fe80::1] 11=x 239:", NULL, NULL, "a5", "needs a zone-id"},
-        {"not a link-local address", "235:8320825020010db8000000000000000000000001" WPAN0 "816178",
-         NULL, NULL, "a5", "not link-local"},
-        {"CRI-19 not IPv6", "235:83208244c0000205" WPAN0 "816178", NULL, NULL, "a5",
-         "not link-local"},
-        {"U2C-6, RFC 6874", "35=coap://[fe80::1%25wpan0]/x", NULL, NULL, "82", "proxy-uri"},
-        {"O2C-3", "3=[fe80::1%wpan0] 11=x 239:", NULL, NULL, "82", NULL},
-        {"O2C-3", "3=[fe80::1%25wpan0] 11=x 239:", NULL, NULL, "82", NULL},
-    };
-    static const struct row without[] = {
-        {"PXO-12 none by default", ZONED(WPAN0), NULL, NULL, "a5", "\"wpan0\" not served"},
-        {"PXO-12 loopback", ZONED("626c6f"), NULL, NULL, "a5", "\"lo\" not served"},
-    };
-    (void)state;
-    RUN(rows, "proxy.zones=wpan0", "proxy.zones=usb00");
-    RUN(without, NULL);
-}
-
-static void test_default_zone(void **state)
-{
-    static const struct row rows[] = {
-        {"Proxy-Uri", "35=coap://[fe80::1]/x", "11=x", NEIGHBOUR, NULL, NULL},
-        {"Proxy-Cri", "235:832081" LINK_LOCAL "816178", "11=x", NEIGHBOUR, NULL, NULL},
-        {"Uri-Host", "3=[fe80::1] 11=x 239:", "11=x", NEIGHBOUR, NULL, NULL},
-        {"named", ZONED(WPAN0), "11=x", NEIGHBOUR, NULL, NULL},
-        {"another", ZONED(ETH0), NULL, NULL, "a5", "not served"},
-    };
-    static const struct row gone[] = {
-        {"an interface that is not there", "35=coap://[fe80::1]/x", NULL, NULL, "a5", "needs"},
-    };
-    (void)state;
-    RUN(rows, "proxy.default-zone=wpan0");
-    RUN(gone, "proxy.default-zone=usb0");
-}
-
-/* A rule may still say no, and a rule for one zone does not speak of another. */
-static void test_rules_for_zones(void **state)
-{
-    static const struct row rows[] = {
-        {"allowed", ZONED(WPAN0), "11=x", NEIGHBOUR, NULL, NULL},
-        {"denied",
-         "235:832082"
-         "50fe800000000000000000000000000002" WPAN0 "816178",
-         NULL, NULL, "a5", NULL},
-    };
-    (void)state;
-    RUN(rows, "proxy.zones=wpan0", "access a.target=*://[fe80::2]", "access a.action=deny");
-}
-
-/* AMB-23: a zone of ours means nothing to a parent. */
-static void test_zones_and_parents(void **state)
-{
-    static const struct row rows[] = {
-        {"PXO-27", ZONED(WPAN0), NULL, NULL, "a2", "parent"},
-        {"PXO-27 an exception",
-         "235:832082"
-         "50fe800000000000000000000000000002" WPAN0 "816178",
-         "11=x", "[fe80::2%7]:5683", NULL, NULL},
-    };
-    (void)state;
-    RUN(rows, "proxy.zones=wpan0", "route near.target=*://[fe80::2]", "route near.via=direct",
-        "route all.target=*://*", "route all.via=coap://192.0.2.77");
-}
-
 /* Names that lead to link-local addresses: with the scope that the resolver gave, if listed. */
 static void test_names_with_link_local_addresses(void **state)
 {
@@ -245,11 +144,6 @@ static void test_groups_on_a_link(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_zones_that_are_listed),
-        TEST(test_zones_that_are_not),
-        TEST(test_default_zone),
-        TEST(test_rules_for_zones),
-        TEST(test_zones_and_parents),
         TEST(test_names_with_link_local_addresses),
         TEST(test_reload_changes_zones_at_once),
         TEST(test_zone_of_the_request),

@@ -328,9 +328,20 @@ void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage)
     };
 }
 
+/* The proxy has sent nothing to an address where no actor is. */
+static void expect_no_strays(void)
+{
+    struct fake_datagram stray;
+    fake_net_run(0);
+    if (fake_net_take(&stray)) {
+        fail_msg("a datagram of %zu bytes to an address where nothing is", stray.len);
+    }
+}
+
 void engine_stage_stop(struct engine_stage *engine)
 {
     if (engine->is_started) {
+        expect_no_strays();
         replay_stop(&engine->replay);
         fake_dtls_free();
         fake_streams_free();
