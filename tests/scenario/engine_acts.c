@@ -217,6 +217,13 @@ static const char *act_of_stream(struct actor *actor, struct words words)
     return NULL;
 }
 
+/* From now on at a further address of the proxy's, which is the one that answers, too (MSG-24). */
+static const char *act_uses(struct endpoint *endpoint, const char *address)
+{
+    endpoint->is_elsewhere = address_parse(address, strlen(address), 5683, &endpoint->proxy);
+    return endpoint->is_elsewhere ? NULL : "not an address";
+}
+
 static const char *act_of_peer(struct actor *actor, struct words words)
 {
     struct endpoint *endpoint = actor->end;
@@ -229,8 +236,10 @@ static const char *act_of_peer(struct actor *actor, struct words words)
     } else if (strcmp(verb, "refuses") == 0) { /* the last datagram, as a closed port does */
         fake_peer_reject(endpoint->peer, &endpoint->last, ECONNREFUSED);
         fake_net_run(0);
+    } else if (strcmp(verb, "uses") == 0 && words.count == 2) {
+        return act_uses(endpoint, words.at[1]);
     } else {
-        return "an actor loses N, leaves or refuses";
+        return "an actor loses N, leaves, refuses or uses ADDRESS";
     }
     return NULL;
 }

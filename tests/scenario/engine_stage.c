@@ -221,6 +221,7 @@ static const char *stage_send(void *context, struct actor *actor, const struct p
         memcpy(&address, to->raw, sizeof(address));
         if (is_zero(to)) {
             assert_true(address_parse(PROXY, strlen(PROXY), 0, &address));
+            address = endpoint->is_elsewhere ? endpoint->proxy : address;
         }
         fake_peer_send_bytes(endpoint->peer, &address, bytes.data, bytes.len);
     }
@@ -236,6 +237,9 @@ static enum arrival take_datagram(struct endpoint *endpoint, unsigned long long 
     }
     (void)fake_peer_take(endpoint->peer, &endpoint->last);
     assert_true(endpoint->last.len <= FAKE_DATAGRAM_MAX);
+    if (endpoint->is_elsewhere && !address_equal(&endpoint->last.from, &endpoint->proxy)) {
+        fail_msg("a datagram from another address of the proxy than was used");
+    }
     *ret_len = endpoint->last.len;
     memcpy(buffer, endpoint->last.data, endpoint->last.len);
     memcpy(ret_from->raw, &endpoint->last.from, sizeof(endpoint->last.from));

@@ -17,6 +17,8 @@ struct endpoint {
     struct dtls_session *session;
     struct fake_datagram last; /* that came to the peer */
     char address[ADDRESS_TEXT_MAX];
+    bool is_elsewhere; /* the proxy is used at this address of its own, not at the first */
+    struct address proxy;
 };
 
 struct engine_stage {

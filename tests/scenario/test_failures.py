@@ -27,6 +27,8 @@ ROWS = [
     (ASKED + 'h > 2.05\na < 2.05\nmetric cache_hits = 1\n', ["cache_hits: expected 1, got 0"]),
     (ASKED + 'h > 2.05\na < 2.05\nended answered = 2\n', ["answered: expected 2, got 1"]),
     (ASKED + "h > 2.05 etag=$e\n", ["$e has no value yet"]),
+    ("= Test\nlisten 192.0.2.9:5700\na > GET coap://h/x\na uses 192.0.2.9:5700\nh < GET /x\n"
+     "h > 2.05\na < 2.05\n", ["from another address of the proxy"]),
     ("= Test\nname x = 192.0.2.99\na > GET coap://x/y\n",
      ["to an address where nothing is"]),
     ("= Test\na > GET coap://h/x no-such=1\n", ["not an option: no-such"]),
