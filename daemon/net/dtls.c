@@ -159,8 +159,9 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     bool of_use = false;
     listener->unopened = 0;
     listener->from = &datagram->path;
-    if (data[0] == CONTENT_CID) {
-        current = cid_find(listener, data, len);
+    struct dtls_session *named = cid_find(listener, data, len);
+    if (named != NULL || data[0] == CONTENT_CID) {
+        current = named;
         pending = NULL;
         is_plain = false;
     }
@@ -245,7 +246,7 @@ static int init(struct dtls_listener *listener, struct loop *loop)
         return -ENOMEM;
     }
     error = udp_open(loop, &listener->options.udp, &udp_handler, listener, &listener->socket);
-    if (error == 0 && listener->options.cid_bytes > 1 && listener->options.udp.reuse_port) {
+    if (error == 0 && listener->options.cid_bytes > 1) {
         udp_steer(listener->socket, CONTENT_CID, CID_AT);
     }
     return error;

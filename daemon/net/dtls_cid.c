@@ -37,11 +37,17 @@ static uint64_t key_of_cid(const uint8_t *cid, size_t len)
 struct dtls_session *cid_find(const struct dtls_listener *listener, const uint8_t *data, size_t len)
 {
     size_t cid_len = listener->options.cid_bytes;
+    struct record_view view = {0};
 
-    if (cid_len == 0 || len < CID_AT + cid_len) {
+    /* A client repeats its last flight from ClientKeyExchange on: the Finished is not in front. */
+    while (cid_len > 0 && view.type != CONTENT_CID && record_parse(data, len, cid_len, &view)) {
+        data += view.whole_len;
+        len -= view.whole_len;
+    }
+    if (view.type != CONTENT_CID) {
         return NULL;
     }
-    struct hash_node *node = hash_map_find(&listener->cids, key_of_cid(data + CID_AT, cid_len));
+    struct hash_node *node = hash_map_find(&listener->cids, key_of_cid(view.cid, cid_len));
     struct dtls_session *session =
         node == NULL ? NULL : HASH_ENTRY(node, struct dtls_session, by_cid);
     /* A handshake goes on where it began: its cookie is for that address. */

@@ -219,8 +219,8 @@ struct dtls_session *session_find_hello(const struct dtls_listener *listener,
 
 /* dtls_cid.c */
 
-/** @return the session of the record at @p data, whose first type is tls12_cid; NULL: there is
- * none. */
+/** @return the session of the first record of type tls12_cid in the datagram; NULL: there is none
+ */
 struct dtls_session *cid_find(const struct dtls_listener *listener, const uint8_t *data,
                               size_t len);
 

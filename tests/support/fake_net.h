@@ -183,4 +183,9 @@ void fake_peer_serve_at(struct fake_peer *peer, const char *request, const char 
 #define fake_peer_expect_nothing(peer) fake_peer_expect_nothing_at((peer), 0, __FILE__, __LINE__)
 void fake_peer_expect_nothing_at(struct fake_peer *peer, uint64_t ms, const char *file, int line);
 
+struct udp_socket;
+
+/** Which byte of a datagram udp_steer() was told to steer by; 0: it was not called. */
+uint32_t fake_udp_steer_at(const struct udp_socket *socket);
+
 #endif

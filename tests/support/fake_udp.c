@@ -33,6 +33,7 @@ struct udp_socket {
     const struct udp_handler *handler;
     void *context;
     bool is_open;
+    uint32_t steer_at;
     struct output *outputs, **outputs_end;
     struct udp_counters counters;
 };
@@ -296,8 +297,13 @@ static void output_send(struct udp_socket *socket, const struct output *output)
 void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at)
 {
     (void)type;
-    (void)at;
     must_be_open(socket, "udp_steer()");
+    socket->steer_at = at;
+}
+
+uint32_t fake_udp_steer_at(const struct udp_socket *socket)
+{
+    return socket->steer_at;
 }
 
 void udp_flush(struct udp_socket *socket)

@@ -554,6 +554,32 @@ static void test_two_sockets_share_a_port_and_its_clients(void **state)
     close_socket();
 }
 
+/* Of the shared port: what begins with 25 goes by its second byte, whoever sends it. */
+static void test_a_byte_says_which_socket_gets_it(void **state)
+{
+    struct udp_options options = options_for("127.0.0.1:0");
+    struct udp_socket *second;
+    (void)state;
+
+    options.reuse_port = true;
+    open_socket(&options);
+    options.bind.port = udp_local(seen.socket)->port;
+    assert_int_equal(udp_open(seen.fixture.loop, &options, &handler, &seen, &second), 0);
+    seen.fixture.sockets[1] = second;
+    udp_steer(second, 25, 1);
+    for (unsigned i = 0; i < 64; i++) {
+        const uint8_t bytes[] = {25, i % 4 == 0, 0, 0};
+        int peer = peer_open("127.0.0.1");
+        peer_connect(peer, "127.0.0.1", options.bind.port);
+        assert_int_equal(send(peer, bytes, sizeof bytes, 0), sizeof bytes);
+        close(peer);
+    }
+    run(64, 0);
+    assert_int_equal(udp_counters(seen.socket)->datagrams_in, 48);
+    assert_int_equal(udp_counters(second)->datagrams_in, 16);
+    close_socket();
+}
+
 static void test_port_that_is_taken_is_an_error(void **state)
 {
     struct udp_options options = options_for("127.0.0.1:0");
@@ -651,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_datagrams_the_kernel_dropped_are_counted),
         cmocka_unit_test(test_buffers_are_told),
         cmocka_unit_test(test_two_sockets_share_a_port_and_its_clients),
+        cmocka_unit_test(test_a_byte_says_which_socket_gets_it),
         cmocka_unit_test(test_port_that_is_taken_is_an_error),
         cmocka_unit_test(test_inherited_socket_serves_and_others_are_refused),
         cmocka_unit_test(test_callback_may_close_its_socket),
