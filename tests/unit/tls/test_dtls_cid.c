@@ -446,6 +446,58 @@ static void test_only_the_newest_record_moves(void **state)
     server_stop();
 }
 
+/* Made by another implementation of the ciphers, with the additional data of RFC 9146 section 5.3
+ * written down by hand: record 5 of epoch 1, "hello", for the id c1c2c3c4. */
+static void test_bytes_of_records(void **state)
+{
+    static const struct {
+        uint8_t suite;
+        const char *name, *record;
+    } rows[] = {
+        {0, "AES-128-CCM8",
+         "19fefd0001000000000005c1c2c3c4001600010000000000054498625bc0b13ad8e7f8039e4db2"},
+        {4, "AES-128-GCM",
+         "19fefd0001000000000005c1c2c3c4001e0001000000000005a46f3dea4b80a2ae0dbf7423125842296fa4fa1"
+         "0"
+         "c9a9"},
+        {6, "CHACHA20-POLY1305",
+         "19fefd0001000000000005c1c2c3c400165c498582dcf3e848f63473e60fda99556dced4954ef4"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct records ours = {.suite = rows[i].suite,
+                               .next = 5,
+                               .nonce_base = UINT64_C(1) << 48,
+                               .has_cid = true,
+                               .peer_cid_len = 4,
+                               .peer_cid = {0xc1, 0xc2, 0xc3, 0xc4}};
+        uint8_t record[5 + RECORD_OVERHEAD_MAX], plaintext[sizeof record], type = 0;
+        char hex[2 * sizeof record + 1] = "";
+        struct record_view view;
+        size_t len = 0;
+        for (uint8_t k = 0; k < RECORD_KEY_MAX; k++) {
+            ours.ours.key[k] = k;
+            ours.ours.iv[k % RECORD_IV_MAX] = (uint8_t)(0xa0 + k % RECORD_IV_MAX);
+        }
+        assert_string_equal(records_suite_name(&ours), rows[i].name);
+        size_t sealed = records_seal(crypto, &ours, CONTENT_APPLICATION_DATA,
+                                     (const uint8_t *)"hello", 5, record);
+        for (size_t at = 0; at < sealed; at++) {
+            (void)snprintf(hex + 2 * at, 3, "%02x", record[at]);
+        }
+        assert_string_equal(hex, rows[i].record);
+        struct records theirs = {
+            .suite = rows[i].suite, .theirs = ours.ours, .has_cid = true, .cid_len = 4};
+        assert_true(record_parse(record, sealed, 4, &view));
+        assert_int_equal(records_open(crypto, &theirs, &view, plaintext, &len, &type),
+                         RECORD_OPENED);
+        assert_int_equal(type, CONTENT_APPLICATION_DATA);
+        assert_int_equal(len, 5);
+        assert_memory_equal(plaintext, "hello", 5);
+    }
+}
+
 static void test_several_sessions_at_one_address(void **state)
 {
     static const char *const addresses[] = {"127.0.0.1:40001", "127.0.0.1:40002",
@@ -485,6 +537,7 @@ static void test_several_sessions_at_one_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_of_records),
         cmocka_unit_test(test_records_have_ids),
         cmocka_unit_test(test_a_resumed_session_has_new_ids),
         cmocka_unit_test(test_a_lost_last_flight_has_ids_too),
