@@ -11,7 +11,7 @@
  * 5288), ChaCha20-Poly1305 (RFC 7905). records_begin() refuses others, and the caller stays on
  * OpenSSL's records; so does a process with OpenSSL's FIPS provider (record_crypto_new()).
  *
- * What it must never do, each with a test in tests/unit/tls/test_dtls_record.c or
+ * What it must never do, each with a test in tests/unit/tls/test_dtls_cid.c or
  * test_dtls_own.c:
  *
  *  - Seal two records with the same key and nonce. CCM and ChaCha20 make the nonce of the epoch and
