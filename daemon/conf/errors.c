@@ -15,7 +15,8 @@ __attribute__((format(printf, 2, 0))) static void add_formatted(struct config_er
 }
 
 /* One more error. */
-static void config_errors_add(struct config_errors *errors, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void config_errors_add(struct config_errors *errors,
+                                                                    const char *format, ...)
 {
     va_list args;
 

@@ -99,10 +99,12 @@ def counters(proxy):
 
 def wait_for_counted(proxy, before, **expected):
     """Awaits that since @before just that has been counted: a worker publishes its counters
-    at the end of its turn, after it has answered and logged."""
+    at the end of its turn, after it has answered and logged. On a busy machine a client may
+    repeat its ClientHello when it has been refused already: that handshake times out later."""
     def difference():
         after = counters(proxy)
-        return {key: after[key] - before[key] for key in after if after[key] != before[key]}
+        return {key: after[key] - before[key] for key in after
+                if after[key] != before[key] and (key != "timeout" or key in expected)}
 
     wait_until(lambda: difference() == expected, lambda: "%s: %s" % (expected, difference()))
 
