@@ -18,15 +18,14 @@ const struct transport_row *transport_row(enum transport transport)
 
 const char *transport_left_out(enum transport transport, bool is_upstream)
 {
-    bool is_stream = transport_is_stream(transport), is_secure = transport_is_secure(transport);
-
     if (!CRI_WITH_WEBSOCKETS && transport_is_ws(transport)) {
         return "WebSockets";
     }
-    if (!CRI_WITH_TLS && is_stream && is_secure) {
+    if (!CRI_WITH_TLS && transport_is_stream(transport) && transport_is_secure(transport)) {
         return "TLS";
     }
-    if (!CRI_WITH_LIBCOAP && is_upstream && is_secure && !is_stream) {
+    if (!CRI_WITH_LIBCOAP && is_upstream && transport_is_secure(transport) &&
+        !transport_is_stream(transport)) {
         return "libcoap, which has DTLS towards origin servers";
     }
     if (!CRI_WITH_HTTP && transport_is_http(transport)) {
