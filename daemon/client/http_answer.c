@@ -76,7 +76,8 @@ uint32_t http_max_age_of(const struct reply *reply)
                                                                : DEFAULT_MAX_AGE_S;
 }
 
-void http_put_media(struct http_text *text, const struct reply *reply)
+/* "Content-Type", and "Content-Encoding" where there is one. */
+static void put_media_fields(struct http_text *text, const struct reply *reply)
 {
     uint32_t format = http_format_of(reply);
     const struct media_row *row = media_by_number(format);
@@ -200,6 +201,6 @@ void http_put_answer(struct http_text *text, const struct config *config,
         put_location(text, config, exchange, reply);
     }
     if (reply->payload.len > 0) {
-        http_put_media(text, reply);
+        put_media_fields(text, reply);
     }
 }

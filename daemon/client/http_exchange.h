@@ -64,9 +64,6 @@ void http_put(struct http_text *text, const char *format, ...)
 void http_put_start(struct http_text *text, const struct config *config, int status,
                     const char *phrase, const char *origin);
 
-/** "Content-Type", and "Content-Encoding" where there is one, of an answer, which is borrowed. */
-void http_put_media(struct http_text *text, const struct reply *reply);
-
 /** The fields of the answer @p reply to @p exchange, both borrowed, but those about its length. */
 void http_put_answer(struct http_text *text, const struct config *config,
                      const struct http_exchange *exchange, const struct reply *reply, int status);

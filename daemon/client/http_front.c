@@ -390,7 +390,7 @@ static void front_ask(struct http_front *front, const struct block *block)
     request_handle(stream->side, &leg, &message, conn_local(stream->conn));
     front->is_asking = false;
     if (front->exchange != NULL && !front->exchange->has_events) {
-        drop_body(front); /* whoever needs it has copied it */
+        drop_body(front); /* the fetch or transfer has a copy */
     }
     refuse_unanswered(front);
 }

@@ -353,14 +353,6 @@ bool record_parse(const uint8_t *data, size_t len, size_t cid_len, struct record
     return true;
 }
 
-size_t records_overhead(const struct records *records)
-{
-    const struct suite *suite = &suites[records->suite];
-    size_t cid = records->peer_cid_len > 0 ? records->peer_cid_len + 1u : 0;
-
-    return DTLS_RECORD_HEADER + cid + explicit_len(suite) + suite->tag_len;
-}
-
 bool records_may_hold(const struct records *records, const struct record_view *view,
                       size_t plaintext_len)
 {

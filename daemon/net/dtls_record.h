@@ -136,9 +136,6 @@ const char *records_suite_name(const struct records *records);
 /** Wipes it; the struct is the caller's. */
 void records_clear(struct records *records);
 
-/** Bytes that our records add to a plaintext. */
-size_t records_overhead(const struct records *records);
-
 /** Whether @p view is as long as a record with @p plaintext_len bytes of content. */
 bool records_may_hold(const struct records *records, const struct record_view *view,
                       size_t plaintext_len);
