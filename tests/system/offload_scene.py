@@ -110,7 +110,7 @@ def ask_in_bursts(host, port, wrong):
             deadline = time.monotonic() + PATIENCE_S
             while waiting and time.monotonic() < deadline:
                 send_burst(sock, [data for _, data in waiting.values()])
-                sock.settimeout(1)
+                sock.settimeout(0.2)
                 try:
                     while waiting:
                         answer = Message.decode(sock.recv(65536))
