@@ -120,3 +120,23 @@ struct hash_node *hash_map_find_next(const struct hash_node *node)
     /* The map lends nodes out for change; only the walk itself is const. */
     return (struct hash_node *)(uintptr_t)node;
 }
+
+/* A cursor: the bucket, and how many of its nodes have been met. */
+#define WALK_SHIFT 24u
+
+struct hash_node *hash_map_walk(const struct hash_map *map, uint64_t *cursor)
+{
+    uint64_t buckets = UINT64_C(1) << (64 - map->shift);
+    for (uint64_t at = *cursor >> WALK_SHIFT; at < buckets; *cursor = ++at << WALK_SHIFT) {
+        uint64_t met = *cursor & ((UINT64_C(1) << WALK_SHIFT) - 1);
+        struct hash_node *node = map->buckets[at];
+        for (; node != NULL && met > 0; met--) {
+            node = node->next;
+        }
+        if (node != NULL) {
+            (*cursor)++;
+            return node;
+        }
+    }
+    return NULL;
+}

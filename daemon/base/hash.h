@@ -53,4 +53,12 @@ struct hash_node *hash_map_find(const struct hash_map *map, uint64_t key);
 /** The next node with the same key, or NULL. */
 struct hash_node *hash_map_find_next(const struct hash_node *node);
 
+/**
+ * All nodes in no order, one for each call, beginning with *cursor 0. Nodes that are added or
+ * removed between two calls may be left out or met twice.
+ *
+ * @return NULL: there are no more
+ */
+struct hash_node *hash_map_walk(const struct hash_map *map, uint64_t *cursor);
+
 #endif

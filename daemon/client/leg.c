@@ -45,7 +45,7 @@ size_t leg_message_max(const struct client_side *side, const struct leg *leg)
     if (leg->session == NULL) {
         return most;
     }
-    most -= DTLS_RECORD_OVERHEAD;
+    most -= dtls_session_overhead(leg->session);
     return most < DTLS_DATAGRAM_MAX ? most : DTLS_DATAGRAM_MAX;
 }
 

@@ -104,7 +104,7 @@ static size_t message_max(const struct client_side *side, const struct leg *leg,
         most = SERVE_OSCORE_WHOLE_BYTES;
     }
     if (leg->session != NULL) {
-        most -= DTLS_RECORD_OVERHEAD;
+        most -= dtls_session_overhead(leg->session);
     }
     return most < limit ? most : limit;
 }

@@ -8,14 +8,20 @@
 #include "net/client.h"
 #include "net/dtls.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Slots that are looked at in one piece; most may be free. */
 #define PIECE_SLOTS 4096u
 
-/* Cursors of sessions: connections come after all slots of the client table. */
-#define STREAMS_FROM (UINT64_C(1) << 40)
-#define CLOSED_FROM (UINT64_C(1) << 41)
+/*
+ * Cursors of sessions: after all slots of the client table DTLS sessions, by listener, then
+ * connections, then what is closed.
+ */
+#define DTLS_FROM (UINT64_C(1) << 58)
+#define DTLS_LISTENER_SHIFT 48u
+#define STREAMS_FROM (UINT64_C(1) << 60)
+#define CLOSED_FROM (UINT64_C(1) << 61)
 
 static const char *scheme_name(const struct engine *engine, uint32_t number)
 {
@@ -40,15 +46,47 @@ static bool add_client(const struct engine *engine, const struct client *client,
     uint64_t now_s = context_now_ms(&engine->context) / 1000;
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
-    json_text(out, "scheme", client->session != NULL ? "coaps" : "coap");
+    json_text(out, "scheme", "coap");
     json_text(out, "client", address_format(&client->address, text));
-    if (client->session != NULL) {
-        add_identity(out, dtls_session_identity(client->session));
-    }
     json_text(out, "state", "open");
     json_uint(out, "in_flight", client->peer.in_flight);
     json_uint(out, "requests", client->peer.requests);
     json_uint(out, "idle_s", now_s - client->seen_s);
+    return json_end(out);
+}
+
+static const char *format_cid(const struct dtls_session_view *view,
+                              char text[2 * DTLS_CID_SHOWN + 1])
+{
+    for (unsigned i = 0; i < view->cid_len; i++) {
+        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", view->cid[i]);
+    }
+    return view->cid_len > 0 ? text : "-";
+}
+
+/* One that has sent no message yet is no client yet. */
+static bool add_dtls(const struct engine *engine, const struct listener *listener,
+                     const struct dtls_session *session, struct json_writer *out)
+{
+    char text[ADDRESS_TEXT_MAX], cid[2 * DTLS_CID_SHOWN + 1];
+    const struct address *remote = &dtls_session_path(session)->remote;
+    const struct client *client =
+        client_table_find_secure(&engine->client.clients, remote, listener->index, session);
+    bool is_client = client != NULL && client->session == session;
+    const struct dtls_session_view view = dtls_session_look(session);
+    json_begin(out);
+    json_uint(out, "worker", engine->context.worker_index);
+    json_text(out, "scheme", "coaps");
+    json_text(out, "client", address_format(remote, text));
+    add_identity(out, dtls_session_identity(session));
+    json_text(out, "state", "open");
+    json_uint(out, "in_flight", is_client ? client->peer.in_flight : 0);
+    json_uint(out, "requests", is_client ? client->peer.requests : 0);
+    json_uint(out, "idle_s", view.heard_ms / 1000);
+    json_uint(out, "age_s", view.age_ms / 1000);
+    json_text(out, "suite", view.suite);
+    json_text(out, "cid", format_cid(&view, cid));
+    json_uint(out, "moved", view.moves);
     return json_end(out);
 }
 
@@ -72,12 +110,28 @@ static bool list_clients(const struct engine *engine, uint64_t *cursor, struct j
     uint64_t end = *cursor + PIECE_SLOTS;
     for (; *cursor < engine->client.clients.used; (*cursor)++) {
         const struct client *client = &engine->client.clients.slots[*cursor];
-        /* A client whose session has ended is among the closed ones, with its identity. */
-        bool is_used = client->address.family != ADDRESS_NONE &&
-                       (client->session != NULL || !client->is_secure);
+        bool is_used = client->address.family != ADDRESS_NONE && !client->is_secure;
         if (*cursor == end || (is_used && !add_client(engine, client, out))) {
             return false;
         }
+    }
+    *cursor = DTLS_FROM;
+    return true;
+}
+
+static bool list_dtls(const struct engine *engine, uint64_t *cursor, struct json_writer *out)
+{
+    const uint64_t mask = (UINT64_C(1) << DTLS_LISTENER_SHIFT) - 1;
+    while (*cursor < DTLS_FROM + ((uint64_t)LISTENERS_MAX << DTLS_LISTENER_SHIFT)) {
+        uint64_t from = *cursor & ~mask, at = *cursor & mask;
+        const struct listener *listener =
+            &engine->client.listeners[(from - DTLS_FROM) >> DTLS_LISTENER_SHIFT];
+        const struct dtls_session *session =
+            listener->dtls != NULL ? dtls_next(listener->dtls, &at) : NULL;
+        if (session != NULL && !add_dtls(engine, listener, session, out)) {
+            return false; /* again from here */
+        }
+        *cursor = session != NULL ? from | at : from + mask + 1;
     }
     *cursor = STREAMS_FROM;
     return true;
@@ -122,7 +176,8 @@ bool inspect_sessions(struct engine *engine, const char *argument, uint64_t *cur
     struct stream_view views[64];
     const size_t most = sizeof(views) / sizeof(views[0]);
     (void)argument;
-    if (*cursor < STREAMS_FROM && !list_clients(engine, cursor, out)) {
+    if ((*cursor < DTLS_FROM && !list_clients(engine, cursor, out)) ||
+        (*cursor < STREAMS_FROM && !list_dtls(engine, cursor, out))) {
         return false;
     }
     if (*cursor >= CLOSED_FROM) {

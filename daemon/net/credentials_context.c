@@ -242,14 +242,21 @@ static void set_modes(SSL_CTX *context, struct credentials *credentials)
     }
 }
 
-static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *method, int version,
+/* The versions that are spoken. DTLS is 1.2 alone: what follows its handshake is ours to know. */
+struct version_range {
+    int lowest, highest; /* highest 0: the newest of the library */
+};
+
+static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *method,
+                             struct version_range versions,
                              const struct credentials_options *options,
                              const struct error_text *error)
 {
     static const unsigned char resumable[] = "criproxy";
     SSL_CTX *context = SSL_CTX_new(method);
 
-    if (context == NULL || SSL_CTX_set_min_proto_version(context, version) != 1 ||
+    if (context == NULL || SSL_CTX_set_min_proto_version(context, versions.lowest) != 1 ||
+        SSL_CTX_set_max_proto_version(context, versions.highest) != 1 ||
         !set_strength(context, credentials) ||
         SSL_CTX_set_session_id_context(context, resumable, sizeof resumable - 1) != 1) {
         (void)fail_openssl(error, "tls");
@@ -280,7 +287,8 @@ bool credentials_make_contexts(struct credentials *credentials,
     }
     ERR_clear_error();
     credentials->dtls =
-        make_context(credentials, DTLS_server_method(), DTLS1_2_VERSION, options, error);
+        make_context(credentials, DTLS_server_method(),
+                     (struct version_range){DTLS1_2_VERSION, DTLS1_2_VERSION}, options, error);
     if (credentials->dtls == NULL) {
         return false;
     }
@@ -289,8 +297,8 @@ bool credentials_make_contexts(struct credentials *credentials,
     if (!dtls_add_cid_extension(credentials->dtls)) {
         return credentials_fail(error, "tls", "no connection ids");
     }
-    credentials->tls =
-        make_context(credentials, TLS_server_method(), TLS1_2_VERSION, options, error);
+    credentials->tls = make_context(credentials, TLS_server_method(),
+                                    (struct version_range){TLS1_2_VERSION, 0}, options, error);
     if (credentials->tls == NULL) {
         return false;
     }

@@ -24,9 +24,12 @@ struct dtls_session;
 /* Longest plaintext of a record, and so of a message. */
 #define DTLS_DATAGRAM_MAX 16384u
 
-/* The most bytes that a record adds to its plaintext: header, explicit nonce, tag (AEAD suites),
- * without a connection id. */
+/* The most bytes that a record adds to its plaintext: header, explicit nonce, tag (AEAD suites).
+ * With a connection id it is more: dtls_session_overhead(). */
 #define DTLS_RECORD_OVERHEAD 37u
+
+/* Longest connection id that is given to clients. */
+#define DTLS_CID_SHOWN 8u
 
 struct dtls_options {
     struct udp_options udp;
@@ -136,6 +139,30 @@ const struct udp_path *dtls_session_path(const struct dtls_session *session);
 
 /** The identity of the peer; borrowed, never NULL. */
 struct identity *dtls_session_identity(const struct dtls_session *session);
+
+/** The most bytes that a record to the peer adds to its plaintext, its connection id included. */
+size_t dtls_session_overhead(const struct dtls_session *session);
+
+/* A session as it is shown to people. */
+struct dtls_session_view {
+    const char *suite;           /* static */
+    uint8_t cid[DTLS_CID_SHOWN]; /* ours, which the peer's records have */
+    uint8_t cid_len;             /* 0: none was agreed on */
+    uint64_t age_ms;             /* since its handshake began, in whichever process */
+    uint64_t heard_ms;           /* since the last record of the peer */
+    uint32_t moves;              /* to another address, at most 65,535 are counted */
+};
+
+/** What is known of an established session now; cannot fail. */
+struct dtls_session_view dtls_session_look(const struct dtls_session *session);
+
+/**
+ * Established sessions in no order, one for each call, beginning with *cursor 0. Sessions that come
+ * or go between two calls may be left out or met twice.
+ *
+ * @return borrowed until the next dtls_turn(); NULL: there are no more
+ */
+const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor);
 
 /** The address where it listens, and its counters; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);

@@ -56,7 +56,7 @@
 #define CID_AT 11u /* in a record */
 
 /* Longest connection id of ours: it is the key of its session. */
-#define DTLS_CID_MAX 8u
+#define DTLS_CID_MAX DTLS_CID_SHOWN
 
 /* Between the numbers that OpenSSL seals with, for us to translate, and ours. */
 #define DTLS_CID_GAP 65536u
@@ -120,6 +120,8 @@ struct dtls_session {
     uint8_t anchor[CREDENTIALS_ANCHOR_LEN]; /* credentials_note_anchor() */
     uint8_t state;                          /* enum session_state */
     bool was_established;                   /* the owner may know it */
+    uint16_t moves;                         /* to another address; no more are counted at the end */
+    uint32_t heard_s;                       /* the peer's last record, by the listener's clock */
 };
 
 /* The input and output of the current call of OpenSSL, through the listener's one BIO. */
@@ -233,6 +235,12 @@ void session_move(struct dtls_session *session, const struct udp_path *path);
 
 /** Sessions idle for too long are ended. @return when the next one will be, or UINT64_MAX */
 uint64_t session_end_idle(struct dtls_listener *listener);
+
+/** A record of the peer was authentic just now. Cannot fail. */
+static inline void session_hear(struct dtls_session *session)
+{
+    session->heard_s = (uint32_t)(session->listener->now_ms / 1000);
+}
 
 /** The established session was of use just now: it is the last that idle time ends. Cannot fail. */
 void session_touch(struct dtls_session *session);

@@ -328,6 +328,7 @@ static bool take_record(struct dtls_session *session, const struct record_view *
     }
     bool is_newest = records_is_newest(&session->records, view->number);
     records_accept(&session->records, view->number);
+    session_hear(session);
     return take_content(session, type, len, is_newest);
 }
 

@@ -235,8 +235,9 @@ static void make_aad(struct envelope *envelope, const struct record_view *view,
     *at++ = 0xfd;
     if (view->type == CONTENT_CID) {
         at = put_number(at, with_epoch(view->number), 8);
-        memcpy(at, view->cid, view->cid_len);
-        at += view->cid_len;
+        for (size_t i = 0; i < view->cid_len; i++) {
+            *at++ = view->cid[i];
+        }
     }
     at = put_number(at, plaintext_len, 2);
     envelope->aad_len = (size_t)(at - envelope->aad);

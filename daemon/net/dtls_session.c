@@ -2,6 +2,7 @@
 #include "net/dtls_internal.h"
 
 #include "net/credentials.h"
+#include "net/loop.h"
 
 #include <openssl/err.h>
 #include <string.h>
@@ -327,6 +328,7 @@ void session_establish(struct dtls_session *session)
     session->state = SESSION_ESTABLISHED;
     session->was_established = true;
     session->used_ms = listener->now_ms;
+    session_hear(session);
     dtls_count(&listener->counters.sessions);
     dtls_count(&listener->counters.handshakes);
     if (SSL_session_reused(session->shake->ssl) == 1) {
@@ -349,6 +351,7 @@ static bool read_all(struct dtls_session *session)
             const struct datagram datagram = {
                 .data = listener->plaintext, .len = (size_t)got, .path = session->path};
             of_use = true;
+            session_hear(session);
             session_touch(session);
             listener->handler->on_datagram(listener->context, session, &datagram);
             continue;
@@ -432,6 +435,9 @@ void session_move(struct dtls_session *session, const struct udp_path *path)
     hash_map_remove(&session->node);
     account_discharge(&listener->session_accounts, &session->holding);
     session->path = *path;
+    if (session->moves < UINT16_MAX) {
+        session->moves++;
+    }
     hash_map_add(&listener->map, &session->node, session_key_of(listener, path));
     account_charge(&listener->session_accounts, &session->holding, &path->remote, 1);
     dtls_count(&listener->counters.moves);
@@ -463,4 +469,42 @@ const struct udp_path *dtls_session_path(const struct dtls_session *session)
 struct identity *dtls_session_identity(const struct dtls_session *session)
 {
     return session->identity;
+}
+
+size_t dtls_session_overhead(const struct dtls_session *session)
+{
+    size_t cid_len = session->records.peer_cid_len;
+
+    return DTLS_RECORD_OVERHEAD + (cid_len > 0 ? cid_len + 1 : 0); /* the type is inside then */
+}
+
+struct dtls_session_view dtls_session_look(const struct dtls_session *session)
+{
+    uint64_t now_ms = loop_now_ms(session->listener->loop);
+    struct dtls_session_view view = {
+        .suite = session->shake == NULL ? records_suite_name(&session->records)
+                                        : SSL_get_cipher_name(session->shake->ssl),
+        .cid_len = session->records.cid_len,
+        .age_ms = now_ms - session->started_ms,
+        .heard_ms = now_ms - (uint64_t)session->heard_s * 1000,
+        .moves = session->moves,
+    };
+
+    for (unsigned i = 0; i < view.cid_len; i++) {
+        view.cid[i] = (uint8_t)(session->by_cid.key >> (8 * (view.cid_len - 1 - i)));
+    }
+    return view;
+}
+
+const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
+{
+    struct hash_node *node = NULL;
+
+    while ((node = hash_map_walk(&listener->map, cursor)) != NULL) {
+        const struct dtls_session *session = HASH_ENTRY(node, struct dtls_session, node);
+        if (session->state == SESSION_ESTABLISHED) {
+            return session;
+        }
+    }
+    return NULL;
 }

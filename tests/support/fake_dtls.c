@@ -137,6 +137,30 @@ struct identity *dtls_session_identity(const struct dtls_session *session)
     return session->identity;
 }
 
+size_t dtls_session_overhead(const struct dtls_session *session)
+{
+    (void)session;
+    return DTLS_RECORD_OVERHEAD;
+}
+
+struct dtls_session_view dtls_session_look(const struct dtls_session *session)
+{
+    (void)session;
+    return (struct dtls_session_view){.suite = "none"};
+}
+
+const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor)
+{
+    const struct dtls_session *session = sessions;
+    for (uint64_t i = 0; session != NULL && (i < *cursor || !session->is_open); i++) {
+        session = session->next;
+        *cursor += i == *cursor;
+    }
+    (void)listener;
+    *cursor += session != NULL;
+    return session;
+}
+
 const struct address *dtls_local(const struct dtls_listener *listener)
 {
     return &listener->options.udp.bind;

@@ -6,6 +6,7 @@ another port, and with it another address for the proxy, when the test says so.
 """
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -17,7 +18,7 @@ import time
 import pytest
 
 from coap_wire import PATIENCE_S, PUT, Message, Origin
-from processes import Proxy
+from processes import Proxy, program
 from target import Target
 
 CLIENT = os.environ.get("CID_CLIENT")
@@ -351,6 +352,28 @@ def test_a_new_address_has_to_be_proved(scene):
     proxy.wait_for_line(r"^dtls_session_moved .*:%d " % client.nat.outer_port)
     assert len(scene.origin.requests) == 2
     scene.must_answer(client)
+
+
+def test_criproxyctl_shows_the_id_and_the_moves(scene, tmp_path):
+    """Control: suite, id and moves of a session, also of one that has asked nothing yet."""
+    control = str(tmp_path / "control")
+    proxy = scene.proxy("--set", "admin.socket=" + control)
+
+    def row():
+        (row,) = [json.loads(line) for line in subprocess.run(
+            [program("criproxyctl"), "-s", control, "--json", "sessions"], capture_output=True,
+            text=True, check=True).stdout.splitlines()]
+        return row
+
+    client = scene.client(proxy)
+    assert (row()["suite"], row()["moved"], row()["requests"]) == ("AES-128-CCM8", 0, 0)
+    scene.must_answer(client)
+    client.nat.move()
+    scene.must_answer(client)
+    (cid,) = {data[11:15] for data in client.nat.from_client if data[0] == TLS12_CID}
+    now = row()
+    assert (now["cid"], now["moved"], now["requests"]) == (cid.hex(), 1, 2)
+    assert now["client"] == "127.0.0.1:%d" % client.nat.outer_port
 
 
 def test_each_worker_gets_what_is_for_its_sessions(scene):

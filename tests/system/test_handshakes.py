@@ -412,6 +412,12 @@ def test_an_operator_ends_sessions(folder, tmp_path, scheme):
         session.process.stdin.write(b"\x00\xe1" if scheme != "coaps" else b"\x40\x01\x12\x34\xb1x")
         session.process.stdin.flush()
     wait_until(lambda: identities("open") == ["certificate:good", "psk:goes", "psk:stays"])
+    for row in ask("sessions"):
+        if scheme == "coaps":
+            assert (row["suite"][:4], row["cid"], row["moved"]) == ("AES-", "-", 0), row
+            assert row["idle_s"] <= row["age_s"]
+        else:
+            assert "suite" not in row
     assert ended("identity=psk:go") == ended("identity=certificate:goes") == 0
     assert ended("identity=psk:goes") == ended("identity=certificate:good") == 1
     for name in ("goes", "good"):

@@ -12,12 +12,13 @@
 
 struct item {
     int value;
+    bool is_met;
     struct hash_node node;
 };
 
 /* The model: which items are in, with their keys, the newest last. */
 struct model {
-    const struct item *items[NODES];
+    struct item *items[NODES];
     uint64_t keys[NODES];
     size_t count;
 };
@@ -53,6 +54,24 @@ static void check_key(const struct hash_map *map, const struct model *model, uin
     assert_null(node);
 }
 
+/* Each node once, also where one map has them all in one bucket. */
+static void check_walk(const struct hash_map *map, struct model *model)
+{
+    uint64_t cursor = 0;
+    for (size_t i = 0; i < model->count; i++) {
+        struct hash_node *node = hash_map_walk(map, &cursor);
+        assert_non_null(node);
+        struct item *item = HASH_ENTRY(node, struct item, node);
+        assert_false(item->is_met);
+        item->is_met = true;
+    }
+    assert_null(hash_map_walk(map, &cursor));
+    assert_null(hash_map_walk(map, &cursor));
+    for (size_t i = 0; i < model->count; i++) {
+        model->items[i]->is_met = false;
+    }
+}
+
 static void run_against_model(size_t capacity, uint64_t seed)
 {
     static struct item items[NODES];
@@ -75,6 +94,9 @@ static void run_against_model(size_t capacity, uint64_t seed)
             assert_null(item->node.link);
         }
         check_key(&map, &model, key);
+        if (step % 1000 == 0) {
+            check_walk(&map, &model);
+        }
     }
     for (uint64_t key = 0; key < KEYS; key++) {
         check_key(&map, &model, key * UINT64_C(0x100000001));

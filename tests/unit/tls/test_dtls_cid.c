@@ -200,6 +200,18 @@ static void assert_asks(struct mover *mover, const char *text)
     assert_string_equal(answer, text);
 }
 
+/* All established sessions, as criproxyctl lists them. */
+static unsigned count_listed(void)
+{
+    uint64_t cursor = 0;
+    unsigned count = 0;
+
+    while (dtls_next(server.listener, &cursor) != NULL) {
+        count++;
+    }
+    return count;
+}
+
 /* ---- handshakes ---- */
 
 static void test_records_have_ids(void **state)
@@ -375,6 +387,54 @@ static void test_a_client_that_is_believed_moves(void **state)
     server_stop();
 }
 
+static void test_a_session_shows_its_state(void **state)
+{
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    server.believes = true;
+    mover_open(&mover, "127.0.0.1:40001", "PSK-AES128-GCM-SHA256", 4);
+    client_must_talk(&mover.client, "hello");
+    fake_net_run(7000);
+    struct dtls_session_view view = dtls_session_look(server.session);
+    assert_string_equal(view.suite, "AES-128-GCM");
+    assert_int_equal(view.cid_len, CID_BYTES);
+    assert_memory_equal(view.cid, mover.records.peer_cid, CID_BYTES);
+    assert_int_equal(view.moves, 0);
+    assert_in_range(view.heard_ms, 6000, 9000);
+    assert_in_range(view.age_ms, 7000, 20000);
+    mover.client.peer = fake_peer_new(ELSEWHERE);
+    assert_asks(&mover, "there");
+    view = dtls_session_look(server.session);
+    assert_int_equal(view.moves, 1);
+    assert_in_range(view.heard_ms, 0, 2000);
+    assert_int_equal(count_listed(), 1);
+    client_close(&mover.client);
+    server_stop();
+}
+
+/* limits.datagram-bytes counts the record, and so the id of the client in it. */
+static void test_the_overhead_has_the_id_in_it(void **state)
+{
+    static const uint8_t lengths[] = {0, 1, 32};
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        struct mover mover;
+        struct fake_datagram got;
+        server_start_with(credentials_psk(), &with_ids);
+        mover_open(&mover, "127.0.0.1:40001", "PSK-AES128-GCM-SHA256", lengths[i]);
+        client_must_talk(&mover.client, "hello");
+        dtls_send(server.session, (const uint8_t *)"four", 4);
+        fake_net_run(0);
+        assert_true(fake_peer_take(mover.client.peer, &got));
+        assert_int_equal(got.len, 4 + dtls_session_overhead(server.session));
+        client_close(&mover.client);
+        server_stop();
+    }
+}
+
 static void answer_there(struct dtls_session *session)
 {
     dtls_send_to(session, &server.path, (const uint8_t *)"there", 5);
@@ -545,6 +605,8 @@ int main(void)
         cmocka_unit_test(test_who_offers_nothing_or_too_much_gets_no_id),
         cmocka_unit_test(test_a_record_without_its_id_is_not_opened),
         cmocka_unit_test(test_a_client_that_is_believed_moves),
+        cmocka_unit_test(test_a_session_shows_its_state),
+        cmocka_unit_test(test_the_overhead_has_the_id_in_it),
         cmocka_unit_test(test_a_client_that_is_not_believed_stays),
         cmocka_unit_test(test_only_the_newest_record_moves),
         cmocka_unit_test(test_several_sessions_at_one_address),
