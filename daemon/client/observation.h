@@ -124,24 +124,6 @@ int observation_table_init(struct observation_table *table, uint32_t capacity, u
 void observation_table_clear(struct observation_table *table);
 
 /**
- * The client's @p request is a registration: answer it from what is known, or have it
- * wait for the origin server's answer to the one registration of its @p key.
- *
- * @param recipe what @p request was made from.
- * @return false where the resource is not observed: it is a request like others.
- */
-bool observation_join(struct client_side *side, struct request *request,
-                      const struct fetch_recipe *recipe, const struct cache_key *key);
-
-/**
- * The same for a request whose answers are for its sender only (OSC-6): a registration of
- * its own, which is not renewed, as the server would take that for a replay (OSC-7), and
- * cancelled by rejecting the next notification.
- */
-bool observation_join_alone(struct client_side *side, struct request *request,
-                            const struct fetch_recipe *recipe);
-
-/**
  * @p request waits for its observation no more; the fetch stays the request's. Takes one that
  * waits for none.
  */

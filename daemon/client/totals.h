@@ -10,10 +10,7 @@
 
 #include <stdint.h>
 
-struct conn_counters;
-struct dtls_counters;
 struct client_side;
-struct udp_counters;
 
 struct totals {
     uint64_t accepted, refused, recycled, timed_out, too_slow, bytes_in, bytes_out;
@@ -21,15 +18,13 @@ struct totals {
     uint64_t records_unopened, moved;
     uint64_t sessions_evicted;
     uint64_t failed[HANDSHAKE_COUNT];
-    uint64_t datagrams_in, datagrams_out, overflowed, unsent;
+};
+
+struct datagram_totals {
+    uint64_t in, out, overflowed, unsent;
     uint64_t gso_datagrams, gso_messages, gso_refusals, gro_datagrams, gro_messages;
     uint64_t receive_asked, receive_buffers; /* of sockets that are open */
 };
-
-/** Add what one listener has counted: before it is closed, to the engine's own. */
-void totals_add_sessions(struct totals *totals, const struct dtls_counters *counters);
-void totals_add_datagrams(struct totals *totals, const struct udp_counters *counters);
-void totals_add_connections(struct totals *totals, const struct conn_counters *counters);
 
 /** Once a turn: what all listeners, closed ones too, have counted. */
 void totals_update(struct client_side *side);
