@@ -106,8 +106,9 @@ static enum reason take_piece(struct client_side *side, const struct leg *leg, s
 static struct bytes upload_key(const struct client_side *side, const struct block_request *request,
                                uint8_t buffer[SERVE_KEY_MAX])
 {
-    const struct serve_subject subject = {request->target, request->message->code,
-                                          request->message->options, 0};
+    const struct serve_subject subject = {.target = request->target,
+                                          .code = request->message->code,
+                                          .options = request->message->options};
     return serve_key(side, request->leg, &subject, true, buffer);
 }
 

@@ -171,16 +171,27 @@ static enum reason make_request(struct client_side *side, const struct leg *leg,
 
 /* --- may it go ---------------------------------------------------------- */
 
+static struct serve_subject subject_of(const struct client_side *side,
+                                       const struct incoming *incoming)
+{
+    return (struct serve_subject){
+        .target = &incoming->target,
+        .code = incoming->message->code,
+        .options = incoming->message->options,
+        .query = serve_query(side, incoming->message),
+    };
+}
+
 /* Whether the request is for a later block of a body that is kept for this client. */
 static bool is_served(struct client_side *side, struct incoming *incoming)
 {
-    const struct serve_subject subject = {&incoming->target, incoming->message->code,
-                                          incoming->message->options,
-                                          serve_query(side, incoming->message)};
     struct reply reply;
     enum reason reason;
-    if (!incoming->leg->has_block2 || incoming->leg->block2.num == 0 ||
-        !serve_kept(side, incoming->leg, &subject, &reply, &reason)) {
+    if (!incoming->leg->has_block2 || incoming->leg->block2.num == 0) {
+        return false;
+    }
+    const struct serve_subject subject = subject_of(side, incoming);
+    if (!serve_kept(side, incoming->leg, &subject, &reply, &reason)) {
         return false;
     }
     answer_here(side, incoming, &reply, reason == REASON_none ? REASON_block_served : reason);
@@ -256,8 +267,7 @@ static bool serve_entry(struct client_side *side, struct incoming *incoming,
     uint8_t etag_option[ETAG_OPTION_MAX];
     struct leg *leg = incoming->leg;
     const struct message *message = incoming->message;
-    const struct serve_subject subject = {&incoming->target, message->code, message->options,
-                                          serve_query(side, message)};
+    const struct serve_subject subject = subject_of(side, incoming);
     struct representation kept = cache_entry_get(&side->fetch.cache, entry);
     struct reply whole = cached_reply_of(&kept, context_now_ms(&side->context)), cut;
     struct reply reply = cached_reply_to(message->options, &whole, etag_option);

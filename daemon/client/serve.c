@@ -62,6 +62,17 @@ uint64_t serve_query(const struct client_side *side, const struct message *reque
     return hash_bytes(request->payload.data, request->payload.len, side->fetch.bodies.seed);
 }
 
+static struct bytes options_of_subject(const struct serve_subject *subject)
+{
+    struct message message = {0};
+    if (subject->sent.len == 0) {
+        return subject->options;
+    }
+    /* Our own encoding: it cannot be malformed. */
+    (void)message_decode(subject->sent.data, subject->sent.len, &message);
+    return message.options;
+}
+
 struct bytes serve_key(const struct client_side *side, const struct leg *leg,
                        const struct serve_subject *subject, bool tags,
                        uint8_t buffer[SERVE_KEY_MAX])
@@ -78,7 +89,7 @@ struct bytes serve_key(const struct client_side *side, const struct leg *leg,
     put_key_part(&key, &who, sizeof(who));
     put_key_part(&key, &subject->code, 1);
     put_key_part(&key, &subject->query, sizeof(subject->query));
-    option_iter_init(&iter, subject->options);
+    option_iter_init(&iter, options_of_subject(subject));
     while (option_iter_next(&iter, &option)) {
         if (is_in_key(option.number, tags)) {
             uint16_t head[2] = {option.number, (uint16_t)option.value.len};
@@ -402,13 +413,13 @@ enum reason serve_cut(struct client_side *side, const struct leg *leg,
 enum reason serve_cut_request(struct client_side *side, const struct request *request,
                               const struct reply *reply, struct reply *ret_cut)
 {
-    struct message message = {0};
-    const struct fetch *fetch = request->fetch;
-    struct serve_subject subject = {.target = &fetch->target, .query = request->query};
-    /* Our own encoding: it cannot be malformed. */
-    (void)message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &message);
-    subject.code = message.code;
-    subject.options = message.options;
+    const struct sending *sending = &request->fetch->sending;
+    const struct serve_subject subject = {
+        .target = &request->fetch->target,
+        .code = sending->datagram[1],
+        .query = request->query,
+        .sent = {sending->datagram, sending->datagram_len},
+    };
     return serve_cut(side, &request->leg, &subject, reply, ret_cut);
 }
 

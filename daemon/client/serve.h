@@ -21,8 +21,9 @@
 struct serve_subject {
     const struct target *target;
     uint8_t code;         /* the method */
-    struct bytes options; /* of the client's request, or of the one to the next hop */
+    struct bytes options; /* of the client's request; empty where there is */
     uint64_t query;       /* serve_query() of the client's request */
+    struct bytes sent;    /* the message to the next hop, read only where its options count */
 };
 
 /*

@@ -119,11 +119,11 @@ static const struct {
     {                                                                                              \
         text, ranges, sizeof(ranges) / sizeof((ranges)[0]), never                                  \
     }
+    RESERVED("builtin:loopback", loopback, false), /* the one that is asked for most */
     RESERVED("builtin:unspecified", unspecified, true),
     RESERVED("builtin:broadcast", broadcast, true),
     RESERVED("builtin:multicast", multicast, false),
     RESERVED("builtin:ipv4-mapped", mapped, true),
-    RESERVED("builtin:loopback", loopback, false),
     RESERVED("builtin:metadata", link_local_metadata, false),
     RESERVED("builtin:link-local", link_local, false),
     RESERVED("builtin:metadata", metadata, false),
