@@ -66,6 +66,10 @@
     X(ROUTE_FORM_PROXY_URI, "proxy-uri")                                                           \
     X(ROUTE_FORM_PROXY_SCHEME, "proxy-scheme")
 
+#define CONFIG_WORDS_upstream_engine(X)                                                            \
+    X(UPSTREAM_LIBCOAP, "libcoap")                                                                 \
+    X(UPSTREAM_NATIVE, "native")
+
 #define CONFIG_WORDS_policy_targets(X)                                                             \
     X(POLICY_TARGETS_ALLOW, "allow")                                                               \
     X(POLICY_TARGETS_DENY, "deny")
@@ -86,6 +90,7 @@ enum config_log_level { CONFIG_WORDS_log_level(CONFIG_WORD_ENUMERATOR) };
 enum config_log_format { CONFIG_WORDS_log_format(CONFIG_WORD_ENUMERATOR) };
 enum config_log_access { CONFIG_WORDS_log_access(CONFIG_WORD_ENUMERATOR) };
 enum config_cache_secure_targets { CONFIG_WORDS_cache_secure_targets(CONFIG_WORD_ENUMERATOR) };
+enum config_upstream_engine { CONFIG_WORDS_upstream_engine(CONFIG_WORD_ENUMERATOR) };
 enum config_policy_targets { CONFIG_WORDS_policy_targets(CONFIG_WORD_ENUMERATOR) };
 enum config_access_action { CONFIG_WORDS_access_action(CONFIG_WORD_ENUMERATOR) };
 enum config_route_form { CONFIG_WORDS_route_form(CONFIG_WORD_ENUMERATOR) };

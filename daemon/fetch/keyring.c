@@ -66,7 +66,9 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
                 ? config_scheme_by_number(config, route->parent.scheme_number)
                 : NULL;
         if (scheme != NULL && transport_has_session(scheme->transport) &&
-            !upstream_has(scheme->transport)) {
+            !upstream_has(config->upstream_engine == UPSTREAM_NATIVE ? UPSTREAM_ENGINE_NATIVE
+                                                                     : UPSTREAM_ENGINE_LIBCOAP,
+                          scheme->transport)) {
             (void)snprintf(ret_error, error_capacity,
                            "route %s: via: no %s: libcoap %s has no OpenSSL", route->name,
                            scheme->name, upstream_version());

@@ -118,6 +118,7 @@ int upstream_new(struct loop *loop, const struct upstream_options *options,
     if (upstream->scratch == NULL ||
         hash_map_init(&upstream->places, options->sessions_max, options->seed) != 0 ||
         hash_map_init(&upstream->requests, options->requests_max, options->seed + 1) != 0 ||
+        hash_map_init(&upstream->messages, options->requests_max, options->seed + 3) != 0 ||
         account_book_init(&upstream->accounts, UPSTREAM_SESSIONS_MAX, ACCOUNT_RANKS_MAX - 1,
                           ACCOUNT_IPV6_BITS, options->seed + 2) != 0) {
         upstream_free(upstream);
@@ -134,6 +135,9 @@ static void free_requests(struct request_list *list)
         struct upstream_request *request = list->first;
         request_list_remove(list, request);
         hash_map_remove(&request->node);
+        if (request->session != NULL) {
+            client_message_forget(request);
+        }
         free(request);
     }
 }
@@ -153,6 +157,7 @@ void upstream_free(struct upstream *upstream)
     free_requests(&upstream->failed);
     hash_map_clear(&upstream->places);
     hash_map_clear(&upstream->requests);
+    hash_map_clear(&upstream->messages);
     account_book_clear(&upstream->accounts);
     free(upstream->scratch);
     free(upstream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sessions towards origin servers and parent proxies that are not reached over plain
- * UDP: DTLS, TCP, TLS, and WebSockets on those two. DTLS is libcoap's client session,
- * the others are our own; only the net/client*.c files know that.
+ * UDP: DTLS, TCP, TLS, and WebSockets on those two. They are our own; DTLS is libcoap's client
+ * session where that is chosen (enum upstream_engine). Only the net/client*.c files know that.
  *
  * Sessions are pooled by transport, address, name of the host and credentials. A
  * request goes out on the session that is there, or on a new one; one that has never
@@ -25,11 +25,17 @@ struct upstream;
 struct upstream_credentials;
 struct upstream_request;
 
+/* What makes the sessions on DTLS. */
+enum upstream_engine {
+    UPSTREAM_ENGINE_LIBCOAP, /* its client sessions (client_coap.c) */
+    UPSTREAM_ENGINE_NATIVE,  /* OpenSSL's handshake, our records and messages (client_dtls.c) */
+};
+
 /**
- * Whether sessions on the transport can be opened; false for DTLS if libcoap was built without
- * OpenSSL.
+ * Whether sessions on the transport can be opened with @p engine; false for DTLS with libcoap's if
+ * that was built without OpenSSL, or is left out.
  */
-bool upstream_has(enum transport transport);
+bool upstream_has(enum upstream_engine engine, enum transport transport);
 
 /** The version of the linked libcoap, as "4.3.1". Static text. */
 const char *upstream_version(void);
@@ -84,18 +90,19 @@ void upstream_credentials_release(struct upstream_credentials *credentials);
 #define UPSTREAM_SESSIONS_MAX 65536u
 
 struct upstream_options {
-    uint32_t sessions_max;    /* sessions, those that only wait for answers included; and hosts
-                                 that failed lately and are remembered */
-    uint32_t requests_max;    /* requests under way, to size a table by */
-    uint32_t idle_ms;         /* a session without a request for this long is closed */
-    uint32_t handshake_ms;    /* from the first packet to a session that can be used */
-    uint32_t back_off_ms;     /* after a failure; doubled with each one more */
-    uint32_t back_off_max_ms; /* up to this */
-    uint32_t ipv6_bits;       /* of an IPv6 address that name a source */
-    uint32_t silence_ms;      /* of a session: then a Ping goes before a request that cannot be
-                                 repeated; 0: 2 s over DTLS, 60 s on connections */
-    uint32_t message_bytes;   /* longest message taken: the Max-Message-Size announced */
-    uint64_t seed;            /* of the tables */
+    uint32_t sessions_max;       /* sessions, those that only wait for answers included; and hosts
+                                    that failed lately and are remembered */
+    uint32_t requests_max;       /* requests under way, to size a table by */
+    uint32_t idle_ms;            /* a session without a request for this long is closed */
+    uint32_t handshake_ms;       /* from the first packet to a session that can be used */
+    uint32_t back_off_ms;        /* after a failure; doubled with each one more */
+    uint32_t back_off_max_ms;    /* up to this */
+    uint32_t ipv6_bits;          /* of an IPv6 address that name a source */
+    uint32_t silence_ms;         /* of a session: then a Ping goes before a request that cannot be
+                                    repeated; 0: 2 s over DTLS, 60 s on connections */
+    uint32_t message_bytes;      /* longest message taken: the Max-Message-Size announced */
+    uint64_t seed;               /* of the tables */
+    enum upstream_engine engine; /* of new sessions */
 };
 
 /* Where a request goes. */
@@ -120,6 +127,7 @@ enum upstream_status {
     UPSTREAM_CLOSED,            /* the session ended while the request was out */
     UPSTREAM_TIMEOUT,           /* all retransmissions ran out */
     UPSTREAM_RESET,             /* a Reset message answered it */
+    UPSTREAM_INVALID,           /* nothing came that could be read */
     UPSTREAM_FULL,              /* sessions_max of them are busy */
     UPSTREAM_DISPLACED,         /* its session made room for another source's */
     UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
@@ -142,6 +150,13 @@ struct upstream_handler {
     void (*on_response)(void *context, void *user, const struct message *response);
     /* The request is over without one. */
     void (*on_failure)(void *context, void *user, const struct upstream_failure *failure);
+    /* An answer was promised (an empty ACK over DTLS, engine native). May be NULL. */
+    void (*on_acknowledged)(void *context, void *user);
+    /*
+     * No acknowledgement of the copy that left at @p sent_ms has come in time, over DTLS with
+     * engine native; @p is_sent_again: another one leaves. Must not end a request. May be NULL.
+     */
+    void (*on_loss)(void *context, void *user, uint64_t sent_ms, bool is_sent_again);
 };
 
 /** @return 0 or -errno. @p handler and @p context are borrowed. */
@@ -162,7 +177,8 @@ void upstream_set_options(struct upstream *upstream, const struct upstream_optio
  * Send a request, soon: in the next upstream_turn() or when there is a session.
  *
  * @param request code, token (8 bytes at most, of no other request), options and payload
- *                count. Borrowed until the request is over.
+ *                count, and over DTLS with engine native the type, CON or NON. Borrowed until the
+ *                request is over.
  * @param keep    it stays after a response, for more of them (RFC 7641), until
  *                upstream_cancel() or a failure.
  * @param user    handed to the handler; not NULL.

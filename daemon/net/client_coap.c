@@ -71,11 +71,8 @@ static void start_libcoap(void)
     (void)SSL_CTX_get_ex_new_index(0, NULL, on_new_context, NULL, NULL);
 }
 
-bool upstream_has(enum transport transport)
+bool client_coap_is_there(void)
 {
-    if (transport != TRANSPORT_DTLS) {
-        return true; /* nothing of libcoap's, which need not start for it */
-    }
     (void)pthread_once(&once, start_libcoap);
     return is_openssl && coap_dtls_is_supported() != 0;
 }
@@ -311,8 +308,9 @@ static coap_pdu_t *make_pdu(const struct session *session, const struct message 
 }
 
 static bool coap_transmit(struct session *session, const struct message *message,
-                          enum upstream_status *ret_status)
+                          struct upstream_request *request, enum upstream_status *ret_status)
 {
+    (void)request;
     coap_pdu_t *pdu = make_pdu(session, message);
     if (pdu == NULL) {
         *ret_status = UPSTREAM_NO_MEMORY;

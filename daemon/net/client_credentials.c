@@ -45,7 +45,7 @@ typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation
 struct upstream_credentials {
     atomic_uint count;
     SSL_CTX *holder;             /* certificate, chain, key, trust anchors */
-    SSL_CTX *tls;                /* for connections */
+    SSL_CTX *tls, *dtls;         /* for connections, and for our sessions on DTLS */
     security_fn preset_security; /* OpenSSL's own */
     uint8_t digest[UPSTREAM_DIGEST_LEN];
     char identity[UPSTREAM_PSK_IDENTITY_MAX + 1]; /* empty: no key */
@@ -244,6 +244,7 @@ static bool make_digest(struct upstream_credentials *credentials,
 static void upstream_destroy(struct upstream_credentials *credentials)
 {
     SSL_CTX_free(credentials->tls);
+    SSL_CTX_free(credentials->dtls);
     SSL_CTX_free(credentials->holder);
     OPENSSL_cleanse(credentials->key, sizeof credentials->key);
     free(credentials);
@@ -266,6 +267,11 @@ void upstream_credentials_release(struct upstream_credentials *credentials)
 SSL_CTX *credentials_tls_client(const struct upstream_credentials *credentials)
 {
     return credentials->tls;
+}
+
+SSL_CTX *credentials_dtls_client(const struct upstream_credentials *credentials)
+{
+    return credentials->dtls;
 }
 
 const uint8_t *credentials_digest(const struct upstream_credentials *credentials)
@@ -358,7 +364,7 @@ bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *contex
            use_holder(context, credentials->holder);
 }
 
-/* libcoap brings its own list of these for DTLS. */
+/* libcoap's sessions have a list of its own. */
 #define PSK_SUITES                                                                                 \
     "ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384:"                     \
     "PSK-CHACHA20-POLY1305:PSK-AES128-CCM:PSK-AES128-CCM8"
@@ -380,11 +386,9 @@ static unsigned upstream_on_psk(SSL *ssl, const char *hint, char *identity,
     return (unsigned)credentials->key_len;
 }
 
-static bool make_tls(struct upstream_credentials *credentials)
+/* What OpenSSL makes @p context of; it is of @p credentials. */
+static bool fill_context(struct upstream_credentials *credentials, SSL_CTX *context)
 {
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-
-    credentials->tls = context;
     if (context == NULL || !credentials_apply(credentials, context)) {
         return false;
     }
@@ -394,6 +398,21 @@ static bool make_tls(struct upstream_credentials *credentials)
         return SSL_CTX_set_cipher_list(context, PSK_SUITES) == 1;
     }
     return true;
+}
+
+static bool make_contexts(struct upstream_credentials *credentials)
+{
+    credentials->tls = SSL_CTX_new(TLS_client_method());
+    credentials->dtls = SSL_CTX_new(DTLS_method());
+    if (!fill_context(credentials, credentials->tls) ||
+        !fill_context(credentials, credentials->dtls)) {
+        return false;
+    }
+    /* Nothing but 1.2: OpenSSL has no 1.3 here yet, and our records are those of 1.2. */
+    SSL_CTX_set_options(credentials->dtls, SSL_OP_NO_QUERY_MTU | SSL_OP_NO_TICKET);
+    return SSL_CTX_set_min_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_max_proto_version(credentials->dtls, DTLS1_2_VERSION) == 1 &&
+           client_dtls_add_cid_extension(credentials->dtls);
 }
 
 struct upstream_credentials *
@@ -418,7 +437,7 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
     credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
     if (!take_psk(credentials, options, &words) ||
         !take_files(credentials->holder, options, &words) ||
-        (!make_tls(credentials) && !upstream_fail_openssl(&words, "tls"))) {
+        (!make_contexts(credentials) && !upstream_fail_openssl(&words, "tls"))) {
         upstream_destroy(credentials);
         return NULL;
     }

@@ -25,6 +25,7 @@
 #include "base/account.h"
 #include "base/hash.h"
 #include "base/timer.h"
+#include "coap/retransmit.h"
 #include "net/client.h"
 #include "net/entropy.h"
 
@@ -37,7 +38,10 @@ struct ssl_ctx_st;
 struct x509_st;
 struct coap_end;
 struct stream_end;
+struct dtls_box;
+struct dtls_end;
 struct farewell;
+struct message_layer;
 struct session;
 
 struct upstream_request {
@@ -53,6 +57,13 @@ struct upstream_request {
     bool is_kept;
     bool was_answered;
     bool was_sent;
+
+    /* Of client_message.c: the message is out with message.mid. */
+    bool is_unacknowledged;
+    bool has_malformed;      /* something came for it that could not be read */
+    struct hash_node by_mid; /* with the session */
+    struct timer timer;
+    struct retransmission again;
 };
 
 struct request_list {
@@ -61,17 +72,20 @@ struct request_list {
 };
 
 /*
- * The operations of a kind of session: libcoap's DTLS (client_coap.c), or a connection
- * (client_stream.c).
+ * The operations of a kind of session: DTLS, libcoap's (client_coap.c) or ours (client_dtls.c), or
+ * a connection (client_stream.c).
  */
 struct session_kind {
     /* session->upstream, place and credentials are set. False with @p ret_status. */
     bool (*open)(struct session *session, enum upstream_status *ret_status);
     /* Good-bye, where that can be said; then everything that open() made, or half made. */
     void (*close)(struct session *session);
-    /* False: @p ret_status says why it has not left; UPSTREAM_CLOSED: the session is dead. */
+    /*
+     * False: @p ret_status says why it has not left; UPSTREAM_CLOSED: the session is dead, or
+     * leaving. @p request is that of the message, NULL: it has gone.
+     */
     bool (*transmit)(struct session *session, const struct message *message,
-                     enum upstream_status *ret_status);
+                     struct upstream_request *request, enum upstream_status *ret_status);
     /* A Ping; session->has_pong is set when it is answered. False: the session is dead. */
     bool (*ping)(struct session *session);
     /* Whether all that was sent has been acknowledged. */
@@ -83,6 +97,7 @@ struct session_kind {
 };
 
 extern const struct session_kind session_kind_coap;
+extern const struct session_kind session_kind_dtls;
 extern const struct session_kind session_kind_stream;
 
 enum session_state {
@@ -109,7 +124,9 @@ struct session {
     const char *why;
     const struct session_kind *kind;
     struct coap_end *coap;                    /* of kind libcoap's, or */
+    struct dtls_end *dtls;                    /* of our DTLS, or */
     struct stream_end *stream;                /* of a connection */
+    struct message_layer *messages;           /* NULL: it has none of ours */
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
     struct request_list out;
     struct farewell *farewells; /* messages for requests that have gone */
@@ -144,6 +161,7 @@ struct upstream {
     void *context;
     struct timer_wheel wheel;
     struct hash_map places, requests;
+    struct hash_map messages; /* requests by session and message id */
     struct place *newest, *oldest;
     struct account_book accounts; /* of places */
     uint32_t place_count, session_count;
@@ -155,6 +173,7 @@ struct upstream {
     struct entropy entropy; /* for WebSockets */
     uint8_t *scratch;       /* options of a response */
     size_t scratch_bytes;
+    struct dtls_box *dtls_box; /* of client_dtls.c; NULL while there is no such session */
     uint64_t now_ms;
     struct upstream_counters counters;
 };
@@ -220,6 +239,13 @@ void client_on_response(struct session *session, struct upstream_request *reques
  */
 void client_on_failure(struct session *session, struct upstream_request *request,
                        enum upstream_status status, const char *why);
+
+/* ---- client_message.c ---- */
+
+/** Stops to watch the message of a request that is out. Called again, it has no effect; cannot
+ * fail.
+ */
+void client_message_forget(struct upstream_request *request);
 
 /* ---- client_place.c ---- */
 
@@ -315,13 +341,24 @@ struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
  */
 bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_st *context);
 
-/** The context for connections on TLS; borrowed. */
+/** The contexts for connections on TLS, and for our sessions on DTLS; borrowed. */
 struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);
+struct ssl_ctx_st *credentials_dtls_client(const struct upstream_credentials *credentials);
 
 /**
  * Whether a certificate is for the host of @p target (SEC-11, SEC-12, AMB-50). Both are borrowed
  * for the call. False for a certificate without a matching name.
  */
 bool credentials_match_name(const struct upstream_target *target, struct x509_st *certificate);
+
+/* ---- client_coap.c ---- */
+
+/** @return whether libcoap is there, and has DTLS by OpenSSL */
+bool client_coap_is_there(void);
+
+/* ---- client_dtls.c ---- */
+
+/** ClientHellos of @p context offer connection_id (RFC 9146). @return false without memory */
+bool client_dtls_add_cid_extension(struct ssl_ctx_st *context);
 
 #endif

@@ -251,6 +251,7 @@ static const char *word_of(enum upstream_status status)
     case UPSTREAM_HANDSHAKE_FAILED:
     case UPSTREAM_TIMEOUT:
     case UPSTREAM_RESET:
+    case UPSTREAM_INVALID:
     case UPSTREAM_FULL:
     case UPSTREAM_DISPLACED:
     case UPSTREAM_BACKING_OFF:
@@ -525,7 +526,10 @@ static bool send_next(struct session *session)
         session_set_due(session);
         return false;
     }
-    if (!session->kind->transmit(session, &request->message, &status)) {
+    if (!session->kind->transmit(session, &request->message, request, &status)) {
+        if (status == UPSTREAM_CLOSED && session->is_leaving) {
+            return false; /* it waits for the next session */
+        }
         if (status != UPSTREAM_CLOSED) {
             request_fail(upstream, request, status, NULL);
             return true;

@@ -98,6 +98,7 @@ struct upstream_request *client_find(const struct session *session, struct bytes
 void request_take_back(struct upstream_request *request)
 {
     struct session *session = request->session;
+    client_message_forget(request);
     hash_map_remove(&request->node);
     request_list_remove(&session->out, request);
     request->place->out_count--;

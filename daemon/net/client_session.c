@@ -10,9 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct session_kind *session_kind_of(enum transport transport)
+static const struct session_kind *session_kind_of(enum upstream_engine engine,
+                                                  enum transport transport)
 {
-    return transport == TRANSPORT_DTLS ? &session_kind_coap : &session_kind_stream;
+    if (transport != TRANSPORT_DTLS) {
+        return &session_kind_stream;
+    }
+    return engine == UPSTREAM_ENGINE_NATIVE ? &session_kind_dtls : &session_kind_coap;
 }
 
 struct session *session_open(struct place *place, enum upstream_status *ret_status)
@@ -21,7 +25,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
     enum transport transport = place->target.transport;
 
     *ret_status = UPSTREAM_UNSUPPORTED;
-    if (!upstream_has(transport)) {
+    if (!upstream_has(upstream->options.engine, transport)) {
         return NULL;
     }
     *ret_status = UPSTREAM_NO_MEMORY;
@@ -31,7 +35,7 @@ struct session *session_open(struct place *place, enum upstream_status *ret_stat
     }
     session->upstream = upstream;
     session->place = place;
-    session->kind = session_kind_of(transport);
+    session->kind = session_kind_of(upstream->options.engine, transport);
     session->opened_ms = session->heard_ms = session->used_ms = upstream->now_ms;
     if (transport_is_secure(transport)) {
         session->credentials = upstream_credentials_acquire(place->target.credentials);
@@ -152,7 +156,7 @@ void session_send_farewells(struct session *session)
         enum upstream_status status;
         session->farewells = farewell->next;
         if (!session->is_dead && session->state != SESSION_CONNECTING) {
-            (void)session->kind->transmit(session, &farewell->message, &status);
+            (void)session->kind->transmit(session, &farewell->message, NULL, &status);
         }
         free(farewell);
     }
@@ -163,6 +167,7 @@ void session_free(struct session *session)
     if (session == NULL) {
         return;
     }
+    session->is_due = true; /* whatever the last messages meet: it is in no list any more */
     session_send_farewells(session);
     session->kind->close(session);
     upstream_credentials_release(session->credentials);

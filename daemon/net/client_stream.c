@@ -313,8 +313,9 @@ static void stream_close(struct session *session)
 /* ---- requests ---- */
 
 static bool stream_transmit(struct session *session, const struct message *message,
-                            enum upstream_status *ret_status)
+                            struct upstream_request *request, enum upstream_status *ret_status)
 {
+    (void)request;
     const struct endpoint *endpoint = &session->stream->endpoint;
     size_t len =
         FRAME_HEAD_MAX + message->token.len + message->options.len + 1 + message->payload.len + 16;

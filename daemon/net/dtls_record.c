@@ -306,11 +306,14 @@ bool records_begin(struct record_crypto *crypto, const SSL *ssl, struct records 
                                  2 * (key_len + iv_len));
     ERR_clear_error();
     if (good) {
+        bool is_server = SSL_is_server(ssl) == 1;
+        struct record_key *client = is_server ? &ret_records->theirs : &ret_records->ours;
+        struct record_key *server = is_server ? &ret_records->ours : &ret_records->theirs;
         ret_records->suite = suite;
-        memcpy(ret_records->theirs.key, block, key_len);
-        memcpy(ret_records->ours.key, block + key_len, key_len);
-        memcpy(ret_records->theirs.iv, block + 2 * key_len, iv_len);
-        memcpy(ret_records->ours.iv, block + 2 * key_len + iv_len, iv_len);
+        memcpy(client->key, block, key_len);
+        memcpy(server->key, block + key_len, key_len);
+        memcpy(client->iv, block + 2 * key_len, iv_len);
+        memcpy(server->iv, block + 2 * key_len + iv_len, iv_len);
     }
     OPENSSL_cleanse(block, sizeof block);
     return good;

@@ -123,8 +123,8 @@ void record_crypto_free(struct record_crypto *crypto);
 bool record_parse(const uint8_t *data, size_t len, size_t cid_len, struct record_view *ret_view);
 
 /**
- * Derives the keys of the server's end of @p ssl, in whose handshake the master secret is known
- * already. @p ret_records, the caller's, is zeroed before but for its connection ids.
+ * Derives the keys of our end of @p ssl, client or server, in whose handshake the master secret is
+ * known already. @p ret_records, the caller's, is zeroed before but for its connection ids.
  *
  * @return false for a suite that is none of ours, and while there is no secret
  */

@@ -22,9 +22,9 @@ const struct session_kind session_kind_coap = {
     .close = left_out_close,
 };
 
-bool upstream_has(enum transport transport)
+bool client_coap_is_there(void)
 {
-    return transport != TRANSPORT_DTLS;
+    return false;
 }
 
 const char *upstream_version(void)

@@ -9,6 +9,11 @@
 
 /* --- what comes back ---------------------------------------------------- */
 
+static bool is_native(const struct origin_side *side)
+{
+    return side->context.config->upstream_engine == UPSTREAM_NATIVE;
+}
+
 /* libcoap retransmits by itself and does not say so: an answer that took longer than the
  * first time-out needed it, or came from an origin server that is slow. */
 static void note_loss(struct origin_side *side, struct sending *sending)
@@ -16,7 +21,7 @@ static void note_loss(struct origin_side *side, struct sending *sending)
     const struct scheme *scheme = sending->scheme;
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t first_ms = (uint64_t)scheme->ack_timeout * scheme->ack_random_factor / 100;
-    if (scheme->transport != TRANSPORT_DTLS || !sending->is_outstanding ||
+    if (scheme->transport != TRANSPORT_DTLS || is_native(side) || !sending->is_outstanding ||
         now_ms - sending->sent_ms < first_ms) {
         return;
     }
@@ -56,6 +61,8 @@ static enum reason reason_of(enum upstream_status status)
         return REASON_origin_timeout;
     case UPSTREAM_RESET:
         return REASON_origin_reset;
+    case UPSTREAM_INVALID:
+        return REASON_origin_invalid;
     case UPSTREAM_FULL:
         return REASON_sessions_full;
     case UPSTREAM_DISPLACED:
@@ -92,9 +99,32 @@ static void carrier_session_on_failure(void *context, void *user,
     sending_failed(side, sending, reason, text);
 }
 
+static void carrier_session_on_acknowledged(void *context, void *user)
+{
+    sending_acknowledged(context, user);
+}
+
+static void carrier_session_on_loss(void *context, void *user, uint64_t sent_ms, bool is_sent_again)
+{
+    struct origin_side *side = context;
+    struct sending *sending = user;
+    if (sending->is_outstanding &&
+        window_on_loss(&sending->origin->window, sent_ms, context_now_ms(&side->context))) {
+        metric_add(&side->context.metrics.upstream_losses, 1);
+    }
+    if (is_sent_again) {
+        sending->again.count++; /* its time is no measure (Karn) */
+        sending->origin->retransmitted++;
+        metric_add(&side->context.metrics.upstream_retransmitted, 1);
+        sending_event(side, sending, EVENT_sent_again, 0);
+    }
+}
+
 static const struct upstream_handler carrier_session_handler = {
     .on_response = carrier_session_on_response,
     .on_failure = carrier_session_on_failure,
+    .on_acknowledged = carrier_session_on_acknowledged,
+    .on_loss = carrier_session_on_loss,
 };
 
 /* --- the pool ----------------------------------------------------------- */
@@ -115,6 +145,7 @@ static struct upstream_options carrier_session_options(struct origin_side *side)
         .message_bytes =
             (uint32_t)(message_bytes > datagram_bytes ? message_bytes : datagram_bytes),
         .seed = entropy_u64(&side->context.entropy),
+        .engine = is_native(side) ? UPSTREAM_ENGINE_NATIVE : UPSTREAM_ENGINE_LIBCOAP,
     };
 }
 
@@ -195,6 +226,7 @@ static enum carrier_result carrier_session_send(struct origin_side *side, struct
         message_decode(sending->datagram, sending->datagram_len, &request) != MESSAGE_OK) {
         return fail_to_send(sending, REASON_internal);
     }
+    request.type = sending->is_confirmable ? MESSAGE_CON : MESSAGE_NON;
     side->origins.calls->find_way(side, sending, &way);
     const struct upstream_target target = {
         .transport = scheme->transport,

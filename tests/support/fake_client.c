@@ -40,8 +40,9 @@ static struct upstream_request *current;          /* the one that was expected l
 static uint64_t serial;
 static unsigned pools;
 
-bool upstream_has(enum transport transport)
+bool upstream_has(enum upstream_engine engine, enum transport transport)
 {
+    (void)engine;
     (void)transport;
     return true;
 }

@@ -46,8 +46,9 @@ static struct {
     size_t manner_count;
 } world;
 
-bool upstream_has(enum transport transport)
+bool upstream_has(enum upstream_engine engine, enum transport transport)
 {
+    (void)engine;
     return transport_has_session(transport);
 }
 
@@ -153,10 +154,11 @@ static void end_close(struct session *session)
 }
 
 static bool end_transmit(struct session *session, const struct message *message,
-                         enum upstream_status *ret_status)
+                         struct upstream_request *request, enum upstream_status *ret_status)
 {
     struct arrived *arrived = &world.messages[world.message_count++];
     (void)ret_status;
+    (void)request;
     assert_true(world.message_count <= MESSAGES_MAX);
     assert_true(message->token.len <= sizeof arrived->token);
     assert_true(3 + message->options.len + message->payload.len <= BYTES_MAX);
@@ -207,6 +209,7 @@ static bool end_is_full(const struct session *session)
     }
 
 const struct session_kind session_kind_coap = KIND;
+const struct session_kind session_kind_dtls = KIND;
 const struct session_kind session_kind_stream = KIND;
 
 /* ---- what tests call ---- */

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Clients on UDP, origin servers on DTLS, TCP and TLS: libcoap's coap-server.
+"""Clients on UDP, origin servers on DTLS, TCP and TLS: libcoap's coap-server. With UPSTREAM_ENGINE
+in the environment, DTLS alone, with that for upstream.engine.
 
 ERR-7, ERR-10, SEC-10, SEC-11, SEC-12, SEC-15, SEC-18, TCP-21, OBS-5, OBS-25.
 """
 
+import os
 import select
 import socket
 import subprocess
@@ -18,9 +20,12 @@ from target import Target
 
 KEY = "sesame"
 OBSERVE = 6
+ENGINE = os.environ.get("UPSTREAM_ENGINE")
+WITH_ENGINE = ("--set", "upstream.engine=" + ENGINE) if ENGINE else ()
 KEYED = ("--set", "upstream.psk-identity=proxy", "--set",
-         "upstream.psk-key=" + KEY.encode().hex())
-SCHEMES = ("coaps", "coap+tcp", "coaps+tcp")
+         "upstream.psk-key=" + KEY.encode().hex(), *WITH_ENGINE)
+SCHEMES = ("coaps",) if ENGINE else ("coaps", "coap+tcp", "coaps+tcp")
+SECURE = ("coaps",) if ENGINE else ("coaps", "coaps+tcp")
 
 pytestmark = needs_libcoap
 
@@ -37,7 +42,7 @@ def test_the_key_can_be_in_a_file(key_file):
     """SEC-25: a key in a file of its own; that others may read it is said."""
     more = ("--set", "upstream.psk-identity=proxy", "--set", "upstream.psk-key-file=%s" % key_file)
     server = Server("-k", KEY)
-    proxy = Proxy(*UNHURRIED, *more, listen=("127.0.0.1",))
+    proxy = Proxy(*UNHURRIED, *more, *WITH_ENGINE, listen=("127.0.0.1",))
     with proxy.client() as client:
         assert client.ask(server.target("coaps").options("cri")).code_text == "2.05"
     proxy.stop_cleanly()
@@ -181,7 +186,7 @@ def test_long_bodies(tmp_path, start_proxy, server, front, scheme):
         assert got.payload == body, got.output[-2000:]
 
 
-@pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))
+@pytest.mark.parametrize("scheme", SECURE)
 def test_certificates(tmp_path, start_proxy, scheme):
     """ERR-10, SEC-10, SEC-11: good, for another host, of another authority; each its own reason."""
     good = make_certificate(tmp_path, "good", "IP:127.0.0.1")
@@ -190,7 +195,7 @@ def test_certificates(tmp_path, start_proxy, scheme):
     both = tmp_path / "both.pem"
     both.write_text("".join(open(path[0], encoding="ascii").read() for path in (good, other)))
     proxy = start_proxy("--set", "upstream.ca=%s" % both, "--set", "policy.require-secure-leg=no",
-                        listen=("127.0.0.1",))
+                        *WITH_ENGINE, listen=("127.0.0.1",))
     for certificate, code, words in ((good, "2.05", b""), (other, "5.02", b"another host"),
                                      (stranger, "5.02", b"not accepted")):
         with Server("-c", certificate[0], "-j", certificate[1], "-n") as origin:
@@ -200,11 +205,11 @@ def test_certificates(tmp_path, start_proxy, scheme):
     proxy.wait_for_line("certificate_refused")
 
 
-@pytest.mark.parametrize("scheme", ("coaps", "coaps+tcp"))
+@pytest.mark.parametrize("scheme", SECURE)
 def test_a_wrong_key(start_proxy, server, scheme):
     """ERR-10"""
     proxy = start_proxy("--set", "upstream.psk-identity=proxy", "--set", "upstream.psk-key=00",
-                        "--set", "upstream.handshake-timeout=2s", listen=("127.0.0.1",))
+                        "--set", "upstream.handshake-timeout=2s", *WITH_ENGINE, listen=("127.0.0.1",))
     answer = ask(proxy, server.target(scheme))
     assert answer.code_text == "5.02" and b"handshake" in answer.payload
 

@@ -351,7 +351,8 @@ static void origin_close(void)
 
 static void world_open(uint8_t first)
 {
-    static const struct upstream_handler handler = {on_response, on_failure};
+    static const struct upstream_handler handler = {.on_response = on_response,
+                                                    .on_failure = on_failure};
     static const enum transport transports[] = {TRANSPORT_TCP, TRANSPORT_WS, TRANSPORT_TLS,
                                                 TRANSPORT_WSS, TRANSPORT_DTLS};
     const struct upstream_options options = {

@@ -87,14 +87,10 @@ static void offer_ids(SSL_CTX *context, struct client *client)
                      1);
 }
 
-/* The server's end is what records_begin() makes: turned round it is the client's. */
 static void find_keys(struct mover *mover)
 {
     if (!mover->has_keys) {
         assert_true(records_begin(crypto, mover->client.ssl, &mover->records));
-        struct record_key ours = mover->records.theirs;
-        mover->records.theirs = mover->records.ours;
-        mover->records.ours = ours;
         mover->has_keys = true;
     }
 }

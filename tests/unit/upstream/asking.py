@@ -15,6 +15,7 @@ from coap_server import PATIENCE_S
 
 OPENSSL = shutil.which("openssl")
 KEY = b"sesame"
+ENGINE = os.environ.get("UPSTREAM_ENGINE", "libcoap")  # what makes the sessions on DTLS
 SECURE = ("dtls", "tls")
 ALL = ("dtls", "tcp", "tls")
 
@@ -75,8 +76,9 @@ class Asker:
     """A running upstream_ask."""
 
     def __init__(self, *arguments):
+        native = "1" if ENGINE == "native" else "0"
         self.process = subprocess.Popen(
-            [os.environ["UPSTREAM_ASK"], *arguments], stdin=subprocess.PIPE,
+            [os.environ["UPSTREAM_ASK"], "--native", native, *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             bufsize=1)
 

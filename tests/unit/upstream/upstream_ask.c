@@ -15,7 +15,7 @@
  *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES,
- * --silence MS, --retransmit N.
+ * --silence MS, --retransmit N, --native 0|1.
  */
 #include "base/log.h"
 #include "coap/option.h"
@@ -51,6 +51,7 @@ static struct upstream_options options = {
     .seed = 1,
 };
 static uint32_t max_retransmit = 4;
+static uint32_t is_native;
 static unsigned many_left, many_count, many_good;
 static unsigned long fails_after;
 
@@ -138,6 +139,8 @@ static const char *status_name(enum upstream_status status)
         return "timeout";
     case UPSTREAM_RESET:
         return "reset";
+    case UPSTREAM_INVALID:
+        return "invalid";
     case UPSTREAM_DISPLACED:
         return "displaced";
     case UPSTREAM_FULL:
@@ -171,7 +174,8 @@ static void on_failure(void *context, void *user, const struct upstream_failure 
     over(asked);
 }
 
-static const struct upstream_handler handler = {on_response, on_failure};
+static const struct upstream_handler handler = {.on_response = on_response,
+                                                .on_failure = on_failure};
 
 static bool transport_of(const char *word, enum transport *ret_transport)
 {
@@ -344,10 +348,15 @@ int main(int argc, char **argv)
         const char *name;
         uint32_t *value;
     } settings[] = {
-        {"--idle", &options.idle_ms},          {"--handshake", &options.handshake_ms},
-        {"--back-off", &options.back_off_ms},  {"--back-off-max", &options.back_off_max_ms},
-        {"--sessions", &options.sessions_max}, {"--message", &options.message_bytes},
-        {"--silence", &options.silence_ms},    {"--retransmit", &max_retransmit},
+        {"--idle", &options.idle_ms},
+        {"--handshake", &options.handshake_ms},
+        {"--back-off", &options.back_off_ms},
+        {"--back-off-max", &options.back_off_max_ms},
+        {"--sessions", &options.sessions_max},
+        {"--message", &options.message_bytes},
+        {"--silence", &options.silence_ms},
+        {"--retransmit", &max_retransmit},
+        {"--native", &is_native},
     };
     for (int i = 1; i + 1 < argc; i += 2) {
         for (size_t j = 0; j < sizeof settings / sizeof settings[0]; j++) {
@@ -356,6 +365,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    options.engine = is_native != 0 ? UPSTREAM_ENGINE_NATIVE : UPSTREAM_ENGINE_LIBCOAP;
     (void)signal(SIGPIPE, SIG_IGN); /* as the daemon does: a peer may close at any time */
     log_set(LOG_ERROR, false);      /* what is tested is on standard output */
     if (loop_new(on_turn, NULL, &loop) != 0 ||

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared by client_dtls.c (sockets, handshakes) and client_dtls_record.c (records, and what is in
+ * them that is not CoAP).
+ */
+#ifndef CRIPROXY_CLIENT_DTLS_INTERNAL_H
+#define CRIPROXY_CLIENT_DTLS_INTERNAL_H
+
+#include "net/client_message.h"
+#include "net/dtls_record.h"
+
+struct event;
+
+#define END_PLAINTEXT_MAX 16384u /* of a record, RFC 6347 section 4.1.1 */
+
+/* What all sessions of a pool share, as one is at work after the other. Owned by the pool, as long
+ * as there is such a session. */
+struct dtls_box {
+    struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
+    uint32_t sessions;            /* that use it */
+    uint8_t input[65536];
+    uint8_t plaintext[END_PLAINTEXT_MAX];
+    uint8_t message[END_PLAINTEXT_MAX]; /* that is being encoded */
+    uint8_t sealed[END_PLAINTEXT_MAX + RECORD_OVERHEAD_MAX];
+};
+
+/* A session of this kind. */
+struct dtls_end {
+    struct session *session;
+    int fd; /* -1: none */
+    struct event *event;
+    SSL *ssl;             /* of the handshake, or with OpenSSL's records; NULL */
+    const uint8_t *input; /* what OpenSSL may read now; NULL: nothing */
+    size_t input_len;
+    struct timer timer; /* OpenSSL's next retransmission */
+    struct records records;
+    struct message_layer layer;
+    bool has_keys;      /* records is ready */
+    bool is_open;       /* the handshake is done */
+    bool is_wrong_name; /* of the certificate */
+    bool was_cut;       /* by a fatal alert: no close_notify */
+};
+
+/* ---- client_dtls.c ---- */
+
+/** Sends a datagram, borrowed for the call. False with @p ret_status, as in struct message_layer.
+ */
+bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
+                     enum upstream_status *ret_status);
+
+/** A datagram of the origin server, borrowed for the call; may call handlers. */
+void client_dtls_feed(struct session *session, const uint8_t *data, size_t len);
+
+/* ---- client_dtls_record.c ---- */
+
+/**
+ * A datagram of OpenSSL's, borrowed: in a handshake with connection ids its protected records are
+ * sealed again, under numbers of ours and with the origin server's id (RFC 9146).
+ */
+void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len);
+
+/** As client_dtls_feed(), for a session that is open, on our records; @p data is borrowed. */
+void client_dtls_feed_records(struct session *session, const uint8_t *data, size_t len);
+
+/** The same for one on OpenSSL's records; @p data is borrowed. */
+void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len);
+
+/** For struct message_layer: seals and sends the datagram, borrowed. False with @p ret_status. */
+bool client_dtls_write(struct session *session, struct bytes datagram,
+                       enum upstream_status *ret_status);
+
+/** Sends close_notify where the session is open; a failure to send it is ignored. */
+void client_dtls_goodbye(struct session *session);
+
+#endif

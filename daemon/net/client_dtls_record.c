@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Records of a session towards an origin server. dtls_record.h has the rules of the records
+ * themselves; those about what is in them are the same as for clients (dtls_own.c), with the roles
+ * exchanged: close_notify and fatal alerts end the session, other alerts do nothing, a HelloRequest
+ * gets no_renegotiation, records in the clear are never looked at, and one that does not open
+ * changes nothing.
+ *
+ * Connection ids (RFC 9146): ours is of length 0, which asks for none in the records that come, as
+ * the socket tells whose they are. The origin server's, where it gives one, is in all that we send,
+ * so that it knows us when a NAT has changed our port. OpenSSL knows nothing of it: its Finished is
+ * opened and sealed again, under a number CLIENT_CID_GAP above its own, and never leaves as it was.
+ */
+#include "net/client_dtls_internal.h"
+
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <string.h>
+
+#define EXTENSION_CONNECTION_ID 54
+#define CLIENT_CID_GAP 65536u
+#define HELLO_REQUEST 0
+#define HANDSHAKE_HEADER 12u /* RFC 6347 section 4.2.2 */
+
+/* ---- the extension ---- */
+
+/* OpenSSL's parameters. NOLINTNEXTLINE(readability-function-size) */
+static int on_cid_ask(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
+                      size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
+                      void *argument)
+{
+    static const unsigned char none[] = {0};
+    const struct session *session = SSL_get_app_data(ssl);
+    (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
+    (void)argument;
+
+    if (session == NULL || session->upstream->dtls_box->crypto == NULL) {
+        return 0;
+    }
+    *ret_out = none;
+    *ret_len = sizeof none;
+    return 1;
+}
+
+/* Too long an id is one that no origin server needs: the handshake fails. OpenSSL's parameters.
+ * NOLINTNEXTLINE(readability-function-size) */
+static int on_cid_given(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
+                        size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
+                        void *argument)
+{
+    const struct session *session = SSL_get_app_data(ssl);
+    (void)type, (void)context, (void)certificate, (void)chain_index, (void)argument;
+
+    if (len < 1 || in[0] != len - 1 || in[0] > RECORD_CID_MAX || session == NULL) {
+        *ret_alert = SSL_AD_DECODE_ERROR;
+        return 0;
+    }
+    struct records *records = &session->dtls->records;
+    records->has_cid = true;
+    records->peer_cid_len = in[0];
+    memcpy(records->peer_cid, in + 1, in[0]);
+    return 1;
+}
+
+bool client_dtls_add_cid_extension(SSL_CTX *context)
+{
+    return SSL_CTX_add_custom_ext(context, EXTENSION_CONNECTION_ID,
+                                  SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO |
+                                      SSL_EXT_DTLS_ONLY,
+                                  on_cid_ask, NULL, NULL, on_cid_given, NULL) == 1;
+}
+
+/* ---- what OpenSSL sends ---- */
+
+/* Of epoch 1: our numbers and nonces begin above it. @return whether there are keys */
+static bool note_openssl_record(struct session *session, const struct record_view *view)
+{
+    struct dtls_end *end = session->dtls;
+    struct record_crypto *crypto = session->upstream->dtls_box->crypto;
+
+    if (crypto != NULL && !end->has_keys) {
+        end->has_keys = records_begin(crypto, end->ssl, &end->records);
+    }
+    if (end->has_keys) {
+        records_note_own(&end->records, view, end->records.peer_cid_len > 0 ? CLIENT_CID_GAP : 0);
+    }
+    return end->has_keys;
+}
+
+/* @return how many bytes it takes in @p ret_out, which has room; 0: it cannot be sealed */
+static size_t seal_again(struct session *session, const struct record_view *view, uint8_t *ret_out)
+{
+    struct dtls_end *end = session->dtls;
+    struct record_crypto *crypto = session->upstream->dtls_box->crypto;
+    uint8_t content[256]; /* a Finished, or an alert */
+    size_t content_len = 0, len = 0;
+
+    if (view->payload_len <= sizeof content &&
+        records_open_own(crypto, &end->records, view, content, &content_len)) {
+        len = records_seal(crypto, &end->records, view->type, content, content_len, ret_out);
+    }
+    OPENSSL_cleanse(content, sizeof content);
+    return len;
+}
+
+void client_dtls_put_openssl(struct session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_end *end = session->dtls;
+    uint8_t *out = session->upstream->dtls_box->sealed;
+    size_t capacity = sizeof session->upstream->dtls_box->sealed, used = 0;
+    enum upstream_status status;
+    struct record_view view;
+    const uint8_t *at = data;
+
+    for (size_t left = len; !end->is_open && record_parse(at, left, 0, &view);
+         at += view.whole_len, left -= view.whole_len) {
+        bool is_ours = view.epoch != 0 && note_openssl_record(session, &view);
+        if (view.whole_len + RECORD_OVERHEAD_MAX > capacity - used) {
+            break;
+        }
+        if (is_ours && end->records.peer_cid_len > 0) {
+            used += seal_again(session, &view, out + used);
+        } else {
+            memcpy(out + used, view.whole, view.whole_len);
+            used += view.whole_len;
+        }
+    }
+    (void)(end->is_open ? client_dtls_put(session, data, len, &status)
+                        : used > 0 && client_dtls_put(session, out, used, &status));
+}
+
+/* ---- what comes ---- */
+
+static void take_end_alert(struct session *session, const uint8_t *alert, size_t len)
+{
+    if (len < 2) {
+        return;
+    }
+    if (alert[1] == SSL_AD_CLOSE_NOTIFY) {
+        session_die(session, UPSTREAM_CLOSED, "closed by the other side");
+    } else if (alert[0] == SSL3_AL_FATAL) {
+        session->dtls->was_cut = true;
+        session_die(session, UPSTREAM_CLOSED, SSL_alert_desc_string_long(alert[1]));
+    }
+}
+
+static bool seal_and_put(struct session *session, uint8_t type, const uint8_t *data, size_t len,
+                         enum upstream_status *ret_status)
+{
+    struct dtls_box *box = session->upstream->dtls_box;
+    size_t sealed_len =
+        records_seal(box->crypto, &session->dtls->records, type, data, len, box->sealed);
+
+    if (sealed_len == 0) {
+        *ret_status = UPSTREAM_CLOSED;
+        session_die(session, UPSTREAM_CLOSED, "cannot be written to");
+        return false;
+    }
+    return client_dtls_put(session, box->sealed, sealed_len, ret_status);
+}
+
+static void put_alert(struct session *session, uint8_t description)
+{
+    const uint8_t alert[] = {SSL3_AL_WARNING, description};
+    enum upstream_status status;
+
+    (void)seal_and_put(session, CONTENT_ALERT, alert, sizeof alert, &status);
+}
+
+/* @p data is authentic; borrowed. */
+static void take_end_content(struct session *session, uint8_t type, const uint8_t *data, size_t len)
+{
+    session_heard(session);
+    switch (type) {
+    case CONTENT_APPLICATION_DATA:
+        client_message_input(session, data, len);
+        break;
+    case CONTENT_ALERT:
+        take_end_alert(session, data, len);
+        break;
+    case CONTENT_HANDSHAKE:
+        if (len >= HANDSHAKE_HEADER && data[0] == HELLO_REQUEST) {
+            put_alert(session, SSL_AD_NO_RENEGOTIATION);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void client_dtls_feed_records(struct session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_end *end = session->dtls;
+    struct dtls_box *box = session->upstream->dtls_box;
+    struct record_view view;
+
+    for (; !session->is_dead && record_parse(data, len, 0, &view);
+         data += view.whole_len, len -= view.whole_len) {
+        uint8_t type = 0;
+        size_t content_len = 0;
+        if (view.epoch == 1 && records_open(box->crypto, &end->records, &view, box->plaintext,
+                                            &content_len, &type) == RECORD_OPENED) {
+            records_accept(&end->records, view.number);
+            take_end_content(session, type, box->plaintext, content_len);
+        }
+    }
+}
+
+void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size_t len)
+{
+    struct dtls_end *end = session->dtls;
+    struct dtls_box *box = session->upstream->dtls_box;
+
+    end->input = data;
+    end->input_len = len;
+    while (!session->is_dead) {
+        ERR_clear_error();
+        int got = SSL_read(end->ssl, box->plaintext, sizeof box->plaintext);
+        int error = got > 0 ? SSL_ERROR_NONE : SSL_get_error(end->ssl, got);
+        if (got > 0) {
+            session_heard(session);
+            client_message_input(session, box->plaintext, (size_t)got);
+        } else if (error == SSL_ERROR_WANT_READ) {
+            break;
+        } else {
+            end->was_cut = error != SSL_ERROR_ZERO_RETURN;
+            session_die(session, UPSTREAM_CLOSED, "closed by the other side");
+        }
+    }
+    end->input = NULL;
+    ERR_clear_error();
+}
+
+/* ---- what goes ---- */
+
+bool client_dtls_write(struct session *session, struct bytes datagram,
+                       enum upstream_status *ret_status)
+{
+    struct dtls_end *end = session->dtls;
+
+    *ret_status = UPSTREAM_CLOSED;
+    if (session->is_dead || !end->is_open) {
+        return false;
+    }
+    if (end->ssl == NULL) {
+        return seal_and_put(session, CONTENT_APPLICATION_DATA, datagram.data, datagram.len,
+                            ret_status);
+    }
+    ERR_clear_error();
+    int sent = SSL_write(end->ssl, datagram.data, (int)datagram.len);
+    ERR_clear_error();
+    if (sent <= 0) {
+        session_die(session, UPSTREAM_CLOSED, "cannot be written to");
+    }
+    return sent > 0;
+}
+
+void client_dtls_goodbye(struct session *session)
+{
+    struct dtls_end *end = session->dtls;
+
+    if (!end->is_open || end->was_cut) {
+        return;
+    }
+    if (end->ssl == NULL) {
+        put_alert(session, SSL_AD_CLOSE_NOTIFY);
+    } else {
+        (void)SSL_shutdown(end->ssl);
+    }
+}
