@@ -182,7 +182,19 @@ def test_bash_coapcheck():
     assert {"FWD", "OBS"} <= set(in_bash("coapcheck", "--only", ""))
 
 
+@needs_bash
+def test_bash_coap_traceroute():
+    assert options_of("coap-traceroute") == set(in_bash("coap-traceroute", "--"))
+    assert set(in_bash("coap-traceroute", "--form", "")) == {"cri", "uri"}
+
+
 @needs_zsh
 def test_zsh_coapcheck():
     assert options_of("coapcheck") == set(in_zsh("coapcheck", "--"))
     assert {"FWD", "OBS"} <= set(in_zsh("coapcheck", "--only", ""))
+
+
+@needs_zsh
+def test_zsh_coap_traceroute():
+    assert options_of("coap-traceroute") == set(in_zsh("coap-traceroute", "--"))
+    assert set(in_zsh("coap-traceroute", "--form", "")) == {"cri", "uri"}

@@ -77,7 +77,7 @@ HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
     "ares.h": r"daemon/net/resolve",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
-    "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/coap(bench|check)/",
+    "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/(coap(bench|check)|link)/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
     "http_parser.h": r"daemon/client/http_parse\.c",
     "utf8proc.h": r"lib/src/nfc|daemon/client/target|tests/|bench/",

@@ -27,9 +27,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def program(name):
     """criproxyd, cri, ...: what CMake says it built, else the asan preset's."""
     folder = {"criproxyd": "daemon", "criproxyctl": "daemon/ctl", "cri": "tools",
-              "coapbench": "tools/coapbench", "coapcheck": "tools/coapcheck"}[name]
+              "coapbench": "tools/coapbench", "coapcheck": "tools/coapcheck",
+              "coap-traceroute": "tools/traceroute"}[name]
     default = os.path.join(ROOT, "build", "asan", folder, name)
-    return os.environ.get(name.upper(), default)
+    return os.environ.get(name.upper().replace("-", "_"), default)
 
 
 def libcoap_tool(name):

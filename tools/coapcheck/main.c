@@ -5,7 +5,6 @@
 #include "socket_stage.h"
 
 #include <getopt.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,67 +124,15 @@ static int read_arguments(int argc, char **argv, struct arguments *ret_arguments
     return optind == argc ? -1 : complain("not an option", argv[optind]);
 }
 
-/* SCHEME://HOST[:PORT]; @p host and @p port have room for it. */
-static bool split_proxy(const char *uri, struct proxy *proxy, char host[static 256],
-                        char port[static 8])
-{
-    static const struct {
-        const char *scheme;
-        enum actor_way way;
-        const char *port;
-    } schemes[] = {{"coap://", WAY_UDP, "5683"},
-                   {"coaps://", WAY_DTLS, "5684"},
-                   {"coap+tcp://", WAY_TCP, "5683"},
-                   {"coap+ws://", WAY_WS, "80"}};
-    const char *at = NULL, *colon;
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        size_t len = strlen(schemes[i].scheme);
-        if (strncmp(uri, schemes[i].scheme, len) == 0) {
-            at = uri + len;
-            proxy->way = schemes[i].way;
-            (void)snprintf(port, 8, "%s", schemes[i].port);
-        }
-    }
-    if (at == NULL) {
-        return false;
-    }
-    proxy->host = at;
-    size_t len = at[0] == '[' ? strcspn(at, "]") : strcspn(at, ":/");
-    bool is_bracketed = at[0] == '[';
-    if (len == 0 || len >= 256 || (is_bracketed && at[len] != ']')) {
-        return false;
-    }
-    (void)snprintf(host, 256, "%.*s", (int)len - is_bracketed, at + is_bracketed);
-    colon = at + len + is_bracketed;
-    if (*colon == ':' && strspn(colon + 1, "0123456789") == strlen(colon + 1) &&
-        strlen(colon + 1) < 6 && colon[1] != '\0') {
-        (void)snprintf(port, 8, "%s", colon + 1);
-        return true;
-    }
-    return *colon == '\0';
-}
-
 static int find_proxy(const struct arguments *arguments, struct run *run)
 {
-    char host[256], port[8];
-    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *found;
-    struct proxy *proxy = &run->proxy;
-    if (!split_proxy(arguments->proxy, proxy, host, port)) {
-        return complain("--proxy: SCHEME://HOST[:PORT] was expected", arguments->proxy);
+    run->proxy.identity = arguments->identity;
+    run->proxy.key = arguments->key;
+    const char *fault = proxy_find(arguments->proxy, &run->proxy);
+    if (fault != NULL) {
+        return complain(fault, arguments->proxy);
     }
-    if (proxy->way == WAY_DTLS && (arguments->identity == NULL || arguments->key == NULL)) {
-        return complain("coaps needs", "--identity and --key");
-    }
-    proxy->identity = arguments->identity;
-    proxy->key = arguments->key;
-    int error = getaddrinfo(host, port, &hints, &found);
-    if (error != 0) {
-        return complain(host, gai_strerror(error));
-    }
-    memcpy(&proxy->address, found->ai_addr, found->ai_addrlen);
-    proxy->address_len = found->ai_addrlen;
-    freeaddrinfo(found);
-    int status = socket_stage_find_local(proxy, &run->local);
+    int status = socket_stage_find_local(&run->proxy, &run->local);
     return status == 0 ? -1 : complain(arguments->proxy, strerror(-status));
 }
 

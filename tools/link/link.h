@@ -3,8 +3,8 @@
  * A client's way to the proxy: UDP, DTLS with a key, TCP, WebSockets. Blocking, with a time for
  * each call; one link belongs to one thread.
  */
-#ifndef COAPCHECK_LINK_H
-#define COAPCHECK_LINK_H
+#ifndef TOOLS_LINK_H
+#define TOOLS_LINK_H
 
 #include "play.h"
 
@@ -20,6 +20,14 @@ struct proxy {
     const char *host;           /* as in the URI, for the Host field */
     const char *identity, *key; /* WAY_DTLS; the key as bytes of the text */
 };
+
+/**
+ * Read @p uri, look its host up and fill in @a way, @a address and @a host, which borrows from
+ * @p uri. For coaps, @a identity and @a key have to be set before.
+ *
+ * @return NULL, or static text on what is wrong.
+ */
+const char *proxy_find(const char *uri, struct proxy *proxy);
 
 /** Monotonic time in ms. */
 unsigned long long link_now_ms(void);
