@@ -3,7 +3,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
-#include "client/access.h"
+#include "client/access_log.h"
 #include "client/describe.h"
 #include "client/side.h"
 #include "coap/method.h"

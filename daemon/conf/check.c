@@ -2,8 +2,8 @@
 /* Rules between keys, and the listeners. */
 #include "coap/http_uri.h"
 #include "conf/access_format.h"
+#include "conf/admin_listen.h"
 #include "conf/loader.h"
-#include "conf/place.h"
 #include "net/interfaces.h"
 
 #include <string.h>
@@ -312,15 +312,15 @@ static void check_tls(struct loader *loader)
 static void check_admin(struct loader *loader)
 {
     const struct config *config = loader->config;
-    const char *listen = config->admin_listen, *socket = config->admin_socket;
-    struct config_place place = {.path = NULL};
+    const char *where = config->admin_listen, *socket = config->admin_socket;
+    struct admin_listen listen = {.path = NULL};
     char got[GOT_MAX];
 
-    if (listen[0] != '\0' && (!config_place_parse(listen, &place) ||
-                              (place.path != NULL && strlen(place.path) > SOCKET_PATH_MAX))) {
+    if (where[0] != '\0' && (!admin_listen_parse(where, &listen) ||
+                             (listen.path != NULL && strlen(listen.path) > SOCKET_PATH_MAX))) {
         loader_error(loader, check_place_of(loader, "admin", "listen"), "admin", "listen",
                      "expected http://ADDRESS:PORT or unix:/PATH, got %s",
-                     got_text(got, listen, strlen(listen)));
+                     got_text(got, where, strlen(where)));
     }
     if (socket[0] != '\0' && (socket[0] != '/' || strlen(socket) > SOCKET_PATH_MAX)) {
         loader_error(loader, check_place_of(loader, "admin", "socket"), "admin", "socket",

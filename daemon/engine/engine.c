@@ -153,7 +153,7 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
-static void flush(struct engine *engine)
+static void engine_flush(struct engine *engine)
 {
     listen_flush(&engine->client);
     for (unsigned family = 0; family < PORT_FAMILIES; family++) {
@@ -190,7 +190,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     uint64_t next_ms = listen_turn(&engine->client, now_ms);
     /* Before requests leave: an origin server that has one may ask for the number in flight. */
     metric_set(&engine->context.metrics.exchanges, engine_in_flight(engine));
-    flush(engine);
+    engine_flush(engine);
     totals_update(&engine->client);
     metric_set(&engine->context.metrics.clients,
                engine->client.clients.used - engine->client.clients.forgotten);

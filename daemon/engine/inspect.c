@@ -23,7 +23,7 @@
 #define STREAMS_FROM (UINT64_C(1) << 60)
 #define CLOSED_FROM (UINT64_C(1) << 61)
 
-static const char *scheme_name(const struct engine *engine, uint32_t number)
+static const char *inspected_scheme(const struct engine *engine, uint32_t number)
 {
     const struct scheme *scheme = config_scheme_by_number(engine->context.config, number);
     return scheme != NULL ? scheme->name : "unknown";
@@ -96,7 +96,7 @@ static bool add_stream(const struct engine *engine, const struct stream_view *vi
     char text[ADDRESS_TEXT_MAX];
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
-    json_text(out, "scheme", scheme_name(engine, view->scheme));
+    json_text(out, "scheme", inspected_scheme(engine, view->scheme));
     json_text(out, "client", address_format(view->remote, text));
     add_identity(out, view->identity);
     json_text(out, "state", view->state);
@@ -143,7 +143,7 @@ static bool add_closed(const struct engine *engine, const struct closed_client *
     char text[ADDRESS_TEXT_MAX];
     json_begin(out);
     json_uint(out, "worker", engine->context.worker_index);
-    json_text(out, "scheme", scheme_name(engine, row->scheme));
+    json_text(out, "scheme", inspected_scheme(engine, row->scheme));
     json_text(out, "client", address_format(&row->client, text));
     if (row->identity[0] != '\0') {
         json_text(out, "identity", row->identity);

@@ -139,7 +139,7 @@ void server_sweep_snapshots(struct server *server);
 /** Frees all snapshots; the workers must have been joined. */
 void server_free_snapshots(struct server *server);
 
-/* ---- server/http.c ---- */
+/* ---- server/admin_http.c ---- */
 
 /** Listen where admin.listen says, if it does. What is wrong is logged. @return 0 or -errno */
 int server_http_open(struct server *server);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A static function has a name that no other file of daemon/ uses for one: gdb, perf and grep show
-names without their files.
+names without their files. So has the guard of a header: of two headers with one guard a file that
+includes both gets one.
 
 REMAINING has the names that are still in several files. A further one fails, and so does one of
 REMAINING that is in one file only: the list only gets shorter.
@@ -16,8 +17,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FUNCTION = re.compile(r"^static\s[^;{}()=]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
 
 REMAINING = """
-flush
-scheme_name
 scheme_of
 slot_to_use
 """
@@ -63,3 +62,13 @@ def test_no_further_name_is_in_several_files():
 def test_what_remains_is_in_several_files():
     gone = sorted(set(REMAINING.split()) - set(in_several_files()))
     assert not gone, "no longer in several files: %s" % gone
+
+
+def test_guards_are_of_one_header_each():
+    headers = collections.defaultdict(list)
+    for name in figures.c_files(ROOT, ["daemon", "lib", "tools", "tests"], (".h",)):
+        for guard in re.findall(r"^#ifndef (\w+)\n#define \1$", figures.read(ROOT, name), re.M)[:1]:
+            headers[guard].append(name)
+    assert len(headers) > 200
+    twice = {guard: names for guard, names in headers.items() if len(names) > 1}
+    assert not twice, twice

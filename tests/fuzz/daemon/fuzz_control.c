@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the administration takes: lines to the control socket, and paths over HTTP, both at the
- * main thread's own code (server/control.c, server/commands.c, server/http.c) with an engine on
- * the fake network that has something in each of its lists. The first line of an input says who
+ * main thread's own code (server/control.c, server/commands.c, server/admin_http.c) with an engine
+ * on the fake network that has something in each of its lists. The first line of an input says who
  * asks and how, in three letters:
  *
  *   o, l   the group operate, or look;  h: over HTTP, the second line is the path

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "conf/place.h"
+#include "conf/admin_listen.h"
 
 #include <string.h>
 
 #define HTTP_PORT 9683
 
-bool config_place_parse(const char *text, struct config_place *ret_place)
+bool admin_listen_parse(const char *text, struct admin_listen *ret_listen)
 {
     static const char unix_prefix[] = "unix:", http_prefix[] = "http://";
-    struct config_place place = {.path = NULL};
+    struct admin_listen listen = {.path = NULL};
 
     if (strncmp(text, unix_prefix, sizeof(unix_prefix) - 1) == 0) {
-        place.path = text + sizeof(unix_prefix) - 1;
-        if (place.path[0] != '/') {
+        listen.path = text + sizeof(unix_prefix) - 1;
+        if (listen.path[0] != '/') {
             return false;
         }
-        *ret_place = place;
+        *ret_listen = listen;
         return true;
     }
     if (strncmp(text, http_prefix, sizeof(http_prefix) - 1) != 0) {
@@ -26,10 +26,10 @@ bool config_place_parse(const char *text, struct config_place *ret_place)
     if (len > 0 && text[len - 1] == '/') {
         len--;
     }
-    if (!address_parse(text, len, HTTP_PORT, &place.address) ||
-        address_is_multicast(&place.address)) {
+    if (!address_parse(text, len, HTTP_PORT, &listen.address) ||
+        address_is_multicast(&listen.address)) {
         return false;
     }
-    *ret_place = place;
+    *ret_listen = listen;
     return true;
 }

@@ -3,8 +3,8 @@
  * The access log: one line for each request that ends, as log.access and log.access-format want it:
  * the reason's name, then fields. Unknown fields of a request are left out.
  */
-#ifndef CRIPROXY_ACCESS_H
-#define CRIPROXY_ACCESS_H
+#ifndef CRIPROXY_ACCESS_LOG_H
+#define CRIPROXY_ACCESS_LOG_H
 
 #include "coap/message.h"
 #include "coap/reason.h"

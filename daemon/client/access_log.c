@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/access.h"
+#include "client/access_log.h"
 
 #include "base/escape.h"
 #include "base/log.h"

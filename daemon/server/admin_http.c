@@ -6,7 +6,7 @@
 #include "server/internal.h"
 
 #include "base/log.h"
-#include "conf/place.h"
+#include "conf/admin_listen.h"
 #include "net/http.h"
 #include "ops/prometheus.h"
 
@@ -77,16 +77,16 @@ static void on_admin_request(void *context, const struct http_request *request,
 
 /* ---- the listener ---- */
 
-static int open_socket(struct admin_http *admin, const struct config_place *place)
+static int open_socket(struct admin_http *admin, const struct admin_listen *listen)
 {
-    if (place->path == NULL) {
-        return bind_stream(&place->address, false);
+    if (listen->path == NULL) {
+        return bind_stream(&listen->address, false);
     }
-    admin->path = strdup(place->path);
+    admin->path = strdup(listen->path);
     if (admin->path == NULL) {
         return -ENOMEM;
     }
-    int fd = bind_unix(place->path, SOCKET_MODE);
+    int fd = bind_unix(listen->path, SOCKET_MODE);
     if (fd < 0) {
         free(admin->path);
         admin->path = NULL; /* what is there is not ours */
@@ -94,7 +94,7 @@ static int open_socket(struct admin_http *admin, const struct config_place *plac
     return fd;
 }
 
-static void log_place(const struct admin_http *admin, const struct address *address)
+static void log_admin_listener(const struct admin_http *admin, const struct address *address)
 {
     char text[ADDRESS_TEXT_MAX];
 
@@ -112,9 +112,9 @@ static void log_place(const struct admin_http *admin, const struct address *addr
 int server_http_open(struct server *server)
 {
     const char *where = server_config(server)->admin_listen;
-    struct config_place place = {.path = NULL};
+    struct admin_listen listen = {.path = NULL};
 
-    if (where[0] == '\0' || !config_place_parse(where, &place)) {
+    if (where[0] == '\0' || !admin_listen_parse(where, &listen)) {
         return 0;
     }
     struct admin_http *admin = calloc(1, sizeof(struct admin_http));
@@ -122,9 +122,9 @@ int server_http_open(struct server *server)
         return -ENOMEM;
     }
     server->http = admin;
-    struct address address = place.address;
+    struct address address = listen.address;
     struct http_options options = {.connections_max = CONNECTIONS_MAX, .idle_s = IDLE_S};
-    options.fd = open_socket(admin, &place);
+    options.fd = open_socket(admin, &listen);
     int error = options.fd < 0 ? options.fd : 0;
     if (error == 0 && admin->path == NULL) {
         (void)bind_address_of(options.fd, &address);
@@ -137,7 +137,7 @@ int server_http_open(struct server *server)
                   strerror(-error));
         return error;
     }
-    log_place(admin, &address);
+    log_admin_listener(admin, &address);
     return 0;
 }
 
