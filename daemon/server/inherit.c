@@ -50,8 +50,8 @@ static int examine(const struct server *server, int fd, const char *name, size_t
     listener.transport = transport_by_scheme(name, len);
     if (listener.transport == TRANSPORT_NONE) {
         return refuse(fd, name, len,
-                      "expected FileDescriptorName= coap, coaps, coap+tcp, coaps+tcp, coap+ws or "
-                      "coaps+ws");
+                      "expected FileDescriptorName= coap, coaps, coap+tcp, coaps+tcp, coap+ws, "
+                      "coaps+ws, http or https");
     }
     const char *lacks = transport_left_out(listener.transport, false);
     if (lacks != NULL) {
