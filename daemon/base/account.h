@@ -109,7 +109,7 @@ const struct account *account_of(const struct account_book *book, const struct a
 const struct account *account_listed(const struct account_book *book,
                                      const struct account *account);
 
-/** How much the source of @p remote holds. */
+/** How much the source of @p remote holds, in the unit of the table; 0 if it has no account. */
 uint64_t account_amount(const struct account_book *book, const struct address *remote);
 
 /**

@@ -10,7 +10,7 @@
 /** Characters that so many bytes become, with padding. */
 #define BASE64_LEN(bytes) (((bytes) + 2u) / 3u * 4u)
 
-/** Writes BASE64_LEN(len) characters to @p text, without a NUL. */
+/** Writes BASE64_LEN(len) characters to @p text, the caller's, without a NUL. Cannot fail. */
 void base64_encode(const uint8_t *data, size_t len, char *text);
 
 /**

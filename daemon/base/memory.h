@@ -20,7 +20,7 @@ struct memory_pool {
     uint8_t *blocks;
     uint32_t block_bytes, free_count;
     uint16_t free[MEMORY_LARGE_COUNT];
-    struct account_book accounts; /* charged by those who take blocks on behalf of a client */
+    struct account_book accounts; /* charged by the caller, where a block is for a client */
 };
 
 /* Zeroed: none. */
@@ -33,7 +33,7 @@ struct memory {
 /** @return 0 or -ENOMEM */
 int memory_pool_init(struct memory_pool *pool, uint32_t block_bytes, uint64_t seed);
 
-/** Takes a zeroed pool. */
+/** Frees what the pool has allocated; the struct is the caller's. Takes a zeroed pool. */
 void memory_pool_clear(struct memory_pool *pool);
 
 /**
@@ -45,7 +45,7 @@ void memory_pool_clear(struct memory_pool *pool);
 bool memory_take(struct memory_pool *pool, struct memory *memory, uint8_t *own, uint32_t own_bytes,
                  size_t bytes);
 
-/** Give a large block back, if it has one. @p memory is zeroed. */
+/** Gives its large block back, if it has one. @p memory is zeroed; its bytes are not valid then. */
 void memory_give_back(struct memory_pool *pool, struct memory *memory);
 
 /** Take @p len bytes; NULL where they are not left. */

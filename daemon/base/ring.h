@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Records of different lengths in a ring of bytes, each in one piece: added at one end,
- * taken from the other, in order. Who owns a record is written in front of it.
+ * taken from the other, in order. A record's owner is written in front of it, as a number.
  */
 #ifndef CRIPROXY_RING_H
 #define CRIPROXY_RING_H
@@ -42,7 +42,7 @@ static inline uint8_t *ring_at(const struct ring *ring, uint32_t record)
     return ring->data + record;
 }
 
-/** Its owner is gone. */
+/** The owner of @p record is gone: ring_oldest() gives RING_NO_OWNER for it. Its bytes stay. */
 void ring_disown(struct ring *ring, uint32_t record);
 
 /** Owner of the oldest record, RING_NO_OWNER where it has gone; false: the ring is empty. */

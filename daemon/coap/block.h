@@ -18,7 +18,7 @@ struct block {
     uint8_t szx;
 };
 
-/** Of an option value of at most 3 bytes. */
+/** The block that an option value of at most 3 bytes stands for. Cannot fail. */
 struct block block_of(struct bytes value);
 
 /** The value of the option as an unsigned integer of at most 3 bytes. */

@@ -27,15 +27,15 @@ enum reason_about {
 };
 
 struct reason_row {
-    const char *name;        /* as in the log and in the metric's label */
-    uint8_t code;            /* of the answer the proxy makes; 0: it makes none */
-    uint32_t max_age_s;      /* 0: left out */
-    enum reason_about about; /* these five as in reasons.def */
-    bool may_have_acted;     /* of a request that has been sent */
-    bool may_be_helped_stale;
-    bool may_do_better_elsewhere;
-    bool may_pass;
-    const char *diagnostic; /* payload, before any detail */
+    const char *name;             /* as in the log and in the metric's label */
+    uint8_t code;                 /* of the answer the proxy makes; 0: it makes none */
+    uint32_t max_age_s;           /* 0: left out */
+    enum reason_about about;      /* what follows from the reason, by the columns of reasons.def: */
+    bool may_have_acted;          /* acted; of a request that has been sent */
+    bool may_be_helped_stale;     /* stale */
+    bool may_do_better_elsewhere; /* elsewhere */
+    bool may_pass;                /* again */
+    const char *diagnostic;       /* payload, before any detail */
     const char *help;
 };
 

@@ -79,8 +79,9 @@ struct loader {
 void loader_error(struct loader *loader, const struct place *place, const char *section,
                   const char *key, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/** @p text quoted, escaped and cut for an error message; returns @p buffer. */
-#define GOT_MAX 80
+#define GOT_MAX 80 /* bytes, NUL included */
+
+/** @p text quoted, escaped and cut for an error message. Returns @p buffer, the caller's. */
 const char *got_text(char buffer[GOT_MAX], const char *text, size_t len);
 
 /* assign.c */

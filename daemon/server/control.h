@@ -24,7 +24,7 @@ struct control_request {
     size_t argument_count;
 };
 
-/* What a process may ask for; each level has those before it. */
+/* The commands that a process may use; each level includes those before it. */
 enum control_level {
     CONTROL_NOTHING,
     CONTROL_LOOK,
@@ -35,8 +35,10 @@ enum control_level {
 
 /* ---- server/control.c ---- */
 
+/** By the user and groups that the process had when it connected; CONTROL_NOTHING: no command. */
 enum control_level control_level(const struct control_client *client);
 
+/** The server of the client; it outlives the client. */
 struct server *control_server(struct control_client *client);
 
 /**
@@ -56,7 +58,10 @@ struct control_listing {
     bool is_of_one_worker; /* all would say the same */
 };
 
-/** List what is found in each worker, one after the other; ends the answer itself. */
+/**
+ * Asks the workers one after the other and sends what each has; ends the answer itself, also after
+ * an error. @p listing is copied.
+ */
 void control_list(struct control_client *client, const struct control_listing *listing);
 
 /* Which requests are traced, as in struct trace_tap; "": any. */
@@ -64,7 +69,10 @@ struct control_filter {
     const char *client, *target, *reason, *identity;
 };
 
-/** Send what the workers trace until the client says something else, or goes. */
+/**
+ * Sends each traced request as it ends, until the client sends another line, or goes. @p filter is
+ * copied. Ends the answer with an error where too many traces run, or a filter is too long.
+ */
 void control_trace(struct control_client *client, const struct control_filter *filter);
 
 /* ---- server/commands.c ---- */

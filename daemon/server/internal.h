@@ -164,7 +164,10 @@ int server_resume(struct server *server);
 
 /* ---- server/listen.c ---- */
 
-/** Bind what is configured, and take what was inherited; before the workers start. */
+/**
+ * Bind what is configured, and take what was inherited; before the workers start. What is wrong is
+ * logged. @return 0 or -errno; -EADDRNOTAVAIL where there is no listener then
+ */
 int server_listen(struct server *server);
 
 /* What a reload changes of the listeners. */
@@ -191,7 +194,10 @@ int server_inherit(struct server *server, struct listen_change *ret_change);
 int server_listen_prepare(struct server *server, const struct config *config,
                           struct listen_change *ret_change);
 
-/** Hands the new listeners' descriptors over to the workers, and retires the removed listeners. */
+/**
+ * Hands the new listeners' descriptors, which are the workers' then, over to them, and retires the
+ * removed listeners. Failures are logged.
+ */
 void server_listen_commit(struct server *server, struct listen_change *change);
 
 /** Closes the prepared descriptors and frees the change's memory. */

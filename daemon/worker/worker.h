@@ -110,7 +110,8 @@ struct worker_block {
     char text[]; /* lines, NUL-terminated */
 };
 
-/* Who traces live. At most WORKER_BLOCKS_MAX blocks are on their way; others are left out. */
+/* A reader of the live trace. At most WORKER_BLOCKS_MAX blocks are on their way; others are left
+ * out. */
 struct worker_tap {
     uint64_t id;
     char client[TRACE_FILTER_MAX], target[TRACE_FILTER_MAX];   /* as in struct trace_tap, */
@@ -125,7 +126,10 @@ struct worker_tap {
 /** From soon on. @return 0 or -errno */
 int worker_tap(struct worker *worker, const struct worker_tap *tap);
 
-/** No more, soon. */
+/**
+ * Ends the tap @p id, soon: blocks that are on their way still arrive. Without memory it goes on,
+ * and its reader drops the blocks.
+ */
 void worker_untap(struct worker *worker, uint64_t id);
 
 /** The block has been dealt with: frees it. */
@@ -149,7 +153,7 @@ bool worker_has_drained(const struct worker *worker);
 /** Whether the loop has ended by itself, which is an error. */
 bool worker_has_failed(const struct worker *worker);
 
-/** Leave the loop soon. */
+/** Has the thread leave its loop, soon; tries again without memory. worker_join() waits for it. */
 void worker_stop(struct worker *worker);
 
 /** Wait for the thread; nothing where it was never started. */
@@ -162,7 +166,10 @@ void worker_join(struct worker *worker);
 int worker_set_config(struct worker *worker, const struct config *config,
                       struct credentials *credentials);
 
-/** Have it say when all that it was told before is done: worker_wait() waits for that. */
+/**
+ * Has the worker say when all that it was told before is done: worker_wait() waits for that.
+ * Without memory the worker counts as not asked.
+ */
 void worker_fence(struct worker *worker);
 
 /**

@@ -72,8 +72,10 @@ struct cri__reader {
     struct cri_slice string; /* Borrowed from the data. */
 };
 
-/* The cases that cri__read() does not handle: heads of more than one byte, major types 5 to 7, the
- * input's end. */
+/*
+ * The cases that cri__read() does not handle: heads of more than one byte, major types 5 to 7, the
+ * input's end. An error, with *ret_fault set, where the input is not well-formed or ends early.
+ */
 enum cri_error cri__read_long(struct cri__reader *reader, struct cri_fault *ret_fault);
 
 /* The same for a head that was judged: the string or the items it announces can follow. */
@@ -182,7 +184,6 @@ bool cri__head_is_long(const struct cri__reader *reader);
  * Output goes through a struct cri_writer, into the caller's buffer. Bytes that do not fit are
  * only counted, and cri__writer_finish() gives the error.
  */
-
 void cri__put_head(struct cri_writer *writer, enum cri__major major, uint64_t arg);
 void cri__put_bool(struct cri_writer *writer, bool value);
 void cri__put_null(struct cri_writer *writer);
@@ -256,6 +257,7 @@ static inline struct cri_slice cri__slice(const uint8_t *data, size_t len)
     return slice;
 }
 
+/* Whether length and bytes are the same; true for two empty slices, false for other lengths. */
 bool cri__slice_is_equal(struct cri_slice a, struct cri_slice b);
 
 /* --- check.c: the rules beyond the CDDL --- */
@@ -468,6 +470,7 @@ bool cri__authority_frame_is_equal(const struct cri *a, const struct cri *b);
 /** Whether the authority sections are the same; false for different kinds of authority. */
 bool cri__authority_is_equal(const struct cri *a, const struct cri *b);
 
+/* Whether both have the same items, in whatever encoding; false where only one is set. */
 bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b);
 
 /* --- resolve.c --- */
