@@ -9,6 +9,8 @@
 
 #define SETTINGS_MAX 64
 
+uint64_t replay_seed = 1;
+
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
     const struct replay *replay = context;
@@ -77,7 +79,7 @@ void replay_reload(struct replay *replay, const char *const *settings)
 void replay_start(struct replay *replay, const char *const *settings)
 {
     *replay = (struct replay){0};
-    fake_net_start(1);
+    fake_net_start(replay_seed);
     replay->config = load(settings);
     assert_int_equal(loop_new(on_turn, replay, &replay->loop), 0);
     assert_int_equal(resolver_new(replay->loop, NULL, &replay->resolver), 0);

@@ -15,6 +15,9 @@
 
 #define PROXY "192.0.2.9:5683"
 
+/** The seed of what follows replay_start(); 1 unless a program sets another one. */
+extern uint64_t replay_seed;
+
 struct replay {
     struct config *config;
     struct loop *loop;

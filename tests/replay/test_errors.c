@@ -15,25 +15,25 @@ static bool is_out_of_reach(const char *name)
         "internal", /* our bugs */
         "cri_unprocessable" /* every feature of CRIs is on: CRI_FEATURES_ALL */,
         "observed",
-        "format_changed", /* test_observe.c */
+        "format_changed", /* observe.scn */
         "way_changed",    /* test_crossings.c */
-        "client_gone",    /* of connections: test_streams.c */
+        "client_gone",    /* of connections: streams.scn */
         "block_invalid",
         "block_missing",
         "block_range",
         "block_served",
-        "block_taken",      /* of bodies in blocks: test_blocks.c */
-        "unanswered",       /* test_options.c */
+        "block_taken",      /* of bodies in blocks: blocks.scn */
+        "unanswered",       /* options.scn */
         "echo_required",    /* test_echo.c */
         "origin_throttles", /* test_limits.c */
-        "transfer_timeout", /* test_blocks.c */
+        "transfer_timeout", /* blocks.scn */
         "client_ignored",   /* test_fairness.c */
         "group_done",
         "group_timeout", /* test_groups.c */
         "route_refused",
         "route_form",
         "route_loop",
-        "zone_route",  /* test_routes.c */
+        "zone_route",  /* routes.scn */
         "hop_loop",    /* tests/scenario/hops.scn */
         "zone_needed", /* test_zones.c */
         "zone_misplaced",

@@ -96,7 +96,17 @@ static const char *act_ended(struct engine_stage *engine, const char *name, cons
     return "not a reason";
 }
 
-/* metric NAME = N, ended NAME = N, questions = N; several on a line */
+/* questions = N, in-flight = N: of names to the resolver, of requests in the engine */
+static const char *act_figure(struct engine_stage *engine, struct words words)
+{
+    uint64_t got = strcmp(words.at[0], "questions") == 0 ? fake_net_questions()
+                                                         : engine_in_flight(engine->replay.engine);
+    return words.count == 3 && strcmp(words.at[1], "=") == 0
+               ? compare(engine, words.at[0], got, words.at[2])
+               : "questions|in-flight = NUMBER";
+}
+
+/* metric NAME = N, ended NAME = N; several on a line */
 static const char *act_count(struct engine_stage *engine, struct words words)
 {
     const char *fault = NULL;
@@ -148,12 +158,15 @@ static const char *act_link(struct words words)
     return NULL;
 }
 
-/* A further listener for datagrams. */
-static const char *act_listen(struct engine_stage *engine, const char *address)
+/* A further listener: for datagrams, or where clients with @p way connect from then on. */
+static const char *act_listen(struct engine_stage *engine, const char *address, const char *way)
 {
     struct udp_options listen = {.fd = -1};
     if (!address_parse(address, strlen(address), 5683, &listen.bind)) {
         return "not an address";
+    }
+    if (way != NULL) {
+        return engine_stage_listen(engine, way, &listen.bind);
     }
     return listen_udp(&engine->replay.engine->client, &listen, NULL) == 0 ? NULL
                                                                           : "cannot listen there";
@@ -191,6 +204,21 @@ static const char *act_of_session(struct actor *actor, struct words words)
     return "a session fails, or is cancelled";
 }
 
+/* Nothing has come or gone for the idle time: "kept", or after what time it is closed. */
+static const char *act_idles(struct fake_stream *stream, struct words words)
+{
+    unsigned long long ms = 0;
+    uint32_t said = fake_stream_idle(stream);
+    fake_net_run(0);
+    if (words.count == 2 && strcmp(words.at[1], "kept") == 0) {
+        return said == CONN_NOT_IDLE ? NULL : "the connection is not kept";
+    }
+    if (words.count != 2 || !script_duration(words.at[1], &ms)) {
+        return "idles kept|TIME";
+    }
+    return said == ms ? NULL : "the connection is closed at another time, or kept";
+}
+
 static const char *act_of_stream(struct actor *actor, struct words words)
 {
     struct endpoint *endpoint = actor->end;
@@ -208,7 +236,7 @@ static const char *act_of_stream(struct actor *actor, struct words words)
     } else if (strcmp(verb, "stops") == 0 || strcmp(verb, "reads") == 0) {
         fake_stream_stop_reading(endpoint->stream, *verb == 's');
     } else if (strcmp(verb, "idles") == 0) {
-        (void)fake_stream_idle(endpoint->stream);
+        return act_idles(endpoint->stream, words);
     } else if (strcmp(verb, "paused") == 0) {
         return fake_stream_is_paused(endpoint->stream) ? NULL : "the proxy goes on reading";
     } else {
@@ -232,14 +260,17 @@ static const char *act_of_peer(struct actor *actor, struct words words)
         fake_peer_lose(endpoint->peer, (unsigned)number_of(words.at[1]));
     } else if (strcmp(verb, "leaves") == 0) {
         fake_peer_close(endpoint->peer);
+        endpoint->has_left = true;
         actor->ignores_rest = true;
-    } else if (strcmp(verb, "refuses") == 0) { /* the last datagram, as a closed port does */
-        fake_peer_reject(endpoint->peer, &endpoint->last, ECONNREFUSED);
+    } else if (strcmp(verb, "refuses") == 0 || strcmp(verb, "unreachable") == 0) {
+        /* The last datagram, as a closed port does, or a router without a route. */
+        fake_peer_reject(endpoint->peer, &endpoint->last,
+                         *verb == 'r' ? ECONNREFUSED : EHOSTUNREACH);
         fake_net_run(0);
     } else if (strcmp(verb, "uses") == 0 && words.count == 2) {
         return act_uses(endpoint, words.at[1]);
     } else {
-        return "an actor loses N, leaves, refuses or uses ADDRESS";
+        return "an actor loses N, leaves, refuses, is unreachable or uses ADDRESS";
     }
     return NULL;
 }
@@ -259,11 +290,18 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
     if (strcmp(words[0], "metric") == 0 || strcmp(words[0], "ended") == 0) {
         return act_count(engine, all);
     }
+    if (strcmp(words[0], "questions") == 0 || strcmp(words[0], "in-flight") == 0) {
+        return act_figure(engine, all);
+    }
+    if (strcmp(words[0], "drain") == 0 && count == 1) {
+        engine_drain(engine->replay.engine);
+        return NULL;
+    }
     if (strcmp(words[0], "link") == 0) {
         return act_link(all);
     }
-    if (strcmp(words[0], "listen") == 0 && count == 2) {
-        return act_listen(engine, words[1]);
+    if (strcmp(words[0], "listen") == 0 && (count == 2 || count == 3)) {
+        return act_listen(engine, words[1], count == 3 ? words[2] : NULL);
     }
     return "not a line of a scenario: no such actor, word or definition";
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine_stage.h"
 
+#include "replay/passers.h"
 #include "support/fake_client.h"
 #include "support/fake_conn.h"
 #include "support/fake_dtls.h"
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DRAIN_S 200u /* more than any exchange takes */
 #define SECURE_PROXY "192.0.2.9:5684"
 
 /* The actors that are there without being declared, and those that are without an address. */
@@ -24,12 +26,18 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
     struct engine_stage *engine = context;
     const char *list[PLAY_SETTINGS_MAX + 1] = {NULL};
     for (size_t i = 0; i < count; i++) {
-        list[i] = settings[i];
-        engine->settings[i] = settings[i];
+        if (strcmp(settings[i], "passers") == 0) {
+            engine->has_passers = true;
+            continue;
+        }
+        engine->settings[engine->setting_count] = settings[i];
+        list[engine->setting_count++] = settings[i];
     }
-    engine->setting_count = count;
     replay_start(&engine->replay, list);
     engine->is_started = true;
+    if (engine->has_passers) {
+        passers_start(&engine->replay);
+    }
     return NULL;
 }
 
@@ -69,25 +77,47 @@ static enum transport transport_of(enum actor_way way)
     return TRANSPORT_UDP;
 }
 
+static void listen_at(struct engine_stage *engine, enum actor_way way,
+                      const struct address *address)
+{
+    struct conn_options options = {
+        .transport = transport_of(way), .fd = -1, .connections_max = 100, .bind = *address};
+    engine->is_listening[way] = true;
+    assert_int_equal(listen_stream(&engine->replay.engine->client, &options, NULL), 0);
+    engine->has_streams = true;
+}
+
+const char *engine_stage_listen(struct engine_stage *engine, const char *way,
+                                const struct address *address)
+{
+    static const char *const ways[] = {
+        [WAY_TCP] = "tcp", [WAY_TLS] = "tls", [WAY_WS] = "ws", [WAY_WSS] = "wss"};
+    for (unsigned i = WAY_TCP; i <= WAY_WSS; i++) {
+        if (strcmp(ways[i], way) == 0 && !engine->is_listening[i]) {
+            listen_at(engine, (enum actor_way)i, address);
+            return NULL;
+        }
+    }
+    return "tcp, tls, ws or wss, before the first such client";
+}
+
 /* One listener for each transport that a client uses. */
 static void listen_for(struct engine_stage *engine, enum actor_way way)
 {
-    struct conn_options options = {
-        .transport = transport_of(way), .fd = -1, .connections_max = 100};
+    struct address address;
     if (engine->is_listening[way]) {
         return;
     }
-    engine->is_listening[way] = true;
     if (way == WAY_DTLS) {
+        engine->is_listening[way] = true;
         struct dtls_options dtls = {.sessions_max = 100, .handshakes_max = 10};
         assert_true(address_parse(SECURE_PROXY, strlen(SECURE_PROXY), 0, &dtls.udp.bind));
         assert_int_equal(listen_dtls(&engine->replay.engine->client, &dtls, NULL), 0);
         engine->has_dtls = true;
         return;
     }
-    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
-    assert_int_equal(listen_stream(&engine->replay.engine->client, &options, NULL), 0);
-    engine->has_streams = true;
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &address));
+    listen_at(engine, way, &address);
 }
 
 static const char *address_of(struct engine_stage *engine, const struct actor *actor)
@@ -100,7 +130,7 @@ static const char *address_of(struct engine_stage *engine, const struct actor *a
     }
     if (actor->address == NULL) { /* further clients, one address each */
         unsigned number = ++engine->client_count;
-        return pool_format(&engine->pool, "198.51.%u.%u:40001", 100 + number / 250,
+        return pool_format(&engine->pool, "198.51.%u.%u:40001", 101 + number / 250,
                            1 + number % 250);
     }
     const char *port = actor->role == ACTOR_CLIENT ? "40001" : "5683";
@@ -128,6 +158,8 @@ static const char *stage_open(void *context, struct actor *actor)
     struct engine_stage *engine = context;
     struct endpoint *endpoint = pool_alloc(&engine->pool, sizeof(*endpoint));
     actor->end = endpoint;
+    endpoint->next = engine->endpoints;
+    engine->endpoints = endpoint;
     if (actor->way == WAY_SESSION) {
         return NULL;
     }
@@ -277,9 +309,13 @@ static enum arrival stage_receive(void *context, struct actor *actor, unsigned l
                                   struct play_peer *ret_from)
 {
     struct endpoint *endpoint = actor->end;
-    (void)context;
+    const struct engine_stage *engine = context;
     if (endpoint->peer != NULL) {
-        return take_datagram(endpoint, wait_ms, buffer, ret_len, ret_from);
+        enum arrival arrival = take_datagram(endpoint, wait_ms, buffer, ret_len, ret_from);
+        if (engine->has_passers && arrival == ARRIVAL_MESSAGE && actor->role != ACTOR_CLIENT) {
+            passers_pass();
+        }
+        return arrival;
     }
     for (unsigned long long passed_ms = 0;; passed_ms++) {
         enum arrival arrival = take_now(actor, buffer, capacity, ret_len, ret_from);
@@ -332,20 +368,65 @@ void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage)
     };
 }
 
-/* The proxy has sent nothing to an address where no actor is. */
-static void expect_no_strays(void)
+static bool is_address(const char *text, const struct address *address)
+{
+    struct address parsed;
+    return address_parse(text, strlen(text), 0, &parsed) && address_equal(&parsed, address);
+}
+
+/* The proxy has sent nothing to an address where no actor is, or was. */
+static void expect_no_strays(const struct engine_stage *engine)
 {
     struct fake_datagram stray;
     fake_net_run(0);
-    if (fake_net_take(&stray)) {
+    while (fake_net_take(&stray)) {
+        const struct endpoint *endpoint = engine->endpoints;
+        while (endpoint != NULL &&
+               !(endpoint->has_left && is_address(endpoint->address, &stray.to))) {
+            endpoint = endpoint->next;
+        }
+        if (endpoint != NULL) {
+            continue;
+        }
         fail_msg("a datagram of %zu bytes to an address where nothing is", stray.len);
+    }
+}
+
+/* Clients acknowledge, servers answer 2.05 without Observe: whatever comes. */
+static void answer_all(struct engine_stage *engine)
+{
+    struct fake_datagram datagram;
+    for (struct endpoint *endpoint = engine->endpoints; endpoint != NULL;
+         endpoint = endpoint->next) {
+        while (endpoint->peer != NULL && fake_peer_take(endpoint->peer, &datagram)) {
+            bool is_con = datagram.len >= 4 && (datagram.data[0] >> 4 & 3) == 0;
+            bool is_request = is_con && datagram.data[1] != 0 && datagram.data[1] < 32;
+            if (is_con) {
+                fake_peer_reply(endpoint->peer, &datagram,
+                                is_request ? "6T 45 MID TOKEN" : "60 00 MID");
+            }
+        }
+    }
+}
+
+/* What is still observed is not left: the proxy ends it, as it does when it stops. */
+static void end_observations(struct engine_stage *engine)
+{
+    if (metric_get(&engine_metrics(engine->replay.engine)->observations) == 0) {
+        return;
+    }
+    engine_drain(engine->replay.engine);
+    for (unsigned i = 0; i < DRAIN_S; i++) {
+        answer_all(engine);
+        fake_net_run(1000);
     }
 }
 
 void engine_stage_stop(struct engine_stage *engine)
 {
     if (engine->is_started) {
-        expect_no_strays();
+        expect_no_strays(engine);
+        end_observations(engine);
         replay_stop(&engine->replay);
         fake_dtls_free();
         fake_streams_free();

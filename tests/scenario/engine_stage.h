@@ -12,18 +12,21 @@
 
 /* What stands behind an actor: one of these. */
 struct endpoint {
+    struct endpoint *next; /* in engine_stage.endpoints */
     struct fake_peer *peer;
     struct fake_stream *stream;
     struct dtls_session *session;
     struct fake_datagram last; /* that came to the peer */
     char address[ADDRESS_TEXT_MAX];
+    bool has_left;     /* what is sent to it gets lost */
     bool is_elsewhere; /* the proxy is used at this address of its own, not at the first */
     struct address proxy;
 };
 
 struct engine_stage {
     struct replay replay;
-    bool is_started, has_dtls, has_streams;
+    bool is_started, has_dtls, has_streams, has_passers;
+    struct endpoint *endpoints;         /* of all actors */
     bool is_listening[WAY_SESSION + 1]; /* by enum actor_way */
     struct pool pool;
     unsigned client_count;
@@ -36,6 +39,14 @@ void engine_stage_init(struct engine_stage *engine, struct stage *ret_stage);
 
 /** Checks that nothing is left, as replay_stop() does. */
 void engine_stage_stop(struct engine_stage *engine);
+
+/**
+ * Clients with connections of @p way ("wss") come to @p address, instead of the proxy's own.
+ *
+ * @return NULL, or what is wrong.
+ */
+const char *engine_stage_listen(struct engine_stage *engine, const char *way,
+                                const struct address *address);
 
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * scenario_play FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine. A failure is
+ * scenario_play FILE [PART-OF-A-TITLE]: plays the scenarios of a file on the engine. TEST_SEED of
+ * the environment is the seed of what the engine and the network draw; 1 without it. A failure is
  * shown with its line, what was expected and what came, and the whole conversation. Scenarios
  * share a process, whose leaks are found at its end, up to one that fails: after that the engine
  * is in no state to go on, and the next one begins another process. Where a process leaks, its
@@ -8,6 +9,7 @@
  */
 #include "engine_stage.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +25,8 @@ static void print_failure(const struct play_result *result)
     if (result->got[0] != '\0') {
         (void)fprintf(stderr, "  got       %s\n", result->got);
     }
-    (void)fprintf(stderr, "  because   %s\n  scenario  %s (line %d), seed 1\n\n%s\n", result->why,
-                  played->title, played->number, result->conversation);
+    (void)fprintf(stderr, "  because   %s\n  scenario  %s (line %d), seed %" PRIu64 "\n\n%s\n",
+                  result->why, played->title, played->number, replay_seed, result->conversation);
 }
 
 static void test_scenario(void **state)
@@ -176,6 +178,9 @@ int main(int argc, char **argv)
     if (argc < 2) {
         (void)fprintf(stderr, "usage: scenario_play FILE [PART-OF-A-TITLE]\n");
         return 2;
+    }
+    if (getenv("TEST_SEED") != NULL) {
+        replay_seed = test_seed();
     }
     if (script_load(&script, argv[1], &error)) {
         status = play_file(&script, argc > 2 ? argv[2] : NULL);

@@ -27,6 +27,28 @@ ROWS = [
     (ASKED + 'h > 2.05\na < 2.05\nmetric cache_hits = 1\n', ["cache_hits: expected 1, got 0"]),
     (ASKED + 'h > 2.05\na < 2.05\nended answered = 2\n', ["answered: expected 2, got 1"]),
     (ASKED + "h > 2.05 etag=$e\n", ["$e has no value yet"]),
+    (ASKED + 'h > 2.05 "a"*3+"bc"\na < 2.05 "a"*2+"bc"\n', ['expected "aabc", got "aaabc"']),
+    (ASKED + 'h > 2.05 "a"*131073\n', ["not a text in quotation marks"]),
+    (ASKED + 'h > 2.05 "a"+b\n', ["not a text in quotation marks"]),
+    (ASKED + "h > bytes 60 45 MID TOKEN\na < 2.05\n", ["nothing came in time"]),
+    (ASKED + "h > bytes 68 45 MID TOKEN\na < 4.04\n", ["code: expected 4.04, got 2.05"]),
+    (ASKED + "h > 2.05\na < 2.05\na > GET coap://h/x @2\nh < GET /x\na > again @2\n"
+     "a < ACK @2\nh > ACK\nh > 2.05\na < 2.05 @2\na > GET coap://h/x @3\nh < GET /x\n"
+     "a > again @3\na < ACK @2\n", ["mid: expected 2, got 3"]),
+    ("= Test\ndefine f\n    a > GET coap://h/{path}\nf\nh < GET /y\nwhere path\n    x\n",
+     ['"x"', ":5: h < GET /y"]),
+    ("= Test\nin-flight = 1\n", ["in-flight: expected 1, got 0"]),
+    ("= Test\nquestions = x\n", ["questions: expected x, got 0"]),
+    ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles kept\n", ["the connection is not kept"]),
+    ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles 9s\n", ["closed at another time"]),
+    ("= Test\nlisten 192.0.2.9:8080 udp\n", ["before the first such client"]),
+    ("origin o 192.0.2.6\n= Test\nconfig no.such=1\na > GET coap://o/x\n", ["expected the section proxy"]),
+    ("config passers\n" + ASKED + 'h > 2.05\na < 2.05\nended answered = 1\nmetric requests = 1\n',
+     ["requests: expected 1, got 2"]),
+    (ASKED.replace("/x\n", "/x observe=0\n", 1).replace("GET /x", "GET /x observe=0")
+     + "h > 2.05 observe=5\na < 2.05 observe=$n\nh > NON 2.05 observe=6\n"
+     + "a < 2.05 observe=$n>$n\nh > NON 2.05 observe=7\na < 2.05 observe=$n\n",
+     ["observe: expected 10000"]),
     ("= Test\nlisten 192.0.2.9:5700\na > GET coap://h/x\na uses 192.0.2.9:5700\nh < GET /x\n"
      "h > 2.05\na < 2.05\n", ["from another address of the proxy"]),
     ("= Test\nname x = 192.0.2.99\na > GET coap://x/y\n",

@@ -122,14 +122,21 @@ static struct actor *actor_named(struct play *play, const char *name, size_t len
     return actor;
 }
 
+/* Servers that were declared before it, beside settings, are there when it starts. */
 static bool start_stage(struct play *play)
 {
     if (play->is_started) {
         return true;
     }
     play->is_started = true;
-    return play_check(
+    bool is_good = play_check(
         play, play->stage->start(play->stage->context, play->settings, play->setting_count));
+    for (size_t i = 0; i < play->actor_count && is_good; i++) {
+        struct actor *actor = play->actors[i];
+        is_good = actor->role == ACTOR_CLIENT || actor->end != NULL ||
+                  play_check(play, play->stage->open(play->stage->context, actor));
+    }
+    return is_good;
 }
 
 bool play_open(struct play *play, struct actor *actor)
@@ -137,7 +144,8 @@ bool play_open(struct play *play, struct actor *actor)
     if (actor->end != NULL) {
         return true;
     }
-    return start_stage(play) && play_check(play, play->stage->open(play->stage->context, actor));
+    return start_stage(play) &&
+           (actor->end != NULL || play_check(play, play->stage->open(play->stage->context, actor)));
 }
 
 static bool read_way(const char *word, enum actor_way *ret_way)
@@ -170,7 +178,7 @@ static bool declare_actor(struct play *play, char **words, size_t count, enum ac
             actor->address = words[i];
         }
     }
-    return actor != NULL && (role == ACTOR_CLIENT || play_open(play, actor));
+    return actor != NULL && (role == ACTOR_CLIENT || !play->is_started || play_open(play, actor));
 }
 
 /* session NAME WAY ADDRESS HOST [CREDENTIALS] */
@@ -188,7 +196,7 @@ static bool declare_session(struct play *play, char **words, size_t count)
     for (size_t i = 3; i < count; i++) {
         actor->session = pool_format(play->pool, "%s %s", actor->session, words[i]);
     }
-    return play_open(play, actor);
+    return !play->is_started || play_open(play, actor);
 }
 
 /* --- exchanges ------------------------------------------------------------- */

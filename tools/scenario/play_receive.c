@@ -300,6 +300,7 @@ static bool expect_message(struct play *play, struct actor *actor, struct wire_b
     }
     const char *fault =
         spec_match(play->pool, spec, &play->captures, message, play->stage->is_loose);
+    const struct exchange *meant = exchange_of_label(play, actor, spec->label);
     bool is_about_us = message->framing == WIRE_DATAGRAM &&
                        (message->type == WIRE_ACK || message->type == WIRE_RST);
     (void)is_plain_ack(play, actor, message); /* the answer will be separate */
@@ -309,7 +310,8 @@ static bool expect_message(struct play *play, struct actor *actor, struct wire_b
     return (fault == NULL || play_fail(play, got, fault)) &&
            expect_type(play, got, message, spec->has_type ? 0 : 15) &&
            expect_token(play, got, message->token, NULL) &&
-           (!is_about_us || expect_mid(play, got, message->mid, actor->last_sent_mid));
+           (!is_about_us ||
+            expect_mid(play, got, message->mid, meant != NULL ? meant->mid : actor->last_sent_mid));
 }
 
 static bool expect_silence(struct play *play, enum arrival arrival)

@@ -193,10 +193,44 @@ static bool send_signal(struct play *play, struct actor *actor)
            play_send_message(play, actor, &proxy, message, play->spec->is_slow);
 }
 
-bool play_send(struct play *play, struct actor *actor)
+/* "MID" and "TOKEN" in @p text become those of the request that it is about. */
+static const char *fill_in_hex(struct play *play, const char *text, const struct exchange *exchange)
+{
+    char *done = pool_text(play->pool, "", 0);
+    while (exchange != NULL) {
+        size_t len = strcspn(text, "MT");
+        done = pool_format(play->pool, "%s%.*s", done, (int)len, text);
+        text += len;
+        if (strncmp(text, "MID", 3) == 0) {
+            done = pool_format(play->pool, "%s%04x", done, exchange->mid);
+            text += 3;
+        } else if (strncmp(text, "TOKEN", 5) == 0) {
+            done =
+                pool_format(play->pool, "%s%s", done, spec_show_bytes(play->pool, exchange->token));
+            text += 5;
+        } else {
+            break;
+        }
+    }
+    return pool_format(play->pool, "%s%s", done, text);
+}
+
+/* Bytes as they are written; of a server, about the request that they answer or that is named. */
+static bool send_written_bytes(struct play *play, struct actor *actor)
 {
     const struct spec *spec = play->spec;
     struct wire_bytes bytes;
+    struct exchange *exchange =
+        actor->role != ACTOR_CLIENT ? exchange_meant(play, actor, spec->label, false) : NULL;
+    struct play_peer to = exchange != NULL ? exchange->peer : (struct play_peer){{0}};
+    const char *hex = fill_in_hex(play, (const char *)spec->payload.bytes.data, exchange);
+    return play_check(play, spec_hex(play->pool, hex, &bytes)) &&
+           play_send_bytes(play, actor, &to, bytes, spec->is_slow);
+}
+
+bool play_send(struct play *play, struct actor *actor)
+{
+    const struct spec *spec = play->spec;
     if (!play_open(play, actor) ||
         (actor->role == ACTOR_CLIENT && !play_connect(play, actor, true))) {
         return false;
@@ -205,12 +239,7 @@ bool play_send(struct play *play, struct actor *actor)
         return send_again(play, actor);
     }
     if (spec->is_bytes) {
-        struct exchange *exchange =
-            actor->role != ACTOR_CLIENT ? exchange_meant(play, actor, spec->label, false) : NULL;
-        struct play_peer to = exchange != NULL ? exchange->peer : (struct play_peer){{0}};
-        return play_check(play,
-                          spec_hex(play->pool, (const char *)spec->payload.bytes.data, &bytes)) &&
-               play_send_bytes(play, actor, &to, bytes, spec->is_slow);
+        return send_written_bytes(play, actor);
     }
     if (!play_check(play, spec_fill(play->pool, spec, &play->captures, play->message))) {
         return false;

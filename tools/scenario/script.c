@@ -13,6 +13,7 @@
 #define DEPTH_MAX 8u /* of definitions and repetitions in each other */
 #define DEFINITIONS_MAX 64u
 #define COLUMNS_MAX 16u
+#define VARIABLES_MAX (COLUMNS_MAX + 10u + DEPTH_MAX) /* cells, words, and {n} of repetitions */
 #define FILE_MAX (4u << 20)
 
 struct source_line {
@@ -32,7 +33,7 @@ struct variable {
 
 struct variables {
     size_t count;
-    struct variable at[COLUMNS_MAX];
+    struct variable at[VARIABLES_MAX];
 };
 
 struct definition {
@@ -205,7 +206,7 @@ static char *with_values(struct reader *reader, const struct variables *variable
 
 static void add_variable(struct variables *variables, const char *name, const char *value)
 {
-    if (variables->count < COLUMNS_MAX) {
+    if (variables->count < VARIABLES_MAX) {
         variables->at[variables->count++] = (struct variable){name, value};
     }
 }
@@ -242,16 +243,23 @@ static bool define(struct reader *reader, const struct source_line *line, struct
     return true;
 }
 
-/* {} is all behind the name, {1} and so on its words. */
+/* {} is all behind the name, {1} and so on its words; cells of the row hold there, too. */
 /* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */
 static bool expand_definition(struct reader *reader, const struct definition *definition,
-                              int number, const char *text, unsigned depth)
+                              int number, const char *text, const struct variables *outer,
+                              unsigned depth)
 {
     static const char *const names[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
     const char *rest = text + strlen(definition->name);
     struct variables variables = {0};
     char *words[9];
     rest += strspn(rest, " ");
+    for (size_t i = 0; i < outer->count; i++) {
+        const struct variable *cell = &outer->at[i];
+        if (isalpha((unsigned char)cell->name[0])) {
+            add_variable(&variables, cell->name, cell->value);
+        }
+    }
     add_variable(&variables, "", rest);
     size_t count = script_split(&reader->script->pool, rest, words, 9);
     for (size_t i = 0; count != SIZE_MAX && i < 9; i++) {
@@ -302,7 +310,7 @@ static bool expand_line(struct reader *reader, const struct source_line *line, s
         return script_fail(reader, body.at[0].number, "indented below a line that has no block");
     }
     if (definition != NULL) {
-        return expand_definition(reader, definition, line->number, text, depth);
+        return expand_definition(reader, definition, line->number, text, variables, depth);
     }
     if (reader->out_count == LINES_MAX) {
         return script_fail(reader, line->number, "too many lines in a scenario");

@@ -74,8 +74,12 @@ static size_t take_quoted(const char *text, uint8_t *ret_byte)
     return 2;
 }
 
-/* "text", or "text"*900 for 900 times that; @return NULL or what is wrong. */
-static const char *read_quoted(struct pool *pool, const char *word, struct wire_bytes *ret_bytes)
+/*
+ * "text", or "text"*900 for 900 times that, behind the @p ret_len bytes in @p buffer, which is NULL
+ * where they are only counted. @return what follows, or NULL for too much.
+ */
+static const char *read_quoted_part(struct pool *pool, const char *word, uint8_t *buffer,
+                                    size_t *ret_len)
 {
     uint8_t *once = pool_alloc(pool, strlen(word) + 1);
     size_t len = 0, at = 1;
@@ -90,14 +94,34 @@ static const char *read_quoted(struct pool *pool, const char *word, struct wire_
         times = strtoul(behind + 1, &end, 10);
         behind = end;
     }
-    if (*behind != '\0' || times > WIRE_MESSAGE_MAX || times * len > WIRE_MESSAGE_MAX) {
-        return "not a text in quotation marks";
+    if (times > WIRE_MESSAGE_MAX || times * len > WIRE_MESSAGE_MAX - *ret_len) {
+        return NULL;
     }
-    uint8_t *bytes = pool_alloc(pool, times * len + 1);
-    for (unsigned long i = 0; i < times && len > 0; i++) {
-        memcpy(bytes + i * len, once, len);
+    for (unsigned long i = 0; i < times && len > 0; i++, *ret_len += len) {
+        if (buffer != NULL) {
+            memcpy(buffer + *ret_len, once, len);
+        }
     }
-    *ret_bytes = (struct wire_bytes){bytes, times * len};
+    return behind;
+}
+
+/* One or more of those, with "+" between them; @return NULL or what is wrong. */
+static const char *read_quoted(struct pool *pool, const char *word, struct wire_bytes *ret_bytes)
+{
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    for (unsigned turn = 0; turn < 2; turn++) { /* how long it is, and then it */
+        bytes = turn == 1 ? pool_alloc(pool, len + 1) : NULL;
+        len = 0;
+        const char *at = read_quoted_part(pool, word, bytes, &len);
+        while (at != NULL && at[0] == '+' && at[1] == '"') {
+            at = read_quoted_part(pool, at + 1, bytes, &len);
+        }
+        if (at == NULL || *at != '\0') {
+            return "not a text in quotation marks";
+        }
+    }
+    *ret_bytes = (struct wire_bytes){bytes, len};
     return NULL;
 }
 
@@ -485,9 +509,10 @@ const char *spec_parse(struct pool *pool, char **words, size_t count, enum spec_
                        strcmp(words[i], "after") == 0;
         if (strcmp(words[i], "bytes") == 0) {
             char *text = pool_text(pool, "", 0);
-            for (i++; i < count; i++) {
+            for (i++; i < count && words[i][0] != '@'; i++) {
                 text = pool_format(pool, "%s%s", text, words[i]);
             }
+            i--; /* "@name" is read as in any message */
             ret_spec->is_bytes = true;
             ret_spec->payload.bytes = (struct wire_bytes){(const uint8_t *)text, strlen(text)};
         } else if (is_time && i + 1 < count) {

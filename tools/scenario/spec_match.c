@@ -146,6 +146,16 @@ static const char *match_relation(struct pool *pool, const struct value *value,
                    bytes, format);
 }
 
+static struct wire_bytes *capture_named(struct captures *captures, const char *name)
+{
+    for (size_t i = 0; i < captures->count; i++) {
+        if (strcmp(captures->at[i].name, name) == 0) {
+            return &captures->at[i].bytes;
+        }
+    }
+    return NULL;
+}
+
 static const char *match_capture(struct pool *pool, const struct value *value,
                                  struct captures *captures, struct wire_bytes bytes,
                                  enum value_format format)
@@ -155,7 +165,12 @@ static const char *match_capture(struct pool *pool, const struct value *value,
     if (fault != NULL || value->capture == NULL) {
         return fault;
     }
-    const struct wire_bytes *known = capture_find(captures, value->capture);
+    struct wire_bytes *known = capture_named(captures, value->capture);
+    if (known != NULL && value->relation != 0) { /* from now on it is this one */
+        *known = (struct wire_bytes){
+            (const uint8_t *)pool_text(pool, (const char *)bytes.data, bytes.len), bytes.len};
+        return NULL;
+    }
     if (known != NULL) {
         return is_same(*known, bytes)
                    ? NULL

@@ -122,6 +122,21 @@ static void test_what_names_a_target_is_consumed(void **state)
     }
 }
 
+/* OPT-1, AMB-3: class bits follow from the number. */
+static void test_class_bits(void **state)
+{
+    (void)state;
+    assert_false(option_is_critical(258));
+    assert_true(option_is_unsafe(258));
+    assert_false(option_is_unsafe(292));
+    assert_false(option_is_no_cache_key(292));
+    assert_true(option_is_no_cache_key(252));
+    assert_true(option_is_no_cache_key(28));
+    assert_true(option_is_no_cache_key(60));
+    assert_true(option_is_critical(235) && option_is_unsafe(235));
+    assert_true(option_is_critical(239) && option_is_unsafe(239));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_classes_follow_from_the_number),
         cmocka_unit_test(test_lengths_are_checked_at_both_ends),
         cmocka_unit_test(test_what_names_a_target_is_consumed),
+        cmocka_unit_test(test_class_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
