@@ -21,7 +21,7 @@ struct changes {
     _Atomic uint64_t last[CHANGES_SLOTS];
 };
 
-/** @return 0 or -ENOMEM. Free with free(), after all who use it. */
+/** @return 0 or -ENOMEM. Free with free(), after all workers that use it. */
 int changes_new(uint64_t seed, struct changes **ret_changes);
 
 /** How many there have been: what is asked for from now on is newer. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What may be done with an answer (RFC 7252 sections 5.6, 5.9 and 5.10.5): whether others
- * may have it, how long it is fresh, and what of its options is kept. Pure functions; the
+ * Whether an answer may be given to other clients, how long it is fresh, and which of its options
+ * are kept (RFC 7252 sections 5.6, 5.9 and 5.10.5). Pure functions; the
  * time is an argument.
  */
 #ifndef CRIPROXY_FRESHNESS_H
@@ -31,11 +31,11 @@ struct representation {
 };
 
 /**
- * Who may have the answer with @p code and encoded @p options to a request that has a cache
- * key. For one alone: what is no result of GET or FETCH (CACHE-3), has OSCORE, EDHOC or Echo,
- * or is 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without an ETag, as nothing
- * would tell it from a block of another body (CACHE-29), and what has more than one ETag
- * (OPT-18).
+ * Which clients may have the answer with @p code and encoded @p options to a request that has a
+ * cache key. For its own client alone: an answer that is no result of GET or FETCH (CACHE-3), one
+ * with OSCORE, EDHOC or Echo, and 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without
+ * an ETag, as nothing would tell it from a block of another body (CACHE-29), and an answer with
+ * more than one ETag (OPT-18).
  */
 enum answer_use freshness_use(uint8_t code, struct bytes options);
 

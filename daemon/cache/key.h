@@ -34,8 +34,8 @@ struct cache_key_source {
     struct bytes payload; /* part of the key of a FETCH only */
     bool drops_echo;      /* Echo was for the proxy, and has been dealt with */
     /*
-     * Whom answers are for: empty for everybody. A part of the key, so that what came over
-     * a secure transport stays with the client it was fetched for (CACHE-20).
+     * The identity that answers are for; empty: for all clients. A part of the key, so that an
+     * answer over a secure transport stays with the client it was fetched for (CACHE-20).
      */
     uint8_t audience_kind; /* an enum identity_kind */
     struct bytes audience;

@@ -395,7 +395,7 @@ void cache_store_unpin(struct cache_store *store, struct cache_entry *entry)
 
 /* --- keeping ------------------------------------------------------------ */
 
-/* What a new representation means for the others of its target. */
+/* A new representation, and its effect on the others of its target. */
 struct news {
     const struct cache_key *key;
     struct bytes etag;

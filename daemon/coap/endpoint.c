@@ -91,7 +91,7 @@ static uint16_t find_critical(const struct message *signal)
     return 0;
 }
 
-/* What a CSM does not say stays as an earlier one has it (section 5.3). */
+/* Settings that a CSM leaves out stay as an earlier one has them (section 5.3). */
 static void take_csm(struct endpoint *endpoint, const struct message *csm)
 {
     struct option_iter iter;

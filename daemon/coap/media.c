@@ -164,7 +164,7 @@ static bool is_utf8_anyway(struct bytes essence)
            is_word(essence, "application/link-format");
 }
 
-/* What means the same as no charset, or the one of the registry, is taken for it. */
+/* Charsets that mean the same become one: none for JSON, XML and links, utf-8 for plain text. */
 static void normalise_charset(struct media_type *type)
 {
     static const char utf8[] = "utf-8";

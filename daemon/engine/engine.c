@@ -44,7 +44,7 @@ static uint32_t observation_count(const struct config *config)
     return wanted < most ? wanted : most;
 }
 
-/* Whose an IPv6 address is. */
+/* How many bits of an IPv6 address name its source, in each book of accounts. */
 static void set_sources(struct engine *engine)
 {
     uint32_t bits = engine->context.config->limits_ipv6_prefix;
@@ -57,7 +57,7 @@ static void set_sources(struct engine *engine)
     engine->client.observations.accounts.ipv6_bits = bits;
 }
 
-/* What of it was made engine_free() gives back. */
+/* On an error engine_free() gives back the tables that were made. */
 static int init_tables(struct engine *engine)
 {
     const struct config *config = engine->context.config;

@@ -19,7 +19,7 @@
 #define LARGEST_MAX 16u    /* of each table */
 #define SOURCE_TEXT_MAX 56 /* an address, with the length of its prefix */
 
-/* What is held; a listener has tables of its own, which are added. */
+/* Tables that a source holds entries of; those of all listeners are added up. */
 enum held {
     HELD_REQUESTS,
     HELD_BODY_BYTES,

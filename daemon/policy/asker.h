@@ -10,8 +10,8 @@
 #include "base/identity.h"
 
 struct asker {
-    struct udp_path path; /* path.remote is the client's address, whatever it speaks; path.local
-                             where its request came to */
+    struct udp_path path;      /* path.remote is the client's address, on any transport; path.local
+                                  where its request came to */
     struct identity *identity; /* NULL: none was shown. A reference of the owner's */
     const char *rule; /* access rule that admitted or refused the request; NULL: none asked yet */
     uint64_t serial;  /* no other client has had or will have it (leg_serial()) */

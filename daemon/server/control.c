@@ -61,7 +61,7 @@ struct server *control_server(struct control_client *client)
     return client->control->server;
 }
 
-/* ---- who may ---- */
+/* ---- the rights of a client ---- */
 
 enum control_level control_level(const struct control_client *client)
 {
@@ -476,7 +476,7 @@ int server_control_open(struct server *server)
     if (error != 0) {
         return error;
     }
-    /* A file has one group: with groups of their own what decides is who asks. */
+    /* A file has one group. With groups of their own, all may connect: control_level() decides. */
     bool has_groups = server_config(server)->admin_operate_group[0] != '\0' ||
                       server_config(server)->admin_look_group[0] != '\0';
     int fd = bind_unix(path, has_groups ? SOCKET_MODE_FOR_GROUPS : SOCKET_MODE);

@@ -41,7 +41,7 @@ static int refuse(int fd, const char *name, size_t len, const char *why)
     return -EINVAL;
 }
 
-/* What is spoken on @p fd, and where it is. */
+/* The transport of @p fd, by its name, and the address that it is bound to. */
 static int examine(const struct server *server, int fd, const char *name, size_t len,
                    struct server_listener *ret_listener)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which places are listened on. The main thread binds a socket for each worker and
+ * The addresses that are listened on. The main thread binds a socket for each worker and
  * hands the descriptors over: directly before the workers start, through their loops
  * later. So a reload knows before it changes anything whether every address can be had.
  *
@@ -107,7 +107,7 @@ static void log_failure(struct server *server, const struct config_listener *lis
               strerror(-error));
 }
 
-/* Such is [::1] on a host where IPv6 is off; only who asked for it has to know. */
+/* [::1] on a host where IPv6 is off: an error only where the configuration asks for it. */
 static bool is_missing_address(int error)
 {
     return error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT;

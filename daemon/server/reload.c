@@ -31,7 +31,7 @@ static void log_credentials_failure(const char *why)
     log_event(LOG_ERROR, "credentials_failed", "error=%s", shown);
 }
 
-/* What is shown to origin servers; what is wrong is logged, and in @p why. */
+/* Loads the credentials for origin servers. An error is logged, and copied to @p why. */
 static int load_keyring(struct config *config, struct keyring **ret_keyring,
                         char why[RELOAD_ERROR_MAX])
 {
@@ -123,8 +123,8 @@ void server_sweep_snapshots(struct server *server)
 }
 
 /*
- * What the [tls] section names; *ret_credentials is NULL where it names nothing.
- * What is wrong is logged, and in @p why.
+ * Loads the credentials of the section [tls]; *ret_credentials is NULL where it names none.
+ * An error is logged, and copied to @p why.
  */
 static int load_credentials(const struct config *config, struct credentials **ret_credentials,
                             char why[RELOAD_ERROR_MAX])
@@ -296,7 +296,8 @@ static struct config *load_anew(struct server *server)
     return NULL;
 }
 
-/* Who is told that the reload is done meets the new configuration, whichever worker is asked. */
+/* So that a client that hears of the end of the reload meets the new configuration at each worker.
+ */
 static void wait_for_workers(struct server *server)
 {
     struct timespec deadline;

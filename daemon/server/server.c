@@ -171,7 +171,7 @@ static void close_loop(struct server *server)
 
 static void stop(struct server *server)
 {
-    /* Who is at the control socket may be watching workers: first these, then those. */
+    /* Clients of these two may wait for answers of workers: end them before the workers. */
     server_http_close(server);
     server_control_close(server);
     for (unsigned i = 0; i < server->worker_count; i++) {
