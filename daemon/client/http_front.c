@@ -79,9 +79,21 @@ static void drop_body(struct http_front *front)
     timer_cancel(&front->stream->side->context.wheel, &front->timer);
 }
 
+static void front_displace(struct http_front *front);
+
+/* The sources that hold most make room for @p len bytes in all, where there is none. */
+static void make_body_room(struct http_front *front, size_t len)
+{
+    struct http_body *other = NULL;
+    while ((other = http_body_in_the_way(&front->body, front->stream->side, len)) != NULL) {
+        front_displace(HASH_ENTRY(other, struct http_front, body));
+    }
+}
+
 static bool front_on_body(void *context, struct bytes piece)
 {
     struct http_front *front = context;
+    make_body_room(front, front->body.len + piece.len);
     return http_body_add(&front->body, front->stream->side, piece);
 }
 
@@ -141,6 +153,13 @@ static void front_refuse(struct http_front *front, int status, const char *why, 
     }
     send_text(front, &text);
     end_exchange(front, keeps_alive);
+}
+
+/* Its body makes room for one of another source. */
+static void front_displace(struct http_front *front)
+{
+    account_note_displaced(&front->body.holding);
+    front_refuse(front, 503, "the body made room for others", front->exchange->origin, false);
 }
 
 /* --- answers ------------------------------------------------------------------ */
@@ -409,9 +428,10 @@ static void wait_for_body(struct http_front *front)
     struct client_side *side = front->stream->side;
     uint64_t now_ms = context_now_ms(&side->context);
     uint64_t step_ms = side->context.config->stream_message_timeout;
-    uint64_t due_ms = step_ms > 0 ? now_ms + step_ms : front->body.until_ms;
-    timer_set(&side->context.wheel, &front->timer,
-              due_ms < front->body.until_ms ? due_ms : front->body.until_ms, on_body_due);
+    uint64_t until_ms = front->body.begun_ms + side->context.config->block_transfer_timeout;
+    uint64_t due_ms = step_ms > 0 ? now_ms + step_ms : until_ms;
+    timer_set(&side->context.wheel, &front->timer, due_ms < until_ms ? due_ms : until_ms,
+              on_body_due);
 }
 
 static void begin_body(struct http_front *front, const struct http_ask *ask)
@@ -419,18 +439,21 @@ static void begin_body(struct http_front *front, const struct http_ask *ask)
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct client_side *side = front->stream->side;
     front->state = FRONT_BODY;
-    http_body_begin(&front->body, &ask->line,
-                    context_now_ms(&side->context) + side->context.config->block_transfer_timeout);
+    http_body_begin(&front->body, &ask->line, conn_remote(front->stream->conn),
+                    context_now_ms(&side->context));
     if (ask->line.length > side->fetch.bodies.body_max) {
         front_refuse(front, 413, "the body is longer than block.body-bytes", ask->origin, false);
-    } else if (!http_body_reserve(&front->body, side, (size_t)ask->line.length)) {
-        front_refuse(front, 503, "no room for the body", ask->origin, false);
-    } else {
-        if (ask->wants_continue && !ask->line.is_1_0) {
-            stream_send_bytes(front->stream, go_on, sizeof(go_on) - 1);
-        }
-        wait_for_body(front);
+        return;
     }
+    make_body_room(front, (size_t)ask->line.length);
+    if (!http_body_reserve(&front->body, side, (size_t)ask->line.length)) {
+        front_refuse(front, 503, "no room for the body", ask->origin, false);
+        return;
+    }
+    if (ask->wants_continue && !ask->line.is_1_0) {
+        stream_send_bytes(front->stream, go_on, sizeof(go_on) - 1);
+    }
+    wait_for_body(front);
 }
 
 /* CORS: what a page that may use the proxy is told before it asks (HC-14). */
@@ -583,6 +606,20 @@ size_t http_front_input(struct http_front *front, const uint8_t *data, size_t le
         }
     }
     return used;
+}
+
+/* --- of all -------------------------------------------------------------------------------- */
+
+int http_fronts_init(struct http_fronts *fronts, uint64_t bytes_max, uint64_t seed)
+{
+    *fronts = (struct http_fronts){.body_bytes = 0};
+    return account_book_init(&fronts->bodies, (uint32_t)(bytes_max / HTTP_BODY_BYTES_MIN),
+                             bytes_max, ACCOUNT_IPV6_BITS, seed);
+}
+
+void http_fronts_clear(struct http_fronts *fronts)
+{
+    account_book_clear(&fronts->bodies);
 }
 
 /* --- for the stream ---------------------------------------------------------------------- */

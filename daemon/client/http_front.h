@@ -11,22 +11,31 @@
  * Pipelined requests wait in the connection until those before are answered. The next block of an
  * answer is asked for when the client has taken the one before, so that a large body needs no more
  * memory than the connection's output. A body of a request is joined first, within
- * block.bodies-bytes over all connections.
+ * block.bodies-bytes over all connections; when that is used up, the source that holds most of it
+ * loses its oldest body.
  */
 #ifndef CRIPROXY_HTTP_FRONT_H
 #define CRIPROXY_HTTP_FRONT_H
 
+#include "base/account.h"
 #include "base/list.h"
 #include "client/leg.h"
 
 struct http_front;
 struct reply;
 
-/* Of one engine; zeroed at the start. */
+/* Of one engine. */
 struct http_fronts {
-    struct list ready;   /* connections with something to do at the end of the turn */
-    uint64_t body_bytes; /* of requests that are being received */
+    struct list ready;          /* connections with something to do at the end of the turn */
+    uint64_t body_bytes;        /* of requests that are being received, */
+    struct account_book bodies; /* and which source holds how much of them */
 };
+
+/** @param bytes_max block.bodies-bytes. @return 0 or -ENOMEM; free with http_fronts_clear(). */
+int http_fronts_init(struct http_fronts *fronts, uint64_t bytes_max, uint64_t seed);
+
+/** When there are no connections any more; takes a zeroed struct. */
+void http_fronts_clear(struct http_fronts *fronts);
 
 /** @return NULL without memory; free with http_front_free(). @p stream is borrowed. */
 struct http_front *http_front_new(struct stream *stream);

@@ -8,6 +8,8 @@
 
 #include "coap/message.h"
 
+#include <stdbool.h>
+
 struct stream;
 
 /**
@@ -17,5 +19,11 @@ struct stream;
  * @return 0, or the status with which the request is refused.
  */
 int http_token_take(struct stream *stream, struct bytes bearer);
+
+/**
+ * Whether the token that gave @p stream its identity is in http.tokens-file, as that was read last;
+ * true where none did.
+ */
+bool http_token_holds(const struct stream *stream);
 
 #endif

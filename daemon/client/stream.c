@@ -18,6 +18,7 @@
 #include "client/admission.h"
 #include "client/handle.h"
 #include "client/http_front.h"
+#include "client/http_token.h"
 #include "client/limit.h"
 #include "client/reply.h"
 #include "client/side.h"
@@ -106,6 +107,12 @@ static bool stream_may_read(void *context)
     return stream->state != STREAM_CLOSED && !stream->is_paused;
 }
 
+/* A token is what its client shows with the request; the connection may have one of its own. */
+static struct identity *stream_identity(const struct stream *stream)
+{
+    return stream->identity != NULL ? stream->identity : conn_identity(stream->conn);
+}
+
 /* The client was sent an Abort: the log and criproxyctl are told why, too. */
 static void stream_on_fault(void *context, const char *why)
 {
@@ -113,7 +120,7 @@ static void stream_on_fault(void *context, const char *why)
     const struct refusal_note note = {.client = conn_remote(stream->conn),
                                       .kind = REFUSAL_MESSAGE,
                                       .word = "malformed",
-                                      .identity = conn_identity(stream->conn),
+                                      .identity = stream_identity(stream),
                                       .detail = why};
     refusals_log(&stream->side->refusals, &note, "message_malformed");
     metric_add(&stream->side->context.metrics.streams_aborted, 1);
@@ -142,8 +149,7 @@ struct leg stream_make_leg(struct stream *stream)
         .stream = stream,
         .asker = {.path = {.remote = *conn_remote(stream->conn),
                            .local = *conn_local(stream->conn)},
-                  .identity =
-                      stream->identity != NULL ? stream->identity : conn_identity(stream->conn),
+                  .identity = stream_identity(stream),
                   .scheme = scheme_of(stream->conn)},
     };
     leg.asker.serial = leg_serial(stream->side, &leg);
@@ -186,7 +192,7 @@ static void log_stream(const struct stream *stream, const char *event, const cha
     if (log_is_on(LOG_DEBUG)) {
         log_event(LOG_DEBUG, event, "client=%s identity=%s scheme=%s%s%s%s",
                   address_format(conn_remote(stream->conn), client),
-                  identity_format(conn_identity(stream->conn), identity), scheme_name(stream),
+                  identity_format(stream_identity(stream), identity), scheme_name(stream),
                   why[0] != '\0' ? " reason=\"" : "", why, why[0] != '\0' ? "\"" : "");
     }
 }
@@ -326,7 +332,7 @@ static void on_close(void *conn_context, struct conn *conn, const char *why)
     struct client_side *side = stream->side;
     log_stream(stream, "stream_closed", stream->why != NULL ? stream->why : why);
     stream->state = STREAM_CLOSED;
-    struct closed_client *closed = closed_add(&side->closed_clients, conn_identity(conn));
+    struct closed_client *closed = closed_add(&side->closed_clients, stream_identity(stream));
     closed->client = *conn_remote(conn);
     closed->scheme = scheme_of(conn);
     closed->requests = stream->peer.requests;
@@ -494,26 +500,44 @@ void stream_release_all(struct client_side *side, const struct stream_listener *
     }
 }
 
+/* After a Release: nothing was wrong. */
+static void stream_dismiss(struct stream *stream, const char *why)
+{
+    if (stream->state == STREAM_OPEN) {
+        stream_send_signal(stream, CODE_RELEASE, why);
+    }
+    stream_close(stream, why);
+    /* Not only when the connection has closed: it may take long to send what is queued. */
+    request_leave_all(stream->side, &stream->peer);
+}
+
+static bool is_any_match(const struct stream *stream, peer_match_fn *is_match, const void *context)
+{
+    const struct address *remote = conn_remote(stream->conn);
+    return is_match(context, remote, conn_identity(stream->conn)) ||
+           (stream->identity != NULL && is_match(context, remote, stream->identity));
+}
+
 uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match,
                                const void *context, const char *why)
 {
     uint32_t count = 0;
     for (struct stream *stream = side->streams; stream != NULL; stream = stream->next) {
-        bool is_match_now =
-            stream->state != STREAM_CLOSED &&
-            is_match(context, conn_remote(stream->conn), conn_identity(stream->conn));
-        if (!is_match_now) {
-            continue;
+        if (stream->state != STREAM_CLOSED && is_any_match(stream, is_match, context)) {
+            stream_dismiss(stream, why);
+            count++;
         }
-        if (stream->state == STREAM_OPEN) {
-            stream_send_signal(stream, CODE_RELEASE, why);
-        }
-        stream_close(stream, why);
-        /* Not only when the connection has closed: it may take long to send what is queued. */
-        request_leave_all(side, &stream->peer);
-        count++;
     }
     return count;
+}
+
+void stream_recheck_tokens(struct client_side *side)
+{
+    for (struct stream *stream = side->streams; stream != NULL; stream = stream->next) {
+        if (stream->state != STREAM_CLOSED && !http_token_holds(stream)) {
+            stream_dismiss(stream, "its token is not accepted any more");
+        }
+    }
 }
 
 size_t stream_list(const struct client_side *side, size_t skip, struct stream_view *ret_views,
@@ -532,7 +556,7 @@ size_t stream_list(const struct client_side *side, size_t skip, struct stream_vi
         }
         ret_views[count++] = (struct stream_view){
             .remote = conn_remote(stream->conn),
-            .identity = conn_identity(stream->conn),
+            .identity = stream_identity(stream),
             .state = states[stream->state],
             .scheme = scheme_of(stream->conn),
             .in_flight = stream->peer.in_flight,

@@ -85,4 +85,10 @@ void stream_release_all(struct client_side *side, const struct stream_listener *
 uint32_t stream_close_matching(struct client_side *side, peer_match_fn *is_match,
                                const void *context, const char *why);
 
+/**
+ * http.tokens-file may have been read anew: connections with the identity of a token that is not in
+ * it any more are closed, with what stream_close_matching() says. Cannot fail.
+ */
+void stream_recheck_tokens(struct client_side *side);
+
 #endif

@@ -6,6 +6,7 @@
 #include "client/leg.h"
 #include "client/stream.h"
 #include "coap/endpoint.h"
+#include "net/digest.h"
 
 struct http_front;
 
@@ -25,6 +26,7 @@ struct stream {
     struct stream *next, **link; /* of all streams of the engine */
     struct endpoint endpoint;
     struct identity *identity; /* of the bearer token of the HTTP request; acquired; or NULL */
+    uint8_t token[DIGEST_LEN]; /* the digest of that token */
     struct http_front *http;   /* it speaks HTTP, and the endpoint is not used; or NULL */
     enum stream_state state;
     uint64_t serial;

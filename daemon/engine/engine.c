@@ -55,6 +55,8 @@ static void set_sources(struct engine *engine)
     engine->client.observers.accounts.ipv6_bits = bits;
     engine->client.observers.watcher_accounts.ipv6_bits = bits;
     engine->client.observations.accounts.ipv6_bits = bits;
+    engine->client.observations.byte_accounts.ipv6_bits = bits;
+    engine->client.http.bodies.ipv6_bits = bits;
 }
 
 /* On an error engine_free() gives back the tables that were made. */
@@ -79,6 +81,7 @@ static int init_tables(struct engine *engine)
         dedup_init(&engine->origin.dedup, config->limits_dedup_bytes, seed) == 0 &&
         body_store_init(&engine->fetch.bodies, config->block_bodies_bytes, config->block_body_bytes,
                         config->block_bodies, config->limits_exchanges, seed) == 0 &&
+        http_fronts_init(&engine->client.http, config->block_bodies_bytes, seed) == 0 &&
         cache_store_init(&engine->fetch.cache, config->cache_max_bytes,
                          config->cache_max_entry_bytes, seed) == 0 &&
         source_table_init(&engine->client.sources, config->limits_addresses, seed) == 0 &&
@@ -138,6 +141,7 @@ void engine_free(struct engine *engine)
     name_table_clear(&engine->origin.names);
     observer_table_clear(&engine->client.observers);
     observation_table_clear(&engine->client.observations);
+    http_fronts_clear(&engine->client.http);
     request_table_clear(&engine->client.requests);
     fetch_table_clear(&engine->fetch.fetches);
     memory_pool_clear(&engine->fetch.large);
@@ -276,6 +280,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
         }
     }
     set_sources(engine);
+    stream_recheck_tokens(&engine->client);
     observations_recheck(&engine->client);
 }
 

@@ -89,6 +89,7 @@ static void find_tables(const struct engine *engine, struct table_list *list)
     add_table(list, HELD_BODY_BYTES, &engine->fetch.bodies.kept, engine->fetch.bodies.bytes_max);
     add_table(list, HELD_TRANSFER_BYTES, &engine->fetch.bodies.transfers,
               engine->fetch.bodies.bytes_max);
+    add_table(list, HELD_TRANSFER_BYTES, &engine->client.http.bodies, config->block_bodies_bytes);
     add_table(list, HELD_OBSERVATIONS, &engine->client.observers.accounts,
               engine->client.observers.capacity);
     add_table(list, HELD_REGISTRATIONS, &observations->accounts, observations->capacity);

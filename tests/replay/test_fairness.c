@@ -488,9 +488,41 @@ static void test_large_blocks_are_given_back_with_the_fetch(void **state)
 
 #define TEST(name) cmocka_unit_test(name)
 
+/* limits.ipv6-prefix says whose an IPv6 address is in every table that all share, also when it is
+ * read anew. */
+static void test_each_table_has_the_prefix(void **state)
+{
+    (void)state;
+    static const char *const before[] = {"limits.ipv6-prefix=48", NULL};
+    static const char *const after[] = {"limits.ipv6-prefix=56", NULL};
+    struct replay one;
+    replay_start(&one, before);
+    const struct engine *engine = one.engine;
+    const struct account_book *const books[] = {
+        &engine->client.requests.accounts,
+        &engine->fetch.large.accounts,
+        &engine->fetch.bodies.kept,
+        &engine->fetch.bodies.transfers,
+        &engine->client.observers.accounts,
+        &engine->client.observers.watcher_accounts,
+        &engine->client.observations.accounts,
+        &engine->client.observations.byte_accounts,
+        &engine->client.http.bodies,
+    };
+    for (size_t i = 0; i < sizeof(books) / sizeof(books[0]); i++) {
+        assert_int_equal(books[i]->ipv6_bits, 48);
+    }
+    replay_reload(&one, after);
+    for (size_t i = 0; i < sizeof(books) / sizeof(books[0]); i++) {
+        assert_int_equal(books[i]->ipv6_bits, 56);
+    }
+    replay_stop(&one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_table_has_the_prefix),
         TEST(test_limits_of_some_clients),
         TEST(test_observations_of_some_clients),
         TEST(test_refusals_end),

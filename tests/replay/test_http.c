@@ -3,6 +3,8 @@
 #include "replay/replay.h"
 #include "replay/words.h"
 
+#include "base/identity.h"
+#include "client/stream.h"
 #include "support/fake_conn.h"
 
 #include <stdio.h>
@@ -363,6 +365,51 @@ static void test_bodies_go_in_blocks(void **state)
     stop();
 }
 
+/* HC-16: one host's unfinished bodies make room for another's, the oldest first. */
+static void test_bodies_of_one_host_make_room(void **state)
+{
+    (void)state;
+    static const char put[] = "PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 20000\r\n\r\na";
+    struct fake_stream *later[2];
+    start("block.bodies-bytes=64KiB", "block.body-bytes=20KiB");
+    http_send(stream, put);
+    for (size_t i = 0; i < 2; i++) {
+        char address[32];
+        snprintf(address, sizeof(address), "192.0.2.7:4000%zu", i + 2);
+        later[i] = fake_stream_connect(TRANSPORT_HTTP, address);
+        http_send(later[i], put);
+    }
+    assert_int_equal(replay.engine->client.http.body_bytes, 60000);
+    struct fake_stream *other = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.8:40001");
+    http_send(other, "PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 8000\r\n\r\n");
+    expect_in(expect_answer(stream, 503, "the body made room for others\n"),
+              "\r\nConnection: close\r\n");
+    assert_true(fake_stream_is_closed(stream));
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(taken(later[i]), "");
+    }
+    assert_string_equal(taken(other), "");
+    assert_int_equal(replay.engine->client.http.body_bytes, 48000);
+    /* Who holds no more than the newcomer would gives way after a while, and not before. */
+    struct fake_stream *third = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.9:40001");
+    http_send(third, put);
+    (void)expect_answer(later[0], 503, "the body made room for others\n");
+    struct fake_stream *fourth = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.10:40001");
+    http_send(fourth, put);
+    (void)expect_answer(fourth, 503, "no room for the body\n");
+    fake_net_run(5000);
+    fourth = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.10:40001");
+    http_send(fourth, put);
+    assert_string_equal(taken(fourth), "");
+    (void)expect_answer(later[1], 503, "the body made room for others\n");
+    assert_string_equal(taken(third), "");
+    fake_stream_close(other);
+    fake_stream_close(third);
+    fake_stream_close(fourth);
+    assert_int_equal(replay.engine->client.http.body_bytes, 0);
+    stop();
+}
+
 /* HC-16: a body that does not come is waited for so long, and its room is free again. */
 static void test_slow_bodies_are_408(void **state)
 {
@@ -671,6 +718,92 @@ static void test_bearer_tokens_are_identities(void **state)
     stop();
 }
 
+#define TOKENS "test_http_tokens.tmp"
+
+/* The digest of the fake network is the token itself, filled up with 0: these have 8 bytes. */
+static void write_tokens(const char *a, const char *b)
+{
+    FILE *tokens = fopen(TOKENS, "w");
+    assert_non_null(tokens);
+    fprintf(tokens, "dash:%s%048d\ndash:%s%048d\n", a, 0, b, 0);
+    assert_int_equal(fclose(tokens), 0);
+}
+
+/* Follows the target with that token; the first event has come. */
+static struct fake_stream *follow(const char *place, const char *token)
+{
+    char text[256];
+    struct fake_stream *follower = fake_stream_connect(TRANSPORT_HTTP, place);
+    snprintf(text, sizeof(text),
+             GET_X "Accept: text/event-stream\r\nAuthorization: Bearer %s\r\n\r\n", token);
+    http_send(follower, text);
+    return follower;
+}
+
+static bool is_dash(const void *context, const struct address *remote,
+                    const struct identity *identity)
+{
+    (void)context;
+    (void)remote;
+    return identity_has_name(identity, IDENTITY_PSK, "dash");
+}
+
+/*
+ * Tokens that a reload removes end what was begun with them: events, which may go on for months,
+ * and the WebSocket that a connection has become.
+ */
+static void test_connections_end_with_their_token(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"http.tokens-file=" TOKENS, "policy.clients=none",
+                                           "access dash.action=allow", "access dash.identity=dash",
+                                           NULL};
+    struct conn_options options = {.transport = TRANSPORT_HTTP, .fd = -1, .connections_max = 8};
+    struct fake_datagram registration;
+    write_tokens("7365736968616d65", "7365736968616d66");
+    replay_start(&replay, settings);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
+    struct fake_stream *gone = follow("127.0.0.1:40001", "sesihame");
+    fake_peer_expect(replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &registration);
+    fake_peer_reply(replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 12: /31"));
+    struct fake_stream *stays = follow("127.0.0.1:40002", "sesihamf");
+    expect_in(taken(gone), "data: 1\n\n");
+    expect_in(taken(stays), "data: 1\n\n");
+    struct fake_stream *socket = fake_stream_connect(TRANSPORT_HTTP, "127.0.0.1:40003");
+    http_send(socket, "GET /.well-known/coap HTTP/1.1\r\n" HOST "Upgrade: websocket\r\n"
+                      "Connection: Upgrade\r\nAuthorization: Bearer sesihame\r\n\r\n");
+    expect_in(taken(socket), "HTTP/1.1 101 ");
+    fake_stream_send(socket, "00 e1");
+
+    replay_reload(&replay, settings); /* nothing has changed */
+    (void)taken(gone);
+    (void)taken(socket);
+    assert_false(fake_stream_is_closed(gone));
+    assert_false(fake_stream_is_closed(socket));
+    write_tokens("7365736968616d66", "7365736968616d67"); /* the first is replaced */
+    replay_reload(&replay, settings);
+    (void)taken(gone);
+    (void)taken(socket);
+    (void)taken(stays);
+    assert_true(fake_stream_is_closed(gone));
+    assert_true(fake_stream_is_closed(socket));
+    assert_false(fake_stream_is_closed(stays));
+    assert_int_equal(replay_metric(&replay, observers), 1);
+    fake_peer_reply(replay.origin, &registration, words("5T 45 0101 TOKEN", "6:06 12: /32"));
+    expect_in(taken(stays), "data: 2\n\n");
+
+    struct stream_view views[4]; /* an operator sees the identity, and ends what has it */
+    assert_int_equal(stream_list(&replay.engine->client, 0, views, 4), 1);
+    assert_true(is_dash(NULL, views[0].remote, views[0].identity));
+    assert_int_equal(stream_close_matching(&replay.engine->client, is_dash, NULL, "closed"), 1);
+    (void)taken(stays);
+    assert_true(fake_stream_is_closed(stays));
+    expect_deregistration();
+    remove(TOKENS);
+    stop();
+}
+
 /* HC-18: a drain answers what is in flight, and closes. */
 static void test_a_drain_lets_answers_through(void **state)
 {
@@ -701,6 +834,7 @@ int main(void)
         cmocka_unit_test(test_blocks_are_streamed),
         cmocka_unit_test(test_changed_blocks_cut_the_answer),
         cmocka_unit_test(test_bodies_go_in_blocks),
+        cmocka_unit_test(test_bodies_of_one_host_make_room),
         cmocka_unit_test(test_slow_bodies_are_408),
         cmocka_unit_test(test_notifications_are_events),
         cmocka_unit_test(test_events_end_with_an_error),
@@ -713,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_becomes_a_websocket),
         cmocka_unit_test(test_the_mapping_is_discovered),
         cmocka_unit_test(test_bearer_tokens_are_identities),
+        cmocka_unit_test(test_connections_end_with_their_token),
         cmocka_unit_test(test_a_drain_lets_answers_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
