@@ -248,7 +248,7 @@ static void print_version(void)
 {
     (void)puts("criproxyd " CRIPROXYD_VERSION);
     for (const struct library *library = libraries(); library->name != NULL; library++) {
-        (void)printf("  %-9s %s\n", library->name, library->version);
+        (void)printf("  %-11s %s\n", library->name, library->version);
     }
     print_features("with:", true);
     print_features("without:", false);

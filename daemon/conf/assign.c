@@ -189,36 +189,15 @@ void loader_preset(struct loader *loader)
     }
 }
 
-static const struct config_row *row_at(size_t offset)
-{
-    size_t i = 0;
-
-    while (config_rows[i].offset != offset) {
-        i++;
-        assert(i < CONFIG_ROW_COUNT); /* each field has its row */
-    }
-    return &config_rows[i];
-}
-
 void loader_size(struct loader *loader)
 {
-    static const struct {
-        size_t offset;         /* of the key's field */
-        const char *values[2]; /* small, large */
-    } sized[] = {
-#define SIZED(section, key, small, large)                                                          \
-    {offsetof(struct config, section##_##key), {small, large}},
-#include "conf/sizes.def"
-#undef SIZED
-    };
-    uint64_t size = loader->config->proxy_size;
+    enum config_proxy_size size = loader->config->proxy_size;
 
-    for (size_t i = 0; i < sizeof(sized) / sizeof(sized[0]) && size != PROXY_SIZE_MEDIUM; i++) {
-        const struct config_row *row = row_at(sized[i].offset);
-        if (loader->set_at[row - config_rows].kind == PLACE_PRESET) {
-            struct config_row other = *row;
-            other.preset = sized[i].values[size == PROXY_SIZE_LARGE];
-            loader_preset_row(loader, loader->config, &other);
+    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
+        struct config_row row = config_rows[i];
+        row.preset = schema_preset(&config_rows[i], size);
+        if (row.preset != config_rows[i].preset && loader->set_at[i].kind == PLACE_PRESET) {
+            loader_preset_row(loader, loader->config, &row);
         }
     }
 }

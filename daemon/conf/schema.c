@@ -185,6 +185,25 @@ const struct config_row *schema_find_named(enum config_named kind, const char *k
     return NULL;
 }
 
+const char *schema_preset(const struct config_row *row, enum config_proxy_size size)
+{
+    static const struct {
+        const char *section, *name;
+        const char *values[2]; /* small, large */
+    } sized[] = {
+#define SIZED(section, key, small, large) {#section, #key, {small, large}},
+#include "conf/sizes.def"
+#undef SIZED
+    };
+
+    for (size_t i = 0; i < sizeof(sized) / sizeof(sized[0]) && size != PROXY_SIZE_MEDIUM; i++) {
+        if (strcmp(row->section, sized[i].section) == 0 && strcmp(row->name, sized[i].name) == 0) {
+            return sized[i].values[size == PROXY_SIZE_LARGE];
+        }
+    }
+    return row->preset;
+}
+
 bool schema_is_secret(const struct config_row *row)
 {
     static const char *const endings[] = {"psk_key", "secret", "password"};

@@ -7,6 +7,8 @@
 #ifndef CRIPROXY_CONF_SCHEMA_H
 #define CRIPROXY_CONF_SCHEMA_H
 
+#include "conf/words.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,6 +101,13 @@ const struct config_row *schema_section(const char *section, size_t *ret_count);
 
 /** The key as it is written in files, a copy; use `.text` within the expression. */
 struct config_key schema_key(const struct config_row *row);
+
+/**
+ * The default of a key with that proxy.size: row->preset where sizes.def does not have it. Static.
+ *
+ * @param row of options.def, or of a named section, which no size is about.
+ */
+const char *schema_preset(const struct config_row *row, enum config_proxy_size size);
 
 /** Whether the value of the key is a secret; false for a key that names a file with one. */
 bool schema_is_secret(const struct config_row *row);

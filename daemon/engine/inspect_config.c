@@ -14,26 +14,53 @@
 struct listing {
     struct json_writer *out;
     const char *wanted; /* section; "": all */
+    enum config_proxy_size size;
     uint64_t at, from;
     bool is_full;
 };
 
-/* Both are texts, and "1.5" is 1.50. */
-static bool is_preset(const struct config_row *row, const char *value)
+/* The key's default as it is in files; a size has defaults of its own. */
+static const char *preset_of(const struct listing *listing, const struct config_row *row)
 {
-    const char *preset = strcmp(row->preset, CONFIG_NO_DEFAULT) == 0 ? "" : row->preset;
-    bool is_text = row->type == CONFIG_TYPE_TEXT || row->type == CONFIG_TYPE_LIST;
+    const char *preset = schema_preset(row, listing->size);
+    return strcmp(preset, CONFIG_NO_DEFAULT) == 0 ? "" : preset;
+}
+
+/* Both are texts, and "1.5" is 1.50. */
+static bool is_preset(const struct listing *listing, const struct config_row *row,
+                      const char *value)
+{
+    const char *preset = preset_of(listing, row);
     uint64_t theirs = 0, ours = 0;
 
     if (strcmp(value, preset) == 0) {
         return true;
     }
-    return !is_text && value_parse(row, preset, &theirs) && value_parse(row, value, &ours) &&
-           theirs == ours;
+    return row->type != CONFIG_TYPE_TEXT && value_parse(row, preset, &theirs) &&
+           value_parse(row, value, &ours) && theirs == ours;
+}
+
+/* A list is the default as a whole, whose items have a space between them. */
+static bool is_preset_list(const struct listing *listing, const struct config_row *row,
+                           const struct config_list *list)
+{
+    const char *at = preset_of(listing, row);
+
+    for (size_t i = 0; i < list->count; i++) {
+        size_t len = strlen(list->items[i]);
+        if (i > 0 && *at++ != ' ') {
+            return false;
+        }
+        if (strncmp(at, list->items[i], len) != 0) {
+            return false;
+        }
+        at += len;
+    }
+    return *at == '\0';
 }
 
 static void put_value(struct listing *listing, const char *section, const struct config_row *row,
-                      const char *value)
+                      const char *value, bool is_default)
 {
     char shown[1024];
 
@@ -46,7 +73,7 @@ static void put_value(struct listing *listing, const char *section, const struct
     json_text(listing->out, "key", schema_key(row).text);
     json_text(listing->out, "value",
               is_secret ? "(hidden)" : escape_text(shown, sizeof(shown), value, strlen(value)));
-    json_bool(listing->out, "default", is_preset(row, value));
+    json_bool(listing->out, "default", is_default);
     if (!json_end(listing->out)) {
         listing->is_full = true;
         listing->at--;
@@ -77,11 +104,12 @@ static void put_list(struct listing *listing, const char *section, const struct 
     struct config_list list;
 
     memcpy(&list, field, sizeof(list));
+    bool is_default = is_preset_list(listing, row, &list);
     for (size_t i = 0; i < list.count; i++) {
-        put_value(listing, section, row, list.items[i]);
+        put_value(listing, section, row, list.items[i], is_default);
     }
     if (list.count == 0) {
-        put_value(listing, section, row, "");
+        put_value(listing, section, row, "", is_default);
     }
 }
 
@@ -89,18 +117,20 @@ static void put_list(struct listing *listing, const char *section, const struct 
 static void put_row(struct listing *listing, const char *section, const struct config_row *row,
                     const void *owner)
 {
-    const char *field = (const char *)owner + row->offset;
+    const char *field = (const char *)owner + row->offset, *value = NULL;
     char text[VALUE_TEXT_MAX];
 
     if (row->type == CONFIG_TYPE_LIST) {
         put_list(listing, section, row, field);
-    } else if (row->type == CONFIG_TYPE_TEXT) {
-        const char *value = NULL;
-        memcpy(&value, field, sizeof(value));
-        put_value(listing, section, row, value != NULL ? value : "");
-    } else {
-        put_value(listing, section, row, value_format(row, number_of(row, field), text));
+        return;
     }
+    if (row->type == CONFIG_TYPE_TEXT) {
+        memcpy(&value, field, sizeof(value));
+        value = value != NULL ? value : "";
+    } else {
+        value = value_format(row, number_of(row, field), text);
+    }
+    put_value(listing, section, row, value, is_preset(listing, row, value));
 }
 
 /* One [KIND NAME] section. */
@@ -126,7 +156,10 @@ bool inspect_config(struct engine *engine, const char *argument, uint64_t *curso
                     struct json_writer *out)
 {
     const char *config = (const char *)engine->context.config;
-    struct listing listing = {.out = out, .wanted = argument, .from = *cursor};
+    struct listing listing = {.out = out,
+                              .wanted = argument,
+                              .size = engine->context.config->proxy_size,
+                              .from = *cursor};
 
     for (size_t i = 0; i < CONFIG_ROW_COUNT && !listing.is_full; i++) {
         if (is_wanted(&listing, config_rows[i].section)) {

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/libraries.h"
 
+#include <ares.h>
 #include <event2/event.h>
+#include <idn2.h>
 #include <openssl/crypto.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <utf8proc.h>
 #if CRI_WITH_LIBCOAP
 #include <coap3/coap.h>
 #endif
 #if CRI_WITH_WEBSOCKETS
 #include <wslay/wslay.h>
 #endif
+#if CRI_WITH_HTTP
+#include <http_parser.h>
+#endif
+
+#define LIBRARIES_MAX 12u
 
 #if CRI_WITH_LIBCOAP
 /* "libcoap 4.3.1" without its name. */
@@ -20,26 +30,39 @@ static const char *without_name(const char *version)
 }
 #endif
 
+#if CRI_WITH_HTTP
+static const char *version_of_http_parser(void)
+{
+    static char text[16];
+    unsigned long version = http_parser_version();
+    (void)snprintf(text, sizeof(text), "%lu.%lu.%lu", version >> 16 & 255, version >> 8 & 255,
+                   version & 255);
+    return text;
+}
+#endif
+
 const struct library *libraries(void)
 {
-    static struct library rows[] = {
-        {.name = "openssl"},
-        {.name = "libevent"},
-#if CRI_WITH_LIBCOAP
-        {.name = "libcoap"},
-#endif
-        {.name = "libcbor", .version = LIBCBOR_BUILT_WITH}, /* has no function that tells it */
-#if CRI_WITH_WEBSOCKETS
-        {.name = "wslay", .version = WSLAY_VERSION},
-#endif
-        {.name = NULL},
-    };
+    static struct library rows[LIBRARIES_MAX];
+    size_t count = 0;
 
-    rows[0].version = OpenSSL_version(OPENSSL_VERSION_STRING);
-    rows[1].version = event_get_version();
+    rows[count++] = (struct library){"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)};
+    rows[count++] = (struct library){"libevent", event_get_version()};
+    rows[count++] = (struct library){"c_ares", ares_version(NULL)};
 #if CRI_WITH_LIBCOAP
-    rows[2].version = without_name(coap_package_version());
+    rows[count++] = (struct library){"libcoap", without_name(coap_package_version())};
 #endif
+    /* libcbor has no function that tells it. */
+    rows[count++] = (struct library){"libcbor", LIBCBOR_BUILT_WITH};
+    rows[count++] = (struct library){"libidn2", idn2_check_version(NULL)};
+    rows[count++] = (struct library){"utf8proc", utf8proc_version()};
+#if CRI_WITH_WEBSOCKETS
+    rows[count++] = (struct library){"wslay", WSLAY_VERSION};
+#endif
+#if CRI_WITH_HTTP
+    rows[count++] = (struct library){"http_parser", version_of_http_parser()};
+#endif
+    rows[count] = (struct library){.name = NULL};
     return rows;
 }
 

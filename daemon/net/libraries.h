@@ -7,7 +7,7 @@
 
 /* A library that the process uses, and its version; both static. */
 struct library {
-    const char *name; /* fit for a label: a-z and _ */
+    const char *name; /* fit for a label: a-z, _, and digits but at the start */
     const char *version;
 };
 

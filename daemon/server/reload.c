@@ -173,6 +173,14 @@ static bool serves_any(const struct config *config, bool is_ipv6)
     return false;
 }
 
+/* Whether clients need a key of their own: without a certificate of the proxy's there are only
+ * pre-shared keys. */
+static bool needs_credentials(const struct config *config, enum transport transport)
+{
+    return transport_is_secure(transport) &&
+           (config->tls_certificate.count == 0 || config->tls_require_client_certificate);
+}
+
 /* Such a proxy serves the internet as soon as a router lets it: seldom what is meant. */
 static void warn_of_open_listeners(const struct config *config)
 {
@@ -180,7 +188,8 @@ static void warn_of_open_listeners(const struct config *config)
 
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
-        if (address_is_unspecified(&listener->bind) && !transport_is_secure(listener->transport) &&
+        if (address_is_unspecified(&listener->bind) &&
+            !needs_credentials(config, listener->transport) &&
             config->policy_targets == POLICY_TARGETS_ALLOW &&
             serves_any(config, listener->bind.family == ADDRESS_IPV6)) {
             escape_value(uri, sizeof(uri), listener->uri, strlen(listener->uri));

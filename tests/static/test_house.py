@@ -75,13 +75,13 @@ def sleeping_tests(name, text):
 # A header, and the files that may include it.
 HEADER_HOMES = {
     "coap3/": r"daemon/net/|tests/|bench/|tools/coapbench/",
-    "ares.h": r"daemon/net/resolve",
+    "ares.h": r"daemon/net/(resolve|libraries)",
     "event2/": r"daemon/net/|tests/unit/net/|tools/coapbench/",
     "openssl/": r"daemon/net/|tests/unit/(net|tls|upstream)/|tests/fuzz/daemon/fuzz_upstream|tools/(coap(bench|check)|link)/",
     "cbor.h": r"lib/src/cbor_|tests/|bench/",
-    "http_parser.h": r"daemon/client/http_parse\.c",
-    "utf8proc.h": r"lib/src/nfc|daemon/client/target|tests/|bench/",
-    "idn2.h": r"daemon/policy/hostname",
+    "http_parser.h": r"daemon/(client/http_parse|net/libraries)\.c",
+    "utf8proc.h": r"lib/src/nfc|daemon/(client/target|net/libraries)|tests/|bench/",
+    "idn2.h": r"daemon/(policy/hostname|net/libraries)",
     "curl/": r"daemon/net/",
     "pthread.h": r"daemon/(net/|base/log|main|server/|worker/)|tests/|tools/coap(bench|check)/",
 }

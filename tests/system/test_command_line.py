@@ -18,7 +18,8 @@ from target import Target
 def test_version_and_help():
     """Command line: --version and --help print to standard output and exit 0."""
     version = run_criproxyd("--version")
-    assert re.search(r"^  openssl +3\.\d+\.\d+", version.stdout, re.M)
+    for library in ("openssl", "libevent", "c_ares", "libcbor", "libidn2", "utf8proc"):
+        assert re.search(r"^  %s +\d+\.\d+(\.\d+)?" % library, version.stdout, re.M), library
     assert (version.returncode, version.stderr) == (0, "")
     assert re.search(r"criproxyd \d+\.\d+\.\d+", version.stdout)
     usage = run_criproxyd("--help")
@@ -381,3 +382,38 @@ def test_a_proxy_that_is_open_to_everybody_is_warned_of(settings, is_open):
     """Command line: every address of the host, for clients with any address, without keys."""
     said = [line for line in warnings_of_check(*settings) if line.find("open_to_everybody") >= 0]
     assert bool(said) == is_open, said
+
+
+@pytest.fixture(scope="module")
+def tls_files(tmp_path_factory):
+    """A certificate and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = str(folder / "proxy.pem"), str(folder / "proxy.key")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+         "-days", "2", "-subj", "/CN=proxy.example", "-out", certificate, "-keyout", key],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
+    return certificate, key
+
+
+@pytest.mark.parametrize("scheme", ["coaps", "coaps+tcp", "coaps+ws", "https"])
+@pytest.mark.parametrize("settings, is_open", [
+    ((), True),
+    (("tls.require-client-certificate=yes",), False),
+], ids=["any client", "clients with certificates"])
+def test_a_certificate_of_the_proxy_keeps_no_client_out(tls_files, scheme, settings, is_open):
+    """Command line: the same, where clients need a key but any key will do."""
+    certificate, key = tls_files
+    said = warnings_of_check("listen.uri=%s://0.0.0.0:5684" % scheme, "policy.clients=any",
+                             "tls.certificate=" + certificate, "tls.key=" + key,
+                             "tls.client-ca=" + certificate, *settings)
+    assert any("open_to_everybody" in line for line in said) == is_open, said
+
+
+def test_keys_alone_keep_clients_out(tmp_path):
+    """Command line: with pre-shared keys and no certificate each client is a known one."""
+    file = tmp_path / "psk"
+    file.write_text("b:%s\n" % ("ab" * 16))
+    file.chmod(0o600)
+    assert not warnings_of_check("listen.uri=coaps://0.0.0.0:5684", "policy.clients=any",
+                                 "tls.psk-file=%s" % file)

@@ -762,6 +762,28 @@ def test_the_configuration_is_shown_without_secrets(start, path):
     assert len(rows) > 150
 
 
+def defaults(path):
+    """(section, key) of `config`, and whether each of its rows is the default."""
+    found = {}
+    for row in items(path, "config"):
+        found.setdefault((row["section"], row["key"]), []).append(row["default"])
+    return found
+
+
+def test_what_is_a_default_is_told(start, path):
+    """Issue 8, criproxyctl: a list is its default as a whole, and a size has defaults of its own."""
+    start("--set", "proxy.size=small", "--set", "policy.echo-exempt=loopback",
+          "--set", "cache.max-bytes=16MiB", "--set", "policy.ports=5683 5684 61616-61631")
+    found = defaults(path)
+    assert found["policy", "nat64-prefix"] == [True] * 3
+    assert found["policy", "ports"] == [True]
+    assert found["policy", "echo-exempt"] == [False]
+    assert found["proxy", "size"] == [False]
+    assert found["limits", "exchanges"] == [True]
+    assert found["cache", "max-bytes"] == [False]
+    assert found["tls", "certificate"] == [True]
+
+
 def test_listeners(start, path):
     """Issue 8, criproxyctl: where clients are listened for."""
     running = start("--listen", "coap+tcp://127.0.0.1:0")
