@@ -186,7 +186,7 @@ static void send_reset(const struct arrival *arrival, const struct message *mess
     leg_send_empty(&leg, MESSAGE_RST, message->mid);
 }
 
-/* What cannot be processed: a CON is rejected, everything else ignored (MSG-8, MSG-9). */
+/* The message cannot be processed: a CON is rejected, any other ignored (MSG-8, MSG-9). */
 static void reject(const struct arrival *arrival, const struct message *message)
 {
     if (message->type == MESSAGE_CON && may_reject(arrival)) {

@@ -44,7 +44,7 @@ bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
     if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || side->cookies == NULL ||
         !cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path, echo.data,
                         echo.len)) {
-        return false; /* the origin server's, if anybody's (AMP-7, AMP-10) */
+        return false; /* not of ours: perhaps the origin server's (AMP-7, AMP-10) */
     }
     if (leg->session != NULL && leg->is_unverified) {
         dtls_believe(leg->session, &leg->asker.path);

@@ -6,8 +6,8 @@
  * given a cookie in an Echo option with 4.01, and brings it back (RFC 9175 section 2.3).
  *
  *   unverified: a safe request is served; an answer longer than policy.echo-factor times
- *               the request is a challenge instead. What changes something or asks for
- *               many answers is challenged before it is forwarded. An answer that comes
+ *               the request is a challenge instead. A request that changes something or
+ *               asks for many answers is challenged before it is forwarded. An answer that comes
  *               late is sent once, as NON.
  *   verified:   for policy.echo-time, as long as the client is remembered.
  *
@@ -57,10 +57,10 @@ struct reply echo_challenge(struct client_side *side, const struct leg *leg,
                             uint8_t buffer[ECHO_OPTIONS_MAX]);
 
 /**
- * What to send in place of @p reply, where that is too long for a client that has not been
- * verified: without its words if it is a refusal of ours, or the challenge.
+ * The reply to send in place of @p reply, where that is too long for a client that has not been
+ * verified: a refusal of ours without its words, or the challenge.
  *
- * @return whether it is another one.
+ * @return whether it is another one; false: send @p reply.
  */
 bool echo_shorten(struct client_side *side, const struct leg *leg, const struct reply *reply,
                   uint8_t buffer[ECHO_OPTIONS_MAX], struct reply *ret_reply);

@@ -28,7 +28,7 @@
 #include <cri/diag.h>
 #include <string.h>
 
-/* What the target and the routes say about it, before the client is looked at. */
+/* The way of the request by its target and the routes, before the client is looked at. */
 struct explain_way {
     bool is_to_parent; /* which resolves the name, and whose addresses are not checked */
     bool is_group;     /* the request has Multicast-Timeout */

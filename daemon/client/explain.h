@@ -21,7 +21,7 @@ struct explain_options {
     const char *address; /* one that the target's name leads to; NULL: not known */
 };
 
-/* What becomes of the request. The values are the exit statuses of --explain. */
+/* The fate of the request. The values are the exit statuses of --explain. */
 enum explain_outcome {
     EXPLAIN_FORWARDED = 0,
     EXPLAIN_REFUSED = 1, /* or answered by the proxy itself, where that is the target */
@@ -39,8 +39,8 @@ const char *explain_check(const struct config *config, const struct explain_opti
 /**
  * Say what a request for @p target becomes; asks no resolver and sends nothing.
  *
- * The outcome is "forwarded" only where the proxy forwards such a request whatever else is
- * true of it. What is full or busy at the time of a request is left out of it.
+ * The outcome is "forwarded" only where the proxy forwards every such request. Full tables and busy
+ * origin servers are left out of it.
  *
  * @param asking NULL for none; they have passed explain_check().
  * @param target a URI, a CRI in hex, or a CRI in diagnostic notation.

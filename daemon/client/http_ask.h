@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an HTTP request asks for, in CoAP's words: its fields become options (RFC 7252 section 10.2,
- * RFC 8075 sections 5 and 6), or a status with which it is refused.
+ * An HTTP request in CoAP's terms: its fields become options (RFC 7252 section 10.2, RFC 8075
+ * sections 5 and 6), or a status with which it is refused.
  */
 #ifndef CRIPROXY_HTTP_ASK_H
 #define CRIPROXY_HTTP_ASK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * HTTP/1.1 requests by http-parser (libhttp-parser-dev), which only this file's source includes.
- * What it is given has passed http_head.h.
+ * Its input has passed http_head.h.
  */
 #ifndef CRIPROXY_HTTP_PARSE_H
 #define CRIPROXY_HTTP_PARSE_H
@@ -10,7 +10,7 @@
 
 struct http_parse;
 
-/* What of the first line and the lengths matters. */
+/* The first line of a head, and the fields that say how long the body is. */
 struct http_line {
     struct bytes method, target; /* borrowed, as long as the head */
     bool is_1_0;

@@ -20,7 +20,7 @@ struct listener;
 struct stream;
 struct watcher;
 
-/* What all kinds of clients have in common: a client of datagrams, or a connection. */
+/* The part that all kinds of clients have: a client of datagrams, or a connection. */
 struct peer {
     struct request *pending;            /* list of those in flight */
     uint32_t in_flight;                 /* how many */
@@ -42,7 +42,7 @@ enum leg_kind {
     LEG_GONE,     /* the connection was closed; an unsafe request goes on without it */
 };
 
-/* What an HTTP client asks of the cache (RFC 9111 section 5.2.1), a bit each. */
+/* Wishes of an HTTP client about the cache (RFC 9111 section 5.2.1), a bit each. */
 enum {
     LEG_NO_CACHE = 1,       /* no answer from it */
     LEG_NO_STORE = 2,       /* the answer is not kept */
@@ -56,7 +56,7 @@ struct leg {
     struct client *client;
     struct dtls_session *session; /* of a client of datagrams on DTLS, else NULL */
     struct stream *stream;
-    struct asker asker; /* who it is, for policy and for the log, whatever the kind */
+    struct asker asker; /* the client, for policy and for the log, of any kind */
     struct bytes token; /* in the message at first, in the request's memory later */
     uint16_t mid;
     uint64_t received_ms; /* its message id may be used again a lifetime after */
@@ -75,7 +75,7 @@ struct leg {
 };
 
 /**
- * What stands for an absent Uri-Host: the Host field of a WebSocket's handshake, or
+ * The host of a request without Uri-Host: the Host field of a WebSocket's handshake, or
  * the name asked for with SNI (RFC 8323 section 8.5; on DTLS as on TLS, AMB-39). Empty
  * where there is neither: then it is the address that the request came to. Borrowed.
  */

@@ -42,7 +42,7 @@ enum reason limit_take(struct client_side *side, const struct leg *leg);
  */
 bool limit_may_answer(struct client_side *side, struct leg *leg, const struct message *message);
 
-/* What is sent to addresses that may be made up, all of them together. */
+/* Messages to addresses that may be forged, each kind limited over all addresses together. */
 enum limit_rejection {
     LIMIT_RESETS,
     LIMIT_REFUSALS, /* 4.xx */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What comes from the origin server, and what becomes of it. Nothing here is freed
- * under their callers: one without observers is ended at the end of the turn.
+ * Answers and notifications of the origin server, and their way to the observers. No observation is
+ * freed under a caller here: one without observers is ended at the end of the turn.
  */
 #include "client/observation.h"
 
@@ -154,9 +154,9 @@ static void tell_observers(struct client_side *side, struct observation *observa
 }
 
 /*
- * What was fetched for one client is for another only where that one may have it from
- * there (SEC-20). Other targets than names were asked about when the request came; a
- * reload asks about all of them again.
+ * An answer that was fetched for one client is for another only if that client may have it from
+ * this address (SEC-20). Targets that are no names were checked when the request came; a reload
+ * checks all of them again.
  */
 enum reason observation_reason_against(struct client_side *side,
                                        const struct observation *observation, struct leg *leg)
@@ -213,8 +213,8 @@ static bool is_answer(enum reason reason)
 }
 
 /*
- * The same for one that has waited for the registration: rules that have come meanwhile count
- * for it from now on, as they do for those who observe already (observations_recheck()).
+ * The same for a request that has waited for the registration: rules that are new since then hold
+ * for it from now on, as they do for observers (observations_recheck()).
  */
 static enum reason reason_against_follower(struct client_side *side,
                                            const struct observation *observation,
@@ -294,8 +294,8 @@ static void end_for_reason(struct client_side *side, struct observation *observa
 /* --- what the origin server says ---------------------------------------- */
 
 /*
- * On behalf of an observer that is still there: the first one may have left, or may not
- * have the target any more, and addresses are asked about for who registers (SEC-20).
+ * On behalf of an observer that is still there: the first one may have left, or may not have the
+ * target any more, and addresses are checked for the client that registers (SEC-20).
  */
 static void register_for_present(struct observation *observation)
 {
@@ -355,7 +355,7 @@ static void await_next(struct client_side *side, struct observation *observation
               on_silence);
 }
 
-/* End it for those who may not have it, under rules or from an address that are new. */
+/* End it for observers that may not have it any more, under new rules or from a new address. */
 static void recheck(struct client_side *side, struct observation *observation)
 {
     const struct fetch *fetch = observation->fetch;
@@ -389,7 +389,7 @@ static void note_source(struct client_side *side, struct observation *observatio
 }
 
 /*
- * Whether those who observe take the state in a Content-Format other than the one before. RFC
+ * Whether the observers take the state in a Content-Format other than the one before. RFC
  * 7641 section 4.2 forbids the change to the server, and asks it for a 4.06 instead; some
  * servers do it nevertheless, and their direct clients live with it. A client that named no
  * format has it told in each notification. One that did (all observers of an observation have
@@ -419,7 +419,7 @@ static void take_state(struct client_side *side, struct observation *observation
         return;
     }
     if (!keep_latest(side, observation, reply)) {
-        end_observation(side, observation, REASON_answered, reply); /* plain, to those who wait */
+        end_observation(side, observation, REASON_answered, reply); /* plain, to all that wait */
         return;
     }
     if (is_first || has_format) {
@@ -497,8 +497,8 @@ static bool on_notification(struct client_side *side, struct observation *observ
         metric_add(&side->context.metrics.notifications_received, 1);
     }
     /*
-     * What answers a registration counts whatever its number: an origin server that has
-     * started anew begins anew, and it is silent for longer than Max-Age before we ask.
+     * The answer to a registration counts with any number: an origin server that was restarted
+     * begins anew, and it is silent for longer than Max-Age before we ask.
      */
     if (!is_asked && has_observe &&
         transport_is_datagram(observation->fetch->hop.scheme->transport) &&

@@ -17,8 +17,8 @@ struct observation *observation_new(struct client_side *side, const struct cache
                                     const struct address *remote);
 
 /**
- * It makes room: it is over at once for all who observe it or wait for it, who are told so once,
- * and freed. Not under a caller that has it.
+ * It makes room: ends it at once and frees it. Its observers, and the clients that wait for it, are
+ * told so once. Not under a caller that has it.
  */
 void observation_displace(struct client_side *side, struct observation *observation);
 

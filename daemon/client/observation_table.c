@@ -52,7 +52,7 @@ void observation_table_clear(struct observation_table *table)
 
 /* --- accounts ----------------------------------------------------------- */
 
-/* What has no bytes would make room in vain: it is in no account of those. */
+/* An observation without bytes would make room in vain: it is in no account of bytes. */
 static void charge_bytes(struct observation_table *table, struct observation *observation,
                          const struct address *source)
 {

@@ -117,7 +117,7 @@ static void enter_lists(struct observer *observer)
     observation->observer_count++;
 }
 
-/* What is needed of a leg for longer than its request. */
+/* Copies the parts of a leg that are needed for longer than its request. */
 static void keep_leg(struct observer *observer, const struct leg *leg)
 {
     struct identity *before = observer->leg.asker.identity;
@@ -140,7 +140,7 @@ static bool may_stay(const struct client_side *side, const struct leg *leg)
            side->observers.watcher_count < side->clients.capacity / 2;
 }
 
-/* What makes room in @p book for one more of @p leg; NULL where that would not be fair. */
+/* The entry that makes room in @p book for one more of @p leg; NULL: no source holds more. */
 static struct holding *owed_to(const struct account_book *book, const struct leg *leg)
 {
     bool is_owed;
@@ -363,8 +363,8 @@ static bool is_last_word(const struct observer *observer)
 }
 
 /*
- * What the observer is to be told: whole, or the first block where it does not fit or the
- * client wants blocks; the rest is kept for it (OBS-30).
+ * The notification for an observer: whole, or the first block where it does not fit or the client
+ * wants blocks; the rest is kept for it (OBS-30).
  */
 static enum reason make_reply(struct client_side *side, const struct observer *observer,
                               struct reply *ret_reply)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Clients that observe (RFC 7641): one struct observer a client and token, with what
- * sending notifications to it takes. What is sent is the observation's latest
- * representation at the moment of (re)transmission, never a stored message, so an
- * observer that is slow misses states but has no queue.
+ * Clients that observe (RFC 7641): one struct observer a client and token, which has all that
+ * notifying it takes. A notification is made of the observation's latest representation
+ * at the moment of (re)transmission, never a stored message, so an observer that is
+ * slow misses states but has no queue.
  *
  *                changed, or answered             its turn
  *      idle -------------------------> waiting -------------> idle          NON, connection

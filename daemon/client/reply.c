@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What of the origin server's options reaches the client (OPT-7, Appendix A). */
+/* Whether an option of the origin server's answer reaches the client (OPT-7, Appendix A). */
 static bool reply_is_forwarded(uint16_t number)
 {
     const struct option_row *row = option_row(number);

@@ -10,7 +10,7 @@
 #include "coap/reply.h"
 
 /*
- * What the proxy's own options add to those of the origin server: Observe, Max-Age, Block1,
+ * Bytes that the proxy's own options add to those of the origin server: Observe, Max-Age, Block1,
  * Block2, Size2 and Size1 with their values, and a longer delta each. Leaving options out never
  * makes the rest longer.
  */
@@ -52,8 +52,8 @@ void reply_reason_at_once(struct client_side *side, struct leg *leg, enum reason
 
 /**
  * Answer the request and end it, at once or, where the answer is separate and
- * confirmable, when the client has acknowledged it. What it held towards the
- * origin server must have been released.
+ * confirmable, when the client has acknowledged it. Its fetch must have been
+ * left.
  */
 void reply_to_request(struct client_side *side, struct request *request, const struct reply *reply);
 

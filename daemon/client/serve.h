@@ -17,7 +17,7 @@
 #include "client/reply.h"
 #include "fetch/body.h"
 
-/* What an answer is of: requests of one client that are the same here ask for one body. */
+/* A body that a client asks for: requests of one client that are equal in this ask for the same. */
 struct serve_subject {
     const struct target *target;
     uint8_t code;         /* the method */
@@ -37,13 +37,13 @@ struct serve_subject {
 #define SERVE_KEY_MAX 2048u
 
 /**
- * What stands for the payload of a request where that says what is asked for: of a FETCH
- * in one message (RFC 8132 section 2). 0 for others.
+ * A hash of the payload of a FETCH in one message, which says what is asked for (RFC 8132 section
+ * 2). 0 for other requests.
  */
 uint64_t serve_query(const struct client_side *side, const struct message *request);
 
 /**
- * The key under which a body of @p leg's client is kept: who, method, target, and the
+ * The key under which a body of @p leg's client is kept: the client, method, target, and the
  * options that make a difference.
  *
  * @param tags whether Request-Tag is one of them: for uploads (RFC 9175 section 3.3).

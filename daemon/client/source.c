@@ -38,7 +38,7 @@ static uint64_t source_key_of(const struct source_table *table, enum source_kind
     return key != 0 ? key : 1;
 }
 
-/* What it has still to make up for: nothing after a second, whatever its rate. */
+/* Requests that its rate has still to make up for: none after a second. */
 static uint64_t owes(const struct source *source, uint64_t now_ms)
 {
     return now_ms - source->rate.at_ms < 1000 ? source->rate.spent : 0;

@@ -11,7 +11,7 @@
 #include "base/address.h"
 #include "base/rate.h"
 
-/* What is counted, each for itself. */
+/* Events that are counted, each kind for itself. */
 enum source_kind {
     SOURCE_REQUESTS,
     SOURCE_REFUSALS,

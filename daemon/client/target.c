@@ -20,7 +20,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* What is being built, and what it is built from. */
+/* The target that is being built, and the parts of the request that it is built from. */
 struct builder {
     const struct config *config;
     const struct message *message;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a request is for: the four forms that name a target become one. */
+/* The target of a request: the four forms that name it become one. */
 #ifndef CRIPROXY_TARGET_H
 #define CRIPROXY_TARGET_H
 
@@ -19,8 +19,8 @@ struct target_memory {
  * @param local   where it was received: stands in for an absent Uri-Host and Uri-Port.
  *                Its port is 0 where that is the default of the scheme it came over.
  * @param ret_target form TARGET_FORM_NONE for a request to the proxy itself. Borrows
- *                from @p memory and @p config. What its zone means is for zones_apply()
- *                to say.
+ *                from @p memory and @p config. Its zone is not resolved yet: that is
+ *                done by zones_apply().
  * @return false with @p ret_problem filled where there is no target to go to.
  */
 bool target_find(const struct config *config, const struct message *message,

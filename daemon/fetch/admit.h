@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What may be fetched on whose behalf: the decisions of policy/access.h for what an engine has
- * at hand, and remembered where they are asked for often.
+ * Whether a target, and each of its addresses, may be asked on behalf of a client: the decisions of
+ * policy/access.h, with what an engine has at hand.
  */
 #ifndef CRIPROXY_ADMIT_H
 #define CRIPROXY_ADMIT_H
@@ -12,9 +12,9 @@
 struct fetch_side;
 struct target;
 
-/* What finds the addresses of a target that is a name. */
+/* The proxy that finds the addresses of a target that is a name. */
 enum admit_resolver {
-    ADMIT_RESOLVER_BY_ROUTE, /* what the routes say: for a request that has no next hop yet */
+    ADMIT_RESOLVER_BY_ROUTE, /* as the routes say: for a request that has no next hop yet */
     ADMIT_RESOLVER_PROXY,    /* this proxy: admit_address() follows for each address */
     ADMIT_RESOLVER_PARENT,   /* a parent proxy: what is decided about the name is final */
 };

@@ -14,7 +14,7 @@
 
 struct fetch;
 
-/* What one kept body, or one transfer, takes of the budget, charged to its client's source. */
+/* The share of one kept body, or one transfer, in the budget; charged to its client's source. */
 struct body_share {
     struct holding holding;
     struct fetch *fetch; /* a transfer's, which ends to give its bytes back; NULL: kept */
@@ -47,7 +47,7 @@ struct kept_body {
     bool more;      /* and whether it goes on after them */
 };
 
-/* Whose a kept body is, and how many such a client may have: past it its oldest goes. */
+/* The client of a kept body, and how many such a client may have: past it its oldest goes. */
 struct body_owner {
     uint64_t serial;
     uint32_t bodies_max;
@@ -125,7 +125,7 @@ void body_free(struct body_store *store, struct body *body);
 struct kept_body *body_keep(struct body_store *store, const struct body_owner *owner,
                             struct bytes key, bool is_upload, uint64_t expires_ms);
 
-/** What is kept under @p key, or NULL. What has expired is not found. */
+/** The body that is kept under @p key, or NULL; one that has expired is not found. Borrowed. */
 struct kept_body *body_find(struct body_store *store, struct bytes key, bool is_upload,
                             uint64_t now_ms);
 

@@ -17,7 +17,7 @@ int coalesce_init(struct hash_map *leaders, uint32_t capacity, uint64_t seed)
 /* --- leaders and followers ---------------------------------------------- */
 
 /*
- * What left as NON may be lost without a word (MSG-37). A request that would go as CON does
+ * A request that left as NON may be lost without a word (MSG-37). One that would go as CON does
  * not rely on that, nor does any when an answer is overdue: a client that asks again because
  * it heard nothing would have nothing sent.
  */

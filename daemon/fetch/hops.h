@@ -34,9 +34,9 @@ enum hops_verdict {
 };
 
 /**
- * What becomes of the diagnostic payload of a 5.08 on its way back (RFC 8768 section 4).
+ * The diagnostic payload of a 5.08 on its way back (RFC 8768 section 4).
  *
- * @param ret_trail NAMED: the payload to pass on. LOOP: names of those who are in the loop,
+ * @param ret_trail NAMED: the payload to pass on. LOOP: names of the proxies in the loop,
  *                  ours first, each as it came. Not NUL-terminated.
  * @param ret_len   bytes of it; untouched for UNCHANGED.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is shown to origin servers and parent proxies on secure transports, and asked of
- * them: from the section [upstream] and its named ones, loaded with a snapshot.
+ * Keys and certificates for origin servers and parent proxies on secure transports, and the
+ * authorities that vouch for theirs: from the section [upstream] and its named ones, loaded with a
+ * snapshot.
  */
 #ifndef CRIPROXY_KEYRING_H
 #define CRIPROXY_KEYRING_H
@@ -21,7 +22,7 @@ struct upstream_credentials;
  */
 struct keyring *keyring_load(const struct config *config, char *ret_error, size_t error_capacity);
 
-/** Takes NULL. What sessions use of it lives as long as they do. */
+/** Frees it; takes NULL. Credentials that sessions use live as long as these. */
 void keyring_free(struct keyring *keyring);
 
 /**

@@ -32,7 +32,7 @@ struct naming {
     bool has_port;        /* Uri-Port, of the target */
 };
 
-/* What a naming may borrow from. */
+/* Memory that a naming may borrow from. */
 struct naming_room {
     uint8_t value[NAMING_URI_MAX];
     char host[ADDRESS_TEXT_MAX];
@@ -47,7 +47,7 @@ struct naming_room {
 struct naming naming_for_origin(const struct target *target);
 
 /**
- * The target as a parent proxy is told. What is too long for one form takes the other of
+ * The target as a parent proxy is told. A target that is too long for one form takes the other of
  * its vocabulary: Proxy-Scheme-Number for Proxy-Cri, Proxy-Scheme for Proxy-Uri, whose
  * Uri-* options have no common limit; and a scheme number over 24 bits takes Proxy-Cri.
  *

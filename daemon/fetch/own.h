@@ -24,15 +24,15 @@ enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *
                             struct waiter waiter, struct fetch **ret_fetch);
 
 /**
- * What @p fetch, in state observing, would get further answers over has gone.
+ * The session over which @p fetch, in state observing, would get further answers has ended.
  *
  * @return whether it stays all the same; if not, it is to be ended.
  */
 bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
 
 /**
- * Its waiter has gone: the answer is for the cache and for equal fetches that wait. What was
- * borrowed of the request (asker, trail) is copied; the identity is acquired.
+ * Its waiter has gone: the answer is for the cache and for equal fetches that wait. The parts
+ * of the request that it borrowed (asker, trail) are copied; the identity is acquired.
  */
 void fetch_disown(struct fetch *fetch);
 

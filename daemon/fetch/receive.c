@@ -12,7 +12,7 @@
 
 /*
  * RFC 7959 section 2.2: size 7 is for reliable transports, and a block that more follow is
- * whole. What the client would make of another one is unknown (BLK-3, BLK-6).
+ * whole. How a client would take another one is unknown (BLK-3, BLK-6).
  */
 static bool is_good_block(const struct message *message, const struct option *option,
                           const struct scheme *scheme)

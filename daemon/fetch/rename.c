@@ -154,7 +154,7 @@ static bool is_refusal(struct fetch_side *side, const struct fetch *fetch, uint8
 
 /*
  * Whether the parent has gone for the target. That it has not refused a form is a sign only
- * where it had refused another: else it may have looked no further than at who asks.
+ * where it had refused another: else it may have looked no further than at the client.
  */
 static bool shows_taken(const struct fetch *fetch, uint8_t code)
 {

@@ -4,8 +4,8 @@
  * so with 4.02 (RFC 7252 section 5.4.1), and parents that are in use with 4.00, 5.01 or 5.05.
  * It is told the target again, in each form of RFC 7252 that was not tried yet: Proxy-Scheme,
  * then Proxy-Uri; and an IPv6 address in Uri-Host without its brackets, as aiocoap and libcoap
- * take it (PXO-26). The last refusal is the answer where none helps. What a parent has
- * taken is remembered for all routes to it, for some minutes or until the next reload.
+ * take it (PXO-26). The last refusal is the answer where none helps. The form that a
+ * parent has taken is remembered for all routes to it, for some minutes or until the next reload.
  *
  * A 4.02 says that nothing was done, so any method is sent again. The other codes may come from
  * behind the parent: only GET and FETCH are sent again, and only while the parent is not known
@@ -20,7 +20,7 @@
 #include "conf/schema.h"
 #include "fetch/fetch.h"
 
-/* What has been learned about one parent; whatever else it may take in several ways goes here. */
+/* The forms that one parent takes and refuses, and other habits of it. */
 struct parent_habits {
     uint8_t taken;   /* forms that have brought an answer, a bit of enum config_route_form each, */
     uint8_t refused; /* and those that were refused where another has */

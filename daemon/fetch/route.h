@@ -3,8 +3,8 @@
  * Which way a request goes: straight to its target, to a parent proxy, or nowhere.
  *
  * The [route NAME] sections decide, in the order in which the files name them: the
- * first with a pattern that matches the target as it is named (TGT-17). What none
- * matches goes straight. Options that were overridden have no part in it, because
+ * first with a pattern that matches the target as it is named (TGT-17). A request
+ * that none matches goes straight. Options that were overridden have no part in it, because
  * only the normal form of the target is looked at.
  */
 #ifndef CRIPROXY_ROUTE_H

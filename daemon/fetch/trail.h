@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the trace knows something by: a request with its fetch, or a fetch of the proxy's own. */
+/* How the trace knows a request with its fetch, or a fetch of the proxy's own: number, events. */
 #ifndef CRIPROXY_TRAIL_H
 #define CRIPROXY_TRAIL_H
 
@@ -13,7 +13,7 @@ struct trail {
     uint64_t started_us, started_ms;
 };
 
-/** Something has happened on @p trail; nothing is done while no one traces. */
+/** Something has happened on @p trail; nothing is done while no trace runs. */
 void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
                  uint32_t number);
 

@@ -172,7 +172,7 @@ struct identity *conn_tls_claimed(struct conn *conn);
 /** Why the handshake has failed, for the log; as tls_failure(). */
 enum handshake conn_tls_failure(const struct conn *conn, const char **ret_detail);
 
-/** What the client has authenticated as. Borrowed; NULL if it has not. */
+/** The identity with which the client has authenticated. Borrowed; NULL if it has not. */
 struct identity *conn_tls_identity(const struct conn_tls *tls);
 
 /** Sends close_notify, as far as the socket accepts it at once. Failure is ignored. */

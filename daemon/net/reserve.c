@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Slots of two sizes in static memory, which is not resident until it is needed; a bit for
- * each says whether it is taken. What is larger than any slot fails as it would without:
+ * each says whether it is taken. A larger allocation than any slot fails as it would without:
  * both libraries check their large allocations, which are the ones that fail in practice.
  * The larger slots are for one that is not: a record layer of OpenSSL 3.5 (4,424 bytes).
  */

@@ -135,8 +135,8 @@ static struct system_question *question_waiting(const struct system_names *names
 
 /*
  * Drop one holder, unlock, and free the pool if it was the last. No question is
- * left then: the owner took those waiting with it, and who holds another is a
- * holder of the pool.
+ * left then: the owner took those waiting with it, and a thread that works on
+ * another is a holder itself.
  */
 static void names_leave(struct system_names *names)
 {

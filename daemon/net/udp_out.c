@@ -159,7 +159,7 @@ static void lay_out_groups(struct udp_socket *socket)
 
 /* ---- flush ---- */
 
-/* What the kernel has said about the next message: whether to try it again. */
+/* The kernel's answer for the next message: whether to try it again. */
 enum send_result {
     SEND_AGAIN,  /* it may have been one about an earlier datagram */
     SEND_FULL,   /* the socket's buffer: nothing else leaves either */

@@ -49,7 +49,7 @@ static struct ws_span head_trim(struct ws_span span)
     return span;
 }
 
-/* What is before the first @p separator; @p rest is what follows it. */
+/* The text before the first @p separator; @p rest becomes the text behind it. */
 bool ws_split(struct ws_span *rest, char separator, struct ws_span *ret_first)
 {
     const char *at = rest->len > 0 ? memchr(rest->text, separator, rest->len) : NULL;

@@ -11,7 +11,7 @@
 
 struct origin_side;
 
-/** What is due. @return when to be called next, or UINT64_MAX. */
+/** Works off what is due of the sessions. @return when to be called next, or UINT64_MAX. */
 uint64_t carrier_session_turn(struct origin_side *side, uint64_t now_ms);
 
 /** The engine's configuration has changed: limits hold from now on, sessions stay. Cannot fail. */

@@ -27,7 +27,7 @@ struct name {
     struct origin_side *side;
     struct resolve_question *question; /* with the resolver, which holds a pointer here; or NULL */
     bool is_slow;                      /* the question is out for resolve.stale-after already */
-    bool is_given; /* to those who wait, now: the slot is not to be used again meanwhile */
+    bool is_given; /* to all that wait, now: the slot is not to be used again meanwhile */
     uint8_t text_len;
     uint8_t text[TARGET_NAME_MAX];
     enum resolve_status status; /* of the last answer, which holds */
@@ -41,7 +41,7 @@ struct name {
     struct list waiting;     /* of struct name_wait */
 };
 
-/* What waits for the addresses of a name; embedded in what it is for. */
+/* One that waits for the addresses of a name; embedded in a fetch. */
 struct name_wait {
     struct list_node node;
     struct name *name;     /* NULL: it waits for none */
@@ -50,7 +50,7 @@ struct name_wait {
     bool is_operators;     /* the name of a parent proxy: it never makes room */
 };
 
-/* What a name has led to. */
+/* The addresses of a name, or why there are none. */
 struct name_result {
     enum reason reason; /* REASON_none: addresses; else why there are none */
     const struct address *addresses;

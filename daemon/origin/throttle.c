@@ -33,7 +33,7 @@ static struct throttle *set_of(const struct throttle_table *table, uint64_t key)
     return &table->slots[(key >> 32) & (table->capacity - WAYS)];
 }
 
-/* The hash of a target has a secret seed: who finds another target with it has guessed it. */
+/* The hash of a target has a secret seed, so that no client can look for another target with it. */
 static bool hash_of(struct origin_side *side, const struct target *target, uint64_t *ret_hash)
 {
     struct cache_key key;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What origin servers have asked not to be asked for now: 4.29 (RFC 8516). A request with the
- * same method for the same target, of any client, is not sent before Max-Age is over
- * (RATE-5); others are (RATE-6). A table of fixed size, in which what ends soonest makes room.
+ * Requests that origin servers do not want for now: 4.29 (RFC 8516). A request with the same method
+ * for the same target, of any client, is not sent before Max-Age is over (RATE-5); others are
+ * (RATE-6). A table of fixed size, in which the entry that ends soonest makes room.
  */
 #ifndef CRIPROXY_THROTTLE_H
 #define CRIPROXY_THROTTLE_H

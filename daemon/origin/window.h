@@ -59,7 +59,7 @@ void window_on_success(struct window *window, uint32_t rtt_ms);
 /** It has answered at all: perhaps late, or to a retransmission. */
 void window_on_answer(struct window *window);
 
-/** What was sent at @p sent_ms went unanswered. @return whether the window was halved for it. */
+/** A request sent at @p sent_ms went unanswered. @return whether the window was halved for it. */
 bool window_on_loss(struct window *window, uint64_t sent_ms, uint64_t now_ms);
 
 /** Smoothed round-trip time in ms; 0 when not measured yet. */
