@@ -137,12 +137,26 @@ static void put_length(struct http_text *text, size_t len, bool keeps_alive)
              keeps_alive ? "" : "Connection: close\r\n");
 }
 
+/* For the log and criproxyctl why, as the client is told it. */
+static void note_http_refusal(const struct http_front *front, int status, const char *why)
+{
+    const struct stream *stream = front->stream;
+    const struct refusal_note note = {
+        .client = conn_remote(stream->conn),
+        .kind = REFUSAL_MESSAGE,
+        .word = http_status_word(status),
+        .identity = stream->identity != NULL ? stream->identity : conn_identity(stream->conn),
+        .detail = why};
+    refusals_log(&stream->side->refusals, &note, "http_refused");
+}
+
 /* An answer of the front's own, to a request that goes no further. */
 static void front_refuse(struct http_front *front, int status, const char *why, const char *origin,
                          bool keeps_alive)
 {
     struct http_text text;
     metric_add(&front->stream->side->context.metrics.http_refused, 1);
+    note_http_refusal(front, status, why);
     http_put_start(&text, config_of(front), status, http_status_phrase(status), origin);
     http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n%s",
              status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");

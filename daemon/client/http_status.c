@@ -37,46 +37,63 @@ int http_status_of(uint8_t code, bool has_payload)
     return has_payload ? row->with_payload : row->bare;
 }
 
-const char *http_status_phrase(int status)
+struct phrase_row {
+    int status;
+    const char *phrase, *word;
+};
+
+static const struct phrase_row *phrase_row(int status)
 {
-    static const struct {
-        int status;
-        const char *phrase;
-    } phrases[] = {
-        {100, "Continue"},
-        {200, "OK"},
-        {201, "Created"},
-        {204, "No Content"},
-        {304, "Not Modified"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {406, "Not Acceptable"},
-        {408, "Request Timeout"},
-        {409, "Conflict"},
-        {412, "Precondition Failed"},
-        {413, "Content Too Large"},
-        {414, "URI Too Long"},
-        {415, "Unsupported Media Type"},
-        {417, "Expectation Failed"},
-        {421, "Misdirected Request"},
-        {422, "Unprocessable Content"},
-        {429, "Too Many Requests"},
-        {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"},
-        {501, "Not Implemented"},
-        {502, "Bad Gateway"},
-        {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},
-        {505, "HTTP Version Not Supported"},
-        {508, "Loop Detected"},
+#define PHRASE(status, phrase) {status, phrase, "http_" #status},
+    static const struct phrase_row rows[] = {
+        /* clang-format off */
+        PHRASE(100, "Continue")
+        PHRASE(200, "OK")
+        PHRASE(201, "Created")
+        PHRASE(204, "No Content")
+        PHRASE(304, "Not Modified")
+        PHRASE(400, "Bad Request")
+        PHRASE(401, "Unauthorized")
+        PHRASE(403, "Forbidden")
+        PHRASE(404, "Not Found")
+        PHRASE(405, "Method Not Allowed")
+        PHRASE(406, "Not Acceptable")
+        PHRASE(408, "Request Timeout")
+        PHRASE(409, "Conflict")
+        PHRASE(412, "Precondition Failed")
+        PHRASE(413, "Content Too Large")
+        PHRASE(414, "URI Too Long")
+        PHRASE(415, "Unsupported Media Type")
+        PHRASE(417, "Expectation Failed")
+        PHRASE(421, "Misdirected Request")
+        PHRASE(422, "Unprocessable Content")
+        PHRASE(429, "Too Many Requests")
+        PHRASE(431, "Request Header Fields Too Large")
+        PHRASE(500, "Internal Server Error")
+        PHRASE(501, "Not Implemented")
+        PHRASE(502, "Bad Gateway")
+        PHRASE(503, "Service Unavailable")
+        PHRASE(504, "Gateway Timeout")
+        PHRASE(505, "HTTP Version Not Supported")
+        PHRASE(508, "Loop Detected")
+        /* clang-format on */
     };
-    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
-        if (phrases[i].status == status) {
-            return phrases[i].phrase;
+#undef PHRASE
+    static const struct phrase_row other = {0, "Status", "http"};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].status == status) {
+            return &rows[i];
         }
     }
-    return "Status";
+    return &other;
+}
+
+const char *http_status_phrase(int status)
+{
+    return phrase_row(status)->phrase;
+}
+
+const char *http_status_word(int status)
+{
+    return phrase_row(status)->word;
 }

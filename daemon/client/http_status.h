@@ -14,4 +14,7 @@ int http_status_of(uint8_t code, bool has_payload);
 /** The words of a status line for @p status, static: "Not Found"; "Status" for an unknown one. */
 const char *http_status_phrase(int status);
 
+/** The word of a status in the log, static: "http_404"; "http" for an unknown one. */
+const char *http_status_word(int status);
+
 #endif

@@ -29,7 +29,7 @@ struct loop;
 enum refusal_kind {
     REFUSAL_REQUEST,   /* the word: a row of reasons.def */
     REFUSAL_HANDSHAKE, /* a row of handshakes.def */
-    REFUSAL_MESSAGE,   /* the error of a message */
+    REFUSAL_MESSAGE,   /* the error of a message, or the status of an HTTP request */
     REFUSAL_POLICY,    /* the key that refuses */
 };
 

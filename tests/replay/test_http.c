@@ -718,6 +718,48 @@ static void test_bearer_tokens_are_identities(void **state)
     stop();
 }
 
+/* The refusal that an operator sees last. */
+static void expect_refusal(const char *client, const char *word, const char *detail)
+{
+    char text[ADDRESS_TEXT_MAX];
+    const struct refusals *refusals = &replay.engine->client.refusals;
+    const struct refusal_row *row = &refusals->rows[(refusals->next - 1) % REFUSALS_MAX];
+    assert_string_equal(row->word, word);
+    assert_int_equal(row->kind, REFUSAL_MESSAGE);
+    assert_string_equal(address_format(&row->client, text), client);
+    assert_string_equal(row->detail, detail);
+}
+
+/* What goes no further than the HTTP front is told of as malformed messages are. */
+static void test_refusals_are_noted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request, *word, *detail;
+    } rows[] = {
+        {"GET " TARGET " HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "http_421", NULL},
+        {"BREW " TARGET " HTTP/1.1\r\n" HOST "\r\n", "http_501", NULL},
+        {"PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n", "http_413",
+         "the body is longer than block.body-bytes"},
+        {"GET / HTTP/1.1\r\n\r\n\r\n", "http_400", NULL},
+    };
+    start(NULL, NULL);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char place[32];
+        snprintf(place, sizeof(place), "192.0.2.7:5000%zu", i);
+        struct fake_stream *one = fake_stream_connect(TRANSPORT_HTTP, place);
+        http_send(one, rows[i].request);
+        const char *answer = taken(one), *why = strstr(answer, "\r\n\r\n");
+        char detail[REFUSAL_DETAIL_MAX];
+        assert_memory_equal(answer + strlen("HTTP/1.1 "), rows[i].word + strlen("http_"), 3);
+        assert_non_null(why);
+        snprintf(detail, sizeof(detail), "%.*s", (int)strcspn(why + 4, "\n"), why + 4);
+        expect_refusal(place, rows[i].word, detail); /* the same words */
+        assert_true(rows[i].detail == NULL || strcmp(rows[i].detail, detail) == 0);
+    }
+    stop();
+}
+
 #define TOKENS "test_http_tokens.tmp"
 
 /* The digest of the fake network is the token itself, filled up with 0: these have 8 bytes. */
@@ -847,6 +889,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_becomes_a_websocket),
         cmocka_unit_test(test_the_mapping_is_discovered),
         cmocka_unit_test(test_bearer_tokens_are_identities),
+        cmocka_unit_test(test_refusals_are_noted),
         cmocka_unit_test(test_connections_end_with_their_token),
         cmocka_unit_test(test_a_drain_lets_answers_through),
     };
