@@ -16,24 +16,34 @@ struct key_writer {
     bool overflow;
 };
 
-static void put_bytes(struct key_writer *writer, const uint8_t *data, size_t len)
+/* Where @p len bytes are to be put; NULL where there is no room. */
+static uint8_t *key_room(struct key_writer *writer, size_t len)
 {
     if (writer->overflow || len > writer->capacity - writer->len) {
         writer->overflow = true;
-        return;
+        return NULL;
     }
-    if (len > 0) {
-        memcpy(writer->buffer + writer->len, data, len);
-        writer->len += len;
+    uint8_t *at = writer->buffer + writer->len;
+    writer->len += len;
+    return at;
+}
+
+static void put_bytes(struct key_writer *writer, const uint8_t *data, size_t len)
+{
+    uint8_t *at = key_room(writer, len);
+    if (at != NULL && len > 0) {
+        memcpy(at, data, len);
     }
 }
 
 /* The @p width low bytes of @p value. */
 static void put_uint(struct key_writer *writer, uint32_t value, size_t width)
 {
-    uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
-                        (uint8_t)value};
-    put_bytes(writer, bytes + sizeof(bytes) - width, width);
+    uint8_t *at = key_room(writer, width);
+    while (at != NULL && width > 0) {
+        at[--width] = (uint8_t)value;
+        value >>= 8;
+    }
 }
 
 static void put_counted(struct key_writer *writer, const uint8_t *data, size_t len, size_t width)

@@ -237,11 +237,11 @@ void message_writer_init(struct message_writer *writer, uint8_t *buffer, size_t 
     append(writer, token);
 }
 
-void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value)
+/* An option whose head takes more than a byte. */
+static void write_long_option(struct message_writer *writer, uint16_t number, struct bytes value)
 {
     uint8_t head[5], ext[2];
     size_t head_len = 1, ext_len;
-    assert(number >= writer->number); /* ours to sort, never a peer's */
     if (value.len > EXT16_BASE + UINT16_MAX) {
         writer->overflow = true;
         return;
@@ -262,6 +262,24 @@ void message_writer_option(struct message_writer *writer, uint16_t number, struc
         memcpy(at + head_len, value.data, value.len);
     }
     writer->number = number;
+}
+
+void message_writer_option(struct message_writer *writer, uint16_t number, struct bytes value)
+{
+    assert(number >= writer->number); /* ours to sort, never a peer's */
+    unsigned delta = (unsigned)number - writer->number;
+    if (delta >= EXT8_BASE || value.len >= EXT8_BASE) {
+        write_long_option(writer, number, value);
+        return;
+    }
+    uint8_t *at = reserve(writer, 1 + value.len);
+    if (at != NULL) {
+        *at++ = (uint8_t)(delta << 4 | value.len);
+        for (size_t i = 0; i < value.len; i++) { /* too few for a call */
+            at[i] = value.data[i];
+        }
+        writer->number = number;
+    }
 }
 
 void message_writer_options(struct message_writer *writer, struct bytes options,

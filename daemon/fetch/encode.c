@@ -136,13 +136,13 @@ static void write_request_tag(struct merge *merge)
 {
     uint64_t tag = merge->additions->request_tag;
     uint8_t value[8];
+    if (tag == 0) {
+        return;
+    }
     for (unsigned i = 0; i < sizeof(value); i++) {
         value[i] = (uint8_t)(tag >> (8 * i));
     }
-    if (tag != 0) {
-        message_writer_option(&merge->writer, OPTION_request_tag,
-                              (struct bytes){value, sizeof(value)});
-    }
+    message_writer_option(&merge->writer, OPTION_request_tag, (struct bytes){value, sizeof(value)});
 }
 
 /* In ascending order of their numbers. */
