@@ -5,7 +5,6 @@
  */
 #include "client/handle.h"
 
-#include "cache/freshness.h"
 #include "client/admission.h"
 #include "client/blocks.h"
 #include "client/echo.h"
@@ -21,14 +20,10 @@
 #include "client/target.h"
 #include "client/trace.h"
 #include "coap/option.h"
-#include "fetch/admit.h"
-#include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
-#include "fetch/group.h"
-#include "fetch/hops.h"
 #include "fetch/make.h"
-#include "fetch/route.h"
+#include "fetch/question.h"
 #include "fetch/transfer.h"
 
 #include <stdio.h>
@@ -46,7 +41,6 @@ struct incoming {
     struct request_options options;
     struct target target;
     const struct target *found; /* that target, once it is known and not the proxy itself */
-    uint8_t hop_limit;          /* for the next hop; 0: send none */
     bool drops_echo;            /* its Echo was ours */
 };
 
@@ -146,20 +140,23 @@ static struct request *take_request_slot(struct client_side *side, const struct 
 }
 
 /* A request, with the fetch that is to answer it. */
-static enum reason make_request(struct client_side *side, const struct leg *leg,
+static enum reason make_request(struct client_side *side, const struct incoming *incoming,
                                 struct fetch_recipe *recipe, struct request **ret_request)
 {
+    struct leg *leg = incoming->leg;
     struct request *request = take_request_slot(side, leg);
     if (request == NULL) {
         return REASON_proxy_busy;
     }
+    request->query = serve_query(side, incoming->message);
+    begin_request(side, request);
     recipe->asker = &request->leg.asker;
     recipe->trail = &request->trail;
     recipe->turn = &leg->peer->turn;
     enum reason reason = fetch_make(
         &side->fetch, recipe, (struct waiter){&request_waiter_calls, request}, &request->fetch);
     if (reason != REASON_none) {
-        request_free(side, request);
+        request_abandon(side, request);
         return reason;
     }
     if (request->fetch->memory.is_large) {
@@ -198,117 +195,50 @@ static bool is_served(struct client_side *side, struct incoming *incoming)
     return true;
 }
 
-/*
- * A request of our own that came back: its token is one that we have given to a request
- * which is still out, and those are random. Loops by way of other proxies, which give
- * tokens of their own, end by Hop-Limit (ERR-14).
- */
-static bool is_own_request(const struct client_side *side, const struct message *message)
+/* It is not sent on, for @p reason: one of question_ask() and what follows it. */
+static void turn_down(struct client_side *side, struct incoming *incoming, enum reason reason,
+                      const struct finding *finding)
 {
-    return message->token.len == FETCH_TOKEN_LEN &&
-           fetch_by_token(&side->fetch.fetches, message->token) != NULL;
-}
-
-/* Whether the request may go on, to where it wants. */
-static enum reason check_request(struct client_side *side, struct incoming *incoming)
-{
-    if (is_own_request(side, incoming->message)) {
-        return REASON_loop_detected;
-    }
-    const struct target *target = &incoming->target;
-    bool is_for_group = incoming->options.multicast_timeout.data != NULL ||
-                        (!target->is_name && address_is_multicast(&target->address));
-    enum reason reason =
-        is_for_group ? group_check(side->context.config, target, &incoming->options) : REASON_none;
-    if (reason != REASON_none) {
-        return reason;
-    }
-    reason = hops_take(side->context.config, incoming->options.hop_limit, &incoming->hop_limit);
-    if (reason == REASON_none) {
-        reason = admit_target(&side->fetch, &incoming->leg->asker, &incoming->target,
-                              incoming->message->code, ADMIT_RESOLVER_BY_ROUTE);
-    }
-    if (reason == REASON_none && echo_is_required(incoming->leg, &incoming->options)) {
-        reason = REASON_echo_required;
-    }
-    return reason;
-}
-
-static bool may_go(struct client_side *side, struct incoming *incoming)
-{
-    struct problem problem = {.reason = check_request(side, incoming)};
-    if (problem.reason == REASON_none) {
-        return true;
-    }
-    if (problem.reason == REASON_option_unknown) { /* where no group is meant */
-        scan_name_option(&problem, REASON_option_unknown, "unrecognized option",
-                         OPTION_multicast_timeout);
-    }
-    if (problem.reason == REASON_echo_required) {
+    struct problem problem = {.reason = reason};
+    struct reply reply;
+    if (reason == REASON_echo_required) {
         uint8_t options[ECHO_OPTIONS_MAX];
-        struct reply reply = echo_challenge(side, incoming->leg, options);
-        answer_here(side, incoming, &reply, problem.reason);
-        return false;
+        reply = echo_challenge(side, incoming->leg, options);
+        answer_here(side, incoming, &reply, reason);
+        return;
     }
-    if (reason_row(problem.reason)->code == CODE(5, 8)) {
+    if (reason == REASON_origin_throttles) {
+        reply = reply_of(reason, NULL);
+        reply.max_age_s = finding->throttled_s;
+        answer_here(side, incoming, &reply, reason);
+        return;
+    }
+    if (reason == REASON_option_unknown) { /* where no group is meant */
+        scan_name_option(&problem, reason, "unrecognized option", OPTION_multicast_timeout);
+    } else if (reason == REASON_scheme_unsupported) { /* a known one, without a transport */
+        snprintf(problem.text, sizeof(problem.text), "%s: %s", reason_row(reason)->diagnostic,
+                 incoming->target.scheme->name);
+    } else if (reason_row(reason)->code == CODE(5, 8)) {
         /* This proxy stopped it: the first name of the trail (HOP-5). */
         snprintf(problem.text, sizeof(problem.text), "%s", side->context.config->proxy_name);
     }
     refuse_request(side, incoming, &problem);
-    return false;
 }
 
 /* --- to the next hop ---------------------------------------------------- */
 
-/* Answer from @p entry. @return false where it is not for this client. */
-static bool serve_entry(struct client_side *side, struct incoming *incoming,
-                        struct cache_entry *entry)
+/* Answer with what the cache had. @return false where it does not fit its client's messages. */
+static bool answer_from_cache(struct client_side *side, struct incoming *incoming,
+                              const struct reply *reply)
 {
-    uint8_t etag_option[ETAG_OPTION_MAX];
-    struct leg *leg = incoming->leg;
-    const struct message *message = incoming->message;
+    struct reply cut;
     const struct serve_subject subject = subject_of(side, incoming);
-    struct representation kept = cache_entry_get(&side->fetch.cache, entry);
-    struct reply whole = cached_reply_of(&kept, context_now_ms(&side->context)), cut;
-    struct reply reply = cached_reply_to(message->options, &whole, etag_option);
-    if (!cached_is_admitted(&side->fetch, &leg->asker, &incoming->target, message->code,
-                            &entry->origin) ||
-        (freshness_is_partial(kept.options) && !leg_takes_blocks(leg))) {
-        return false;
-    }
-    cache_entry_touch(entry);
-    if (serve_cut(side, leg, &subject, &reply, &cut) == REASON_response_too_large) {
+    if (serve_cut(side, incoming->leg, &subject, reply, &cut) == REASON_response_too_large) {
         return false;
     }
     metric_add(&side->context.metrics.cache_hits, 1);
-    trace_hit(side, leg, &incoming->target, message, cut.code);
-    reply_at_once(side, leg, &cut);
-    return true;
-}
-
-static bool is_in_cache(struct client_side *side, struct incoming *incoming,
-                        struct cached_lookup *ret_lookup)
-{
-    const struct cached_request asked = {
-        .asker = &incoming->leg->asker,
-        .target = &incoming->target,
-        .message = incoming->message,
-        .hop_limit = incoming->hop_limit,
-        .drops_echo = incoming->drops_echo,
-        .is_registration = registration_is_one(side, &incoming->options),
-        .is_not_from_cache = (incoming->leg->cache_wish & LEG_NO_CACHE) != 0,
-    };
-    struct cache_entry *entry = cached_look(&side->fetch, &asked, ret_lookup);
-    if ((incoming->leg->cache_wish & LEG_NO_STORE) != 0 && entry == NULL) {
-        *ret_lookup = (struct cached_lookup){.hop_limit = ret_lookup->hop_limit};
-    }
-    if (entry == NULL) {
-        return false;
-    }
-    if (!serve_entry(side, incoming, entry)) {
-        cached_note_unfit(&side->fetch, ret_lookup);
-        return false;
-    }
+    trace_hit(side, incoming->leg, &incoming->target, incoming->message, cut.code);
+    reply_at_once(side, incoming->leg, &cut);
     return true;
 }
 
@@ -319,23 +249,26 @@ static bool forwards_no_response(const struct client_side *side, const struct in
            !incoming->leg->is_safe && incoming->leg->unwanted != 0;
 }
 
-/* What the fetch is made from, but for the way, which is the caller's to fill in. */
+/* What the fetch is made from. */
 static struct fetch_recipe recipe_of(const struct client_side *side,
-                                     const struct incoming *incoming,
-                                     const struct cached_lookup *lookup)
+                                     const struct incoming *incoming, const struct finding *finding)
 {
+    const struct cached_lookup *lookup = &finding->lookup;
     bool is_forwarded = forwards_no_response(side, incoming);
     return (struct fetch_recipe){
         .mirrors_non = incoming->leg->kind == LEG_DATAGRAM && !incoming->leg->confirmable,
         .is_safe = incoming->leg->is_safe,
         .target = &incoming->target,
         .message = incoming->message,
-        .additions = {.hop_limit = incoming->hop_limit,
+        .hop = &finding->hop,
+        .route = finding->route,
+        .additions = {.hop_limit = finding->hop_limit,
                       .etags = lookup->etags,
                       .etag_count = lookup->etag_count,
                       .no_response = {true, is_forwarded, incoming->leg->unwanted},
                       .drops_echo = incoming->drops_echo},
         .may_stay_unanswered = is_forwarded,
+        .asks_for_block = incoming->leg->has_block2,
         .is_group = incoming->options.multicast_timeout.data != NULL,
         .group_timeout_s = option_uint(incoming->options.multicast_timeout),
         .not_local = incoming->options.not_local,
@@ -379,50 +312,11 @@ static enum block_plan plan_blocks(struct client_side *side, struct incoming *in
     return plan;
 }
 
-/* Whether its origin server has asked not to be asked this now: it is told so here (RATE-5). */
-static bool is_throttled(struct client_side *side, struct incoming *incoming,
-                         const struct cached_lookup *lookup)
-{
-    uint8_t method = incoming->message->code;
-    if (context_now_ms(&side->context) >= side->origin.throttles.latest_ms) {
-        return false;
-    }
-    /* What a lookup has made lies where another key would be made. */
-    uint32_t left_s = lookup->has_key
-                          ? throttle_left_of_s(&side->origin, lookup->key.target_hash, method)
-                          : throttle_left_s(&side->origin, &incoming->target, method);
-    if (left_s == 0) {
-        return false;
-    }
-    struct reply reply = reply_of(REASON_origin_throttles, NULL);
-    reply.max_age_s = left_s;
-    answer_here(side, incoming, &reply, REASON_origin_throttles);
-    return true;
-}
-
 /* Not answered here: a request, which observes, follows an equal one, or goes its own way. */
-static void proxy_request(struct client_side *side, struct incoming *incoming)
+static void send_on(struct client_side *side, struct incoming *incoming,
+                    const struct question *question, const struct finding *finding)
 {
-    struct cached_lookup lookup;
-    if (is_in_cache(side, incoming, &lookup) || is_throttled(side, incoming, &lookup)) {
-        return;
-    }
-    struct fetch_recipe recipe = recipe_of(side, incoming, &lookup);
-    struct next_hop hop;
-    struct problem problem = {
-        .reason = (incoming->leg->cache_wish & LEG_ONLY_IF_CACHED) != 0
-                      ? REASON_not_cached
-                      : route_find(side->context.config, &incoming->target, &hop, &recipe.route)};
-    incoming->leg->route_label = recipe.route != NULL ? recipe.route->label : 0;
-    if (problem.reason == REASON_scheme_unsupported) { /* a known one, without a transport */
-        snprintf(problem.text, sizeof(problem.text), "%s: %s",
-                 reason_row(problem.reason)->diagnostic, incoming->target.scheme->name);
-    }
-    if (problem.reason != REASON_none) {
-        refuse_request(side, incoming, &problem);
-        return;
-    }
-    recipe.hop = &hop;
+    struct fetch_recipe recipe = recipe_of(side, incoming, finding);
     struct bytes body;
     enum block_plan plan = plan_blocks(side, incoming, &recipe, &body);
     if (plan == BLOCK_PLAN_ANSWER) {
@@ -432,18 +326,84 @@ static void proxy_request(struct client_side *side, struct incoming *incoming)
     bodiless.payload = (struct bytes){0};
     recipe.message = plan == BLOCK_PLAN_TRANSFER ? &bodiless : incoming->message;
     struct request *request;
-    problem.reason = make_request(side, incoming->leg, &recipe, &request);
+    struct problem problem = {.reason = make_request(side, incoming, &recipe, &request)};
     if (problem.reason != REASON_none) {
         refuse_request(side, incoming, &problem);
-        return;
-    }
-    request->query = serve_query(side, incoming->message);
-    begin_request(side, request);
-    if (plan == BLOCK_PLAN_TRANSFER) {
+    } else if (plan == BLOCK_PLAN_TRANSFER) {
         transfer_send(&side->fetch, request->fetch, body, incoming->options.block1);
-    } else if (!registration_take(side, request, &recipe, &incoming->options) &&
+    } else if (!(question->is_registration && registration_take(side, request, &recipe)) &&
                !coalesce_enter(&side->fetch, request->fetch)) {
         forward_start(&side->fetch, request->fetch);
+    }
+}
+
+/* For the proxy as an endpoint: critical options count, CON or NON (OPT-5, OPT-6). */
+static void serve_locally(struct client_side *side, struct incoming *incoming)
+{
+    struct problem problem;
+    if (incoming->options.not_local == 0) {
+        local_answer(side, incoming->leg, incoming->message, &incoming->target.path);
+        return;
+    }
+    scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
+                     incoming->options.not_local);
+    refuse_request(side, incoming, &problem);
+}
+
+static struct question question_of(const struct client_side *side, struct incoming *incoming,
+                                   size_t bytes)
+{
+    struct leg *leg = incoming->leg;
+    bool is_later_block = leg->has_block2 && leg->block2.num > 0;
+    return (struct question){
+        .asker = &leg->asker,
+        .target = &incoming->target,
+        .message = incoming->message,
+        .options = &incoming->options,
+        .drops_echo = incoming->drops_echo,
+        .needs_echo = echo_is_required(leg, &incoming->options),
+        .is_registration = registration_is_one(side, &incoming->options),
+        .takes_blocks = leg_takes_blocks(leg),
+        .is_not_from_cache = (leg->cache_wish & LEG_NO_CACHE) != 0,
+        .is_not_stored = (leg->cache_wish & LEG_NO_STORE) != 0,
+        .is_only_from_cache = (leg->cache_wish & LEG_ONLY_IF_CACHED) != 0,
+        .waits = is_later_block || !room_is_there(side, leg, bytes),
+    };
+}
+
+/* A request for a target elsewhere, or at one of our own listeners. */
+static void proxy_request(struct client_side *side, struct incoming *incoming)
+{
+    const struct message *message = incoming->message;
+    size_t bytes = message->options.len + message->payload.len;
+    const struct question question = question_of(side, incoming, bytes);
+    struct finding finding; /* half a kilobyte that is written as it is found out */
+    enum reason reason = question_ask(&side->fetch, &question, &finding);
+    if (reason == REASON_local) {
+        serve_locally(side, incoming);
+        return;
+    }
+    if (reason == REASON_none && !finding.has_looked) {
+        if (is_served(side, incoming)) {
+            return;
+        }
+        room_make(side, incoming->leg, bytes);
+        reason = question_look(&side->fetch, &question, &finding);
+        finding.has_looked = true;
+    }
+    if (reason == REASON_none && finding.has_reply) {
+        if (answer_from_cache(side, incoming, &finding.reply)) {
+            return;
+        }
+        reason = question_pass_on(&side->fetch, &question, &finding);
+    }
+    if (finding.has_looked) {
+        incoming->leg->route_label = finding.route != NULL ? finding.route->label : 0;
+    }
+    if (reason == REASON_none) {
+        send_on(side, incoming, &question, &finding);
+    } else {
+        turn_down(side, incoming, reason, &finding);
     }
 }
 
@@ -555,27 +515,6 @@ static bool find_target(struct client_side *side, struct incoming *incoming,
     return find_zone(side, local, &incoming->target, ret_problem);
 }
 
-/* For the proxy as an endpoint: critical options count, CON or NON (OPT-5, OPT-6). */
-static void serve_locally(struct client_side *side, struct incoming *incoming)
-{
-    struct problem problem;
-    if (incoming->options.not_local == 0) {
-        local_answer(side, incoming->leg, incoming->message, &incoming->target.path);
-        return;
-    }
-    scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
-                     incoming->options.not_local);
-    refuse_request(side, incoming, &problem);
-}
-
-static bool is_for_proxy(struct client_side *side, const struct target *target)
-{
-    return target->form == TARGET_FORM_NONE ||
-           (!target->is_name &&
-            own_hosts_has_entrance(&side->fetch.own, context_now_ms(&side->context),
-                                   target->scheme->transport, &target->address));
-}
-
 static void handle(struct client_side *side, struct incoming *incoming, const struct address *local)
 {
     struct problem problem = {.reason = admit_request(side, incoming)};
@@ -596,11 +535,9 @@ static void handle(struct client_side *side, struct incoming *incoming, const st
         return;
     }
     replace_older(side, incoming->leg);
-    if (is_for_proxy(side, &incoming->target)) {
+    if (incoming->target.form == TARGET_FORM_NONE) {
         serve_locally(side, incoming);
-    } else if (may_go(side, incoming) && !is_served(side, incoming)) {
-        const struct message *message = incoming->message;
-        room_make(side, incoming->leg, message->options.len + message->payload.len);
+    } else {
         proxy_request(side, incoming);
     }
 }

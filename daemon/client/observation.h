@@ -125,7 +125,7 @@ void observation_table_clear(struct observation_table *table);
 
 /**
  * @p request waits for its observation no more; the fetch stays the request's. Takes one that
- * waits for none.
+ * waits for none; cannot fail.
  */
 void observation_unfollow(struct client_side *side, struct request *request);
 

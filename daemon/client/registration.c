@@ -174,12 +174,9 @@ static void leave_other(struct client_side *side, const struct leg *leg,
 }
 
 bool registration_take(struct client_side *side, struct request *request,
-                       const struct fetch_recipe *recipe, const struct request_options *options)
+                       const struct fetch_recipe *recipe)
 {
     const struct cache_key key = request->fetch->ticket.key;
-    if (!registration_is_one(side, options)) {
-        return false;
-    }
     bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
     leave_other(side, &request->leg, request->fetch->ticket.has_key ? &key : NULL);
     if (!request->fetch->ticket.has_key && !is_alone) {

@@ -19,12 +19,12 @@ void registration_on_request(struct client_side *side, const struct leg *leg,
 bool registration_is_one(const struct client_side *side, const struct request_options *options);
 
 /**
- * Deal with @p request if it is a registration.
+ * Deal with @p request, which is a registration.
  *
  * @param recipe what its fetch was made from.
  * @return whether it has been answered, or waits for an answer; if not, it is to be forwarded.
  */
 bool registration_take(struct client_side *side, struct request *request,
-                       const struct fetch_recipe *recipe, const struct request_options *options);
+                       const struct fetch_recipe *recipe);
 
 #endif

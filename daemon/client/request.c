@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How requests are answered and end: towards the fetch by fetch_leave(), towards the client by
+ * How requests are answered and end: towards the fetch by part_from_fetch(), towards the client by
  * part_from_client().
  */
 #include "client/request.h"
@@ -99,9 +99,6 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     request->slot = slot;
     request->is_used = true;
     request->memory = memory;
-    request->trail = (struct trail){.id = fetch_next_id(&side->fetch.fetches),
-                                    .started_us = context_now_us(&side->context),
-                                    .started_ms = context_now_ms(&side->context)};
     take_leg(request, leg);
     if (table->free_count > 0) {
         table->free_count--;
@@ -139,7 +136,8 @@ void request_deliver(struct request_table *table, struct request *request)
     table->delivering_count++;
 }
 
-void request_free(struct client_side *side, struct request *request)
+/* The slot is free again; the request must be in no map, list or timer, and have no fetch. */
+static void request_free(struct client_side *side, struct request *request)
 {
     struct request_table *table = &side->requests;
     if (request->is_delivering) {
@@ -245,6 +243,15 @@ static struct peer *part_from_client(struct client_side *side, struct request *r
     return stream;
 }
 
+void request_abandon(struct client_side *side, struct request *request)
+{
+    timer_cancel(&side->context.wheel, &request->ack_timer);
+    hash_map_remove(&request->by_request);
+    hash_map_remove(&request->by_token);
+    leave_peer(request);
+    request_free(side, request);
+}
+
 void request_finish(struct client_side *side, struct request *request, struct bytes answer)
 {
     struct peer *stream = part_from_client(side, request, answer);
@@ -262,64 +269,35 @@ struct request *request_of_fetch(const struct fetch *fetch)
 }
 
 /* It waits for nothing any more, for @p reason, and is about to be told so with @p code. */
-static void leave_fetch(struct client_side *side, struct request *request, enum reason reason,
-                        uint8_t code)
+static void part_from_fetch(struct client_side *side, struct request *request, enum reason reason,
+                            uint8_t code)
 {
-    struct fetch *fetch = request->fetch;
     if (request->observation != NULL) {
         observation_unfollow(side, request);
     }
     request->reason = reason;
-    if (fetch == NULL) {
-        trace_ended(side, request, reason, code);
-        return;
-    }
-    bool goes_on = coalesce_is_awaited(fetch);
-    if (!goes_on) {
-        fetch_close(&side->fetch, fetch, reason);
-    }
     trace_ended(side, request, reason, code);
     request->fetch = NULL;
-    if (goes_on) {
-        fetch_disown(fetch);
-    } else {
-        fetch_free(&side->fetch.fetches, &side->fetch.large, fetch);
-    }
     request_discharge_large(side, request);
-}
-
-/*
- * The request is over for @p reason: its answer is made where the reason has a code. Its fetch
- * goes on only if equal ones wait for it.
- *
- * @param text diagnostic payload; NULL or "": the reason's own.
- */
-static void request_end(struct client_side *side, struct request *request, enum reason reason,
-                        const char *text)
-{
-    uint8_t code = reason_row(reason)->code;
-    if (code == 0) {
-        request_drop(side, request, reason);
-        return;
-    }
-    leave_fetch(side, request, reason, code);
-    reply_reason_to_request(side, request, reason, text);
 }
 
 void request_drop(struct client_side *side, struct request *request, enum reason reason)
 {
-    leave_fetch(side, request, reason, 0);
+    struct fetch *fetch = request->fetch;
+    part_from_fetch(side, request, reason, 0);
+    if (fetch != NULL) {
+        fetch_leave(&side->fetch, fetch, reason);
+    }
     reply_nothing(side, request);
 }
 
-/*
- * As request_end(), with an answer that is cut, aged and worded for its client. @p reply is
- * borrowed; one that cannot be cut is replaced by the reason of that failure.
- */
-static void request_answer(struct client_side *side, struct request *request, enum reason reason,
-                           const struct reply *reply)
+static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, struct fetch *fetch,
+                                        enum reason reason, const struct reply *reply)
 {
+    struct client_side *side = client_side_of(below);
+    struct request *request = owner;
     struct reply cut;
+    (void)fetch;
     enum reason trouble = serve_cut_request(side, request, reply, &cut);
     if (trouble != REASON_none) {
         reason = trouble;
@@ -330,30 +308,9 @@ static void request_answer(struct client_side *side, struct request *request, en
         cut = shorter;
         reason = CODE_CLASS(reply->code) == 2 ? REASON_echo_required : reason;
     }
-    /* The answer may be a piece of a kept body: no other request that ends may push it out. */
-    uint64_t forgotten = side->fetch.bodies.forgotten;
-    leave_fetch(side, request, reason, cut.code);
-    assert(side->fetch.bodies.forgotten == forgotten);
-    (void)forgotten;
+    part_from_fetch(side, request, reason, cut.code);
     reply_to_request(side, request, &cut);
-}
-
-static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, struct fetch *fetch,
-                                        enum reason reason, const struct reply *reply)
-{
-    struct client_side *side = client_side_of(below);
-    struct request *request = owner;
-    uint8_t etag_option[ETAG_OPTION_MAX];
-    struct reply own = cached_reply_for(fetch, reply, etag_option);
-    if (request->observation != NULL) {
-        observation_unfollow(side, request); /* it may go on alone, in blocks */
-    }
-    bool asked_for_block = request->leg.has_block2;
-    if ((asked_for_block || !transfer_gather(&side->fetch, fetch, &own)) &&
-        !transfer_in_blocks(&side->fetch, fetch, &own)) {
-        request_answer(side, request, reason, &own);
-    }
-    return WAITER_ENDED;
+    return WAITER_DONE;
 }
 
 static enum waiter_wish on_fetch_failure(struct fetch_side *below, void *owner, struct fetch *fetch,
@@ -361,8 +318,9 @@ static enum waiter_wish on_fetch_failure(struct fetch_side *below, void *owner, 
 {
     struct client_side *side = client_side_of(below);
     (void)fetch;
-    request_end(side, owner, reason, text);
-    return WAITER_ENDED;
+    part_from_fetch(side, owner, reason, reason_row(reason)->code);
+    reply_reason_to_request(side, owner, reason, text);
+    return WAITER_DONE;
 }
 
 static void on_fetch_nothing(struct fetch_side *below, void *owner, struct fetch *fetch,
@@ -370,7 +328,14 @@ static void on_fetch_nothing(struct fetch_side *below, void *owner, struct fetch
 {
     struct client_side *side = client_side_of(below);
     (void)fetch;
-    request_drop(side, owner, reason);
+    part_from_fetch(side, owner, reason, 0);
+    reply_nothing(side, owner);
+}
+
+/* It may follow an observation's registration: it goes on alone. */
+static void on_fetch_blocks(struct fetch_side *below, void *owner)
+{
+    observation_unfollow(client_side_of(below), owner);
 }
 
 static void on_fetch_member(struct fetch_side *below, void *owner, struct fetch *fetch,
@@ -400,6 +365,7 @@ const struct waiter_calls request_waiter_calls = {
     .on_failure = on_fetch_failure,
     .on_nothing = on_fetch_nothing,
     .on_member = on_fetch_member,
+    .on_blocks = on_fetch_blocks,
     .takes_block = takes_block,
     .does_blocks = does_blocks,
 };

@@ -47,8 +47,8 @@ struct request {
     uint32_t datagram_len;
     struct memory memory;
 
-    /* What request_new() does not clear but writes. */
-    struct trail trail;
+    /* What request_new() does not clear. */
+    struct trail trail; /* its fetch has begun it */
     struct leg leg;
 };
 
@@ -78,18 +78,22 @@ bool request_table_is_full(const struct request_table *table);
 /**
  * A new request over @p leg, which is copied with its token; charged to its client's source.
  *
- * @return NULL when the table, or the large blocks, are used up. Free with request_free().
+ * @return NULL when the table, or the large blocks, are used up. Free with request_finish() or
+ * request_abandon().
  */
 struct request *request_new(struct client_side *side, const struct leg *leg);
 
 /**
  * Charge the large block that its fetch or its answer is in to its client's source; once, until
- * request_free(). Cannot fail.
+ * it is freed. Cannot fail.
  */
 void request_charge_large(struct client_side *side, struct request *request);
 
-/** The slot is free again; the request must be in no map, list or timer, and have no fetch. */
-void request_free(struct client_side *side, struct request *request);
+/**
+ * No fetch could be made for it: freed, as though there had been no request. Its client is the
+ * caller's to answer.
+ */
+void request_abandon(struct client_side *side, struct request *request);
 
 /**
  * Forget what is in its memory and have at least @p bytes of it.
@@ -114,8 +118,8 @@ struct request *request_of_fetch(const struct fetch *fetch);
 void request_join(struct request *request, struct peer *peer);
 
 /**
- * As request_end(), without any answer; also for a separate answer under delivery. The request is
- * freed.
+ * It is over for @p reason, without any answer; also for a separate answer under delivery. Its
+ * fetch goes on only if equal ones wait for it. The request is freed.
  */
 void request_drop(struct client_side *side, struct request *request, enum reason reason);
 

@@ -123,10 +123,14 @@ static void reclaim_fetch(struct client_side *side, const struct leg *leg)
     }
 }
 
+bool room_is_there(const struct client_side *side, const struct leg *leg, size_t bytes)
+{
+    return !request_table_is_full(&side->requests) && !is_short_of_memory(side, leg, bytes);
+}
+
 void room_make(struct client_side *side, struct leg *leg, size_t bytes)
 {
-    if (!request_table_is_full(&side->requests) && !is_short_of_memory(side, leg, bytes) &&
-        fetch_has_room(&side->fetch)) {
+    if (room_is_there(side, leg, bytes) && fetch_has_room(&side->fetch)) {
         return;
     }
     leg->peer->in_flight++; /* its connection is not through: there is the new request */

@@ -6,10 +6,17 @@
 #ifndef CRIPROXY_ROOM_H
 #define CRIPROXY_ROOM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct client_side;
 struct leg;
+
+/**
+ * Whether there is room for a request over @p leg, of @p bytes, as far as the client side knows;
+ * its fetch needs room as well (fetch_has_room()).
+ */
+bool room_is_there(const struct client_side *side, const struct leg *leg, size_t bytes);
 
 /**
  * Make room for a request over @p leg, of @p bytes, where its source holds less than the largest

@@ -168,6 +168,17 @@ static void engine_flush(struct engine *engine)
     }
 }
 
+static void publish_cache(struct engine *engine)
+{
+    struct metrics *metrics = &engine->context.metrics;
+    const struct cache_store *cache = &engine->fetch.cache;
+    metric_set(&metrics->cache_stored, cache->counts.stored);
+    metric_set(&metrics->cache_evicted, cache->counts.evicted);
+    metric_set(&metrics->cache_invalidated, cache->counts.invalidated);
+    metric_set(&metrics->cache_entries, cache_store_count(cache));
+    metric_set(&metrics->cache_bytes, cache_store_bytes(cache));
+}
+
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->context.wheel, now_ms);
@@ -191,6 +202,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     } while (!list_is_empty(&engine->client.observers.ready) ||
              engine->client.observations.idle != NULL ||
              !list_is_empty(&engine->client.http.ready));
+    publish_cache(engine);
     uint64_t next_ms = listen_turn(&engine->client, now_ms);
     /* Before requests leave: an origin server that has one may ask for the number in flight. */
     metric_set(&engine->context.metrics.exchanges, engine_in_flight(engine));
@@ -204,11 +216,6 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->context.metrics.dedup_evicted, engine->origin.dedup.evicted);
     metric_set(&engine->context.metrics.bodies_evicted, engine->fetch.bodies.evicted);
     metric_set(&engine->context.metrics.body_bytes, engine->fetch.bodies.bytes);
-    metric_set(&engine->context.metrics.cache_stored, engine->fetch.cache.counts.stored);
-    metric_set(&engine->context.metrics.cache_evicted, engine->fetch.cache.counts.evicted);
-    metric_set(&engine->context.metrics.cache_invalidated, engine->fetch.cache.counts.invalidated);
-    metric_set(&engine->context.metrics.cache_entries, cache_store_count(&engine->fetch.cache));
-    metric_set(&engine->context.metrics.cache_bytes, cache_store_bytes(&engine->fetch.cache));
     uint64_t timer_ms = timer_wheel_next_ms(&engine->context.wheel);
     next_ms = session_ms < next_ms ? session_ms : next_ms;
     return timer_ms < next_ms ? timer_ms : next_ms;

@@ -7,6 +7,7 @@
 #include "coap/option.h"
 #include "fetch/admit.h"
 #include "fetch/coalesce.h"
+#include "fetch/question.h"
 #include "fetch/side.h"
 #include "policy/access.h"
 
@@ -66,17 +67,17 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
     return true;
 }
 
-static bool cached_make_key(struct fetch_side *side, const struct cached_request *request,
+static bool cached_make_key(struct fetch_side *side, const struct question *question,
                             struct cache_key *ret_key)
 {
     struct cache_key_source source = {
-        .target = request->target,
-        .code = request->message->code,
-        .options = request->message->options,
-        .payload = request->message->payload,
-        .drops_echo = request->drops_echo,
+        .target = question->target,
+        .code = question->message->code,
+        .options = question->message->options,
+        .payload = question->message->payload,
+        .drops_echo = question->drops_echo,
     };
-    return set_audience(side, request->asker, &source) &&
+    return set_audience(side, question->asker, &source) &&
            cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
                           side->origin.changes->seed, ret_key);
 }
@@ -164,7 +165,7 @@ bool cached_is_admitted(struct fetch_side *side, struct asker *asker, const stru
 
 /* Stale: to be validated, where it can be, else of no use any more. */
 static void consider(struct fetch_side *side, struct cache_entry *entry,
-                     const struct cached_request *request, struct cached_lookup *lookup)
+                     const struct question *question, struct cached_lookup *lookup)
 {
     struct representation kept = cache_entry_get(&side->cache, entry);
     struct bytes etag = freshness_etag(kept.options);
@@ -181,14 +182,14 @@ static void consider(struct fetch_side *side, struct cache_entry *entry,
         return;
     }
     lookup->candidates.entries[lookup->candidates.count++] = entry;
-    if (!etag_is_among(request->message->options, etag)) {
+    if (!etag_is_among(question->message->options, etag)) {
         lookup->etags[lookup->etag_count++] = etag;
     }
 }
 
 /* Among the entries of @p key, the newest first; only in whole bodies where a block is cut. */
 static struct cache_entry *cached_look_at(struct fetch_side *side, const struct cache_key *key,
-                                          const struct cached_request *request,
+                                          const struct question *question,
                                           struct cached_lookup *lookup)
 {
     bool needs_whole = lookup->key.len > key->len;
@@ -199,25 +200,25 @@ static struct cache_entry *cached_look_at(struct fetch_side *side, const struct 
         if (needs_whole && (kept.code != CODE(2, 5) || freshness_is_partial(kept.options))) {
             continue;
         }
-        if (cached_is_for(side, entry, request->hop_limit) &&
+        if (cached_is_for(side, entry, lookup->hop_limit) &&
             freshness_is_fresh(&kept, max_age_cap_s(side), context_now_ms(&side->context))) {
             return entry;
         }
-        consider(side, entry, request, lookup);
+        consider(side, entry, question, lookup);
     }
     return NULL;
 }
 
 /* What asks for a block may have it of a body that is here as a whole. */
-static struct cache_entry *look_twice(struct fetch_side *side, const struct cached_request *request,
+static struct cache_entry *look_twice(struct fetch_side *side, const struct question *question,
                                       struct cached_lookup *lookup)
 {
     struct cache_key base = cache_key_base(&lookup->key);
     struct cache_entry *entry = NULL;
     if (lookup->key.len > base.len) {
-        entry = cached_look_at(side, &base, request, lookup);
+        entry = cached_look_at(side, &base, question, lookup);
     }
-    return entry == NULL ? cached_look_at(side, &lookup->key, request, lookup) : entry;
+    return entry == NULL ? cached_look_at(side, &lookup->key, question, lookup) : entry;
 }
 
 /* The request goes on: count what the cache had. */
@@ -229,21 +230,21 @@ static void note_miss(struct fetch_side *side, struct cached_lookup *lookup)
                1);
 }
 
-struct cache_entry *cached_look(struct fetch_side *side, const struct cached_request *request,
-                                struct cached_lookup *ret_lookup)
+struct cache_entry *cached_look(struct fetch_side *side, const struct question *question,
+                                uint8_t hop_limit, struct cached_lookup *ret_lookup)
 {
     struct cache_key *key = &ret_lookup->key;
-    *ret_lookup = (struct cached_lookup){.hop_limit = request->hop_limit};
+    *ret_lookup = (struct cached_lookup){.hop_limit = hop_limit};
     bool is_on = cache_store_is_on(&side->cache);
-    bool needs_key = is_on || side->context.config->cache_coalesce || request->is_registration;
-    if (!needs_key || !cached_make_key(side, request, key)) {
+    bool needs_key = is_on || side->context.config->cache_coalesce || question->is_registration;
+    if (!needs_key || !cached_make_key(side, question, key)) {
         return NULL;
     }
     ret_lookup->has_key = true;
-    if (!is_on || request->is_registration || request->is_not_from_cache) {
+    if (!is_on || question->is_registration || question->is_not_from_cache) {
         return NULL;
     }
-    struct cache_entry *entry = look_twice(side, request, ret_lookup);
+    struct cache_entry *entry = look_twice(side, question, ret_lookup);
     if (entry == NULL) {
         note_miss(side, ret_lookup);
     }

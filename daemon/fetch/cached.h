@@ -17,17 +17,7 @@
 
 struct fetch_side;
 struct fetch;
-
-/* What is looked up. */
-struct cached_request {
-    const struct asker *asker;
-    const struct target *target;
-    const struct message *message;
-    uint8_t hop_limit;      /* towards the next hop; 0: none */
-    bool drops_echo;        /* its Echo was ours, and is not passed on */
-    bool is_registration;   /* to be answered by an observation, so not from here */
-    bool is_not_from_cache; /* its client wants an answer of the origin server's */
-};
+struct question;
 
 /* What the cache has to say about a request that it does not answer. */
 struct cached_lookup {
@@ -45,11 +35,12 @@ struct cached_lookup {
  * Look for an answer that is fresh, or tell what has to be known to forward the request. Allocates
  * nothing.
  *
+ * @param hop_limit towards the next hop; 0: none.
  * @return what answers the request, if its client may have it: borrowed until the cache changes;
  *         else NULL.
  */
-struct cache_entry *cached_look(struct fetch_side *side, const struct cached_request *request,
-                                struct cached_lookup *ret_lookup);
+struct cache_entry *cached_look(struct fetch_side *side, const struct question *question,
+                                uint8_t hop_limit, struct cached_lookup *ret_lookup);
 
 /**
  * The entry that was found is refused to this client, or does not fit its message size: the

@@ -7,6 +7,7 @@
 #include "fetch/forward.h"
 #include "fetch/own.h"
 #include "fetch/side.h"
+#include "fetch/transfer.h"
 
 static void on_fetch_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
@@ -27,25 +28,31 @@ static void close_one(struct fetch_side *side, struct fetch *fetch, enum reason 
     fetch->reason = reason;
     forward_release(side, fetch);
     cached_release(side, fetch);
+    fetch_free(&side->fetches, &side->large, fetch);
 }
 
-void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
+/*
+ * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
+ * knows what became of it. Others that waited for the window may be sent, but none ends, unless
+ * this one was the last to wait for it and it has no waiter of its own.
+ */
+static void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
     struct fetch *leader = fetch->ticket.leader;
     close_one(side, fetch, reason);
-    /* No waiter is left for its answer. No request would be charged for the slot that it holds. */
+    /* No request would be charged for the slot that it holds. */
     if (leader != NULL && fetch_is_disowned(leader) && !coalesce_is_awaited(leader)) {
         close_one(side, leader, reason);
-        fetch_free(&side->fetches, &side->large, leader);
     }
 }
 
+/* By now no equal fetch waits for it: they have been told first. */
 static void heed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                  enum waiter_wish wish)
 {
     switch (wish) {
     case WAITER_DONE:
-        fetch_leave(side, fetch, reason);
+        fetch_close(side, fetch, reason);
         break;
     case WAITER_STAYS:
         if (reason == REASON_answered) {
@@ -53,8 +60,6 @@ static void heed(struct fetch_side *side, struct fetch *fetch, enum reason reaso
         } else {
             forward_park(side, fetch);
         }
-        break;
-    case WAITER_ENDED:
         break;
     }
 }
@@ -83,18 +88,28 @@ void fetch_fail(struct fetch_side *side, struct fetch *fetch, enum reason reason
 void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                   const struct reply *reply)
 {
+    uint8_t etag_option[ETAG_OPTION_MAX];
     coalesce_answer(side, fetch, reason, reply);
+    struct reply own = cached_reply_for(fetch, reply, etag_option);
+    if (transfer_gather(side, fetch, &own) || transfer_in_blocks(side, fetch, &own)) {
+        return;
+    }
     const struct waiter *waiter = &fetch->waiter;
-    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, reply));
+    heed(side, fetch, reason, waiter->calls->on_answer(side, waiter->owner, fetch, reason, &own));
 }
 
 void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason)
 {
-    const struct waiter *waiter = &fetch->waiter;
-    if (waiter->calls->on_nothing != NULL) {
-        waiter->calls->on_nothing(side, waiter->owner, fetch, reason);
-    } else {
-        fetch_leave(side, fetch, reason);
+    const struct waiter waiter = fetch->waiter;
+    bool goes_on = coalesce_is_awaited(fetch);
+    if (goes_on) {
+        fetch_disown(fetch);
+    }
+    if (waiter.calls->on_nothing != NULL) {
+        waiter.calls->on_nothing(side, waiter.owner, fetch, reason);
+    }
+    if (!goes_on) {
+        fetch_close(side, fetch, reason);
     }
 }
 
@@ -102,8 +117,7 @@ void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reaso
 {
     if (coalesce_is_awaited(fetch)) {
         fetch_disown(fetch);
-        return;
+    } else {
+        fetch_close(side, fetch, reason);
     }
-    fetch_close(side, fetch, reason);
-    fetch_free(&side->fetches, &side->large, fetch);
 }

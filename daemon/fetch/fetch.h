@@ -47,7 +47,6 @@ enum fetch_state {
 enum waiter_wish {
     WAITER_DONE,  /* it is over: the fetch ends when the call returns */
     WAITER_STAYS, /* there is more to come under the token, or it will be sent again */
-    WAITER_ENDED, /* the waiter has seen to the fetch, which may be gone */
 };
 
 /* How a waiter is told. */
@@ -64,7 +63,8 @@ struct waiter_calls {
     /* It has failed for @p reason; @p text: diagnostic payload, NULL or "" for the reason's own. */
     enum waiter_wish (*on_failure)(struct fetch_side *side, void *owner, struct fetch *fetch,
                                    enum reason reason, const char *text);
-    /* It is over without an answer to be given: sees to the fetch. NULL: nothing is done. */
+    /* It is over without an answer to be given; the fetch ends when the call returns. May be NULL.
+     */
     void (*on_nothing)(struct fetch_side *side, void *owner, struct fetch *fetch,
                        enum reason reason);
     /* One of several answers, of a member of a group; the fetch goes on. NULL: not wanted. */
@@ -76,6 +76,8 @@ struct waiter_calls {
      * @return whether it stays, as the waiter will have it sent again.
      */
     bool (*on_lost)(struct fetch_side *side, void *owner, struct fetch *fetch);
+    /* The answer has come, and the fetch goes on: it moves a body in blocks. May be NULL. */
+    void (*on_blocks)(struct fetch_side *side, void *owner);
     /* Whether it can go on from @p block of an answer by itself. NULL: it can. */
     bool (*takes_block)(const void *owner, const struct block *block);
     /* Whether it can send its request in blocks itself. NULL: it can. */
@@ -97,7 +99,8 @@ struct fetch {
     struct asker own_asker;   /* its own copy, where the fetch may outlive the client */
     struct trail *trail;      /* likewise, in own_trail */
     bool is_safe;             /* the method is: GET or FETCH */
-    bool may_stay_unanswered; /* as in struct fetch_recipe */
+    bool may_stay_unanswered; /* as in struct fetch_recipe, */
+    bool asks_for_block;      /* and this */
     uint16_t not_local;       /* as in struct request_options */
 
     struct timer timer;     /* what it waits for when it has sent nothing; a group's answers */
@@ -140,12 +143,6 @@ int fetch_table_init(struct fetch_table *table, uint32_t capacity);
 
 /** Frees what the table has allocated; the struct is the caller's. Takes a zeroed table. */
 void fetch_table_clear(struct fetch_table *table);
-
-/** The number of a new trail. */
-static inline uint64_t fetch_next_id(struct fetch_table *table)
-{
-    return table->last_id += table->id_step;
-}
 
 /**
  * A new fetch, in state prepared, with @p bytes of memory.
@@ -223,14 +220,6 @@ void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reas
 
 /** It is over for @p reason, and its waiter has no answer to give. */
 void fetch_end_unanswered(struct fetch_side *side, struct fetch *fetch, enum reason reason);
-
-/**
- * The one end of a fetch: it holds nothing towards an origin server afterwards, and the cache
- * knows what became of it. Others that waited for the window may be sent, but none ends, unless
- * this one was the last to wait for it and it has no waiter of its own. What the fetch was (target,
- * next hop, addresses) is there until fetch_free().
- */
-void fetch_close(struct fetch_side *side, struct fetch *fetch, enum reason reason);
 
 /**
  * Its waiter does not want it any more, for @p reason. Ends it, unless equal fetches wait for

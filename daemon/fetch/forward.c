@@ -152,49 +152,35 @@ const struct sending_calls forward_calls = {
 
 /* --- where to ----------------------------------------------------------- */
 
-/* The first candidate, from the present one on, that there is a socket for. */
-static bool find_candidate(struct fetch_side *side, struct fetch *fetch)
+/* The first candidate, from the present one on, that can be asked from here. */
+static enum reason choose_candidate(struct fetch_side *side, struct fetch *fetch)
 {
-    if (transport_has_session(fetch->hop.scheme->transport)) {
-        return true; /* sessions have sockets of their own */
-    }
-    while (!origin_has_port(&side->origin, &fetch->candidates[fetch->candidate])) {
-        if (fetch->candidate + 1 >= fetch->candidate_count) {
-            return false;
-        }
+    enum reason reason;
+    while ((reason = sending_choose(&side->origin, &fetch->sending,
+                                    &fetch->candidates[fetch->candidate])) == REASON_no_route &&
+           fetch->candidate + 1 < fetch->candidate_count) {
         fetch->candidate++;
     }
-    return true;
+    return reason;
 }
 
-/* Send to its origin server, or wait for the window. */
-static void enqueue(struct fetch_side *side, struct fetch *fetch)
+/* Send to its origin server, which is chosen now if @p is_new, or wait for the window. */
+static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
 {
     fetch_set_state(side, fetch, FETCH_queued);
     timer_cancel(&side->context.wheel, &fetch->timer);
     fetch->sending.scheme = fetch->hop.scheme;
-    fetch->sending.is_group = group_is_target(fetch);
-    enum reason reason = sending_start(&side->origin, &fetch->sending);
+    enum reason reason = is_new ? choose_candidate(side, fetch) : REASON_none;
+    if (reason == REASON_none) {
+        fetch->sending.is_group =
+            fetch->is_group && address_is_multicast(&fetch->candidates[fetch->candidate]);
+        reason = sending_start(&side->origin, &fetch->sending);
+    }
     if (reason != REASON_none) {
         fetch_fail(side, fetch, reason, NULL);
     } else if (fetch->sending.stage == SENDING_OUT) {
         forward_note_sent(side, fetch);
     }
-}
-
-/* Send to the candidate address. */
-static void try_candidate(struct fetch_side *side, struct fetch *fetch)
-{
-    if (!find_candidate(side, fetch)) {
-        fetch_fail(side, fetch, REASON_no_route, NULL);
-        return;
-    }
-    fetch->sending.scheme = fetch->hop.scheme;
-    if (!sending_choose(&side->origin, &fetch->sending, &fetch->candidates[fetch->candidate])) {
-        fetch_fail(side, fetch, REASON_proxy_busy, NULL);
-        return;
-    }
-    enqueue(side, fetch);
 }
 
 /*
@@ -244,12 +230,12 @@ static void try_again(struct fetch_side *side, struct fetch *fetch)
 {
     prefer_present(fetch);
     if (address_equal(&fetch->candidates[0], &fetch->sending.origin->address)) {
-        enqueue(side, fetch);
+        enqueue(side, fetch, false);
         return;
     }
     forward_release(side, fetch); /* what still comes from there is rejected */
     trail_event(&side->context, fetch->trail, EVENT_next_address, 1);
-    try_candidate(side, fetch);
+    enqueue(side, fetch, true);
 }
 
 /* The way leads to one of our own listeners. */
@@ -291,7 +277,7 @@ void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
     } else if (fetch->sending.origin != NULL) {
         try_again(side, fetch);
     } else {
-        try_candidate(side, fetch);
+        enqueue(side, fetch, true);
     }
 }
 
@@ -362,7 +348,7 @@ void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason re
     forward_release(side, fetch);
     fetch->candidate++;
     trail_event(&side->context, fetch->trail, EVENT_next_address, fetch->candidate + 1u);
-    try_candidate(side, fetch);
+    enqueue(side, fetch, true);
 }
 
 void forward_keep(struct fetch_side *side, struct fetch *fetch)
@@ -392,14 +378,14 @@ void forward_again(struct fetch_side *side, struct fetch *fetch)
     if (fetch->sending.origin == NULL || fetch->hop.is_name) {
         forward_start(side, fetch); /* a name may have other addresses by now */
     } else {
-        enqueue(side, fetch);
+        enqueue(side, fetch, false);
     }
 }
 
 void forward_renamed(struct fetch_side *side, struct fetch *fetch)
 {
     names_forget(&side->origin, &fetch->asking);
-    enqueue(side, fetch);
+    enqueue(side, fetch, fetch->sending.origin == NULL);
 }
 
 bool forward_deregister(struct fetch_side *side, struct fetch *fetch)
@@ -413,14 +399,20 @@ bool forward_deregister(struct fetch_side *side, struct fetch *fetch)
     }
     fetch->sending.datagram_len = (uint32_t)len;
     begin_fetch_anew(side, fetch);
-    enqueue(side, fetch);
+    enqueue(side, fetch, false);
     return true;
 }
 
 void forward_release(struct fetch_side *side, struct fetch *fetch)
 {
-    transfer_cancel(side, fetch);
-    names_forget(&side->origin, &fetch->asking);
+    if (fetch->transfer != NULL) {
+        transfer_cancel(side, fetch);
+    }
+    if (fetch->asking.name != NULL) {
+        names_forget(&side->origin, &fetch->asking);
+    }
     timer_cancel(&side->context.wheel, &fetch->timer);
-    sending_release(&side->origin, &fetch->sending);
+    if (fetch->sending.origin != NULL) { /* else it holds nothing */
+        sending_release(&side->origin, &fetch->sending);
+    }
 }

@@ -51,12 +51,6 @@ enum reason group_reason_against(const struct config *config, const struct next_
     return is_global(address) ? REASON_target_refused : REASON_none;
 }
 
-bool group_is_target(const struct fetch *fetch)
-{
-    return fetch->is_group && fetch->candidate_count > 0 &&
-           address_is_multicast(&fetch->candidates[fetch->candidate]);
-}
-
 static void on_time(void *context, struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;

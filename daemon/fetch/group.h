@@ -32,12 +32,6 @@ enum reason group_reason_against(const struct config *config, const struct next_
                                  bool is_group, const struct address *address);
 
 /**
- * Whether the request of @p fetch goes to a group: its candidate address is one. False while it
- * has no address.
- */
-bool group_is_target(const struct fetch *fetch);
-
-/**
  * The request has been sent: wait for answers until the Multicast-Timeout of the client, or
  * multicast.timeout-max, has passed. Cannot fail.
  */

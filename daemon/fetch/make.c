@@ -87,6 +87,7 @@ static bool keep_recipe(struct fetch *fetch, const struct fetch_recipe *recipe)
     fetch->is_safe = recipe->is_safe;
     fetch->not_local = recipe->not_local;
     fetch->may_stay_unanswered = recipe->may_stay_unanswered;
+    fetch->asks_for_block = recipe->asks_for_block;
     fetch->is_group = recipe->is_group;
     fetch->group_timeout_s = recipe->group_timeout_s;
     return true;
@@ -106,13 +107,10 @@ static void keep_asker(struct fetch_side *side, struct fetch *fetch,
         fetch->asker = &fetch->own_asker;
     }
     fetch->sending.queued.turn = recipe->turn;
-    fetch->trail = recipe->trail;
-    if (fetch->trail == NULL) {
-        fetch->own_trail = (struct trail){.id = fetch_next_id(&side->fetches),
-                                          .started_us = context_now_us(&side->context),
-                                          .started_ms = context_now_ms(&side->context)};
-        fetch->trail = &fetch->own_trail;
-    }
+    fetch->trail = recipe->trail != NULL ? recipe->trail : &fetch->own_trail;
+    *fetch->trail = (struct trail){.id = side->fetches.last_id += side->fetches.id_step,
+                                   .started_us = context_now_us(&side->context),
+                                   .started_ms = context_now_ms(&side->context)};
 }
 
 enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,

@@ -10,7 +10,7 @@
 /* What a fetch is made from. All of it is copied, but for asker, trail and turn of a request. */
 struct fetch_recipe {
     struct asker *asker;     /* on whose behalf; borrowed as long as the request is its waiter */
-    struct trail *trail;     /* of the request, likewise; NULL: the fetch has its own */
+    struct trail *trail;     /* of the request, likewise, begun here; NULL: the fetch has its own */
     struct queue_turn *turn; /* of the request's client, likewise; NULL: the proxy's own */
     bool is_own;             /* a part of the proxy asks: asker is copied */
     bool mirrors_non;        /* the client's request is a NON (upstream-type = mirror) */
@@ -23,6 +23,7 @@ struct fetch_recipe {
     bool is_group; /* with Multicast-Timeout, which was */
     uint32_t group_timeout_s;
     bool may_stay_unanswered;           /* No-Response goes along (RFC 7967) */
+    bool asks_for_block;                /* with Block2: its client goes on from what it gets */
     uint16_t not_local;                 /* as in struct request_options */
     const struct cached_lookup *lookup; /* what the cache said; NULL: it was not asked */
 };

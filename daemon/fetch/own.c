@@ -15,6 +15,7 @@ enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *
     own.turn = NULL;
     own.is_own = true;
     own.mirrors_non = false;
+    own.asks_for_block = false;
     enum reason reason = route_find(side->context.config, recipe->target, &hop, &own.route);
     if (reason != REASON_none) {
         return reason;

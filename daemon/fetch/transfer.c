@@ -422,6 +422,16 @@ void transfer_send(struct fetch_side *side, struct fetch *fetch, struct bytes pa
     upload(side, fetch, &message, block_szx_for(side->context.config->block_size), block1);
 }
 
+/* What the fetch has sent itself is over, and so is its waiting for anything else. */
+static void stop_sending(struct fetch_side *side, struct fetch *fetch)
+{
+    const struct waiter *waiter = &fetch->waiter;
+    if (waiter->calls->on_blocks != NULL) {
+        waiter->calls->on_blocks(side, waiter->owner);
+    }
+    forward_release(side, fetch);
+}
+
 bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
     static const struct bytes none;
@@ -437,7 +447,7 @@ bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const stru
     if (message.payload.len <= block_size(&block)) {
         return false;
     }
-    forward_release(side, fetch);
+    stop_sending(side, fetch);
     upload(side, fetch, &message, block.szx, none);
     return true;
 }
@@ -445,12 +455,12 @@ bool transfer_in_blocks(struct fetch_side *side, struct fetch *fetch, const stru
 bool transfer_gather(struct fetch_side *side, struct fetch *fetch, const struct reply *reply)
 {
     struct block block;
-    if (fetch->transfer != NULL || CODE_CLASS(reply->code) != 2 ||
+    if (fetch->transfer != NULL || fetch->asks_for_block || CODE_CLASS(reply->code) != 2 ||
         !find_block(reply, OPTION_block2, &block) || block.num > 0 || !block.more ||
         waiter_takes(fetch, &block)) {
         return false;
     }
-    forward_release(side, fetch);
+    stop_sending(side, fetch);
     struct transfer *transfer = begin_transfer(side, fetch, GATHERING);
     if (transfer == NULL) {
         fetch_fail(side, fetch, REASON_proxy_busy, NULL);

@@ -120,14 +120,19 @@ static enum reason wait_in_queue(struct origin_side *side, struct sending *sendi
 
 /* --- for the owner ------------------------------------------------------ */
 
-bool sending_choose(struct origin_side *side, struct sending *sending,
-                    const struct address *address)
+enum reason sending_choose(struct origin_side *side, struct sending *sending,
+                           const struct address *address)
 {
-    sending->origin = origin_get(side, address, sending->scheme);
-    if (sending->origin != NULL) {
-        sending->origin->fetches++;
+    /* Sessions have sockets of their own. */
+    if (carrier_of(sending->scheme->transport) == &carrier_udp && !origin_has_port(side, address)) {
+        return REASON_no_route;
     }
-    return sending->origin != NULL;
+    sending->origin = origin_get(side, address, sending->scheme);
+    if (sending->origin == NULL) {
+        return REASON_proxy_busy;
+    }
+    sending->origin->fetches++;
+    return REASON_none;
 }
 
 enum reason sending_start(struct origin_side *side, struct sending *sending)
@@ -241,11 +246,23 @@ static void count_answer(struct origin_side *side, const struct sending *sending
                          context_now_us(&side->context) - sending->sent_us);
 }
 
+/* It is over as far as its origin server goes; what is_sent says is still of use. */
+static void let_go(struct origin_side *side, struct sending *sending)
+{
+    sending_keep(side, sending);
+    carrier_of(sending->scheme->transport)->cancel(side, sending);
+    sending->origin->fetches--;
+    sending->origin = NULL;
+}
+
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated)
 {
     count_answer(side, sending);
     sending_settle(side, sending, true);
+    if (!sending->is_kept) {
+        let_go(side, sending);
+    }
     calls_of(side)->on_response(side, sending, response, truncated);
 }
 

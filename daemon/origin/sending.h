@@ -74,7 +74,8 @@ struct sending_calls {
     /* An answer was promised. */
     void (*on_acknowledged)(struct origin_side *side, struct sending *sending);
     /* The answer, borrowed; @p truncated: only its beginning. The message layer has done its
-     * part, and the window and counters know. */
+     * part, and the window and counters know. Unless it is_kept, the request holds nothing any
+     * more, as after sending_release(); is_sent still says that a copy has left. */
     void (*on_response)(struct origin_side *side, struct sending *sending,
                         const struct message *response, bool truncated);
     /* An answer of a member of the group, from @p remote; each is told once. */
@@ -97,12 +98,13 @@ struct sending_calls {
 
 /**
  * Choose the origin server at @p address; sending->scheme is set. Counts as one of its fetches
- * until sending_release().
+ * until sending_release(), or until it is answered.
  *
- * @return false where the table of origin servers is full.
+ * @return REASON_none; REASON_no_route where there is no socket to reach it from, as on a host
+ *         without IPv6; REASON_proxy_busy where the table of origin servers is full.
  */
-bool sending_choose(struct origin_side *side, struct sending *sending,
-                    const struct address *address);
+enum reason sending_choose(struct origin_side *side, struct sending *sending,
+                           const struct address *address);
 
 /**
  * Send to the chosen origin server, or wait for its window; once more where it was sent before.
