@@ -29,7 +29,7 @@ static bool is_out_of_reach(const char *name)
         "transfer_timeout", /* blocks.scn */
         "client_ignored",   /* test_fairness.c */
         "group_done",
-        "group_timeout", /* test_groups.c */
+        "group_timeout", /* groups.scn */
         "route_refused",
         "route_form",
         "route_loop",
@@ -45,7 +45,7 @@ static bool is_out_of_reach(const char *name)
         "certificate_name",
         "origin_closed",
         "sessions_full",
-        "transport_missing", /* on the way to secure origin servers: test_upstream.c */
+        "transport_missing", /* on the way to secure origin servers: upstream.scn */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {

@@ -3,7 +3,6 @@
 #include "replay/observers.h"
 #include "replay/words.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

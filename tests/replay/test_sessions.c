@@ -2,6 +2,8 @@
 /* Clients on DTLS: RFC 7252 section 9.1 (SEC-1, SEC-2). */
 #include "replay/replay.h"
 
+#include "replay/words.h"
+#include "support/fake_client.h"
 #include "support/fake_dtls.h"
 
 #include <stdio.h>
@@ -133,12 +135,45 @@ static void test_identity_travels_with_the_request(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/*
+ * CACHE-20: certificates need not have a name that is text, as those that devices are made with,
+ * and may have more than is kept: then it is the session that counts.
+ */
+static void test_identities_without_names_are_not_the_same(void **state)
+{
+    static const char *const settings[] = {"cache.max-bytes=1MiB", "cache.coalesce=yes", NULL};
+    struct dtls_options options = {.sessions_max = 10, .handshakes_max = 10};
+    static char long_name[2000];
+    (void)state;
+    memset(long_name, '"', sizeof(long_name) - 1); /* escaped it does not fit */
+    replay_start(&replay, settings);
+    assert_true(address_parse(SECURE, strlen(SECURE), 0, &options.udp.bind));
+    assert_int_equal(listen_dtls(&replay.engine->client, &options, NULL), 0);
+    for (unsigned i = 0; i < 4;
+         i++) { /* two clients by turns, without a name and with a long one */
+        struct dtls_session *session = fake_dtls_open(i % 2 == 0 ? OLD : "192.0.2.22:1");
+        char answer[32];
+        fake_dtls_certify(session, i < 2 ? NULL : long_name);
+        fake_dtls_send(session, words("41 01 0001 aa", "35=coaps://h/x"));
+        fake_net_run(0);
+        fake_client_expect("dtls 192.0.2.5:5684 h", "01 31 68 81 78");
+        (void)snprintf(answer, sizeof(answer), "45 ff 3%u", i);
+        fake_client_answer(answer);
+        fake_net_run(0);
+        (void)snprintf(answer, sizeof(answer), "61 45 0001 aa ff 3%u", i);
+        fake_dtls_expect(session, answer);
+    }
+    replay_stop(&replay);
+    fake_dtls_free();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_session_moves_when_its_client_has_shown_its_address),
         TEST(test_a_session_moves_at_once_where_it_is_believed),
         TEST(test_identity_travels_with_the_request),
+        cmocka_unit_test(test_identities_without_names_are_not_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

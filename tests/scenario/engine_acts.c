@@ -67,9 +67,12 @@ static const char *act_name(struct engine_stage *engine, struct words words)
 static const char *compare(struct engine_stage *engine, const char *name, uint64_t got,
                            const char *expected)
 {
-    return got == number_of(expected) ? NULL
-                                      : pool_format(&engine->pool, "%s: expected %s, got %llu",
-                                                    name, expected, (unsigned long long)got);
+    uint64_t number = number_of(expected);
+    bool is_right = got == number || (engine->is_at_least && number != UINT64_MAX && got > number);
+    return is_right ? NULL
+                    : pool_format(&engine->pool, "%s: expected %s%s, got %llu", name,
+                                  engine->is_at_least ? "at least " : "", expected,
+                                  (unsigned long long)got);
 }
 
 static const char *act_metric(struct engine_stage *engine, const char *name, const char *expected)
@@ -111,13 +114,15 @@ static const char *act_count(struct engine_stage *engine, struct words words)
 {
     const char *fault = NULL;
     for (size_t i = 1; i + 2 < words.count && fault == NULL; i += 3) {
-        if (strcmp(words.at[i + 1], "=") != 0) {
-            return "NAME = NUMBER";
+        engine->is_at_least = strcmp(words.at[i + 1], ">=") == 0;
+        if (!engine->is_at_least && strcmp(words.at[i + 1], "=") != 0) {
+            return "NAME = NUMBER, or NAME >= NUMBER";
         }
         fault = strcmp(words.at[0], "metric") == 0
                     ? act_metric(engine, words.at[i], words.at[i + 2])
                     : act_ended(engine, words.at[i], words.at[i + 2]);
     }
+    engine->is_at_least = false;
     return words.count % 3 != 1 ? "NAME = NUMBER" : fault;
 }
 
@@ -161,7 +166,7 @@ static const char *act_link(struct words words)
 /* A further listener: for datagrams, or where clients with @p way connect from then on. */
 static const char *act_listen(struct engine_stage *engine, const char *address, const char *way)
 {
-    struct udp_options listen = {.fd = -1};
+    struct udp_options listen = {.fd = -1, .want_local = true};
     if (!address_parse(address, strlen(address), 5683, &listen.bind)) {
         return "not an address";
     }
@@ -176,20 +181,36 @@ static const char *act_listen(struct engine_stage *engine, const char *address, 
 
 static const char *act_fails(struct words words)
 {
-    static const char *const names[] = {"refused",         "connect-timeout", "handshake-failed",
-                                        "bad-certificate", "name-mismatch",   "closed",
-                                        "timeout",         "reset",           "full",
-                                        "displaced",       "backing-off",     "message-too-large",
-                                        "unsupported",     "no-memory"};
+    static const struct {
+        const char *name;
+        enum upstream_status status;
+    } ways[] = {
+        {"refused", UPSTREAM_REFUSED},
+        {"connect-timeout", UPSTREAM_CONNECT_TIMEOUT},
+        {"handshake-failed", UPSTREAM_HANDSHAKE_FAILED},
+        {"bad-certificate", UPSTREAM_BAD_CERTIFICATE},
+        {"name-mismatch", UPSTREAM_NAME_MISMATCH},
+        {"closed", UPSTREAM_CLOSED},
+        {"timeout", UPSTREAM_TIMEOUT},
+        {"reset", UPSTREAM_RESET},
+        {"invalid", UPSTREAM_INVALID},
+        {"full", UPSTREAM_FULL},
+        {"displaced", UPSTREAM_DISPLACED},
+        {"backing-off", UPSTREAM_BACKING_OFF},
+        {"message-too-large", UPSTREAM_MESSAGE_TOO_LARGE},
+        {"unsupported", UPSTREAM_UNSUPPORTED},
+        {"no-memory", UPSTREAM_NO_MEMORY},
+    };
     bool was_sent = !(words.count > 2 && strcmp(words.at[2], "unsent") == 0);
-    for (unsigned i = 0; words.count > 1 && i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(words.at[1], names[i]) == 0) {
-            fake_client_fail((enum upstream_status)i, was_sent, NULL);
+    const char *why = words.count > 3 ? words.at[3] : NULL;
+    for (unsigned i = 0; words.count > 1 && i < sizeof(ways) / sizeof(ways[0]); i++) {
+        if (strcmp(words.at[1], ways[i].name) == 0) {
+            fake_client_fail(ways[i].status, was_sent, why);
             fake_net_run(0);
             return NULL;
         }
     }
-    return "fails HOW [unsent]";
+    return "fails HOW [sent|unsent [WHY]]";
 }
 
 static const char *act_of_session(struct actor *actor, struct words words)

@@ -26,6 +26,7 @@ struct endpoint {
 struct engine_stage {
     struct replay replay;
     bool is_started, has_dtls, has_streams, has_passers;
+    bool is_at_least;                   /* of a counter that is looked at: it may be more */
     struct endpoint *endpoints;         /* of all actors */
     bool is_listening[WAY_SESSION + 1]; /* by enum actor_way */
     struct pool pool;

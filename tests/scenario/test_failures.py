@@ -38,6 +38,12 @@ ROWS = [
     ("= Test\ndefine f\n    a > GET coap://h/{path}\nf\nh < GET /y\nwhere path\n    x\n",
      ['"x"', ":5: h < GET /y"]),
     ("= Test\nin-flight = 1\n", ["in-flight: expected 1, got 0"]),
+    ("= Test\nmetric requests >= 1\n", ["requests: expected at least 1, got 0"]),
+    ("= Test\nmetric requests > 1\n", ["NAME = NUMBER, or NAME >= NUMBER"]),
+    ("= Test\nh > RST @p\n", ["no request of that name"]),
+    (ASKED + "h refuses\nh > 2.05\na < 2.05\n", ["got 5.02"]),
+    ("session s tcp 192.0.2.5:5683 h\n= Test\na > GET proxy-uri=coap+tcp://h/x\ns < GET ...\n"
+     "s fails oddly\n", ["fails HOW"]),
     ("= Test\nquestions = x\n", ["questions: expected x, got 0"]),
     ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles kept\n", ["the connection is not kept"]),
     ("= Test\nclient t tcp\nt > PING\nt < PONG\nt idles 9s\n", ["closed at another time"]),

@@ -394,6 +394,25 @@ static void forget_arrived(struct play *play, struct actor *actor)
     }
 }
 
+static bool is_refusal(const char *verb)
+{
+    return strcmp(verb, "fails") == 0 || strcmp(verb, "refuses") == 0 ||
+           strcmp(verb, "unreachable") == 0;
+}
+
+/* The last request that it got is not waited for any more: later answers are to others. */
+static void refuse_last(struct play *play, const struct actor *actor)
+{
+    struct exchange *last = NULL;
+    for (size_t i = 0; i < play->exchange_count; i++) {
+        struct exchange *exchange = play->exchanges[i];
+        last = exchange->owner == actor && !exchange->is_sent ? exchange : last;
+    }
+    if (last != NULL) {
+        last->is_answered = true;
+    }
+}
+
 static bool play_actor(struct play *play, struct actor *actor, char **words, size_t count)
 {
     if (count >= 3 && (strcmp(words[1], ">") == 0 || strcmp(words[1], "<") == 0)) {
@@ -416,7 +435,13 @@ static bool play_actor(struct play *play, struct actor *actor, char **words, siz
         actor->ignores_rest = strcmp(words[2], "repetitions") != 0;
         return true;
     }
-    return play_check(play, play->stage->act(play->stage->context, actor, words + 1, count - 1));
+    if (!play_check(play, play->stage->act(play->stage->context, actor, words + 1, count - 1))) {
+        return false;
+    }
+    if (is_refusal(words[1])) {
+        refuse_last(play, actor);
+    }
+    return true;
 }
 
 static bool play_words(struct play *play, char **words, size_t count)

@@ -227,6 +227,22 @@ static void drop_own_authority(struct play *play, struct actor *actor, struct wi
     message->option_count = kept;
 }
 
+/* A request, or a Ping, that a server can answer from now on. */
+static bool note_request(struct play *play, struct actor *actor, const struct wire_message *message,
+                         struct wire_bytes bytes, const struct play_peer *from)
+{
+    struct exchange *exchange = exchange_add(play, actor, play->spec->label);
+    if (exchange == NULL) {
+        return false;
+    }
+    exchange->type = message->framing == WIRE_DATAGRAM ? message->type : WIRE_CON;
+    exchange->mid = message->mid;
+    exchange->token = play_keep(play, message->token);
+    exchange->peer = *from;
+    exchange->received = play_keep(play, bytes);
+    return true;
+}
+
 static bool expect_request(struct play *play, struct actor *actor, const char *got,
                            struct wire_message *message, struct wire_bytes bytes,
                            const struct play_peer *from)
@@ -246,16 +262,7 @@ static bool expect_request(struct play *play, struct actor *actor, const char *g
     if (fault != NULL) {
         return play_fail(play, got, fault);
     }
-    struct exchange *exchange = exchange_add(play, actor, spec->label);
-    if (exchange == NULL) {
-        return false;
-    }
-    exchange->type = message->framing == WIRE_DATAGRAM ? message->type : WIRE_CON;
-    exchange->mid = message->mid;
-    exchange->token = play_keep(play, message->token);
-    exchange->peer = *from;
-    exchange->received = play_keep(play, bytes);
-    return true;
+    return note_request(play, actor, message, bytes, from);
 }
 
 static bool expect_again(struct play *play, struct actor *actor, const char *got,
@@ -307,11 +314,14 @@ static bool expect_message(struct play *play, struct actor *actor, struct wire_b
     if (spec->code_count == 0 && message->code != 0) {
         fault = "an Empty message was expected";
     }
+    bool is_ping = message->code == 0 && message->framing == WIRE_DATAGRAM &&
+                   message->type == WIRE_CON && actor->role != ACTOR_CLIENT;
     return (fault == NULL || play_fail(play, got, fault)) &&
            expect_type(play, got, message, spec->has_type ? 0 : 15) &&
            expect_token(play, got, message->token, NULL) &&
-           (!is_about_us ||
-            expect_mid(play, got, message->mid, meant != NULL ? meant->mid : actor->last_sent_mid));
+           (!is_about_us || expect_mid(play, got, message->mid,
+                                       meant != NULL ? meant->mid : actor->last_sent_mid)) &&
+           (!is_ping || note_request(play, actor, message, bytes, from));
 }
 
 static bool expect_silence(struct play *play, enum arrival arrival)

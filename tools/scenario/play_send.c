@@ -159,6 +159,9 @@ static bool send_empty_written(struct play *play, struct actor *actor)
                                                                     : actor->last_received_mid;
     struct exchange *exchange =
         actor->role != ACTOR_CLIENT ? exchange_meant(play, actor, spec->label, false) : NULL;
+    if (exchange == NULL && spec->label != NULL) {
+        return play_fail(play, "", "no request of that name that this is about");
+    }
     if (exchange != NULL) {
         to = &exchange->peer;
         if (spec->type == WIRE_ACK || spec->type == WIRE_RST) {
