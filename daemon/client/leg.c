@@ -45,8 +45,9 @@ size_t leg_message_max(const struct client_side *side, const struct leg *leg)
     if (leg->session == NULL) {
         return most;
     }
+    size_t room = dtls_session_room(leg->session);
     most -= dtls_session_overhead(leg->session);
-    return most < DTLS_DATAGRAM_MAX ? most : DTLS_DATAGRAM_MAX;
+    return most < room ? most : room;
 }
 
 bool leg_take_mid(struct client_side *side, const struct leg *leg, uint16_t *ret_mid)

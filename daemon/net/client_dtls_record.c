@@ -242,6 +242,10 @@ bool client_dtls_write(struct session *session, struct bytes datagram,
     if (session->is_dead || !end->is_open) {
         return false;
     }
+    if (end->ssl == NULL && datagram.len > records_room(&end->records)) {
+        *ret_status = UPSTREAM_MESSAGE_TOO_LARGE;
+        return false;
+    }
     if (end->ssl == NULL) {
         return seal_and_put(session, CONTENT_APPLICATION_DATA, datagram.data, datagram.len,
                             ret_status);

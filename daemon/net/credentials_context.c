@@ -37,6 +37,10 @@
 
 #define CLIENT_CHAIN_MAX 6
 
+/* OpenSSL's DTLS takes as much for each of eleven messages that a client has only begun, whatever
+ * they are, as this or as one whole record takes. */
+#define CLIENT_CHAIN_BYTES 16384
+
 /* ---- callbacks, in the thread of the handshake ---- */
 
 static const struct credentials *credentials_of(const SSL *ssl)
@@ -292,6 +296,7 @@ bool credentials_make_contexts(struct credentials *credentials,
     if (credentials->dtls == NULL) {
         return false;
     }
+    SSL_CTX_set_max_cert_list(credentials->dtls, CLIENT_CHAIN_BYTES);
     SSL_CTX_set_cookie_generate_cb(credentials->dtls, dtls_on_cookie_generate);
     SSL_CTX_set_cookie_verify_cb(credentials->dtls, dtls_on_cookie_verify);
     if (!dtls_add_cid_extension(credentials->dtls)) {

@@ -143,6 +143,13 @@ struct identity *dtls_session_identity(const struct dtls_session *session);
 /** The most bytes that a record to the peer adds to its plaintext, its connection id included. */
 size_t dtls_session_overhead(const struct dtls_session *session);
 
+/**
+ * The longest message that a record to the peer may hold, bytes: DTLS_DATAGRAM_MAX, or less where
+ * the client has asked for that (RFC 6066 section 4) or the record has more inside (RFC 9146
+ * section 5.3).
+ */
+size_t dtls_session_room(const struct dtls_session *session);
+
 /* A session as it is shown to people. */
 struct dtls_session_view {
     const char *suite;           /* static */

@@ -300,7 +300,7 @@ bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len);
 /**
  * Seals and queues one record; a session that has no number left is doomed.
  *
- * @param len 1 to DTLS_DATAGRAM_MAX bytes
+ * @param len 1 to dtls_session_room() bytes
  * @return whether it was queued
  */
 bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len);

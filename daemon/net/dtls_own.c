@@ -104,11 +104,10 @@ static void note_protected(struct dtls_session *session, const struct record_vie
     uint8_t content[256];
     size_t len = 0;
 
-    if (!own_has_keys(session)) {
-        return; /* there would be no epoch 1 without */
-    }
+    /* First, because it leaves even where there is no memory for the keys. */
     records_note_own(&session->records, view, session->records.peer_cid_len > 0 ? DTLS_CID_GAP : 0);
-    if (SSL_session_reused(session->shake->ssl) == 0 && view->payload_len <= sizeof content &&
+    if (own_has_keys(session) && SSL_session_reused(session->shake->ssl) == 0 &&
+        view->payload_len <= sizeof content &&
         records_open_own(session->listener->crypto, &session->records, view, content, &len)) {
         flight_add(session->shake, view->type, 1, content, len);
     }

@@ -324,6 +324,13 @@ const char *records_suite_name(const struct records *records)
     return suites[records->suite].name;
 }
 
+size_t records_room(const struct records *records)
+{
+    size_t most = records->fragment == 0 ? PLAINTEXT_MAX : (size_t)256 << records->fragment;
+
+    return most - (records->peer_cid_len > 0 ? 1 : 0);
+}
+
 void records_clear(struct records *records)
 {
     OPENSSL_cleanse(records, sizeof *records);
@@ -345,6 +352,7 @@ bool record_parse(const uint8_t *data, size_t len, size_t cid_len, struct record
     }
     *ret_view = (struct record_view){
         .type = data[0],
+        .version = (uint16_t)get_number(data + 1, 2),
         .epoch = (uint16_t)get_number(data + 3, 2),
         .number = get_number(data + 5, 6),
         .whole = data,
@@ -383,8 +391,9 @@ static bool open_with(struct record_crypto *crypto, uint8_t suite_row, const str
     size_t around = explicit_len(suite) + suite->tag_len;
     uint8_t tag[RECORD_TAG_MAX];
 
-    /* An empty record brings nothing, and CCM would not look at the tag of one. */
-    if (view->epoch != 1 || view->payload_len <= around ||
+    /* An empty record brings nothing, and CCM would not look at the tag of one. The version is
+     * authenticated as ours, not as it came. */
+    if (view->version != DTLS1_2_VERSION || view->epoch != 1 || view->payload_len <= around ||
         view->payload_len - around > PLAINTEXT_MAX) {
         return false;
     }
@@ -478,7 +487,7 @@ size_t records_seal(struct record_crypto *crypto, struct records *records, uint8
                     const uint8_t *data, size_t len, uint8_t *ret_record)
 {
     const struct suite *suite = &suites[records->suite];
-    if (records->next > NUMBER_MAX || len == 0 || len > PLAINTEXT_MAX) {
+    if (records->next > NUMBER_MAX || len == 0 || len > records_room(records)) {
         return 0;
     }
     /* Used up from here on, whatever comes of it. */
@@ -551,7 +560,8 @@ void records_note_own(struct records *records, const struct record_view *view, u
         uint64_t above = view->number + 1;
         records->next = above > gap ? above : gap;
     }
-    if (suites[records->suite].aead == AEAD_GCM && view->payload_len >= EXPLICIT_NONCE) {
+    if (view->payload_len >=
+        EXPLICIT_NONCE) { /* the suite may not be known yet: only GCM uses it */
         records->nonce_base = get_number(view->payload, EXPLICIT_NONCE) - view->number;
     }
 }

@@ -76,13 +76,14 @@ struct records {
     uint8_t cid_len;                /* of our connection id, which their records have; 0: none */
     bool has_cid;                   /* RFC 9146 was negotiated */
     uint8_t peer_cid_len;           /* may be 0: then our records are ordinary ones */
+    uint8_t fragment;               /* RFC 6066 section 4: 0, or 1 to 4 for 512 to 4,096 bytes */
     uint8_t peer_cid[RECORD_CID_MAX];
 };
 
 /* One record of a datagram, as it lies there; borrowed. */
 struct record_view {
     uint8_t type;
-    uint16_t epoch;
+    uint16_t version, epoch;
     uint64_t number; /* without the epoch */
     const uint8_t *whole, *cid, *payload;
     size_t whole_len, cid_len, payload_len;
@@ -133,6 +134,9 @@ bool records_begin(struct record_crypto *crypto, const SSL *ssl, struct records 
 /** The name of its suite as OpenSSL's cipher, for example "AES-128-CCM8"; static. */
 const char *records_suite_name(const struct records *records);
 
+/** The most bytes that records_seal() takes: RFC 9146 section 5.3 counts the type in the record. */
+size_t records_room(const struct records *records);
+
 /** Wipes it; the struct is the caller's. */
 void records_clear(struct records *records);
 
@@ -159,7 +163,7 @@ bool records_is_newest(const struct records *records, uint64_t number);
 /**
  * Seals a record under the next sequence number.
  *
- * @param len at most 16,384 bytes
+ * @param len at most records_room() bytes
  * @param ret_record has room for @p len + RECORD_OVERHEAD_MAX bytes
  * @return its length; 0 where the numbers are used up or the cipher fails: the session has to end
  */
@@ -188,7 +192,8 @@ bool records_open_own(struct record_crypto *crypto, const struct records *record
 
 /**
  * OpenSSL has sealed @p view in epoch 1: our numbers and nonces begin above it, at a distance of
- * at least @p gap numbers. Cannot fail.
+ * at least @p gap numbers. To be called before records_begin() too, which may fail for want of
+ * memory now and succeed later. Cannot fail.
  */
 void records_note_own(struct records *records, const struct record_view *view, uint64_t gap);
 

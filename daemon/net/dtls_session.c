@@ -405,7 +405,8 @@ static bool write_record(struct dtls_session *session, const uint8_t *data, size
 
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
 {
-    bool can = session->state == SESSION_ESTABLISHED && len > 0 && len <= DTLS_DATAGRAM_MAX;
+    bool can =
+        session->state == SESSION_ESTABLISHED && len > 0 && len <= dtls_session_room(session);
 
     if (can && (session->shake == NULL ? own_send(session, CONTENT_APPLICATION_DATA, data, len)
                                        : write_record(session, data, len))) {
@@ -419,7 +420,7 @@ void dtls_send_to(struct dtls_session *session, const struct udp_path *path, con
                   size_t len)
 {
     if (session->state != SESSION_ESTABLISHED || session->shake != NULL || len == 0 ||
-        len > DTLS_DATAGRAM_MAX ||
+        len > dtls_session_room(session) ||
         !own_send_to(session, path, CONTENT_APPLICATION_DATA, data, len)) {
         dtls_count(&session->listener->counters.sends_dropped);
     }
@@ -476,6 +477,11 @@ size_t dtls_session_overhead(const struct dtls_session *session)
     size_t cid_len = session->records.peer_cid_len;
 
     return DTLS_RECORD_OVERHEAD + (cid_len > 0 ? cid_len + 1 : 0); /* the type is inside then */
+}
+
+size_t dtls_session_room(const struct dtls_session *session)
+{
+    return records_room(&session->records);
 }
 
 struct dtls_session_view dtls_session_look(const struct dtls_session *session)

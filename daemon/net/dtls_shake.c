@@ -187,6 +187,8 @@ static void finish_shake(struct dtls_session *session)
     struct dtls_shake *shake = session->shake;
 
     timer_cancel(&session->listener->wheel, &shake->timer);
+    uint8_t fragment = SSL_SESSION_get_max_fragment_length(SSL_get_session(shake->ssl));
+    session->records.fragment = fragment <= TLSEXT_max_fragment_length_4096 ? fragment : 0;
     if (session->listener->crypto != NULL) {
         credentials_note_anchor(shake->ssl, session->anchor);
         own_take_over(session);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Clients on DTLS: RFC 7252 section 9.1 (SEC-1, SEC-2). */
 #include "replay/replay.h"
+#include "replay/words.h"
 
 #include "replay/words.h"
 #include "support/fake_client.h"
@@ -76,6 +77,19 @@ static void test_a_session_moves_when_its_client_has_shown_its_address(void **st
     fake_dtls_send(session, again); /* a repetition: the session is one endpoint */
     fake_dtls_expect_to(session, NAT, "62 44 0003 aaab");
     fake_peer_expect_nothing(replay.origin);
+}
+
+/* A client that has asked for records of 512 bytes (RFC 6066 section 4) gets blocks that fit. */
+static void test_answers_fit_the_records_of_a_client(void **state)
+{
+    (void)state;
+    struct dtls_session *session = fake_dtls_open(OLD);
+    fake_dtls_set_room(session, 512);
+    fake_dtls_send(session, GET_X);
+    fake_peer_serve(replay.origin, UPSTREAM_X, words("6T 45 MID TOKEN", "4:01 /#600"));
+    fake_dtls_expect(session, words("61 45 0001 aa", "4:01 23:0c 28:0258 /#256"));
+    fake_dtls_send(session, words("41 01 0002 aa", "23:14 235:8320816168816178"));
+    fake_dtls_expect(session, words("61 45 0002 aa", "4:01 23:1c /#256"));
 }
 
 /* What is remembered of a client, such as its message ids, goes with its session. */
@@ -171,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_session_moves_when_its_client_has_shown_its_address),
+        TEST(test_answers_fit_the_records_of_a_client),
         TEST(test_a_session_moves_at_once_where_it_is_believed),
         TEST(test_identity_travels_with_the_request),
         cmocka_unit_test(test_identities_without_names_are_not_the_same),

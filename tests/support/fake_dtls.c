@@ -18,6 +18,7 @@ struct dtls_session {
     struct udp_path path;
     struct identity *identity;
     bool is_open, is_closing;
+    size_t room;
     size_t head, count;
     size_t len[QUEUE_MAX];
     struct address sent_to[QUEUE_MAX];
@@ -98,7 +99,7 @@ static bool fits(const struct dtls_session *session, size_t len)
 
 void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
 {
-    assert_true(fits(session, len));
+    assert_true(fits(session, len) && len <= session->room);
     assert_true(session->is_open);
     assert_true(session->count < QUEUE_MAX && len <= DATAGRAM_MAX);
     size_t at = (session->head + session->count++) % QUEUE_MAX;
@@ -141,6 +142,11 @@ size_t dtls_session_overhead(const struct dtls_session *session)
 {
     (void)session;
     return DTLS_RECORD_OVERHEAD;
+}
+
+size_t dtls_session_room(const struct dtls_session *session)
+{
+    return session->room;
 }
 
 struct dtls_session_view dtls_session_look(const struct dtls_session *session)
@@ -208,7 +214,13 @@ static struct dtls_session *new_session(void)
     assert_non_null(session);
     session->identity = identity_new(IDENTITY_NONE, 0, NULL);
     assert_non_null(session->identity);
+    session->room = DTLS_DATAGRAM_MAX;
     return session;
+}
+
+void fake_dtls_set_room(struct dtls_session *session, size_t bytes)
+{
+    session->room = bytes;
 }
 
 void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,

@@ -18,6 +18,9 @@ void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
 /** The same with a certificate that has the one name @p name; NULL: none. */
 void fake_dtls_certify(struct dtls_session *session, const char *name);
 
+/** From now on messages to the client have at most @p bytes, as it may ask (RFC 6066). */
+void fake_dtls_set_room(struct dtls_session *session, size_t bytes);
+
 /** Another session from where @p older is from, at once; that it is gone is told a turn later. */
 struct dtls_session *fake_dtls_replace(struct dtls_session *older);
 

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Connection ids (RFC 9146), and clients whose address changes. The client is OpenSSL's; this test
- * does for it what net/dtls_cid.c does for the server: records get and lose their ids between its
- * SSL and the network.
- */
-#include "tls_fixture.h"
-
-#include "net/dtls_internal.h"
+/* Connection ids (RFC 9146), and clients whose address changes. */
+#include "mover.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define CID_BYTES 6u
 #define ELSEWHERE "127.0.0.1:50001"
 
 static const struct dtls_options with_ids = {.sessions_max = 100,
@@ -20,24 +13,12 @@ static const struct dtls_options with_ids = {.sessions_max = 100,
                                              .idle_ms = 3600000,
                                              .cid_bytes = CID_BYTES};
 
-/* A client with ids. */
-struct mover {
-    struct client client; /* first: what on_sent and on_got are called with */
-    struct records records;
-    bool has_keys, has_answer;
-    bool is_packed;    /* what begins in epoch 1 goes out behind a record of epoch 0 */
-    uint8_t offer[64]; /* the extension: a length, and the id that the server is to use */
-    size_t offer_len;
-    unsigned with_id, without; /* records in epoch 1 that have come */
-};
-
 static struct record_crypto *crypto;
 
 static int set_up(void **state)
 {
     (void)state;
-    crypto = record_crypto_new();
-    assert_non_null(crypto);
+    crypto = mover_crypto();
     files_init();
     return 0;
 }
@@ -46,139 +27,8 @@ static int tear_down(void **state)
 {
     (void)state;
     files_clear();
-    record_crypto_free(crypto);
+    mover_crypto_free();
     return 0;
-}
-
-/* ---- the client's extension and records ---- */
-
-static int add_offer(SSL *ssl, unsigned type, unsigned context, const unsigned char **ret_out,
-                     size_t *ret_len, X509 *certificate, size_t chain_index, int *ret_alert,
-                     void *argument)
-{
-    const struct mover *mover = argument;
-    (void)ssl, (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
-    *ret_out = mover->offer;
-    *ret_len = mover->offer_len;
-    return 1;
-}
-
-static int take_answer(SSL *ssl, unsigned type, unsigned context, const unsigned char *in,
-                       size_t len, X509 *certificate, size_t chain_index, int *ret_alert,
-                       void *argument)
-{
-    struct mover *mover = argument;
-    (void)ssl, (void)type, (void)context, (void)certificate, (void)chain_index, (void)ret_alert;
-    assert_int_equal(len, 1 + CID_BYTES);
-    assert_int_equal(in[0], CID_BYTES);
-    mover->has_answer = true;
-    mover->records.has_cid = true;
-    mover->records.cid_len = mover->offer[0];
-    mover->records.peer_cid_len = CID_BYTES;
-    memcpy(mover->records.peer_cid, in + 1, CID_BYTES);
-    return 1;
-}
-
-static void offer_ids(SSL_CTX *context, struct client *client)
-{
-    assert_int_equal(SSL_CTX_add_custom_ext(context, 54,
-                                            SSL_EXT_CLIENT_HELLO | SSL_EXT_TLS1_2_SERVER_HELLO,
-                                            add_offer, NULL, client, take_answer, client),
-                     1);
-}
-
-static void find_keys(struct mover *mover)
-{
-    if (!mover->has_keys) {
-        assert_true(records_begin(crypto, mover->client.ssl, &mover->records));
-        mover->has_keys = true;
-    }
-}
-
-static void on_sent(struct client *client)
-{
-    struct mover *mover = (struct mover *)(void *)client;
-    static const uint8_t plain[] = {20, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 1};
-    const uint8_t *data = client->sent;
-    size_t len = client->sent_len, used = 0;
-    struct record_view view;
-    uint8_t out[4096], content[2048];
-
-    if (!mover->has_answer) {
-        return;
-    }
-    if (mover->is_packed && record_parse(data, len, 0, &view) && view.epoch == 1) {
-        memcpy(out, plain, sizeof plain);
-        used = sizeof plain;
-    }
-    for (; record_parse(data, len, 0, &view); data += view.whole_len, len -= view.whole_len) {
-        size_t content_len = 0;
-        if (view.epoch == 0) {
-            memcpy(out + used, view.whole, view.whole_len);
-            used += view.whole_len;
-            continue;
-        }
-        find_keys(mover);
-        records_note_own(&mover->records, &view, DTLS_CID_GAP);
-        assert_true(records_open_own(crypto, &mover->records, &view, content, &content_len));
-        used += records_seal(crypto, &mover->records, view.type, content, content_len, out + used);
-    }
-    client->is_held = true;
-    memcpy(client->sent, out, used); /* as it is on the network */
-    client->sent_len = used;
-    fake_peer_send_bytes(client->peer, &server_address, out, used);
-}
-
-static bool on_got(struct client *client, const uint8_t *data, size_t len)
-{
-    struct mover *mover = (struct mover *)(void *)client;
-    struct record_view view;
-    uint8_t content[2048];
-
-    client->got_len = 0;
-    while (record_parse(data, len, mover->offer[0], &view)) {
-        if (view.epoch != 0 && !mover->has_keys && client->got_len > 0) {
-            client->later_len = len; /* when OpenSSL has read what makes the keys */
-            memcpy(client->later, data, len);
-            return true;
-        }
-        if (view.epoch != 0) {
-            find_keys(mover);
-            mover->with_id += view.type == CONTENT_CID;
-            mover->without += view.type != CONTENT_CID;
-        }
-        if (view.type == CONTENT_CID) {
-            struct record_content_of inner = {.data = content};
-            assert_memory_equal(view.cid, mover->offer + 1, mover->offer[0]);
-            assert_int_equal(
-                records_open(crypto, &mover->records, &view, content, &inner.len, &inner.type),
-                RECORD_OPENED);
-            records_accept(&mover->records, view.number);
-            client->got_len += records_seal_theirs(crypto, &mover->records, &view, &inner,
-                                                   client->got + client->got_len);
-        } else {
-            memcpy(client->got + client->got_len, view.whole, view.whole_len);
-            client->got_len += view.whole_len;
-        }
-        data += view.whole_len;
-        len -= view.whole_len;
-    }
-    return true;
-}
-
-static void mover_open(struct mover *mover, const char *address, const char *suite, uint8_t id_len)
-{
-    struct client_wish wish = {.address = address, .suites = suite, .on_context = offer_ids};
-
-    mover->records = (struct records){0};
-    mover->has_keys = mover->has_answer = mover->is_packed = false;
-    mover->with_id = mover->without = 0;
-    mover->offer[0] = id_len;
-    mover->offer_len = 1u + id_len;
-    memset(mover->offer + 1, 0xc1, id_len);
-    client_open(&mover->client, &wish);
-    mover->client.on_sent = on_sent;
-    mover->client.on_got = on_got;
 }
 
 static void assert_at(const struct dtls_session *session, const char *text)
@@ -247,9 +97,7 @@ static void test_a_resumed_session_has_new_ids(void **state)
     mover_open(&mover, "127.0.0.1:40001", NULL, 4);
     client_must_talk(&mover.client, "hello");
     memcpy(before, mover.records.peer_cid, CID_BYTES);
-    client_restart(&mover.client);
-    mover.has_keys = mover.has_answer = false;
-    mover.records = (struct records){0};
+    mover_restart(&mover);
     client_must_talk(&mover.client, "again");
     assert_int_equal(SSL_session_reused(mover.client.ssl), 1);
     assert_memory_not_equal(before, mover.records.peer_cid, CID_BYTES);
@@ -261,11 +109,11 @@ static void test_a_resumed_session_has_new_ids(void **state)
 /* The next datagram with a record in epoch 1 gets lost. */
 static bool lose_finished(struct client *client, const uint8_t *data, size_t len)
 {
-    (void)on_got(client, data, len);
+    (void)mover_on_got(client, data, len);
     struct mover *mover = (struct mover *)(void *)client;
     if (mover->with_id > 0) {
         mover->is_packed = true; /* a client may repeat its flight in one datagram */
-        client->on_got = on_got;
+        client->on_got = mover_on_got;
         client->got_len = 0;
         return false;
     }
@@ -359,6 +207,50 @@ static void test_a_record_without_its_id_is_not_opened(void **state)
     server_stop();
 }
 
+static void send_inner(struct mover *mover, uint8_t type, const char *data, size_t len)
+{
+    uint8_t record[256];
+    size_t sealed = records_seal(crypto, &mover->records, type, (const uint8_t *)data, len, record);
+
+    assert_true(sealed > 0);
+    fake_peer_send_bytes(mover->client.peer, &server_address, record, sealed);
+    fake_net_run(0);
+}
+
+/* DTLSInnerPlaintext (RFC 9146 section 4): zeros after the type, and what should not be there. */
+static void test_padding_and_strange_types(void **state)
+{
+    static const char zeros[200];
+    struct mover mover;
+    (void)state;
+
+    server_start_with(credentials_psk(), &with_ids);
+    server.is_mute = true;
+    mover_open(&mover, "127.0.0.1:40001", NULL, 4);
+    assert_true(client_shake(&mover.client));
+    send_inner(&mover, 0, "padded\x17", 7); /* the type behind it is a zero of the padding */
+    assert_string_equal(server.last, "padded");
+    send_inner(&mover, 0, "more\x17\0\0\0\0\0\0\0\0", 13);
+    assert_string_equal(server.last, "more");
+    send_inner(&mover, 0, "\0zero\0\x17\0", 8); /* zeros of the content stay */
+    assert_int_equal(server.last_len, 6);
+    assert_int_equal(server.datagrams, 3);
+    send_inner(&mover, 0, zeros, sizeof zeros); /* no type at all */
+    send_inner(&mover, 0, "\x17", 1);           /* no content: nothing for the owner */
+    for (unsigned type = 1; type < 256; type++) {
+        if (type < CONTENT_CHANGE_CIPHER_SPEC || type > CONTENT_APPLICATION_DATA) {
+            send_inner(&mover, (uint8_t)type, "strange", 7);
+        }
+    }
+    assert_int_equal(server.datagrams, 3);
+    assert_int_equal(server.closes, 0);
+    assert_int_equal(dtls_counters(server.listener)->records_unopened, 0);
+    send_inner(&mover, CONTENT_APPLICATION_DATA, "still", 5);
+    assert_string_equal(server.last, "still");
+    client_close(&mover.client);
+    server_stop();
+}
+
 /* ---- another address: RFC 9146 section 6 ---- */
 
 static void test_a_client_that_is_believed_moves(void **state)
@@ -413,12 +305,14 @@ static void test_a_session_shows_its_state(void **state)
 /* limits.datagram-bytes counts the record, and so the id of the client in it. */
 static void test_the_overhead_has_the_id_in_it(void **state)
 {
-    static const uint8_t lengths[] = {0, 1, 32};
+    static const uint8_t lengths[] = {0, 1, 32}, data[DTLS_DATAGRAM_MAX + 1u];
     (void)state;
 
     for (size_t i = 0; i < 3; i++) {
         struct mover mover;
         struct fake_datagram got;
+        size_t room =
+            lengths[i] > 0 ? 16383 : 16384; /* RFC 9146 section 5.3: with the type in it */
         server_start_with(credentials_psk(), &with_ids);
         mover_open(&mover, "127.0.0.1:40001", "PSK-AES128-GCM-SHA256", lengths[i]);
         client_must_talk(&mover.client, "hello");
@@ -426,6 +320,14 @@ static void test_the_overhead_has_the_id_in_it(void **state)
         fake_net_run(0);
         assert_true(fake_peer_take(mover.client.peer, &got));
         assert_int_equal(got.len, 4 + dtls_session_overhead(server.session));
+        assert_int_equal(dtls_session_room(server.session), room);
+        dtls_send(server.session, data, room + 1);
+        assert_int_equal(dtls_counters(server.listener)->sends_dropped, 1);
+        dtls_send(server.session, data, room);
+        fake_net_run(0);
+        assert_true(fake_peer_take(mover.client.peer, &got));
+        assert_int_equal(got.len, room + dtls_session_overhead(server.session));
+        fake_peer_expect_nothing(mover.client.peer);
         client_close(&mover.client);
         server_stop();
     }
@@ -600,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_records_with_ids_are_steered),
         cmocka_unit_test(test_who_offers_nothing_or_too_much_gets_no_id),
         cmocka_unit_test(test_a_record_without_its_id_is_not_opened),
+        cmocka_unit_test(test_padding_and_strange_types),
         cmocka_unit_test(test_a_client_that_is_believed_moves),
         cmocka_unit_test(test_a_session_shows_its_state),
         cmocka_unit_test(test_the_overhead_has_the_id_in_it),

@@ -2,16 +2,18 @@
 /* Datagrams that no client should send: they cost nothing and disturb no other. */
 #include "tls_fixture.h"
 
+#include "net/dtls_internal.h"
 #include "support/test_random.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What OpenSSL holds just now. The blocks are malloc()'s own, so that both agree on them. */
-static uint64_t blocks_held;
+static uint64_t blocks_held, bytes_held;
 static unsigned fail_after; /* allocations from now; 0: none fails */
 static size_t spared_bytes; /* allocations of up to so many do not fail, and are not counted */
 
@@ -27,6 +29,7 @@ static void *count_malloc(size_t len, const char *file, int line)
     (void)line;
 
     blocks_held += block != NULL;
+    bytes_held += malloc_usable_size(block);
     return block;
 }
 
@@ -36,11 +39,18 @@ static void *count_realloc(void *block, size_t len, const char *file, int line)
         return count_malloc(len, file, line);
     }
     if (len == 0) {
+        bytes_held -= malloc_usable_size(block);
         free(block);
         blocks_held--;
         return NULL;
     }
-    return is_to_fail(len) ? NULL : realloc(block, len);
+    if (is_to_fail(len)) {
+        return NULL;
+    }
+    bytes_held -= malloc_usable_size(block);
+    block = realloc(block, len);
+    bytes_held += malloc_usable_size(block);
+    return block;
 }
 
 static void count_free(void *block, const char *file, int line)
@@ -48,6 +58,7 @@ static void count_free(void *block, const char *file, int line)
     (void)file;
     (void)line;
     blocks_held -= block != NULL;
+    bytes_held -= malloc_usable_size(block);
     free(block);
 }
 
@@ -338,6 +349,59 @@ static void test_any_allocation_may_fail(void **state)
     spared_bytes = 0;
 }
 
+/* ---- fragments ---- */
+
+/* @return the bytes that a handshake takes for first bytes of Certificates of @p wanted bytes */
+static uint64_t bytes_of_fragments(uint32_t wanted)
+{
+    static const uint8_t header[] = {CONTENT_HANDSHAKE, 0xfe, 0xfd};
+    struct client client;
+    uint8_t hello[2048], fragment[DTLS_RECORD_HEADER + 13u] = {0};
+    size_t len = 0;
+    uint64_t most = 0;
+
+    server_start(credentials_psk());
+    take_hellos(&client, hello, &len);
+    fake_net_run(0); /* a handshake is there */
+    uint64_t before = bytes_held;
+    memcpy(fragment, header, sizeof header);
+    fragment[12] = 13;
+    fragment[13] = 11; /* Certificate */
+    fragment[14] = (uint8_t)(wanted >> 16);
+    fragment[15] = (uint8_t)(wanted >> 8);
+    fragment[16] = (uint8_t)wanted;
+    fragment[24] = 1;
+    for (uint8_t message = 0; message < 20; message++) {
+        fragment[10] = (uint8_t)(10 + message);
+        fragment[18] = message;
+        fake_peer_send_bytes(client.peer, &server_address, fragment, sizeof fragment);
+        fake_net_run(0);
+        most = bytes_held > before + most ? bytes_held - before : most;
+    }
+    client_close(&client);
+    server_stop();
+    return most;
+}
+
+/*
+ * OpenSSL takes memory for a whole message at its first fragment, and for the next ten messages as
+ * well. A client has proved its address by then, and nothing else.
+ */
+static void test_fragments_take_little_memory(void **state)
+{
+    static const uint32_t lengths[] = {1000,  4000,  16000, 16384,  16640, 20000,
+                                       32000, 64000, 99000, 102400, 200000};
+    uint64_t most = 0;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        uint64_t bytes = bytes_of_fragments(lengths[i]);
+        most = bytes > most ? bytes : most;
+    }
+    print_message("bytes of fragments: %" PRIu64 "\n", most);
+    assert_in_range(most, 10 * 4000, 256 * 1024);
+}
+
 /* ---- seeded noise ---- */
 
 static uint64_t noise;
@@ -414,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_a_multicast_hello_is_dropped),
         cmocka_unit_test(test_records_of_nobody_are_dropped),
         cmocka_unit_test(test_any_allocation_may_fail),
+        cmocka_unit_test(test_fragments_take_little_memory),
         cmocka_unit_test(test_noise_harms_nobody_else),
     };
     if (CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) != 1) {

@@ -600,6 +600,71 @@ static void test_content_of_no_use_is_dropped(void **state)
     server_stop();
 }
 
+/* Version and epoch are authenticated as ours, so records that have others are not opened. */
+static void test_only_records_of_our_version_and_epoch_are_opened(void **state)
+{
+    static const struct {
+        size_t at;
+        uint8_t value;
+    } rows[] = {{1, 0xff}, {1, 3}, {2, 0xff}, {2, 0xfc}, {2, 0}, {3, 1}, {4, 0}, {4, 2}, {4, 0xff}};
+    struct client client;
+    uint8_t record[64], both[13 + sizeof record] = {CONTENT_CHANGE_CIPHER_SPEC, 0xfe, 0xfd};
+    (void)state;
+
+    server_start(credentials_psk());
+    open_session(&client, NULL);
+    client_must_talk(&client, "hello");
+    struct records records = turned(server.session);
+    crypto = crypto == NULL ? record_crypto_new() : crypto;
+    size_t len =
+        records_seal(crypto, &records, CONTENT_APPLICATION_DATA, (const uint8_t *)"it", 2, record);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        memcpy(both + 13, record, len);
+        both[13 + rows[i].at] = rows[i].value;
+        fake_peer_send_bytes(client.peer, &server_address, both + 13, len);
+        fake_peer_send_bytes(client.peer, &server_address, both, 13 + len); /* behind another */
+        fake_net_run(0);
+    }
+    assert_int_equal(server.datagrams, 1);
+    fake_peer_expect_nothing(client.peer);
+    fake_peer_send_bytes(client.peer, &server_address, record, len); /* its number is not used */
+    fake_net_run(0);
+    assert_int_equal(server.datagrams, 2);
+    assert_string_equal(server.last, "it");
+    client_close(&client);
+    server_stop();
+}
+
+/* RFC 6066 section 4: a client with little memory asks for short records. */
+static void test_records_are_as_short_as_the_client_asks(void **state)
+{
+    static const size_t lengths[] = {16384, 512, 1024, 2048, 4096};
+    static uint8_t data[16385];
+    (void)state;
+
+    for (uint8_t code = 0; code < 5; code++) {
+        struct client client;
+        server_start(credentials_psk());
+        open_session(&client, NULL);
+        assert_int_equal(SSL_set_tlsext_max_fragment_length(client.ssl, code), 1);
+        client_must_talk(&client, "hello");
+        (void)take_all(&client, CONTENT_APPLICATION_DATA);
+        assert_int_equal(dtls_session_room(server.session), lengths[code]);
+        dtls_send(server.session, data, lengths[code] + 1);
+        fake_net_run(0);
+        assert_int_equal(take_all(&client, CONTENT_APPLICATION_DATA), 0);
+        assert_int_equal(dtls_counters(server.listener)->sends_dropped, 1);
+        if (lengths[code] < FAKE_DATAGRAM_MAX - 64) {
+            dtls_send(server.session, data, lengths[code]);
+            fake_net_run(0);
+            assert_int_equal(take_all(&client, CONTENT_APPLICATION_DATA), 1);
+        }
+        assert_alive(&client);
+        client_close(&client);
+        server_stop();
+    }
+}
+
 /* ---- numbers ---- */
 
 static void test_records_out_of_order_are_delivered_once(void **state)
@@ -758,6 +823,8 @@ int main(void)
         cmocka_unit_test(test_alerts),
         cmocka_unit_test(test_records_in_the_clear_do_nothing),
         cmocka_unit_test(test_content_of_no_use_is_dropped),
+        cmocka_unit_test(test_only_records_of_our_version_and_epoch_are_opened),
+        cmocka_unit_test(test_records_are_as_short_as_the_client_asks),
         cmocka_unit_test(test_records_out_of_order_are_delivered_once),
         cmocka_unit_test(test_a_session_ends_with_its_numbers),
         cmocka_unit_test(test_forged_records_cost_nothing),
