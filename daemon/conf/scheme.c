@@ -101,14 +101,14 @@ static void check_build(struct loader *loader, const struct named_draft *draft)
     }
 }
 
-/* Sessions are libcoap's affair, which has CON; connections have no types of messages. */
+/* Connections have no types of messages; libcoap's sessions on DTLS have CON. */
 static void check_type(struct loader *loader, const struct named_draft *draft)
 {
     const struct scheme *row = draft->row;
 
-    if (row->upstream_type == UPSTREAM_TYPE_MIRROR && row->transport != TRANSPORT_UDP) {
+    if (row->upstream_type == UPSTREAM_TYPE_MIRROR && !transport_is_datagram(row->transport)) {
         scheme_error(loader, draft, scheme_place_of(draft, "upstream-type"), "upstream-type",
-                     "mirror is for schemes with transport = udp");
+                     "mirror is for schemes with transport = udp or dtls");
     }
 }
 

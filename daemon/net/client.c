@@ -52,6 +52,20 @@ void upstream_cancel(struct upstream *upstream, struct upstream_request *request
     free(request);
 }
 
+bool upstream_ping(struct upstream *upstream, const struct address *address)
+{
+    bool is_known = false;
+    for (struct place *place = upstream->newest; place != NULL; place = place->older) {
+        if (place->target.transport == TRANSPORT_DTLS &&
+            address_equal(&place->target.address, address)) {
+            is_known = true;
+            place->is_probed = true;
+            place_set_due(place);
+        }
+    }
+    return is_known;
+}
+
 static bool tell_failures(struct upstream *upstream)
 {
     bool has_told = upstream->failed.first != NULL;

@@ -150,13 +150,22 @@ struct upstream_handler {
     void (*on_response)(void *context, void *user, const struct message *response);
     /* The request is over without one. */
     void (*on_failure)(void *context, void *user, const struct upstream_failure *failure);
-    /* An answer was promised (an empty ACK over DTLS, engine native). May be NULL. */
+    /* The rest is for DTLS with engine native alone; each may be NULL. */
+
+    /* A copy of @p len bytes of CoAP leaves. Must not end a request. */
+    void (*on_sent)(void *context, void *user, size_t len);
+    /* An answer was promised (an empty ACK). */
     void (*on_acknowledged)(void *context, void *user);
     /*
-     * No acknowledgement of the copy that left at @p sent_ms has come in time, over DTLS with
-     * engine native; @p is_sent_again: another one leaves. Must not end a request. May be NULL.
+     * Nothing has acknowledged the copy that left at @p sent_ms in time; @p is_sent_again: another
+     * one leaves. Must not end a request.
      */
     void (*on_loss)(void *context, void *user, uint64_t sent_ms, bool is_sent_again);
+    /*
+     * The origin server there has answered a Ping or reset a message, or its host refuses new
+     * sessions. Borrowed for the call; must not end a request.
+     */
+    void (*on_heard)(void *context, const struct address *address);
 };
 
 /** @return 0 or -errno. @p handler and @p context are borrowed. */
@@ -194,6 +203,15 @@ struct upstream_request *upstream_send(struct upstream *upstream,
  *        wanted (RFC 7641 section 3.6).
  */
 void upstream_cancel(struct upstream *upstream, struct upstream_request *request, bool deregister);
+
+/**
+ * Have the origin servers at @p address, on DTLS with engine native, asked for a sign of life,
+ * which on_heard tells: by a Ping on each session, or by a session that is made for it. A session
+ * that has not answered the Ping before is given up.
+ *
+ * @return false where none is known there
+ */
+bool upstream_ping(struct upstream *upstream, const struct address *address);
 
 /**
  * Does what is due: sends, opens and closes sessions, reports failures. Called in each turn.

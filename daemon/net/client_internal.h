@@ -152,6 +152,7 @@ struct place {
     uint64_t retry_ms;           /* not before */
     struct timer timer;
     bool is_due;
+    bool is_probed; /* a Ping goes out on the session that is being made */
 };
 
 struct upstream {
@@ -242,6 +243,9 @@ void client_on_failure(struct session *session, struct upstream_request *request
 
 /* ---- client_message.c ---- */
 
+/** A Ping on a session with a message layer, or its end if the last one was not answered. */
+void client_message_probe(struct session *session);
+
 /** Stops to watch the message of a request that is out. Called again, it has no effect; cannot
  * fail.
  */
@@ -275,6 +279,9 @@ void session_work(struct session *session);
 
 /** Does what is due for the place, which may be freed by that. */
 void place_work(struct place *place);
+
+/** Tells the owner, who ends no request then, that the host of @p place has been heard of. */
+void place_tell_heard(const struct place *place);
 
 /* ---- client_session.c ---- */
 

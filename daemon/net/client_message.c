@@ -25,10 +25,12 @@ static uint64_t key_of_mid(const struct session *session, uint16_t mid)
     return hash_mix((uint64_t)(uintptr_t)session, (uint64_t)mid + 1);
 }
 
+/* @p request: NULL, as in client_message_send(). */
 static bool write_message(struct session *session, const struct message *message,
-                          enum upstream_status *ret_status)
+                          const struct upstream_request *request, enum upstream_status *ret_status)
 {
     const struct message_layer *layer = session->messages;
+    const struct upstream *upstream = session->upstream;
     struct message_writer writer;
 
     message_writer_init(&writer, layer->room, layer->room_len, message->type, message->code,
@@ -39,7 +41,13 @@ static bool write_message(struct session *session, const struct message *message
         *ret_status = UPSTREAM_MESSAGE_TOO_LARGE;
         return false;
     }
-    return layer->write(session, (struct bytes){writer.buffer, writer.len}, ret_status);
+    if (!layer->write(session, (struct bytes){writer.buffer, writer.len}, ret_status)) {
+        return false;
+    }
+    if (request != NULL && upstream->handler->on_sent != NULL) {
+        upstream->handler->on_sent(upstream->context, request->user, writer.len);
+    }
+    return true;
 }
 
 static void write_empty(struct session *session, enum message_type type, uint16_t mid)
@@ -119,7 +127,7 @@ static void on_message_timer(void *context, struct timer *timer, uint64_t now_ms
     tell_loss(request, now_ms, true);
     retransmission_next(&request->again);
     await_acknowledgement(request, now_ms);
-    (void)write_message(session, &request->message, &status); /* the next copy may leave */
+    (void)write_message(session, &request->message, request, &status); /* the next copy may leave */
 }
 
 bool client_message_send(struct session *session, const struct message *message,
@@ -137,7 +145,7 @@ bool client_message_send(struct session *session, const struct message *message,
         session_set_due(session);
         return false;
     }
-    if (!write_message(session, &sent, ret_status)) {
+    if (!write_message(session, &sent, request, ret_status)) {
         return false;
     }
     if (request == NULL) {
@@ -166,6 +174,15 @@ bool client_message_ping(struct session *session)
     layer->is_pinging = true;
     write_empty(session, MESSAGE_CON, layer->ping_mid);
     return !session->is_dead;
+}
+
+void client_message_probe(struct session *session)
+{
+    const struct message_layer *layer = session->messages;
+
+    if (layer != NULL && (layer->is_pinging || !client_message_ping(session))) {
+        session_die(session, UPSTREAM_CLOSED, "no answer to a Ping");
+    }
 }
 
 bool client_message_is_acknowledged(const struct session *session)
@@ -220,10 +237,12 @@ static void take_verdict(struct session *session, const struct message *message)
         if (is_empty && session->messages->is_pinging &&
             session->messages->ping_mid == message->mid) {
             session_pong(session);
+            place_tell_heard(session->place);
         }
     } else if (is_empty && is_ack) {
         take_promise(session, request);
     } else if (is_empty) {
+        place_tell_heard(session->place);
         client_on_failure(session, request, UPSTREAM_RESET, NULL);
     } else if (is_ack && message_is_response(message) &&
                bytes_equal(message->token, request->message.token)) {

@@ -284,6 +284,10 @@ static void session_failed(struct session *session, enum upstream_status status,
     count_failure(session->upstream, status);
     log_session(LOG_WARNING, "upstream_failed", place, status, why);
     session_close(session);
+    place->is_probed = false;
+    if (status == UPSTREAM_REFUSED) {
+        place_tell_heard(place); /* what waits for a sign of life will be told the same */
+    }
     if (!is_replacement) {
         if (status != UPSTREAM_NO_MEMORY) {
             place_back_off(place);
@@ -572,23 +576,37 @@ static bool may_connect(struct place *place)
     return false;
 }
 
+void place_tell_heard(const struct place *place)
+{
+    const struct upstream *upstream = place->upstream;
+    if (upstream->handler->on_heard != NULL && place->target.transport == TRANSPORT_DTLS) {
+        upstream->handler->on_heard(upstream->context, &place->target.address);
+    }
+}
+
 void place_work(struct place *place)
 {
     enum upstream_status status;
-    if (place->waiting.count == 0) {
+    if (place->waiting.count == 0 && !place->is_probed) {
         return;
     }
     if (place->session == NULL && may_connect(place)) {
         place->session = session_start(place, &status);
         if (place->session == NULL) {
             log_session(LOG_WARNING, "upstream_failed", place, status, NULL);
+            place->is_probed = false;
             if (status == UPSTREAM_REFUSED) {
                 place_back_off(place);
+                place_tell_heard(place);
             }
             place_fail_waiting(place, status, NULL);
         }
     }
     struct session *session = place->session;
+    if (place->is_probed && session != NULL && session->state == SESSION_READY) {
+        place->is_probed = false;
+        client_message_probe(session);
+    }
     while (session != NULL && !session->is_dead && session->state == SESSION_READY &&
            place->waiting.count > 0 && send_next(session)) {
     }

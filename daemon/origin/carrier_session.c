@@ -99,9 +99,37 @@ static void carrier_session_on_failure(void *context, void *user,
     sending_failed(side, sending, reason, text);
 }
 
+static void carrier_session_on_sent(void *context, void *user, size_t len)
+{
+    struct origin_side *side = context;
+    const struct sending *sending = user;
+    silence_on_send(&sending->origin->silence, len, context_now_ms(&side->context));
+}
+
 static void carrier_session_on_acknowledged(void *context, void *user)
 {
-    sending_acknowledged(context, user);
+    struct sending *sending = user;
+    if (sending->stage == SENDING_OUT) { /* not where it was sent again on another session */
+        sending_acknowledged(context, sending);
+    }
+}
+
+static void carrier_session_on_heard(void *context, const struct address *address)
+{
+    struct origin_side *side = context;
+    struct origin *origin = origin_find_dtls(&side->origins, address);
+    if (origin != NULL && origin->silence.bytes > 0) {
+        origin_on_heard(side, origin);
+    }
+}
+
+/* As over UDP: it takes no place in the window any more, and may still be answered (MSG-32). */
+static void give_up_non(struct origin_side *side, struct sending *sending)
+{
+    uint64_t until_ms = sending->sent_ms + sending->scheme->non_lifetime;
+    sending->deadline_ms = until_ms < sending->deadline_ms ? until_ms : sending->deadline_ms;
+    sending_await_end(side, sending);
+    sending_settle(side, sending, false);
 }
 
 static void carrier_session_on_loss(void *context, void *user, uint64_t sent_ms, bool is_sent_again)
@@ -117,14 +145,18 @@ static void carrier_session_on_loss(void *context, void *user, uint64_t sent_ms,
         sending->origin->retransmitted++;
         metric_add(&side->context.metrics.upstream_retransmitted, 1);
         sending_event(side, sending, EVENT_sent_again, 0);
+    } else if (!sending->is_confirmable) {
+        give_up_non(side, sending);
     }
 }
 
 static const struct upstream_handler carrier_session_handler = {
     .on_response = carrier_session_on_response,
     .on_failure = carrier_session_on_failure,
+    .on_sent = carrier_session_on_sent,
     .on_acknowledged = carrier_session_on_acknowledged,
     .on_loss = carrier_session_on_loss,
+    .on_heard = carrier_session_on_heard,
 };
 
 /* --- the pool ----------------------------------------------------------- */
@@ -249,9 +281,22 @@ static enum carrier_result carrier_session_send(struct origin_side *side, struct
     return CARRIER_SENT;
 }
 
-/* The pool has Pings of its own, and another handshake beside a session that has fallen silent. */
+/*
+ * Only our own DTLS calls silence_on_send(). The pool has Pings of its own, and another handshake
+ * beside a session that has fallen silent; this is for what waits although nothing is out.
+ */
+static void carrier_session_ping(struct origin_side *side, struct origin *origin)
+{
+    if (side->upstream == NULL || !upstream_ping(side->upstream, &origin->address)) {
+        silence_on_heard(&origin->silence); /* a request will find out */
+        return;
+    }
+    metric_add(&side->context.metrics.upstream_pings, 1);
+    silence_on_send(&origin->silence, MESSAGE_HEADER_LEN, context_now_ms(&side->context));
+}
+
 const struct carrier carrier_session = {
     .send = carrier_session_send,
     .cancel = carrier_session_cancel,
-    .ping = NULL,
+    .ping = carrier_session_ping,
 };

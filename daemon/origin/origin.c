@@ -97,6 +97,11 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
     return find(table, address, TRANSPORT_UDP, address_hash(address, table->map.seed));
 }
 
+struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address)
+{
+    return find(table, address, TRANSPORT_DTLS, address_hash(address, table->map.seed));
+}
+
 /* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
 static uint32_t first_window(const struct scheme *scheme)
 {

@@ -131,6 +131,9 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
 /** The origin server at @p address that is reached over plain UDP, or NULL. */
 struct origin *origin_find(const struct origin_table *table, const struct address *address);
 
+/** The same on DTLS. Borrowed; NULL if there is none. */
+struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address);
+
 /**
  * Whether there is a socket to reach @p address from; false on a host without IPv6 for an address
  * of that family.

@@ -52,6 +52,13 @@ const char *upstream_version(void)
     return "0.0.0";
 }
 
+bool upstream_ping(struct upstream *upstream, const struct address *address)
+{
+    (void)upstream;
+    (void)address;
+    return false;
+}
+
 /* ---- credentials ---- */
 
 struct upstream_credentials *

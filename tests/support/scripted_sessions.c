@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/scripted_sessions.h"
 
-#include "net/client_internal.h"
+#include "net/client_message.h"
 #include "net/reserve.h"
 #include "net/shortage.h"
+#include "net/udp.h"
 #include "support/test.h"
 
 #include <stdio.h>
@@ -196,6 +197,12 @@ static bool end_is_almost_up(const struct session *session)
     return false;
 }
 
+static bool end_is_never_full(const struct session *session)
+{
+    (void)session;
+    return false;
+}
+
 static bool end_is_full(const struct session *session)
 {
     return session->stream->is_full;
@@ -209,7 +216,99 @@ static bool end_is_full(const struct session *session)
     }
 
 const struct session_kind session_kind_coap = KIND;
-const struct session_kind session_kind_dtls = KIND;
+
+/* ---- our DTLS: its message layer, over the fake network in the clear ---- */
+
+struct dtls_end {
+    struct session *session;
+    struct stream_end *end; /* it counts among the others */
+    struct udp_socket *socket;
+    struct message_layer layer;
+    uint8_t room[2048];
+};
+
+static void clear_on_datagram(void *context, struct udp_socket *socket,
+                              const struct datagram *datagram)
+{
+    const struct dtls_end *clear = context;
+    struct session *session = clear->session;
+    (void)socket;
+    if (session->is_dead ||
+        !address_equal(&datagram->path.remote, &session->place->target.address)) {
+        return;
+    }
+    session->upstream->inside = session;
+    session_heard(session);
+    client_message_input(session, datagram->data, datagram->len);
+    session->upstream->inside = NULL;
+}
+
+/* As the socket of a session: the kernel tells of its own server's host alone. */
+static void clear_on_error(void *context, struct udp_socket *socket, const struct address *remote,
+                           int error, const uint8_t *quoted, size_t quoted_len)
+{
+    const struct dtls_end *clear = context;
+    (void)socket, (void)remote, (void)error, (void)quoted, (void)quoted_len;
+    session_die(clear->session, UPSTREAM_CLOSED, "its port is closed");
+}
+
+static bool clear_write(struct session *session, struct bytes datagram,
+                        enum upstream_status *ret_status)
+{
+    const struct udp_path path = {.remote = session->place->target.address};
+    if (session->is_dead) {
+        *ret_status = UPSTREAM_CLOSED;
+        return false;
+    }
+    udp_send(session->dtls->socket, &path, datagram.data, datagram.len);
+    udp_flush(session->dtls->socket);
+    return true;
+}
+
+static bool clear_open(struct session *session, enum upstream_status *ret_status)
+{
+    static const struct udp_handler on_udp = {clear_on_datagram, clear_on_error};
+    const struct udp_options options = {
+        .bind = {.family = session->place->target.address.family}, .datagram_max = 2048, .fd = -1};
+    if (!end_open(session, ret_status)) {
+        return false;
+    }
+    struct dtls_end *clear = calloc(1, sizeof *clear);
+    assert_non_null(clear);
+    clear->end = session->stream;
+    session->stream = NULL;
+    session->dtls = clear;
+    clear->session = session;
+    clear->layer.write = clear_write;
+    clear->layer.room = clear->room;
+    clear->layer.room_len = sizeof clear->room;
+    client_message_begin(session, &clear->layer);
+    assert_int_equal(udp_open(session->upstream->loop, &options, &on_udp, clear, &clear->socket),
+                     0);
+    return true;
+}
+
+static void clear_close(struct session *session)
+{
+    struct dtls_end *clear = session->dtls;
+    if (clear != NULL) {
+        clear->end->session = NULL;
+        udp_close(clear->socket);
+        free(clear);
+        session->dtls = NULL;
+        session->messages = NULL;
+    }
+}
+
+const struct session_kind session_kind_dtls = {
+    .open = clear_open,
+    .close = clear_close,
+    .transmit = client_message_send,
+    .ping = client_message_ping,
+    .is_acknowledged = client_message_is_acknowledged,
+    .is_almost_up = end_is_almost_up,
+    .is_full = end_is_never_full,
+};
 const struct session_kind session_kind_stream = KIND;
 
 /* ---- what tests call ---- */

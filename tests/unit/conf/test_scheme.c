@@ -176,8 +176,9 @@ static const struct bad bad_schemes[] = {
      "a.conf:2: [scheme mine] number: 4 is the registered number of urn"},
     {"[scheme mine]\nnumber = 4294967295\n",
      "a.conf:2: [scheme mine] number: expected a whole number from 0 to 4294967294"},
-    {"[scheme coaps]\nupstream-type = mirror\n",
-     "a.conf:2: [scheme coaps] upstream-type: mirror is for schemes with transport = udp"},
+    {"[scheme coaps+tcp]\nupstream-type = mirror\n",
+     "a.conf:2: [scheme coaps+tcp] upstream-type: mirror is for schemes with transport = udp or "
+     "dtls"},
     {"[scheme coap]\nprobing-rate = 0\n",
      "a.conf:2: [scheme coap] probing-rate: expected a whole number from 1 to 1000000"},
     {"[scheme coap]\ntransport = carrier-pigeon\n",
