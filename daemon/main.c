@@ -62,7 +62,9 @@ struct command_line {
     struct config_source source;
     const char **sets;    /* room for every argument */
     const char **listens; /* likewise */
-    const char *explain;  /* NULL: not asked for */
+    char **arguments;
+    char program[4096];  /* the path of this program */
+    const char *explain; /* NULL: not asked for */
     struct explain_options asking;
     bool check, trace, help, version;
 };
@@ -223,6 +225,12 @@ static int check(struct config *config)
     if (!server_check_credentials(config)) {
         return EXIT_USAGE;
     }
+    if (server_is_tried()) {
+        if (server_try(config) != 0) {
+            return EXIT_RUN_TIME;
+        }
+        (void)puts(HANDOVER_READY);
+    }
     (void)puts("configuration ok");
     config_print_summary(config, stdout);
     return 0;
@@ -281,16 +289,40 @@ static int run(const struct command_line *line)
         config_free(config);
         return status;
     }
-    return server_run(&line->source, config, line->trace);
+    const struct server_start how = {.source = &line->source,
+                                     .arguments = line->arguments,
+                                     .program = line->program,
+                                     .trace = line->trace};
+    return server_run(&how, config);
+}
+
+/*
+ * The path by which the program was started, so that what an upgrade has put there is found; the
+ * file that runs where a search has found it.
+ */
+static void find_program(const char *name, char *ret_path, size_t capacity)
+{
+    char folder[2048] = "";
+    bool is_path = strchr(name, '/') != NULL;
+
+    if (is_path && name[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
+        is_path = false;
+    }
+    int len =
+        is_path ? snprintf(ret_path, capacity, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", name)
+                : (int)readlink("/proc/self/exe", ret_path, capacity - 1);
+    ret_path[len > 0 && (size_t)len < capacity ? (size_t)len : 0] = '\0';
 }
 
 int main(int argc, char **argv)
 {
-    struct command_line line = {0};
+    static struct command_line line;
     size_t room = (size_t)argc + 1;
     int status = EXIT_RUN_TIME;
 
     reserve_install();
+    line.arguments = argv;
+    find_program(argc > 0 ? argv[0] : "", line.program, sizeof(line.program));
     line.sets = calloc(room, sizeof(const char *));
     line.listens = calloc(room, sizeof(const char *));
     line.source.sets = line.sets;

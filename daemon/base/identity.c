@@ -2,6 +2,7 @@
 #include "base/identity.h"
 
 #include "base/escape.h"
+#include "base/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,45 @@ bool identity_unescape(const char *name, char *ret_bytes, size_t capacity)
     }
     ret_bytes[used] = '\0';
     return true;
+}
+
+void identity_pack(const struct identity *identity, struct pack *out)
+{
+    pack_uint(out, identity->kind, 1);
+    pack_uint(out, identity->lacks_names, 1);
+    pack_bytes(out, identity->server_name, strlen(identity->server_name));
+    pack_bytes(out, identity->name, strlen(identity->name));
+    pack_bytes(out, identity->names, identity->names_len);
+}
+
+struct identity *identity_unpack(struct unpack *in)
+{
+    size_t server_len, name_len, names_len;
+    uint64_t kind = unpack_uint(in, 1), lacks_names = unpack_uint(in, 1);
+    const uint8_t *server = unpack_bytes(in, &server_len), *name = unpack_bytes(in, &name_len);
+    const uint8_t *names = unpack_bytes(in, &names_len);
+
+    if (in->has_failed || kind > IDENTITY_CERTIFICATE || server_len > SERVER_NAME_MAX ||
+        name_len >= IDENTITY_NAME_MAX || names_len > IDENTITY_NAMES_BYTES_MAX ||
+        (names_len > 0 && names[names_len - 1] != '\0')) {
+        in->has_failed = true;
+        return NULL;
+    }
+    struct identity *identity = calloc(1, sizeof(*identity) + names_len + server_len + 2);
+    if (identity == NULL) {
+        return NULL;
+    }
+    identity->kind = (enum identity_kind)kind;
+    identity->holders = 1;
+    identity->lacks_names = lacks_names != 0;
+    identity->names_len = identity->names_capacity = names_len;
+    memcpy(identity->name, name, name_len);
+    memcpy(identity->names, names, names_len);
+    /* A NUL ends the names, too, where there are none. */
+    char *copy = identity->names + names_len + 1;
+    memcpy(copy, server, server_len);
+    identity->server_name = copy;
+    return identity;
 }
 
 struct identity *identity_acquire(struct identity *identity)

@@ -24,6 +24,8 @@
 
 struct address;
 struct identity;
+struct pack;
+struct unpack;
 
 /**
  * Whether a peer, by its address and its identity (NULL: none), is one of those that @p context
@@ -58,6 +60,12 @@ struct identity {
  * @return NULL without memory
  */
 struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name);
+
+/** Appends all of it for the next process; its holders stay here. */
+void identity_pack(const struct identity *identity, struct pack *out);
+
+/** What identity_pack() has written, held once. @return NULL without memory, or @p in has failed */
+struct identity *identity_unpack(struct unpack *in);
 
 /** Takes NULL. @return @p identity */
 struct identity *identity_acquire(struct identity *identity);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/listen.h"
 
+#include "base/pack.h"
 #include "client/datagram.h"
 #include "client/side.h"
 #include "client/totals.h"
@@ -22,6 +23,8 @@ static void totals_add_sessions(struct totals *totals, const struct dtls_counter
     totals->hellos += metric_get(&counters->hellos_without_cookie);
     totals->records_dropped += metric_get(&counters->records_dropped);
     totals->moved += metric_get(&counters->moves);
+    totals->taken_over += metric_get(&counters->taken_over);
+    totals->not_taken_over += metric_get(&counters->not_taken_over);
     totals->records_unopened += metric_get(&counters->records_unopened);
     totals->records_unsent += metric_get(&counters->sends_dropped);
     totals->sessions_evicted += metric_get(&counters->sessions_evicted);
@@ -88,6 +91,8 @@ static void publish(const struct totals *sum, struct metrics *metrics)
     metric_set(&metrics->hellos_without_cookie, sum->hellos);
     metric_set(&metrics->records_dropped, sum->records_dropped);
     metric_set(&metrics->sessions_moved, sum->moved);
+    metric_set(&metrics->sessions_taken_over, sum->taken_over);
+    metric_set(&metrics->sessions_not_taken_over, sum->not_taken_over);
     metric_set(&metrics->records_unopened, sum->records_unopened);
     metric_set(&metrics->records_unsent, sum->records_unsent);
     metric_set(&metrics->sessions_evicted, sum->sessions_evicted);
@@ -436,4 +441,71 @@ uint64_t listen_turn(struct client_side *side, uint64_t now_ms)
         }
     }
     return next_ms;
+}
+
+/* --- to another process ------------------------------------------------- */
+
+void listen_hold(struct client_side *side, bool is_held)
+{
+    uint32_t used = slots_used(side);
+    for (uint32_t i = 0; i < used; i++) {
+        if (side->listeners[i].dtls != NULL) {
+            dtls_hold(side->listeners[i].dtls, is_held);
+        } else if (side->listeners[i].socket != NULL) {
+            udp_hold(side->listeners[i].socket, is_held);
+        }
+    }
+}
+
+void listen_hand_over(struct client_side *side, struct pack *out)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        struct listener *listener = &side->listeners[i];
+        struct pack sessions = {0};
+        if (listener->dtls == NULL || listener->is_retiring) {
+            continue;
+        }
+        dtls_hand_over(listener->dtls, &sessions);
+        pack_uint(out, 1, 1); /* another one */
+        pack_raw(out, &listener->bound, sizeof(listener->bound));
+        pack_bytes(out, sessions.data, sessions.len);
+        out->has_failed = out->has_failed || sessions.has_failed;
+        pack_clear(&sessions);
+    }
+    pack_uint(out, 0, 1);
+}
+
+void listen_thaw(struct client_side *side)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        if (side->listeners[i].dtls != NULL) {
+            dtls_thaw(side->listeners[i].dtls);
+        }
+    }
+}
+
+static struct dtls_listener *find_dtls(const struct client_side *side, const struct address *bound)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        const struct listener *listener = &side->listeners[i];
+        if (listener->dtls != NULL && address_equal(&listener->bound, bound)) {
+            return listener->dtls;
+        }
+    }
+    return NULL;
+}
+
+bool listen_take_over(struct client_side *side, struct unpack *in)
+{
+    while (unpack_uint(in, 1) == 1) {
+        struct address bound;
+        struct unpack sessions = {0};
+        unpack_raw(in, &bound, sizeof(bound));
+        sessions.at = unpack_bytes(in, &sessions.left);
+        struct dtls_listener *dtls = find_dtls(side, &bound);
+        if (dtls != NULL && sessions.at != NULL && !dtls_take_over(dtls, &sessions)) {
+            in->has_failed = true;
+        }
+    }
+    return !in->has_failed;
 }

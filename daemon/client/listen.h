@@ -19,6 +19,8 @@ struct client_side;
 struct conn_options;
 struct credentials;
 struct dtls_options;
+struct pack;
+struct unpack;
 struct udp_options;
 
 #define LISTENERS_MAX 64
@@ -79,6 +81,24 @@ uint64_t listen_turn(struct client_side *side, uint64_t now_ms);
  * fail.
  */
 void listen_stop_accepting(struct client_side *side);
+
+/**
+ * Whether datagrams of clients stay in the kernel's buffers, before another process takes the
+ * sockets; what is in flight goes on.
+ */
+void listen_hold(struct client_side *side, bool is_held);
+
+/** Appends the DTLS sessions of all listeners, which are frozen from now on (net/dtls.h). */
+void listen_hand_over(struct client_side *side, struct pack *out);
+
+/** The hand-over has failed, and what was appended is destroyed: sessions go on here. */
+void listen_thaw(struct client_side *side);
+
+/**
+ * Takes over what listen_hand_over() has written, for listeners that are open here too. @return
+ * whether all of it could be read
+ */
+bool listen_take_over(struct client_side *side, struct unpack *in);
 
 /** Closes and frees all listeners with their sessions and connections; when the engine ends. */
 void listen_close_all(struct client_side *side);

@@ -316,6 +316,11 @@ struct identity *conn_identity(const struct conn *conn)
     return conn->tls != NULL ? conn_tls_identity(conn->tls) : NULL;
 }
 
+int conn_descriptor(const struct conn *conn)
+{
+    return bufferevent_getfd(conn->bev);
+}
+
 static bool peer_of(const struct conn *conn, struct ucred *ret_peer)
 {
     socklen_t len = sizeof(*ret_peer);

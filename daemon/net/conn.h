@@ -149,6 +149,9 @@ const struct address *conn_local(const struct conn *conn);
 /** The identity of the peer, borrowed; NULL without TLS. */
 struct identity *conn_identity(const struct conn *conn);
 
+/** Its descriptor, still the connection's. */
+int conn_descriptor(const struct conn *conn);
+
 /**
  * Whether the process at the other end of a Unix socket runs as root or as this process's user.
  * False for a connection over a network, and if the system does not tell.

@@ -110,3 +110,58 @@ bool credentials_hold_for(const struct credentials *before, const struct credent
     return identity_unescape(identity->names, psk, sizeof psk) &&
            psk_tables_agree(before->psks, now->psks, psk);
 }
+
+/* ---- from one process to the next ---- */
+
+static bool mark_psk(const struct psk_table *psks, const struct identity *identity,
+                     const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+                     uint8_t ret_mark[CREDENTIALS_MARK_LEN])
+{
+    char name[PSK_IDENTITY_MAX + 1];
+    uint8_t key[PSK_KEY_MAX];
+    size_t key_len = 0, mark_len = 0;
+    bool is_known = psks != NULL && identity_unescape(identity->names, name, sizeof name) &&
+                    psk_table_find(psks, name, key, &key_len);
+
+    bool is_good = is_known && EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, key, key_len, salt,
+                                         CREDENTIALS_ANCHOR_LEN, ret_mark, CREDENTIALS_MARK_LEN,
+                                         &mark_len) != NULL;
+    OPENSSL_cleanse(key, sizeof key);
+    ERR_clear_error();
+    return is_good && mark_len == CREDENTIALS_MARK_LEN;
+}
+
+void credentials_mark(const struct credentials *credentials, const struct identity *identity,
+                      const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+                      uint8_t ret_mark[CREDENTIALS_MARK_LEN])
+{
+    memset(ret_mark, 0, CREDENTIALS_MARK_LEN);
+    if (!identity_is_known(identity)) {
+        return;
+    }
+    if (identity->kind == IDENTITY_CERTIFICATE) {
+        memcpy(ret_mark, credentials->client_ca_digest, CREDENTIALS_MARK_LEN);
+    } else if (!mark_psk(credentials->psks, identity, salt, ret_mark)) {
+        memset(ret_mark, 0, CREDENTIALS_MARK_LEN); /* which no key has */
+    }
+}
+
+bool credentials_hold_mark(const struct credentials *now, const struct identity *identity,
+                           const uint8_t anchor[CREDENTIALS_ANCHOR_LEN],
+                           const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+                           const uint8_t mark[CREDENTIALS_MARK_LEN])
+{
+    static const uint8_t none[CREDENTIALS_ANCHOR_LEN];
+    uint8_t ours[CREDENTIALS_MARK_LEN];
+
+    if (!identity_is_known(identity)) {
+        return true;
+    }
+    if (identity->kind == IDENTITY_CERTIFICATE) {
+        return memcmp(anchor, none, sizeof none) == 0 ||
+               memcmp(mark, now->client_ca_digest, CREDENTIALS_MARK_LEN) == 0 ||
+               has_anchor(now->tls, anchor);
+    }
+    return mark_psk(now->psks, identity, salt, ours) &&
+           CRYPTO_memcmp(ours, mark, CREDENTIALS_MARK_LEN) == 0;
+}

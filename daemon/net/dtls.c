@@ -134,6 +134,9 @@ static void on_datagram(void *context, struct udp_socket *socket, const struct d
     (void)socket;
 
     advance_clock(listener, loop_now_ms(listener->loop));
+    if (listener->is_frozen) {
+        return;
+    }
     /* RFC 7252 section 8.1: nothing secure is multicast. */
     if (len < DTLS_RECORD_HEADER || data[1] != VERSION_MAJOR || datagram->truncated ||
         address_is_multicast(&datagram->path.local)) {

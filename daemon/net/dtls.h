@@ -20,6 +20,8 @@
 struct credentials;
 struct dtls_listener;
 struct dtls_session;
+struct pack;
+struct unpack;
 
 /* Longest plaintext of a record, and so of a message. */
 #define DTLS_DATAGRAM_MAX 16384u
@@ -86,6 +88,8 @@ struct dtls_counters {
     _Atomic uint64_t sessions;              /* established now */
     _Atomic uint64_t sessions_evicted;      /* idle for longest when one too many came */
     _Atomic uint64_t moves;                 /* of sessions to another address */
+    _Atomic uint64_t taken_over;            /* sessions from the process before */
+    _Atomic uint64_t not_taken_over;        /* sessions of it that could not go on */
     _Atomic uint64_t records_dropped;       /* datagrams that were of no use to any session */
     _Atomic uint64_t records_unopened; /* of those, datagrams with a record that did not open */
     _Atomic uint64_t sends_dropped;    /* too long, or their session had ended */
@@ -170,6 +174,30 @@ struct dtls_session_view dtls_session_look(const struct dtls_session *session);
  * @return borrowed until the next dtls_turn(); NULL: there are no more
  */
 const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint64_t *cursor);
+
+/*
+ * Hand-over (net/handover_file.h). Established sessions on our own records are packed, and the
+ * listener is frozen: nothing is sealed with their keys any more, and what comes is dropped, until
+ * dtls_thaw(). Handshakes in progress are left out, and so are sessions on OpenSSL's records.
+ */
+
+/** As udp_hold(): records wait in the kernel's buffer. */
+void dtls_hold(struct dtls_listener *listener, bool is_held);
+
+/** Freezes, and appends its sessions; the one idle for longest first. */
+void dtls_hand_over(struct dtls_listener *listener, struct pack *out);
+
+/** The hand-over has failed and what was packed was destroyed: all goes on. No effect otherwise. */
+void dtls_thaw(struct dtls_listener *listener);
+
+/**
+ * Before the listener's first datagram: takes over what dtls_hand_over() of another process has
+ * written. What cannot go on here is left out and counted: connection ids of another length than
+ * the listener's, and peers that its credentials would not accept.
+ *
+ * @return whether all of it could be read
+ */
+bool dtls_take_over(struct dtls_listener *listener, struct unpack *in);
 
 /** The address where it listens, and its counters; borrowed, as long as the listener. */
 const struct address *dtls_local(const struct dtls_listener *listener);

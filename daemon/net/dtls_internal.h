@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (a session's life),
- * dtls_shake.c (its handshake), dtls_own.c (what follows, on our own records), dtls_bio.c
- * (OpenSSL's way to the socket), dtls_cookie.c. Records themselves are in dtls_record.h.
+ * dtls_shake.c (its handshake), dtls_own.c (what follows, on our own records), dtls_handover.c
+ * (its way to another process), dtls_bio.c (OpenSSL's way to the socket), dtls_cookie.c. Records
+ * themselves are in dtls_record.h.
  *
  * The states of a session:
  *
@@ -30,6 +31,7 @@
 
 #include "base/account.h"
 #include "base/hash.h"
+#include "base/pack.h"
 #include "base/rate.h"
 #include "base/slab.h"
 #include "base/timer.h"
@@ -161,6 +163,7 @@ struct dtls_listener {
     struct slab slab;             /* of sessions */
     struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
     struct rate begun;
+    bool is_frozen;    /* its sessions are another process's */
     uint32_t unopened; /* records of the current datagram that no session could open */
     struct dtls_counters counters;
     uint8_t plaintext[DTLS_DATAGRAM_MAX];
@@ -218,6 +221,14 @@ struct dtls_session *session_find(const struct dtls_listener *listener, const st
 struct dtls_session *session_find_hello(const struct dtls_listener *listener,
                                         const struct udp_path *path,
                                         const uint8_t client_random[DTLS_RANDOM_LEN]);
+
+/**
+ * Another established session, of another process: in the map at @p path, in the list and the
+ * accounts, and with the connection id @p cid where records.cid_len says so. The caller fills in
+ * the rest. @return NULL without memory
+ */
+struct dtls_session *session_adopt(struct dtls_listener *listener, const struct udp_path *path,
+                                   const struct records *records, uint64_t cid);
 
 /* dtls_cid.c */
 
@@ -311,6 +322,12 @@ bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint
 
 /** Sends close_notify; without effect where no number is left. The owner ends the session. */
 void own_close(struct dtls_session *session);
+
+/** Appends the last flight, if there is one, for another process. */
+void own_pack_flight(const struct dtls_session *session, struct pack *out);
+
+/** What own_pack_flight() has written; without memory there is none. @return false: unreadable */
+bool own_unpack_flight(struct dtls_session *session, struct unpack *in);
 
 /** Frees what the last flight takes. */
 void own_drop_flight(struct dtls_session *session);

@@ -179,6 +179,45 @@ void own_take_over(struct dtls_session *session)
     timer_set(&listener->wheel, &flight->timer, listener->now_ms + DTLS_FLIGHT_MS, on_flight_timer);
 }
 
+void own_pack_flight(const struct dtls_session *session, struct pack *out)
+{
+    const struct dtls_flight *flight = session->flight;
+
+    pack_uint(out, flight != NULL, 1);
+    if (flight != NULL) {
+        pack_uint(out, flight->sent_ms, 8);
+        pack_uint(out, flight->next_plain, 8);
+        pack_bytes(out, flight->bytes, flight->len);
+    }
+}
+
+bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
+{
+    if (unpack_uint(in, 1) == 0) {
+        return !in->has_failed;
+    }
+    uint64_t sent_ms = unpack_uint(in, 8), next_plain = unpack_uint(in, 8);
+    size_t len = 0;
+    const uint8_t *bytes = unpack_bytes(in, &len);
+    if (bytes == NULL || len > DTLS_FLIGHT_MAX) {
+        return false;
+    }
+    struct dtls_flight *flight = calloc(1, sizeof *flight + len);
+    if (flight != NULL) {
+        *flight = (struct dtls_flight){.session = session,
+                                       .sent_ms = sent_ms,
+                                       .next_plain = next_plain,
+                                       .len = len,
+                                       .capacity = len,
+                                       .is_whole = true};
+        memcpy(flight->bytes, bytes, len);
+        session->flight = flight;
+        timer_set(&session->listener->wheel, &flight->timer, sent_ms + DTLS_FLIGHT_MS,
+                  on_flight_timer);
+    }
+    return true;
+}
+
 /* A record in the clear, such as ChangeCipherSpec. @return its length; 0: no number is left */
 static size_t put_plain(struct dtls_flight *flight, uint8_t type, const uint8_t *content,
                         size_t len, uint8_t *ret_record)
@@ -357,6 +396,10 @@ bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint
                  const uint8_t *data, size_t len)
 {
     struct dtls_listener *listener = session->listener;
+
+    if (listener->is_frozen) {
+        return false;
+    }
     size_t sealed_len =
         records_seal(listener->crypto, &session->records, type, data, len, listener->sealed);
 

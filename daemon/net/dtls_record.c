@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/dtls_record.h"
 
+#include "base/pack.h"
+
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -334,6 +336,75 @@ size_t records_room(const struct records *records)
 void records_clear(struct records *records)
 {
     OPENSSL_cleanse(records, sizeof *records);
+}
+
+/* ---- to the next process ---- */
+
+static void pack_key(const struct record_key *key, struct pack *out)
+{
+    pack_raw(out, key->key, sizeof key->key);
+    pack_raw(out, key->iv, sizeof key->iv);
+}
+
+static void unpack_key(struct unpack *in, struct record_key *ret_key)
+{
+    unpack_raw(in, ret_key->key, sizeof ret_key->key);
+    unpack_raw(in, ret_key->iv, sizeof ret_key->iv);
+}
+
+void records_pack(const struct records *records, struct pack *out)
+{
+    const char *name = suites[records->suite].name;
+
+    pack_bytes(out, name, strlen(name));
+    pack_key(&records->ours, out);
+    pack_key(&records->theirs, out);
+    pack_uint(out, records->next, 8);
+    pack_uint(out, records->nonce_base, 8);
+    pack_uint(out, records->newest, 8);
+    pack_uint(out, records->seen, 8);
+    pack_uint(out, records->has_cid, 1);
+    pack_uint(out, records->cid_len, 1);
+    pack_uint(out, records->fragment, 1);
+    pack_bytes(out, records->peer_cid, records->peer_cid_len);
+}
+
+static bool find_suite_by_name(const uint8_t *name, size_t len, uint8_t *ret_suite)
+{
+    for (size_t i = 0; i < SUITE_COUNT; i++) {
+        if (strlen(suites[i].name) == len && memcmp(suites[i].name, name, len) == 0) {
+            *ret_suite = (uint8_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool records_unpack(struct unpack *in, struct records *ret_records)
+{
+    size_t name_len, peer_len;
+    const uint8_t *name = unpack_bytes(in, &name_len);
+
+    *ret_records = (struct records){0};
+    unpack_key(in, &ret_records->ours);
+    unpack_key(in, &ret_records->theirs);
+    ret_records->next = unpack_uint(in, 8);
+    ret_records->nonce_base = unpack_uint(in, 8);
+    ret_records->newest = unpack_uint(in, 8);
+    ret_records->seen = unpack_uint(in, 8);
+    ret_records->has_cid = unpack_uint(in, 1) != 0;
+    ret_records->cid_len = (uint8_t)unpack_uint(in, 1);
+    ret_records->fragment = (uint8_t)unpack_uint(in, 1);
+    const uint8_t *peer = unpack_bytes(in, &peer_len);
+    if (in->has_failed || peer_len > RECORD_CID_MAX ||
+        ret_records->fragment > TLSEXT_max_fragment_length_4096 ||
+        !find_suite_by_name(name, name_len, &ret_records->suite)) {
+        records_clear(ret_records);
+        return false;
+    }
+    ret_records->peer_cid_len = (uint8_t)peer_len;
+    memcpy(ret_records->peer_cid, peer, peer_len);
+    return true;
 }
 
 /* ---- the way in ---- */

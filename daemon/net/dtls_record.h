@@ -27,7 +27,7 @@
  *    alert or a handshake message in the clear may be anybody's.
  *  - Leave keys behind. records_clear() wipes them; key block and master secret are wiped as soon
  *    as they have been used. No key is logged, and none leaves this file but for the slot of its
- *    session.
+ *    session, and for a hand-over file, which is used once at most (net/handover_file.h).
  *  - Keep a cipher context for each session: EVP contexts are shared, and the key is set for each
  *    record, which costs 0.4 us and saves more memory than all else takes.
  *
@@ -102,7 +102,9 @@ enum record_verdict {
     RECORD_UNOPENED, /* not sealed with this key, or none of epoch 1 */
 };
 
+struct pack;
 struct record_crypto;
+struct unpack;
 
 /**
  * The EVP ciphers for all sessions of a thread.
@@ -139,6 +141,12 @@ size_t records_room(const struct records *records);
 
 /** Wipes it; the struct is the caller's. */
 void records_clear(struct records *records);
+
+/** Appends all of it, keys included, for the next process (net/handover_file.h). */
+void records_pack(const struct records *records, struct pack *out);
+
+/** What records_pack() has written, into the caller's struct. @return false: no such suite here */
+bool records_unpack(struct unpack *in, struct records *ret_records);
 
 /** Whether @p view is as long as a record with @p plaintext_len bytes of content. */
 bool records_may_hold(const struct records *records, const struct record_view *view,

@@ -336,6 +336,29 @@ void session_establish(struct dtls_session *session)
     }
 }
 
+struct dtls_session *session_adopt(struct dtls_listener *listener, const struct udp_path *path,
+                                   const struct records *records, uint64_t cid)
+{
+    struct dtls_session *session = slab_take(&listener->slab);
+
+    if (session == NULL) {
+        return NULL;
+    }
+    session->listener = listener;
+    session->path = *path;
+    session->records = *records;
+    session->state = SESSION_ESTABLISHED;
+    session->was_established = true;
+    if (records->cid_len > 0) {
+        hash_map_add(&listener->cids, &session->by_cid, cid);
+    }
+    hash_map_add(&listener->map, &session->node, session_key_of(listener, path));
+    list_append(&listener->established, session);
+    account_charge(&listener->session_accounts, &session->holding, &path->remote, 1);
+    dtls_count(&listener->counters.sessions);
+    return session;
+}
+
 /* ---- data ---- */
 
 /* @return whether anything came of it */

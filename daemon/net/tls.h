@@ -72,6 +72,24 @@ bool credentials_hold_for(const struct credentials *before, const struct credent
                           const struct identity *identity,
                           const uint8_t anchor[CREDENTIALS_ANCHOR_LEN]);
 
+#define CREDENTIALS_MARK_LEN 32u
+
+/**
+ * What credentials_hold_mark() compares in the next process: of a pre-shared key an HMAC of
+ * @p salt, of a certificate the digest of the file of client CAs; else zeros.
+ *
+ * @param identity borrowed; may be NULL
+ */
+void credentials_mark(const struct credentials *credentials, const struct identity *identity,
+                      const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+                      uint8_t ret_mark[CREDENTIALS_MARK_LEN]);
+
+/** As credentials_hold_for(), where what was before is known by its @p mark alone. */
+bool credentials_hold_mark(const struct credentials *now, const struct identity *identity,
+                           const uint8_t anchor[CREDENTIALS_ANCHOR_LEN],
+                           const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+                           const uint8_t mark[CREDENTIALS_MARK_LEN]);
+
 /**
  * OpenSSL's callback, in dtls_cookie.c, for every DTLS context: writes a cookie and its length in
  * bytes. 1, or 0 on failure.

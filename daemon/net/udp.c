@@ -245,6 +245,15 @@ const struct udp_counters *udp_counters(const struct udp_socket *socket)
     return &socket->counters;
 }
 
+void udp_hold(struct udp_socket *socket, bool is_held)
+{
+    if (is_held) {
+        (void)event_del(socket->event);
+    } else {
+        (void)event_add(socket->event, NULL); /* it was there before: its memory is */
+    }
+}
+
 void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at)
 {
     struct sock_filter steps[] = {

@@ -103,6 +103,9 @@ void udp_send(struct udp_socket *socket, const struct udp_path *path, const uint
  */
 void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at);
 
+/** Whether datagrams stay in the kernel's buffer instead of being received. Cannot fail. */
+void udp_hold(struct udp_socket *socket, bool is_held);
+
 /** Sends queued datagrams. Those that the kernel does not accept are counted and dropped. */
 void udp_flush(struct udp_socket *socket);
 

@@ -276,6 +276,17 @@ static void run_reload(struct control_client *client, const struct control_reque
     }
 }
 
+/* The answer comes when the new program serves, or was refused. */
+static void run_restart(struct control_client *client, const struct control_request *request)
+{
+    const char *why = server_restart(control_server(client), control_id(client));
+
+    (void)request;
+    if (why != NULL) {
+        control_end(client, why);
+    }
+}
+
 static void run_drain(struct control_client *client, const struct control_request *request)
 {
     struct server *server = control_server(client);

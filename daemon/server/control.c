@@ -242,6 +242,31 @@ void control_list(struct control_client *client, const struct control_listing *l
     ask_on(client, ask);
 }
 
+/* ---- answers that come later ---- */
+
+uint64_t control_id(const struct control_client *client)
+{
+    return client->id;
+}
+
+void control_finish(struct server *server, uint64_t id, const char *error)
+{
+    struct control_client *client =
+        server->control != NULL ? find_client(server->control, id) : NULL;
+
+    if (client != NULL) {
+        control_end(client, error);
+    }
+}
+
+int control_descriptor(const struct server *server, uint64_t id)
+{
+    const struct control_client *client =
+        server->control != NULL ? find_client(server->control, id) : NULL;
+
+    return client != NULL ? conn_descriptor(client->conn) : -1;
+}
+
 /* ---- the live trace ---- */
 
 static void put_known(struct json_writer *line, const char *key, const char *text)

@@ -41,6 +41,9 @@ enum control_level control_level(const struct control_client *client);
 /** The server of the client; it outlives the client. */
 struct server *control_server(struct control_client *client);
 
+/** Its number, which no other client of this process has. */
+uint64_t control_id(const struct control_client *client);
+
 /**
  * Queues lines for the client; they are copied. Once too many wait to be sent, or without memory,
  * the client counts as full.

@@ -11,12 +11,15 @@
 #include "ops/prometheus.h"
 #include "worker/worker.h"
 
+#include <sys/types.h>
+
 #define WORKERS_MAX 256 /* as in options.def */
 
 /* As many as an engine has slots for: configured and inherited ones. */
 #define SERVER_LISTENERS_MAX 64
 
 struct certificate_times;
+struct handover;
 struct loop;
 struct system_names;
 struct watch;
@@ -40,7 +43,8 @@ struct server_listener {
     enum transport transport;
     struct address wanted; /* as configured, perhaps with port 0 */
     struct address bound;
-    bool is_inherited; /* the service manager's: stays until the end */
+    bool is_inherited;    /* the service manager's: stays until the end */
+    int fds[WORKERS_MAX]; /* the workers'; -1: that one has none */
 };
 
 /* A listener that has been bound and is not in any loop yet: a descriptor a worker. */
@@ -52,8 +56,30 @@ struct opened_listener {
 /* Of a text for people, which as JSON fits a line of the control socket. */
 #define RELOAD_ERROR_MAX 512
 
+enum restart_state {
+    RESTART_NONE,
+    RESTART_TRYING,  /* the program that is installed now looks at its configuration */
+    RESTART_HOLDING, /* what is in flight ends */
+};
+
+/* criproxyctl restart, see server/handover.c. */
+struct restart {
+    enum restart_state state;
+    uint64_t client; /* who has asked, by its number */
+    uint64_t deadline_ms;
+    pid_t child;   /* 0: none */
+    int output_fd; /* what the child prints; -1: none */
+    struct watch *watch;
+    size_t output_len;
+    char output[4096]; /* with a NUL */
+};
+
 struct server {
     const struct config_source *source;
+    char **arguments;          /* of the command line; borrowed */
+    const char *program;       /* the path to execute at a restart; borrowed */
+    struct handover *handover; /* of the process before; NULL: none, or not any more */
+    struct restart restart;
     bool trace;
     struct snapshot *newest; /* and behind it those that may still be in use */
     struct system_names *system_names;
@@ -161,6 +187,31 @@ int server_pause(struct server *server);
 
 /** Serve newcomers again; not while the proxy is ending. @return 0 or -errno */
 int server_resume(struct server *server);
+
+/** As many as the configuration says, or the machine has processors. */
+unsigned server_count_workers(const struct config *config);
+
+/* ---- server/handover.c ---- */
+
+/**
+ * Begins a restart in place for the client @p client of the control socket, who is told of its end.
+ *
+ * @return NULL, or why not
+ */
+const char *server_restart(struct server *server, uint64_t client);
+
+/** What is due of a restart. @return when to be called next; does not where it succeeds */
+uint64_t server_restart_turn(struct server *server, uint64_t now_ms);
+
+/** The process ends: so does a trial. */
+void server_restart_cancel(struct server *server);
+
+/** Ends the answer to the client with the number @p id if it is still there. @p error as in
+ * control_end(). */
+void control_finish(struct server *server, uint64_t id, const char *error);
+
+/** The descriptor of the connection of client @p id; -1: it has gone. */
+int control_descriptor(const struct server *server, uint64_t id);
 
 /* ---- server/listen.c ---- */
 

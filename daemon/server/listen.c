@@ -10,6 +10,7 @@
  * address are dealt to the workers in turn, and a worker that gets none serves none
  * there. Listening streams can be shared: each worker accepts from the same one.
  */
+#include "server/handover.h"
 #include "server/internal.h"
 
 #include "base/escape.h"
@@ -87,7 +88,7 @@ void server_opened_init(struct opened_listener *opened, const struct server_list
 {
     opened->listener = *listener;
     for (unsigned i = 0; i < WORKERS_MAX; i++) {
-        opened->fds[i] = -1;
+        opened->fds[i] = opened->listener.fds[i] = -1;
     }
 }
 
@@ -212,6 +213,7 @@ static int hand_over(struct server *server, struct opened_listener *opened)
             continue;
         }
         opened->fds[i] = -1;
+        opened->listener.fds[i] = fd;
         int failed = worker_listen(server->workers[i], opened->listener.transport,
                                    &opened->listener.bound, fd);
         error = error != 0 ? error : failed;
@@ -276,7 +278,8 @@ static int add_all(struct server *server, struct listen_change *change)
 int server_listen(struct server *server)
 {
     struct listen_change change = {0};
-    int error = server_inherit(server, &change);
+    int error = server->handover != NULL ? handover_listeners(server, server->handover, &change)
+                                         : server_inherit(server, &change);
 
     if (error == 0) {
         error = add_all(server, &change);

@@ -20,6 +20,7 @@
 #include "net/system_names.h"
 #include "net/watch.h"
 #include "ops/notify.h"
+#include "server/handover.h"
 #include "server/internal.h"
 
 #include <errno.h>
@@ -171,6 +172,7 @@ static void close_loop(struct server *server)
 
 static void stop(struct server *server)
 {
+    server_restart_cancel(server);
     /* Clients of these two may wait for answers of workers: end them before the workers. */
     server_http_close(server);
     server_control_close(server);
@@ -308,6 +310,8 @@ static uint64_t server_on_turn(void *context, uint64_t now_ms)
     uint64_t next_ms = feed_watchdog(server, now_ms);
 
     server_sweep_snapshots(server);
+    uint64_t restart_ms = server_restart_turn(server, now_ms);
+    next_ms = restart_ms < next_ms ? restart_ms : next_ms;
     if (server->is_ending && now_ms >= server->deadline_ms) {
         log_event(LOG_WARNING, "drain_timeout", "in_flight=%" PRIu64, count_in_flight(server));
         end(server, 0);
@@ -344,7 +348,7 @@ static int serve(struct server *server)
 
 /* ---- start ---- */
 
-static unsigned count_workers(const struct config *config)
+unsigned server_count_workers(const struct config *config)
 {
     cpu_set_t processors;
     unsigned count = config->proxy_workers;
@@ -391,7 +395,7 @@ static void raise_file_limit(const struct config *config)
 {
     const uint64_t others = 64; /* loops, timers, the resolver's, standard streams: with room */
     uint64_t wanted =
-        others + (uint64_t)count_workers(config) *
+        others + (uint64_t)server_count_workers(config) *
                      (config->limits_origin_ports + config->listener_count +
                       count_connections(config) + count_sessions(config) + count_questions(config));
     struct rlimit limit;
@@ -441,7 +445,7 @@ static void keep_arenas_to(unsigned count)
 
 static int make_workers(struct server *server)
 {
-    unsigned count = count_workers(server_config(server));
+    unsigned count = server_count_workers(server_config(server));
     struct entropy entropy;
 
     entropy_init(&entropy);
@@ -508,6 +512,9 @@ static int start(struct server *server)
     if (error == 0) {
         error = server_control_open(server);
     }
+    if (error == 0 && server->handover != NULL) {
+        handover_sessions(server, server->handover);
+    }
     if (error == 0) {
         error = start_workers(server);
     }
@@ -519,21 +526,33 @@ static int start(struct server *server)
     log_event(LOG_INFO, "ready", "workers=%u", server->worker_count);
     server->watchdog_ms = notify_watchdog_ms();
     server_notify_ready(server);
+    if (server->handover != NULL) {
+        handover_reply(server->handover);
+        handover_clear(server->handover);
+        server->handover = NULL;
+    }
     return 0;
 }
 
-int server_run(const struct config_source *source, struct config *config, bool trace)
+int server_run(const struct server_start *how, struct config *config)
 {
+    struct handover handover;
+    bool has_handover = handover_take(&handover); /* before anything can fail */
     struct server *server = calloc(1, sizeof(struct server));
     int status = 1;
 
     if (server == NULL) {
         server_log_failure("start_failed", -ENOMEM);
+        handover_clear(&handover);
         config_free(config);
         return status;
     }
-    *server = (struct server){.source = source,
-                              .trace = trace,
+    *server = (struct server){.source = how->source,
+                              .arguments = how->arguments,
+                              .program = how->program,
+                              .handover = has_handover ? &handover : NULL,
+                              .restart = {.output_fd = -1},
+                              .trace = how->trace,
                               .signal_fd = -1,
                               .event_fd = -1,
                               .was_reload_good = true,
@@ -547,6 +566,9 @@ int server_run(const struct config_source *source, struct config *config, bool t
         status = 2; /* the configuration names what cannot be used */
     } else {
         server_log_failure("start_failed", error);
+    }
+    if (server->handover != NULL) {
+        handover_clear(server->handover); /* the start has failed */
     }
     free(server);
     return status;

@@ -13,14 +13,34 @@
 struct config;
 struct config_source;
 
+/* What a program that was tried says when it can take over; the number is of what it understands.
+ */
+#define HANDOVER_READY "hand-over: 1"
+
+/* How the process was started; borrowed until its end. */
+struct server_start {
+    const struct config_source *source; /* read again at SIGHUP */
+    char **arguments;                   /* the command line, NULL at its end */
+    const char *program;                /* the path that criproxyctl restart executes */
+    bool trace;
+};
+
 /**
  * Run until a signal ends it. Logs `listening uri=...` for every socket, then `ready`.
  *
- * @param source read again at SIGHUP; borrowed.
  * @param config taken over: freed here in any case.
  * @return the process's exit status: 0, or 1 with the reason logged.
  */
-int server_run(const struct config_source *source, struct config *config, bool trace);
+int server_run(const struct server_start *how, struct config *config);
+
+/** Whether a running proxy tries this program, with --check-config, before it executes it. */
+bool server_is_tried(void);
+
+/**
+ * Whether a start in place of that proxy would have its sockets: binds what is new, and forgets it.
+ * What is wrong is logged. @return 0 or -errno
+ */
+int server_try(struct config *config);
 
 /**
  * Read the keys and certificates that the configuration names, as a start would, and

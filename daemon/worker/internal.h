@@ -17,8 +17,12 @@ struct worker {
     struct resolver *resolver;
     struct engine *engine;
     pthread_t thread;
-    bool is_started;      /* main thread's: there is a thread to join */
-    bool is_draining;     /* the worker's thread's */
+    bool is_started;       /* main thread's: there is a thread to join */
+    bool is_asked_to_park; /* likewise */
+    bool is_draining;      /* the worker's thread's */
+    bool is_holding;       /* likewise */
+    bool is_parked;        /* under fence_lock, as the next: fence_passed is signalled for both */
+    bool may_go_on;
     uint64_t beats_asked; /* main thread's */
     atomic_uint_fast64_t beats;
     uint64_t fences_asked; /* main thread's */
@@ -29,6 +33,7 @@ struct worker {
     uint64_t blocks_lost;
     atomic_uint blocks_under_way;
     atomic_bool has_drained;
+    atomic_bool is_quiet;
     atomic_bool has_failed;
     _Atomic(const struct config *) wanted;     /* by the main thread */
     _Atomic(const struct config *) in_use;     /* by the engine */

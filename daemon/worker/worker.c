@@ -37,6 +37,11 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
         atomic_store(&worker->has_drained, true);
         tell_main(worker);
     }
+    if (worker->is_holding && !atomic_load(&worker->is_quiet) &&
+        engine_in_flight(worker->engine) == 0) {
+        atomic_store(&worker->is_quiet, true);
+        tell_main(worker);
+    }
     return next_ms;
 }
 
@@ -401,6 +406,93 @@ static void resume_task(void *context)
 int worker_resume(struct worker *worker)
 {
     return loop_post(worker->loop, resume_task, worker);
+}
+
+static void hold_task(void *context)
+{
+    struct worker *worker = context;
+
+    listen_hold(&worker->engine->client, true);
+    worker->is_holding = true;
+}
+
+int worker_hold(struct worker *worker)
+{
+    return loop_post(worker->loop, hold_task, worker);
+}
+
+bool worker_is_quiet(const struct worker *worker)
+{
+    return atomic_load(&worker->is_quiet);
+}
+
+/* What was begun in this turn before is sent; what the loop has still to read stays where it is. */
+static void park_task(void *context)
+{
+    struct worker *worker = context;
+
+    listen_flush(&worker->engine->client);
+    (void)pthread_mutex_lock(&worker->fence_lock);
+    worker->is_parked = true;
+    (void)pthread_cond_broadcast(&worker->fence_passed);
+    while (!worker->may_go_on) {
+        (void)pthread_cond_wait(&worker->fence_passed, &worker->fence_lock);
+    }
+    worker->is_parked = false;
+    worker->may_go_on = false;
+    (void)pthread_mutex_unlock(&worker->fence_lock);
+}
+
+bool worker_park(struct worker *worker, const struct timespec *deadline)
+{
+    int error = loop_post(worker->loop, park_task, worker);
+
+    if (error != 0) {
+        return false;
+    }
+    worker->is_asked_to_park = true;
+    (void)pthread_mutex_lock(&worker->fence_lock);
+    while (!worker->is_parked && error == 0) {
+        error = pthread_cond_timedwait(&worker->fence_passed, &worker->fence_lock, deadline);
+    }
+    bool is_parked = worker->is_parked;
+    (void)pthread_mutex_unlock(&worker->fence_lock);
+    return is_parked;
+}
+
+void worker_hand_over(struct worker *worker, struct pack *out)
+{
+    listen_hand_over(&worker->engine->client, out);
+}
+
+static void go_on_task(void *context)
+{
+    struct worker *worker = context;
+
+    listen_thaw(&worker->engine->client);
+    listen_hold(&worker->engine->client, false);
+    worker->is_holding = false;
+    atomic_store(&worker->is_quiet, false);
+}
+
+void worker_go_on(struct worker *worker)
+{
+    if (worker->is_asked_to_park) {
+        worker->is_asked_to_park = false;
+        (void)pthread_mutex_lock(&worker->fence_lock);
+        worker->may_go_on = true;
+        (void)pthread_cond_broadcast(&worker->fence_passed);
+        (void)pthread_mutex_unlock(&worker->fence_lock);
+    }
+    /* Without memory for the task there is nothing left to try but again. */
+    while (loop_post(worker->loop, go_on_task, worker) == -ENOMEM) {
+        (void)usleep(1000);
+    }
+}
+
+bool worker_take_over(struct worker *worker, struct unpack *in)
+{
+    return listen_take_over(&worker->engine->client, in);
 }
 
 bool worker_has_drained(const struct worker *worker)

@@ -22,6 +22,8 @@
 struct loop;
 struct system_names;
 struct credentials;
+struct pack;
+struct unpack;
 struct worker;
 
 struct worker_options {
@@ -146,6 +148,34 @@ int worker_pause(struct worker *worker);
 
 /** Serve newcomers again, soon. Not after worker_drain(). @return 0 or -errno */
 int worker_resume(struct worker *worker);
+
+/*
+ * Another process is to take over: worker_hold(), and when all workers are quiet, or it takes too
+ * long, worker_park() and worker_hand_over(). From anywhere on the way worker_go_on() leads back.
+ */
+
+/** Receive no more datagrams of clients, soon. @return 0 or -errno */
+int worker_hold(struct worker *worker);
+
+/** Whether nothing is in flight since worker_hold(); the eventfd tells when that changes. */
+bool worker_is_quiet(const struct worker *worker);
+
+/**
+ * Stop the thread between two tasks, with all sent that was queued.
+ *
+ * @param deadline by CLOCK_MONOTONIC
+ * @return whether it has stopped; worker_go_on() is needed in any case
+ */
+bool worker_park(struct worker *worker, const struct timespec *deadline);
+
+/** Appends the sessions of a worker that is parked, and freezes them. */
+void worker_hand_over(struct worker *worker, struct pack *out);
+
+/** What was appended is destroyed: the worker thaws its sessions and goes on. */
+void worker_go_on(struct worker *worker);
+
+/** What worker_hand_over() has written, before worker_start(). @return whether it was readable */
+bool worker_take_over(struct worker *worker, struct unpack *in);
 
 /** Whether everything that was in flight when it was told to drain has ended. */
 bool worker_has_drained(const struct worker *worker);

@@ -167,6 +167,27 @@ const struct dtls_session *dtls_next(const struct dtls_listener *listener, uint6
     return session;
 }
 
+void dtls_hold(struct dtls_listener *listener, bool is_held)
+{
+    (void)listener, (void)is_held;
+}
+
+void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
+{
+    (void)listener, (void)out;
+}
+
+void dtls_thaw(struct dtls_listener *listener)
+{
+    (void)listener;
+}
+
+bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)
+{
+    (void)listener, (void)in;
+    return true;
+}
+
 const struct address *dtls_local(const struct dtls_listener *listener)
 {
     return &listener->options.udp.bind;

@@ -301,6 +301,12 @@ void udp_steer(struct udp_socket *socket, uint8_t type, uint32_t at)
     socket->steer_at = at;
 }
 
+void udp_hold(struct udp_socket *socket, bool is_held)
+{
+    must_be_open(socket, "udp_hold()");
+    (void)is_held;
+}
+
 uint32_t fake_udp_steer_at(const struct udp_socket *socket)
 {
     return socket->steer_at;

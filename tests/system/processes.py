@@ -77,8 +77,8 @@ class Proxy:
     alive = weakref.WeakSet()
 
     def __init__(self, *arguments, listen=("127.0.0.1", "::1"), cache=None,
-                 environment=None):
-        command = [program("criproxyd")]
+                 environment=None, binary=None, pass_fds=()):
+        command = [binary or program("criproxyd")]
         for host in listen:
             command += ["--listen", "coap://%s:0" % ("[%s]" % host if ":" in host else host)]
         if cache is None and not any("cache." in argument for argument in arguments):
@@ -89,7 +89,8 @@ class Proxy:
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment)
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
+            **({"pass_fds": pass_fds} if pass_fds else {}))
         # The daemon leaves out lines that the pipe has no room for.
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.process.stdout, fcntl.F_SETPIPE_SZ, 1 << 20)

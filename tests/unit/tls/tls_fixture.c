@@ -133,17 +133,13 @@ struct credentials *credentials_psk(void)
     return credentials_must_load(&options);
 }
 
-void server_start_with(struct credentials *credentials, const struct dtls_options *options)
-{
-    static const struct dtls_handler handler = {.on_datagram = on_datagram,
-                                                .on_close = on_close,
-                                                .is_believed = is_believed,
-                                                .on_move = on_move};
+static const struct dtls_handler echo_handler = {.on_datagram = on_datagram,
+                                                 .on_close = on_close,
+                                                 .is_believed = is_believed,
+                                                 .on_move = on_move};
 
-    (void)logged(); /* of tests before */
-    memset(&server, 0, sizeof server);
-    fake_net_start(server_seed);
-    assert_int_equal(loop_new(on_turn, NULL, &server.loop), 0);
+static void open_listener(struct credentials *credentials, const struct dtls_options *options)
+{
     server.options = *options;
     server.options.credentials = credentials;
     server.options.udp.fd = -1;
@@ -152,9 +148,29 @@ void server_start_with(struct credentials *credentials, const struct dtls_option
     if (server.options.udp.bind.family == ADDRESS_NONE) {
         server.options.udp.bind = server_address;
     }
-    assert_int_equal(dtls_listen(server.loop, &server.options, &handler, &server, &server.listener),
-                     0);
+    assert_int_equal(
+        dtls_listen(server.loop, &server.options, &echo_handler, &server, &server.listener), 0);
     credentials_release(credentials); /* the listener has a count of its own */
+}
+
+void server_replace(struct credentials *credentials, const struct dtls_options *options)
+{
+    struct dtls_listener *before = server.listener;
+
+    server.listener = NULL;
+    server.session = NULL;
+    dtls_close_listener(before);
+    fake_net_run(0);
+    open_listener(credentials, options);
+}
+
+void server_start_with(struct credentials *credentials, const struct dtls_options *options)
+{
+    (void)logged(); /* of tests before */
+    memset(&server, 0, sizeof server);
+    fake_net_start(server_seed);
+    assert_int_equal(loop_new(on_turn, NULL, &server.loop), 0);
+    open_listener(credentials, options);
 }
 
 void server_start(struct credentials *credentials)

@@ -76,6 +76,9 @@ struct credentials *credentials_psk(void);
 void server_start(struct credentials *credentials);
 void server_start_with(struct credentials *credentials, const struct dtls_options *options);
 
+/** Closes the listener and opens another one there, on the same network. */
+void server_replace(struct credentials *credentials, const struct dtls_options *options);
+
 /** On every IPv4 address. */
 void server_start_wildcard(struct credentials *credentials);
 void server_stop(void);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PACK_FIRST_BYTES 4096u
+
+/* Not realloc(), which leaves a copy behind. */
+static bool pack_reserve(struct pack *pack, size_t more)
+{
+    size_t capacity = pack->capacity > 0 ? pack->capacity : PACK_FIRST_BYTES;
+
+    if (pack->has_failed) {
+        return false;
+    }
+    while (capacity - pack->len < more && capacity <= SIZE_MAX / 4) {
+        capacity *= 2;
+    }
+    if (capacity != pack->capacity) {
+        uint8_t *larger = capacity - pack->len < more ? NULL : malloc(capacity);
+        if (larger == NULL) {
+            pack->has_failed = true;
+            return false;
+        }
+        if (pack->data != NULL) {
+            memcpy(larger, pack->data, pack->len);
+            explicit_bzero(pack->data, pack->len);
+            free(pack->data);
+        }
+        pack->data = larger;
+        pack->capacity = capacity;
+    }
+    return true;
+}
+
+void pack_uint(struct pack *pack, uint64_t value, unsigned bytes)
+{
+    uint8_t text[8];
+
+    for (unsigned i = 0; i < bytes; i++) {
+        text[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
+    }
+    pack_raw(pack, text, bytes);
+}
+
+void pack_raw(struct pack *pack, const void *data, size_t len)
+{
+    if (len > 0 && pack_reserve(pack, len)) {
+        memcpy(pack->data + pack->len, data, len);
+        pack->len += len;
+    }
+}
+
+void pack_bytes(struct pack *pack, const void *data, size_t len)
+{
+    if (len >= UINT32_MAX) {
+        pack->has_failed = true;
+        return;
+    }
+    pack_uint(pack, len, 4);
+    pack_raw(pack, data, len);
+}
+
+void pack_clear(struct pack *pack)
+{
+    if (pack->data != NULL) {
+        explicit_bzero(pack->data, pack->len);
+        free(pack->data);
+    }
+    *pack = (struct pack){0};
+}
+
+/* @return where @p len bytes are, or NULL: they are not there, nor is anything after them */
+static const uint8_t *take_packed(struct unpack *in, size_t len)
+{
+    const uint8_t *at = in->at;
+
+    if (in->has_failed || len > in->left) {
+        in->has_failed = true;
+        return NULL;
+    }
+    in->at += len;
+    in->left -= len;
+    return at;
+}
+
+uint64_t unpack_uint(struct unpack *in, unsigned bytes)
+{
+    const uint8_t *at = take_packed(in, bytes);
+    uint64_t value = 0;
+
+    for (unsigned i = 0; at != NULL && i < bytes; i++) {
+        value = value << 8 | at[i];
+    }
+    return value;
+}
+
+void unpack_raw(struct unpack *in, void *ret, size_t len)
+{
+    const uint8_t *at = take_packed(in, len);
+
+    if (at != NULL && len > 0) {
+        memcpy(ret, at, len);
+    } else {
+        memset(ret, 0, len);
+    }
+}
+
+const uint8_t *unpack_bytes(struct unpack *in, size_t *ret_len)
+{
+    size_t len = (size_t)unpack_uint(in, 4);
+    const uint8_t *at = take_packed(in, len);
+
+    *ret_len = at != NULL ? len : 0;
+    return at;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sessions on their way to another process (net/handover_file.h). Times are those of
+ * CLOCK_MONOTONIC, which is one for all processes until the system is started anew.
+ */
+#include "net/dtls_internal.h"
+
+#include "net/credentials.h"
+
+#include <openssl/rand.h>
+#include <string.h>
+
+/* ---- out ---- */
+
+static void pack_address(const struct address *address, struct pack *out)
+{
+    pack_uint(out, address->family, 2);
+    pack_uint(out, address->port, 2);
+    pack_uint(out, address->scope, 4);
+    pack_raw(out, address->ip, sizeof address->ip);
+}
+
+static void pack_session(const struct dtls_session *session,
+                         const uint8_t salt[CREDENTIALS_ANCHOR_LEN], struct pack *out)
+{
+    uint8_t mark[CREDENTIALS_MARK_LEN];
+
+    credentials_mark(session->listener->options.credentials, session->identity, salt, mark);
+    pack_uint(out, 1, 1); /* another one */
+    pack_address(&session->path.remote, out);
+    pack_address(&session->path.local, out);
+    records_pack(&session->records, out);
+    pack_uint(out, session->by_cid.key, 8);
+    pack_uint(out, session->started_ms, 8);
+    pack_uint(out, session->used_ms, 8);
+    pack_uint(out, session->heard_s, 4);
+    pack_uint(out, session->moves, 2);
+    pack_raw(out, session->anchor, sizeof session->anchor);
+    pack_raw(out, mark, sizeof mark);
+    identity_pack(session->identity, out);
+    own_pack_flight(session, out);
+}
+
+void dtls_hold(struct dtls_listener *listener, bool is_held)
+{
+    udp_hold(listener->socket, is_held);
+}
+
+void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
+{
+    uint8_t salt[CREDENTIALS_ANCHOR_LEN];
+
+    listener->is_frozen = true;
+    if (RAND_bytes(salt, (int)sizeof salt) != 1) {
+        out->has_failed = true;
+        return;
+    }
+    pack_raw(out, salt, sizeof salt);
+    for (struct dtls_session *session = listener->established.first; session != NULL;
+         session = session->next) {
+        if (session->shake == NULL) {
+            pack_session(session, salt, out);
+        }
+    }
+    pack_uint(out, 0, 1);
+}
+
+void dtls_thaw(struct dtls_listener *listener)
+{
+    listener->is_frozen = false;
+}
+
+/* ---- in ---- */
+
+static struct address unpack_address(struct unpack *in)
+{
+    struct address address = {.family = (uint16_t)unpack_uint(in, 2)};
+
+    address.port = (uint16_t)unpack_uint(in, 2);
+    address.scope = (uint32_t)unpack_uint(in, 4);
+    unpack_raw(in, address.ip, sizeof address.ip);
+    return address;
+}
+
+/* A session as it was packed, but for its last flight. */
+struct packed_session {
+    struct udp_path path;
+    struct records records;
+    uint64_t cid, started_ms, used_ms;
+    uint32_t heard_s;
+    uint16_t moves;
+    uint8_t anchor[CREDENTIALS_ANCHOR_LEN], mark[CREDENTIALS_MARK_LEN];
+    struct identity *identity; /* held */
+};
+
+/* @return false: unreadable, or no memory; then nothing is held */
+static bool unpack_session(struct unpack *in, struct packed_session *ret)
+{
+    ret->path.remote = unpack_address(in);
+    ret->path.local = unpack_address(in);
+    if (!records_unpack(in, &ret->records)) {
+        return false;
+    }
+    ret->cid = unpack_uint(in, 8);
+    ret->started_ms = unpack_uint(in, 8);
+    ret->used_ms = unpack_uint(in, 8);
+    ret->heard_s = (uint32_t)unpack_uint(in, 4);
+    ret->moves = (uint16_t)unpack_uint(in, 2);
+    unpack_raw(in, ret->anchor, sizeof ret->anchor);
+    unpack_raw(in, ret->mark, sizeof ret->mark);
+    ret->identity = identity_unpack(in);
+    return ret->identity != NULL;
+}
+
+/* Whether a session can go on here, and its peer would still be accepted. */
+static bool can_adopt(const struct dtls_listener *listener, const struct packed_session *packed,
+                      const uint8_t salt[CREDENTIALS_ANCHOR_LEN])
+{
+    uint8_t cid_len = packed->records.cid_len;
+
+    return listener->crypto != NULL &&
+           (cid_len == 0 || (cid_len == listener->options.cid_bytes &&
+                             hash_map_find(&listener->cids, packed->cid) == NULL)) &&
+           credentials_hold_mark(listener->options.credentials, packed->identity, packed->anchor,
+                                 salt, packed->mark);
+}
+
+/* Those packed first were idle for longest: they make room. */
+static void leave_out_oldest(struct dtls_listener *listener)
+{
+    if (listener->counters.sessions >= listener->options.sessions_max) {
+        session_doom(listener->established.first, "not taken over");
+        dtls_count(&listener->counters.sessions_evicted);
+    }
+}
+
+/* Takes over what @p packed holds. */
+static struct dtls_session *adopt(struct dtls_listener *listener,
+                                  const struct packed_session *packed)
+{
+    leave_out_oldest(listener);
+    struct dtls_session *session =
+        session_adopt(listener, &packed->path, &packed->records, packed->cid);
+    if (session == NULL) {
+        identity_release(packed->identity);
+        return NULL;
+    }
+    session->identity = packed->identity;
+    session->started_ms = packed->started_ms;
+    session->used_ms = packed->used_ms;
+    session->heard_s = packed->heard_s;
+    session->moves = packed->moves;
+    memcpy(session->anchor, packed->anchor, sizeof session->anchor);
+    return session;
+}
+
+/* For a session that is not here: its bytes, but nothing is kept. */
+static bool skip_flight(struct unpack *in)
+{
+    size_t len = 0;
+
+    if (unpack_uint(in, 1) != 0) {
+        (void)unpack_uint(in, 8);
+        (void)unpack_uint(in, 8);
+        (void)unpack_bytes(in, &len);
+    }
+    return !in->has_failed;
+}
+
+static bool take_session(struct dtls_listener *listener, struct unpack *in,
+                         const uint8_t salt[CREDENTIALS_ANCHOR_LEN])
+{
+    struct packed_session packed = {0};
+    struct dtls_session *session = NULL;
+
+    if (!unpack_session(in, &packed)) {
+        return false;
+    }
+    if (can_adopt(listener, &packed, salt)) {
+        session = adopt(listener, &packed);
+    } else {
+        identity_release(packed.identity);
+    }
+    records_clear(&packed.records);
+    dtls_count(session != NULL ? &listener->counters.taken_over
+                               : &listener->counters.not_taken_over);
+    return session != NULL ? own_unpack_flight(session, in) : skip_flight(in);
+}
+
+bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)
+{
+    uint8_t salt[CREDENTIALS_ANCHOR_LEN];
+
+    unpack_raw(in, salt, sizeof salt);
+    while (unpack_uint(in, 1) == 1) {
+        if (!take_session(listener, in, salt)) {
+            in->has_failed = true;
+        }
+    }
+    return !in->has_failed;
+}

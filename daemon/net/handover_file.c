@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "net/handover_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HANDOVER_MAGIC "criproxy-handover"
+#define MAGIC_BYTES 17u
+#define BOOT_ID_BYTES 36u
+#define MAC_BYTES 32u
+
+/* Magic, version, user, boot id, time, length of the body. */
+#define HEAD_BYTES (MAGIC_BYTES + 4u + 4u + BOOT_ID_BYTES + 8u + 8u)
+
+/* More than a million sessions. */
+#define HANDOVER_FILE_BYTES_MAX (UINT64_C(1) << 30)
+
+#define WIPE_BYTES 4096u
+
+/* Time since the system was started, also while it slept. */
+static uint64_t boot_ms(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/*
+ * Another one after each start of the system; zeros where it is hidden (ProcSubset=pid): a file in
+ * memory does not outlive the system in any case.
+ */
+static void read_boot_id(char ret_id[BOOT_ID_BYTES])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || read(fd, ret_id, BOOT_ID_BYTES) != (ssize_t)BOOT_ID_BYTES) {
+        memset(ret_id, 0, BOOT_ID_BYTES);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static bool make_mac(const char boot_id[BOOT_ID_BYTES], const uint8_t *data, size_t len,
+                     uint8_t ret_mac[MAC_BYTES])
+{
+    size_t mac_len = 0;
+    bool is_good = EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, boot_id, BOOT_ID_BYTES, data, len,
+                             ret_mac, MAC_BYTES, &mac_len) != NULL &&
+                   mac_len == MAC_BYTES;
+
+    ERR_clear_error();
+    return is_good;
+}
+
+int handover_file_open_memory(void)
+{
+    int fd = memfd_create("criproxyd-sessions", MFD_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---- writing ---- */
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t put = pwrite(fd, data + at, len - at, (off_t)at);
+        if (put < 0 && errno != EINTR) {
+            return -errno;
+        }
+        at += put > 0 ? (size_t)put : 0;
+    }
+    return 0;
+}
+
+static int put_whole(int fd, const struct pack *body, struct pack *whole)
+{
+    char boot_id[BOOT_ID_BYTES];
+    uint8_t mac[MAC_BYTES];
+
+    read_boot_id(boot_id);
+    pack_raw(whole, HANDOVER_MAGIC, MAGIC_BYTES);
+    pack_uint(whole, HANDOVER_FILE_VERSION, 4);
+    pack_uint(whole, geteuid(), 4);
+    pack_raw(whole, boot_id, BOOT_ID_BYTES);
+    pack_uint(whole, boot_ms(), 8);
+    pack_uint(whole, body->len, 8);
+    pack_raw(whole, body->data, body->len);
+    if (whole->has_failed || !make_mac(boot_id, whole->data, whole->len, mac)) {
+        return -ENOMEM;
+    }
+    pack_raw(whole, mac, sizeof mac);
+    return whole->has_failed ? -ENOMEM : write_all(fd, whole->data, whole->len);
+}
+
+int handover_file_write(int fd, const struct pack *body)
+{
+    struct pack whole = {0};
+
+    if (body->has_failed) {
+        return -ENOMEM;
+    }
+    int error = body->len > HANDOVER_FILE_BYTES_MAX ? -EFBIG : put_whole(fd, body, &whole);
+    pack_clear(&whole);
+    if (error != 0) {
+        (void)handover_file_destroy(fd);
+    }
+    return error;
+}
+
+int handover_file_destroy(int fd)
+{
+    static const uint8_t zeros[WIPE_BYTES];
+    struct stat file;
+    int error = fstat(fd, &file) == 0 ? 0 : -errno;
+
+    for (off_t at = 0; error == 0 && at < file.st_size;) {
+        off_t left = file.st_size - at;
+        ssize_t put =
+            pwrite(fd, zeros, left < (off_t)sizeof zeros ? (size_t)left : sizeof zeros, at);
+        if (put < 0 && errno != EINTR) {
+            error = -errno;
+        }
+        at += put > 0 ? put : 0;
+    }
+    if (ftruncate(fd, 0) != 0 && error == 0) {
+        error = -errno;
+    }
+    return error;
+}
+
+/* ---- taking ---- */
+
+/* The bytes of the file; NULL where there are none, too many, or no memory for them. */
+static uint8_t *read_handover_file(int fd, size_t *ret_len)
+{
+    struct stat file;
+    size_t len = 0;
+
+    if (fstat(fd, &file) != 0 || file.st_size < (off_t)(HEAD_BYTES + MAC_BYTES) ||
+        (uint64_t)file.st_size > HANDOVER_FILE_BYTES_MAX + HEAD_BYTES + MAC_BYTES) {
+        return NULL;
+    }
+    uint8_t *whole = malloc((size_t)file.st_size);
+    while (whole != NULL && len < (size_t)file.st_size) {
+        ssize_t got = pread(fd, whole + len, (size_t)file.st_size - len, (off_t)len);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            OPENSSL_cleanse(whole, len);
+            free(whole);
+            return NULL;
+        }
+        len += got > 0 ? (size_t)got : 0;
+    }
+    *ret_len = len;
+    return whole;
+}
+
+/* NULL, or why it may not be used. */
+static const char *check_whole(const uint8_t *whole, size_t len, struct unpack *ret_body)
+{
+    struct unpack in = {.at = whole, .left = len - MAC_BYTES};
+    char magic[MAGIC_BYTES], boot_id[BOOT_ID_BYTES], ours[BOOT_ID_BYTES];
+    uint8_t mac[MAC_BYTES];
+
+    unpack_raw(&in, magic, sizeof magic);
+    uint64_t version = unpack_uint(&in, 4), user = unpack_uint(&in, 4);
+    unpack_raw(&in, boot_id, sizeof boot_id);
+    uint64_t taken_ms = unpack_uint(&in, 8), body_len = unpack_uint(&in, 8), now_ms = boot_ms();
+    if (memcmp(magic, HANDOVER_MAGIC, sizeof magic) != 0 || version != HANDOVER_FILE_VERSION) {
+        return "of another version";
+    }
+    read_boot_id(ours);
+    if (user != geteuid() || memcmp(boot_id, ours, sizeof ours) != 0) {
+        return "of another user or start of the system";
+    }
+    if (!make_mac(ours, whole, len - MAC_BYTES, mac) ||
+        CRYPTO_memcmp(mac, whole + len - MAC_BYTES, sizeof mac) != 0 || body_len != in.left) {
+        return "damaged";
+    }
+    if (taken_ms > now_ms || now_ms - taken_ms > HANDOVER_FILE_AGE_MS) {
+        return "too old";
+    }
+    *ret_body = in;
+    return NULL;
+}
+
+bool handover_file_take(int fd, struct pack *ret_body, const char **ret_why)
+{
+    struct unpack in = {0};
+    size_t len = 0;
+    uint8_t *whole = read_handover_file(fd, &len);
+
+    /* Before anything that is in it can be used. */
+    int error = handover_file_destroy(fd);
+    *ret_why = whole == NULL ? "empty"
+               : error != 0  ? "cannot be overwritten"
+                             : check_whole(whole, len, &in);
+    if (*ret_why == NULL) {
+        pack_raw(ret_body, in.at, in.left);
+        *ret_why = ret_body->has_failed ? "out of memory" : NULL;
+    }
+    if (whole != NULL) {
+        OPENSSL_cleanse(whole, len);
+        free(whole);
+    }
+    return *ret_why == NULL;
+}

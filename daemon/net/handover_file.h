@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What one process leaves for the next: sessions with their keys, in a file that is memory
+ * (memfd_create(2)), or in one of a file system that is.
+ *
+ * Two processes that go on with one key and one sequence number would use a nonce twice, and the
+ * keys would be as good as published (RFC 5116 section 5.1.1). So a hand-over file is used once at
+ * most:
+ *
+ *  - Whoever writes one has stopped sealing before, and seals nothing afterwards unless it has
+ *    destroyed it with handover_file_destroy().
+ *  - Whoever takes one gets a copy only after the file was overwritten, and starts sealing later.
+ *    handover_file_take() destroys also what it refuses.
+ *  - After a crash there is none, or one whose writer seals no more.
+ *
+ * A hand-over file is refused that is damaged (its MAC), of another version of the format, of
+ * another user or start of the system, older than HANDOVER_FILE_AGE_MS, or empty because it was
+ * taken before. The MAC's key can be had by every process of this user on this system: it tells
+ * damage and mistakes, while what keeps others from writing one is where it is: in a descriptor
+ * that only this process and the service manager have, or in a file that nobody else may open.
+ */
+#ifndef CRIPROXY_HANDOVER_FILE_H
+#define CRIPROXY_HANDOVER_FILE_H
+
+#include "base/pack.h"
+
+/* A process that takes longer to follow gets no sessions: their clients have given up. */
+#define HANDOVER_FILE_AGE_MS UINT64_C(300000)
+
+/* The same sessions packed in another way have another number. */
+#define HANDOVER_FILE_VERSION 1u
+
+/** An empty file in memory, close-on-exec. @return the descriptor or -errno */
+int handover_file_open_memory(void);
+
+/**
+ * Writes @p body with a head and a MAC to the empty file @p fd.
+ *
+ * @return 0 or -errno; then nothing is left in it
+ */
+int handover_file_write(int fd, const struct pack *body);
+
+/** Overwrites and empties the file @p fd, which stays open. @return 0 or -errno */
+int handover_file_destroy(int fd);
+
+/**
+ * Reads, checks and destroys what is in @p fd, which stays open.
+ *
+ * @param ret_body the caller's, zeroed before: what was written; pack_clear() wipes it
+ * @param ret_why where it is refused: why, static text for the log
+ * @return whether it may be used
+ */
+bool handover_file_take(int fd, struct pack *ret_body, const char **ret_why);
+
+#endif

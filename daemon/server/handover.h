@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From one process to the next, which is the same one with another program: server/handover.c. */
+#ifndef CRIPROXY_HANDOVER_H
+#define CRIPROXY_HANDOVER_H
+
+#include "base/pack.h"
+#include "server/internal.h"
+
+/* What the process before has left; zeroed but for reply_fd: nothing. */
+struct handover {
+    struct pack body;
+    struct unpack rest;    /* of the body: sessions, worker by worker */
+    unsigned worker_count; /* there; each listener has as many descriptors */
+    struct opened_listener *opened;
+    size_t opened_count;
+    int reply_fd;           /* to criproxyctl, which waits; -1: it does not */
+    char admin_listen[512]; /* of the configuration there */
+    char admin_socket[512];
+};
+
+/**
+ * What the environment leads to, once: it is destroyed where it was. What is refused is logged.
+ *
+ * @return whether there is anything; free it with handover_clear()
+ */
+bool handover_take(struct handover *ret_handover);
+
+/** Wipes and closes what nobody has taken out. */
+void handover_clear(struct handover *handover);
+
+/**
+ * The listeners that this process has, too: inherited ones, and those of its configuration that
+ * have a socket for each worker. Their descriptors are taken out of @p handover.
+ *
+ * @return 0 or -ENOMEM; give to server_listen_commit() or server_listen_cancel()
+ */
+int handover_listeners(struct server *server, struct handover *handover,
+                       struct listen_change *ret_change);
+
+/** DTLS sessions to the workers that had them, before they start. What cannot be read is logged. */
+void handover_sessions(struct server *server, struct handover *handover);
+
+/** Tells criproxyctl, if it waits, that this process serves. Failures are ignored. */
+void handover_reply(struct handover *handover);
+
+#endif

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""criproxyctl restart: the program that is installed now is executed in place, and DTLS sessions go
+on without a handshake; or it is refused, and all goes on as before.
+
+The clients are OpenSSL's s_client, one process for each session.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+
+from coap_wire import PATIENCE_S, Message, Origin
+from processes import Proxy, program
+from target import Target
+
+KEY = b"sesame"
+RESEND_S = 5
+
+
+class Session:
+    """s_client on coaps; each write is a record, each read the content of one or more."""
+
+    def __init__(self, port, identity, suite="PSK-AES128-CCM8"):
+        self.identity = identity
+        self.process = subprocess.Popen(
+            ["openssl", "s_client", "-dtls1_2", "-quiet", "-connect", "127.0.0.1:%d" % port,
+             "-psk_identity", identity, "-psk", KEY.hex(), "-cipher", suite + ":@SECLEVEL=0"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+        self._mid = 0
+
+    def send(self, message):
+        self.process.stdin.write(message.encode())
+
+    def make(self, options):
+        self._mid += 1
+        return Message(code=1, mid=self._mid, token=os.urandom(4), options=list(options))
+
+    def await_answer(self, request):
+        """The answer; the request goes again as a client of RFC 7252 would send it."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if not select.select([self.process.stdout], [], [], RESEND_S)[0]:
+                self.send(request)
+                continue
+            data = os.read(self.process.stdout.fileno(), 65536)
+            assert data, "the session has ended"
+            if request.token in data:
+                return Message.decode(data[data.index(request.token) - 4:])
+        raise TimeoutError("no answer within %s s" % PATIENCE_S)
+
+    def ask(self, options):
+        request = self.make(options)
+        self.send(request)
+        return self.await_answer(request)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Scene:
+    def __init__(self, folder, stack):
+        self.folder, self.stack = folder, stack
+        self.control = str(folder / "control")
+        self.keys = folder / "keys"
+        self.keys.write_text("".join("sensor-%d:%s\n" % (i, KEY.hex()) for i in range(8)))
+        self.config = folder / "criproxyd.conf"
+        self.config.write_text("")
+        self.origin = stack.enter_context(Origin(name="origin of restarts"))
+        self.options = Target("127.0.0.1", self.origin.port, ("seen",)).options("cri")
+
+    def proxy(self, *more, workers=2, binary=None, ends_cleanly=True):
+        proxy = Proxy("-c", str(self.config), "--listen", "coaps://127.0.0.1:0",
+                      "--listen", "coap+tcp://127.0.0.1:0",
+                      "--set", "admin.socket=" + self.control,
+                      "--set", "tls.psk-file=%s" % self.keys,
+                      "--set", "proxy.workers=%d" % workers, *more,
+                      listen=("127.0.0.1",), binary=binary)
+        if ends_cleanly:
+            self.stack.callback(proxy.stop_cleanly)
+        return proxy
+
+    def session(self, proxy, number, **more):
+        session = Session(proxy.port("coaps"), "sensor-%d" % number, **more)
+        self.stack.callback(session.close)
+        self.must_answer(session)
+        return session
+
+    def must_answer(self, session):
+        answer = session.ask(self.options)
+        assert (answer.code_text, answer.payload) == ("2.05", b"origin of restarts"), str(answer)
+
+    def ctl(self, *words):
+        return subprocess.run([program("criproxyctl"), "-s", self.control, "--json", *words],
+                              capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
+
+    def restart(self):
+        """The exit status, and what is said."""
+        done = self.ctl("restart")
+        return done.returncode, done.stderr.strip()
+
+    def stats(self):
+        return {row["name"]: row["value"]
+                for row in map(json.loads, self.ctl("stats").stdout.splitlines())}
+
+    def wait_for_stat(self, name, value):
+        """A worker publishes its counters at the end of a turn."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.stats()[name] != value:
+            assert time.monotonic() < deadline, (name, self.stats()[name])
+            select.select([], [], [], 0.05)
+
+
+@pytest.fixture
+def scene(tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield Scene(tmp_path, stack)
+
+
+def place(path, text):
+    """A program instead of the one there, as a package manager puts it: by renaming."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(stat.S_IRWXU)
+    new.rename(path)
+
+
+def test_sessions_go_on_in_the_next_program(scene):
+    """Control: restart, twice, three sessions of three suites on two workers; process id, ports, no
+    handshake; and what the clients on UDP and TCP meet is the same."""
+    proxy = scene.proxy()
+    suites = "PSK-AES128-CCM8", "PSK-AES128-GCM-SHA256", "PSK-CHACHA20-POLY1305"
+    sessions = [scene.session(proxy, i, suite=suite) for i, suite in enumerate(suites)]
+    before = scene.ctl("listeners").stdout
+    for _ in range(2):
+        assert scene.restart() == (0, "")
+        assert proxy.process.poll() is None
+        assert scene.ctl("listeners").stdout == before
+        for session in sessions:
+            scene.must_answer(session)
+        scene.wait_for_stat("sessions_taken_over", 3)
+        stats = scene.stats()
+        assert (stats["handshakes"], stats["sessions"]) == (0, 3)
+        assert stats["sessions_not_taken_over"] == 0
+        rows = [json.loads(line) for line in scene.ctl("sessions").stdout.splitlines()]
+        assert {row["identity"] for row in rows if row["scheme"] == "coaps"} == \
+            {"psk:" + session.identity for session in sessions}
+        proxy.assert_alive()
+        with socket.create_connection(("127.0.0.1", proxy.port("coap+tcp")), PATIENCE_S) as sock:
+            assert sock.recv(1)  # its CSM
+    assert len(scene.origin.requests) == 9
+
+
+def test_a_request_that_comes_meanwhile_is_answered(scene):
+    """Control: restart, what is sent while the programs change waits in the system's buffer."""
+    proxy = scene.proxy()
+    session = scene.session(proxy, 1)
+    restart = subprocess.Popen([program("criproxyctl"), "-s", scene.control, "restart"])
+    count = 0
+    while restart.poll() is None:
+        scene.must_answer(session)
+        count += 1
+    assert restart.returncode == 0 and count > 0
+    scene.must_answer(session)
+    assert scene.stats()["handshakes"] == 0
+
+
+@pytest.mark.parametrize("line, why", [
+    ("[proxy]\nnonsense = 1\n", "nonsense"),
+    ("[tls]\npsk-file = /nonexistent\n[proxy]\nworkers = x\n", "workers"),
+    ("[admin]\nlisten = http://127.0.0.1:%d\n", "admin.listen"),
+])
+def test_a_bad_configuration_is_refused(scene, line, why):
+    """Control: restart, the old program goes on with its configuration and its sessions."""
+    proxy = scene.proxy()
+    session = scene.session(proxy, 1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        scene.config.write_text(line.replace("%d", str(taken.getsockname()[1])))
+        status, said = scene.restart()
+    assert status == 1 and why in said, said
+    scene.must_answer(session)
+    assert scene.stats()["handshakes"] == 1
+    scene.config.write_text("")
+    assert scene.restart() == (0, "")
+    scene.must_answer(session)
+
+
+def test_an_address_that_is_taken_is_refused(scene):
+    """Control: restart, a new listener is bound by the trial, before anything changes."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        proxy = Proxy("-c", str(scene.config), "--set", "admin.socket=" + scene.control, listen=())
+        scene.stack.callback(proxy.stop_cleanly)
+        scene.config.write_text("[listen]\nuri = coap://127.0.0.1:%d\n" % taken.getsockname()[1])
+        status, said = scene.restart()
+        assert status == 1 and "listen_failed" in said, said
+    assert scene.restart() == (0, "")
+
+
+@pytest.mark.parametrize("script, why", [
+    ("exit 3\n", "cannot be executed"),
+    ("echo no such library >&2\nexit 127\n", "no such library"),
+    ("echo configuration ok\n", "cannot take over"),
+    ("echo hand-over: 1\nrm $0\n", "No such file or directory"),
+])
+def test_a_program_that_cannot_follow_is_refused(scene, script, why):
+    """Control: restart, another program is installed; the last one is gone when it is to be executed, so
+    that the hand-over file was there already and is destroyed."""
+    binary = scene.folder / "criproxyd"
+    shutil.copy(program("criproxyd"), binary)
+    proxy = scene.proxy(binary=str(binary))
+    sessions = [scene.session(proxy, i) for i in range(3)]
+    place(binary, "#!/bin/sh\n" + script)
+    status, said = scene.restart()
+    assert status == 1 and why in said, said
+    for session in sessions:
+        scene.must_answer(session)
+    assert scene.stats()["handshakes"] == 3
+    proxy.assert_alive()
+
+
+def test_a_key_that_has_gone_ends_its_session(scene):
+    """Control: restart, a peer that could not come in does not stay either."""
+    proxy = scene.proxy()
+    sessions = [scene.session(proxy, i) for i in range(2)]
+    scene.keys.write_text("sensor-0:%s\nsensor-1:%s\n" % (KEY.hex(), b"another".hex()))
+    assert scene.restart() == (0, "")
+    scene.must_answer(sessions[0])
+    scene.wait_for_stat("sessions_not_taken_over", 1)
+    scene.wait_for_stat("sessions", 1)
+
+
+def test_other_workers_mean_new_handshakes(scene):
+    """Control: restart, a session is where the kernel brings its datagrams, which another number changes."""
+    scene.config.write_text("")
+    proxy = Proxy("-c", str(scene.config), "--listen", "coaps://127.0.0.1:0",
+                  "--set", "admin.socket=" + scene.control,
+                  "--set", "tls.psk-file=%s" % scene.keys, listen=("127.0.0.1",))
+    scene.stack.callback(proxy.stop_cleanly)
+    session = scene.session(proxy, 1)
+    assert session.process.poll() is None
+    count = 1 + (len(os.sched_getaffinity(0)) == 1)
+    scene.config.write_text("[proxy]\nworkers = %d\n" % count)
+    assert scene.restart() == (0, "")
+    proxy.wait_for_line(r"^sessions_not_taken_over .*workers=%d" % count)
+    assert json.loads(scene.ctl("status").stdout)["workers"] == count
+    again = Session(proxy.port("coaps"), "sensor-1")
+    scene.stack.callback(again.close)
+    scene.must_answer(again)
+
+
+@pytest.mark.parametrize("what", ["no number", "99", "damaged"])
+def test_a_start_with_a_bad_hand_over_is_a_plain_start(scene, what):
+    """Control: restart, what is damaged, or not there, is refused, and said so."""
+    fd = os.memfd_create("handover", 0)
+    os.write(fd, b"criproxy-handover" + os.urandom(200))
+    os.set_inheritable(fd, True)
+    environment = dict(os.environ, CRIPROXYD_HANDOVER=str(fd) if what == "damaged" else what)
+    proxy = Proxy(listen=("127.0.0.1",), environment=environment, pass_fds=(fd,))
+    try:
+        assert "handover_refused" in proxy.text
+        proxy.assert_alive()
+    finally:
+        proxy.stop_cleanly()
+        os.close(fd)
+
+
+def test_after_a_crash_sessions_are_gone(scene):
+    """Control: restart, nothing is left for a process that follows SIGKILL."""
+    proxy = scene.proxy(ends_cleanly=False)
+    scene.session(proxy, 1)
+    assert scene.restart() == (0, "")
+    proxy.process.kill()
+    assert proxy.stop() == -signal.SIGKILL
+    after = scene.proxy()
+    assert scene.stats()["sessions"] == scene.stats()["sessions_taken_over"] == 0
+    session = scene.session(after, 1)
+    scene.must_answer(session)

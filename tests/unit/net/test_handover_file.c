@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Hand-over files: taken once, and not at all where anything is wrong with them. */
+#include "support/test.h"
+
+#include "net/handover_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How much later it is than the system's clock says. */
+static time_t later_ms;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ret_time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_time)
+{
+    int result = __real_clock_gettime(clock, ret_time);
+    ret_time->tv_sec += later_ms / 1000;
+    return result;
+}
+
+static const char secret[] = "keys of a thousand sessions";
+
+/* a hand-over file with the secret in it. */
+static int written(void)
+{
+    struct pack body = {0};
+    int fd = handover_file_open_memory();
+
+    assert_true(fd >= 0);
+    pack_bytes(&body, secret, sizeof secret);
+    assert_int_equal(handover_file_write(fd, &body), 0);
+    pack_clear(&body);
+    return fd;
+}
+
+static off_t size_of(int fd)
+{
+    struct stat file;
+
+    assert_int_equal(fstat(fd, &file), 0);
+    return file.st_size;
+}
+
+/* Whatever comes of it, nothing is left. */
+static void assert_refused(int fd, const char *why)
+{
+    struct pack body = {0};
+    const char *said = NULL;
+
+    assert_false(handover_file_take(fd, &body, &said));
+    assert_string_equal(said, why);
+    assert_null(body.data);
+    assert_int_equal(size_of(fd), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void test_what_was_written_is_taken_once(void **state)
+{
+    struct pack body = {0};
+    const char *why = NULL;
+    int fd = written();
+    (void)state;
+
+    assert_true(handover_file_take(fd, &body, &why));
+    assert_null(why);
+    struct unpack in = {.at = body.data, .left = body.len};
+    size_t len = 0;
+    const uint8_t *bytes = unpack_bytes(&in, &len);
+    assert_int_equal(len, sizeof secret);
+    assert_memory_equal(bytes, secret, len);
+    assert_int_equal(in.left, 0);
+    pack_clear(&body);
+    assert_int_equal(size_of(fd), 0);
+    assert_refused(fd, "empty");
+}
+
+static void test_any_damage_is_noticed(void **state)
+{
+    (void)state;
+    int first = written();
+    off_t size = size_of(first);
+    assert_int_equal(close(first), 0);
+
+    for (off_t at = 0; at < size; at++) {
+        struct pack body = {0};
+        const char *why = NULL;
+        uint8_t byte = 0;
+        int fd = written();
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        assert_false(handover_file_take(fd, &body, &why));
+        assert_non_null(why);
+        assert_int_equal(size_of(fd), 0);
+        assert_int_equal(close(fd), 0);
+        fd = written(); /* and one that ends there */
+        assert_int_equal(ftruncate(fd, at), 0);
+        assert_false(handover_file_take(fd, &body, &why));
+        assert_int_equal(close(fd), 0);
+    }
+}
+
+static void test_of_another_version(void **state)
+{
+    int fd = written();
+    (void)state;
+
+    assert_int_equal(pwrite(fd, "\0\0\0\x63", 4, 17), 4);
+    assert_refused(fd, "of another version");
+}
+
+static void test_of_another_user_or_start(void **state)
+{
+    (void)state;
+
+    for (off_t at = 21; at < 21 + 4 + 36; at += 7) {
+        int fd = written();
+        assert_int_equal(pwrite(fd, "\x55", 1, at), 1);
+        assert_refused(fd, "of another user or start of the system");
+    }
+}
+
+static void test_an_old_one(void **state)
+{
+    int fd = written();
+    (void)state;
+
+    later_ms = (time_t)HANDOVER_FILE_AGE_MS + 1000;
+    assert_refused(fd, "too old");
+    later_ms = 0;
+    fd = written();
+    later_ms = -60000; /* from the future: the clock of another system */
+    assert_refused(fd, "too old");
+    later_ms = 0;
+}
+
+static void test_a_failed_pack_is_not_written(void **state)
+{
+    const struct pack body = {.has_failed = true};
+    int fd = handover_file_open_memory();
+    (void)state;
+
+    assert_true(handover_file_write(fd, &body) < 0);
+    assert_refused(fd, "empty");
+}
+
+static void test_what_is_destroyed_is_overwritten(void **state)
+{
+    int fd = written();
+    (void)state;
+
+    assert_int_equal(handover_file_destroy(fd), 0);
+    assert_int_equal(size_of(fd), 0);
+    assert_refused(fd, "empty");
+}
+
+static void test_packs_end_where_they_end(void **state)
+{
+    struct pack pack = {0};
+    size_t len = 0;
+    (void)state;
+
+    pack_uint(&pack, 0x0102030405060708, 8);
+    pack_uint(&pack, 0xfffe, 2);
+    pack_bytes(&pack, "", 0);
+    pack_raw(&pack, "raw", 3);
+    struct unpack in = {.at = pack.data, .left = pack.len};
+    assert_true(unpack_uint(&in, 8) == 0x0102030405060708);
+    assert_int_equal(unpack_uint(&in, 2), 0xfffe);
+    assert_non_null(unpack_bytes(&in, &len));
+    assert_int_equal(len, 0);
+    char raw[4] = "...";
+    unpack_raw(&in, raw, 3);
+    assert_string_equal(raw, "raw");
+    assert_false(in.has_failed);
+    assert_int_equal(unpack_uint(&in, 1), 0);
+    assert_true(in.has_failed);
+    /* A length of more than there is. */
+    in = (struct unpack){.at = (const uint8_t *)"\xff\xff\xff\xff!", .left = 5};
+    assert_null(unpack_bytes(&in, &len));
+    assert_true(in.has_failed && len == 0);
+    pack_clear(&pack);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_written_is_taken_once),
+        cmocka_unit_test(test_any_damage_is_noticed),
+        cmocka_unit_test(test_of_another_version),
+        cmocka_unit_test(test_of_another_user_or_start),
+        cmocka_unit_test(test_an_old_one),
+        cmocka_unit_test(test_a_failed_pack_is_not_written),
+        cmocka_unit_test(test_what_is_destroyed_is_overwritten),
+        cmocka_unit_test(test_packs_end_where_they_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
