@@ -133,7 +133,7 @@ enum upstream_status {
     UPSTREAM_BACKING_OFF,       /* it failed again and again: not tried now */
     UPSTREAM_MESSAGE_TOO_LARGE, /* for the origin server's Max-Message-Size */
     UPSTREAM_UNSUPPORTED,       /* see upstream_has() */
-    UPSTREAM_NO_MEMORY,         /* or no descriptor: our own shortage */
+    UPSTREAM_NO_MEMORY,         /* or no descriptor or port: our own shortage */
 };
 
 struct upstream_failure {

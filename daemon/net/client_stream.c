@@ -177,8 +177,7 @@ static void on_failed(struct session *session, int error)
 {
     struct stream_end *end = session->stream;
     bool is_refused = error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH ||
-                      error == EACCES || error == EADDRNOTAVAIL || error == ENETDOWN ||
-                      error == EHOSTDOWN;
+                      error == EACCES || error == ENETDOWN || error == EHOSTDOWN;
     /* Under TLS the bufferevent does not report the error of connect(), but then nothing was
      * written. */
     is_refused = is_refused || client_tls_is_unwritten(end);
@@ -191,6 +190,8 @@ static void on_failed(struct session *session, int error)
         session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(end->verdict));
     } else if (error == ETIMEDOUT) {
         session_die(session, UPSTREAM_CONNECT_TIMEOUT, NULL);
+    } else if (error == EADDRNOTAVAIL) {
+        session_die(session, UPSTREAM_NO_MEMORY, NULL); /* see stream_open() */
     } else if (is_refused) {
         session_die(session, UPSTREAM_REFUSED, NULL);
     } else {
@@ -268,8 +269,13 @@ static bool stream_open(struct session *session, enum upstream_status *ret_statu
         return false;
     }
     bufferevent_setcb(end->bev, on_read, on_write, on_event, session);
-    *ret_status = UPSTREAM_REFUSED;
-    return connect_to(end->bev, &session->place->target.address);
+    errno = 0;
+    if (connect_to(end->bev, &session->place->target.address)) {
+        return true;
+    }
+    /* All our ports towards it are in use: nothing to hold against the origin server. */
+    *ret_status = errno == EADDRNOTAVAIL ? UPSTREAM_NO_MEMORY : UPSTREAM_REFUSED;
+    return false;
 }
 
 /* Write what libevent had no chance to write before: Release, Abort, a Close frame,

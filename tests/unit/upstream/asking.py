@@ -75,10 +75,11 @@ class ListeningPeer:
 class Asker:
     """A running upstream_ask."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, under=()):
+        """@under: a command that runs it."""
         native = "1" if ENGINE == "native" else "0"
         self.process = subprocess.Popen(
-            [os.environ["UPSTREAM_ASK"], "--native", native, *arguments], stdin=subprocess.PIPE,
+            [*under, os.environ["UPSTREAM_ASK"], "--native", native, *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             bufsize=1)
 

@@ -31,8 +31,8 @@ def asker():
 def start_asker():
     running = []
 
-    def start(*arguments):
-        running.append(Asker(*arguments))
+    def start(*arguments, **options):
+        running.append(Asker(*arguments, **options))
         return running[-1]
 
     yield start

@@ -10,6 +10,7 @@ import os
 import resource
 import select
 import socket
+import subprocess
 import time
 
 import pytest
@@ -137,6 +138,26 @@ def test_no_descriptor_for_a_session(asker, keyed, transport):
         assert asker.ask(transport, place) == "failure no-memory unsent -"
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
     assert asker.ask(transport, place).startswith("response 2.05")
+
+
+# In a network of its own, where each port to connect from is reserved.
+WITHOUT_PORTS = (
+    "unshare", "--net", "sh", "-c",
+    "ip link set lo up && cd /proc/sys/net/ipv4 && echo 40000 40000 > ip_local_port_range && "
+    "echo 40000 > ip_local_reserved_ports && cd / && exec \"$@\"", "sh")
+
+
+@pytest.mark.skipif(
+    subprocess.run([*WITHOUT_PORTS, "true"], check=False, capture_output=True).returncode != 0,
+    reason="no network namespace can be made here")
+@pytest.mark.parametrize("transport", ("tcp", "tls", "ws", "wss"))
+def test_no_port_for_a_session(start_asker, transport):
+    """ERR-15: our own shortage as well. The host would refuse: nothing listens there."""
+    asker = start_asker(under=WITHOUT_PORTS)
+    asker.use_key()
+    for _ in range(3):
+        assert asker.ask(transport, "127.0.0.1:5683") == "failure no-memory unsent -"
+    assert asker.counters()["backed_off"] == 0
 
 
 @pytest.mark.parametrize("transport", ALL)
