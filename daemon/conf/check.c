@@ -73,10 +73,11 @@ static const struct place *check_place_of(const struct loader *loader, const cha
     return row == NULL ? &loader->here : &loader->set_at[row - config_rows];
 }
 
-#define EXPECTED_URI                                                                               \
-    "expected coap://ADDRESS:PORT, or coaps, coap+tcp, coaps+tcp, coap+ws, coaps+ws, http or "     \
-    "https "                                                                                       \
-    "for coap"
+#define TRANSPORT(name, word, scheme, ...) " " scheme
+static const char expected_uri[] = "expected coap://ADDRESS:PORT, or one of these for coap:"
+#include "coap/transport.def"
+    ;
+#undef TRANSPORT
 
 /* The error in @p uri as static text, or NULL. */
 static const char *parse_listener(const char *uri, struct config_listener *ret_listener)
@@ -85,11 +86,11 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     const char *authority = strstr(uri, separator);
 
     if (authority == NULL) {
-        return EXPECTED_URI;
+        return expected_uri;
     }
     enum transport transport = transport_by_scheme(uri, (size_t)(authority - uri));
     if (transport == TRANSPORT_NONE) {
-        return EXPECTED_URI;
+        return expected_uri;
     }
     authority += sizeof(separator) - 1;
     size_t len = strlen(authority);

@@ -189,7 +189,8 @@ static const struct bad bad_files[] = {
      "a.conf:2: [proxy] workers: expected auto or a whole number from 1 to 256, got "
      "\"\\xc3\\xa9\""},
     {"[listen]\nuri = " LONG_200 "\n", "a.conf:2: line longer than 197 bytes"},
-    {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, or coaps"},
+    {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, or one of these "
+                          "for coap: coap coaps coap+tcp"},
     {"[listen]\nuri = coaps://127.0.0.1\n",
      "a.conf:2: [listen] uri: needs tls.certificate and tls.key, or tls.psk-file, got"},
     {"[listen]\nuri = coaps+ws://127.0.0.1\n",
