@@ -162,12 +162,11 @@ enum reason observation_reason_against(struct client_side *side,
                                        const struct observation *observation, struct leg *leg)
 {
     const struct fetch *from = observation->fetch;
-    if (from == NULL || from->sending.origin == NULL || !from->target.is_name ||
-        from->hop.is_parent) {
+    if (from == NULL || from->sending.origin == NULL) {
         return REASON_none;
     }
-    return admit_address(&side->fetch, &leg->asker, &from->target, from->sending.datagram[1],
-                         &from->sending.origin->address);
+    return admit_answer(&side->fetch, &leg->asker, &from->target, from->sending.datagram[1],
+                        from->hop.is_parent ? NULL : &from->sending.origin->address);
 }
 
 /*

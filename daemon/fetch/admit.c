@@ -67,3 +67,18 @@ enum reason admit_address(struct fetch_side *side, struct asker *asker, const st
         access_check_address(side->context.config->access, &request, address);
     return conclude(side, asker, &request.client, address, verdict);
 }
+
+enum reason admit_answer(struct fetch_side *side, struct asker *asker, const struct target *target,
+                         uint8_t method, const struct address *source)
+{
+    if (!target->is_name) {
+        return REASON_none; /* its address was asked about as the target */
+    }
+    if (source != NULL && source->family != ADDRESS_NONE) {
+        return admit_address(side, asker, target, method, source);
+    }
+    /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
+    return side->context.config->access->has_address_allow
+               ? admit_target(side, asker, target, method, ADMIT_RESOLVER_PARENT)
+               : REASON_none;
+}

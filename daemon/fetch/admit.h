@@ -29,11 +29,21 @@ enum reason admit_target(struct fetch_side *side, struct asker *asker, const str
                          uint8_t method, enum admit_resolver resolver);
 
 /**
- * The same for one address of a target that is a name: REASON_none, or the reason of the refusal.
- * Has to be asked again wherever an answer that came from @p address for one client is about to be
- * given to another.
+ * The same for one address of a target that is a name, before it is used: REASON_none, or the
+ * reason of the refusal.
  */
 enum reason admit_address(struct fetch_side *side, struct asker *asker, const struct target *target,
                           uint8_t method, const struct address *address);
+
+/**
+ * Whether @p asker may have an answer that was fetched for another client: one from the cache, of
+ * an equal fetch, or of an observation. The one place that judges that (SEC-20, CACHE-22).
+ *
+ * @param source the address it came from; NULL or of no family where it is not known, or a parent
+ *               proxy resolves the name.
+ * @return REASON_none, or why a rule refuses it.
+ */
+enum reason admit_answer(struct fetch_side *side, struct asker *asker, const struct target *target,
+                         uint8_t method, const struct address *source);
 
 #endif

@@ -149,20 +149,6 @@ struct reply cached_reply_for(const struct fetch *fetch, const struct reply *rep
                                  : *reply;
 }
 
-bool cached_is_admitted(struct fetch_side *side, struct asker *asker, const struct target *target,
-                        uint8_t method, const struct address *address)
-{
-    if (!target->is_name) {
-        return true; /* its address was asked about as the target */
-    }
-    if (address->family == ADDRESS_NONE) {
-        /* A parent's, from before a reload perhaps that has put the verdict off to addresses. */
-        return !side->context.config->access->has_address_allow ||
-               admit_target(side, asker, target, method, ADMIT_RESOLVER_PARENT) == REASON_none;
-    }
-    return admit_address(side, asker, target, method, address) == REASON_none;
-}
-
 /* Stale: to be validated, where it can be, else of no use any more. */
 static void consider(struct fetch_side *side, struct cache_entry *entry,
                      const struct question *question, struct cached_lookup *lookup)
@@ -426,13 +412,6 @@ const struct address *cached_source(const struct fetch *fetch)
     return is_known ? &fetch->candidates[fetch->candidate] : NULL;
 }
 
-bool cached_may_have(struct fetch_side *side, struct fetch *fetch, const struct address *source)
-{
-    static const struct address unknown;
-    return cached_is_admitted(side, fetch->asker, &fetch->target, fetch->sending.datagram[1],
-                              source != NULL ? source : &unknown);
-}
-
 static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
                         const struct reply *reply)
 {
@@ -606,7 +585,8 @@ bool cached_help(struct fetch_side *side, struct fetch *fetch)
     while (entry != NULL && !is_usable_stale(side, entry)) {
         entry = cache_store_find_next(&side->cache, entry);
     }
-    if (entry == NULL || !cached_may_have(side, fetch, &entry->origin)) {
+    if (entry == NULL || admit_answer(side, fetch->asker, &fetch->target,
+                                      fetch->sending.datagram[1], &entry->origin) != REASON_none) {
         return false;
     }
     cache_entry_touch(entry);

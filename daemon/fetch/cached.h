@@ -48,13 +48,6 @@ struct cache_entry *cached_look(struct fetch_side *side, const struct question *
  */
 void cached_note_unfit(struct fetch_side *side, struct cached_lookup *lookup);
 
-/**
- * Whether @p asker may have what another client was given from the origin server at @p address (of
- * no family: not known). False where a rule refuses that address (CACHE-22).
- */
-bool cached_is_admitted(struct fetch_side *side, struct asker *asker, const struct target *target,
-                        uint8_t method, const struct address *address);
-
 /** Bytes that cached_begin() takes of a fetch's memory; 0 where the request has no key. */
 size_t cached_bytes(const struct cached_lookup *lookup, const struct message *message);
 
@@ -79,12 +72,6 @@ bool cached_has_changed(const struct fetch_side *side, const struct fetch *fetch
  * known, or a parent proxy resolves the name.
  */
 const struct address *cached_source(const struct fetch *fetch);
-
-/**
- * As cached_is_admitted(), for the client of @p fetch; false where it is refused the address @p
- * source (NULL: not known).
- */
-bool cached_may_have(struct fetch_side *side, struct fetch *fetch, const struct address *source);
 
 /**
  * The origin server has answered: keep the answer, or what it says about kept answers, and give it

@@ -6,6 +6,7 @@
  */
 #include "fetch/coalesce.h"
 
+#include "fetch/admit.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
 
@@ -125,6 +126,13 @@ static void send_alone(struct fetch_side *side, struct fetch *follower)
     forward_start(side, follower);
 }
 
+static bool may_have_answer(struct fetch_side *side, struct fetch *follower,
+                            const struct fetch *leader)
+{
+    return admit_answer(side, follower->asker, &follower->target, follower->sending.datagram[1],
+                        cached_source(leader)) == REASON_none;
+}
+
 void coalesce_answer(struct fetch_side *side, struct fetch *leader, enum reason reason,
                      const struct reply *reply)
 {
@@ -132,8 +140,7 @@ void coalesce_answer(struct fetch_side *side, struct fetch *leader, enum reason 
     coalesce_close(leader);
     leader->ticket.is_fanning_out = true;
     while ((follower = take_follower(leader)) != NULL) {
-        const struct address *source = cached_source(leader);
-        if (reason == REASON_local || !cached_may_have(side, follower, source)) {
+        if (reason == REASON_local || !may_have_answer(side, follower, leader)) {
             send_alone(side, follower);
         } else {
             fetch_answer(side, follower, reason, reply);

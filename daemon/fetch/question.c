@@ -73,8 +73,8 @@ static bool take_entry(struct fetch_side *side, const struct question *question,
 {
     const struct message *message = question->message;
     struct representation kept = cache_entry_get(&side->cache, entry);
-    if (!cached_is_admitted(side, question->asker, question->target, message->code,
-                            &entry->origin) ||
+    if (admit_answer(side, question->asker, question->target, message->code, &entry->origin) !=
+            REASON_none ||
         (freshness_is_partial(kept.options) && !question->takes_blocks)) {
         return false;
     }
