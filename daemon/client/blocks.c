@@ -115,12 +115,15 @@ static struct bytes upload_key(const struct client_side *side, const struct bloc
 /*
  * Whether the block is one of a body that is put together: each in BERT is, and what follows
  * those in blocks of any smaller size (RFC 7959 section 2.5). Block 0 of a smaller size begins
- * another upload, whose blocks pass as they are.
+ * another upload, whose blocks pass as they are. To an HTTP server none passes.
  */
 static bool is_of_assembled_body(struct client_side *side, const struct block_request *request)
 {
     uint8_t buffer[SERVE_KEY_MAX];
     struct bytes block1 = request->options->block1;
+    if (block1.data != NULL && request->is_http_hop) {
+        return true;
+    }
     if (block1.data == NULL || !request->is_datagram_hop) {
         return false;
     }

@@ -9,6 +9,8 @@
  * more in one message than a datagram behind (large payloads, BERT) does the proxy
  * transfer the body itself.
  *
+ * HTTP has no blocks: an upload to an http or https target is put together first (CH-10).
+ *
  * A size of 7 (BERT) becomes 6 on datagrams.
  */
 #ifndef CRIPROXY_BLOCKS_H
@@ -25,6 +27,7 @@ struct block_request {
     const struct target *target;
     bool is_datagram_hop; /* client on a reliable transport, next hop reached with datagrams,
                              or as if it were: what the client has sent is too long */
+    bool is_http_hop;     /* next hop reached over HTTP, which has no blocks */
 };
 
 enum block_plan {

@@ -301,6 +301,7 @@ static enum block_plan plan_blocks(struct client_side *side, struct incoming *in
         .options = &incoming->options,
         .target = &incoming->target,
         .is_datagram_hop = is_datagram_hop(side, incoming, recipe->hop),
+        .is_http_hop = transport_is_http(recipe->hop->scheme->transport),
     };
     struct reply reply;
     enum reason reason;
@@ -371,9 +372,20 @@ static struct question question_of(const struct client_side *side, struct incomi
     };
 }
 
+/* No open proxy for the web, in whatever form the target was named (HC-3). */
+static bool is_web_to_web(const struct incoming *incoming)
+{
+    return transport_is_http(transport_by_number(incoming->leg->asker.scheme)) &&
+           transport_is_http(incoming->target.scheme->transport);
+}
+
 /* A request for a target elsewhere, or at one of our own listeners. */
 static void proxy_request(struct client_side *side, struct incoming *incoming)
 {
+    if (is_web_to_web(incoming)) {
+        refuse_request(side, incoming, &(struct problem){.reason = REASON_scheme_unsupported});
+        return;
+    }
     const struct message *message = incoming->message;
     size_t bytes = message->options.len + message->payload.len;
     const struct question question = question_of(side, incoming, bytes);

@@ -6,7 +6,7 @@
 #include "coap/media.h"
 #include "coap/option.h"
 #include "conf/config.h"
-#include "net/entropy.h"
+#include "ops/via.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,22 +28,13 @@ void http_put(struct http_text *text, const char *format, ...)
     }
 }
 
-const char *http_via_token(void)
-{
-    static _Thread_local char token[17];
-    if (token[0] == '\0') {
-        (void)snprintf(token, sizeof(token), "%016" PRIx64, entropy_of_process());
-    }
-    return token;
-}
-
 void http_put_start(struct http_text *text, const struct config *config, int status,
                     const char *phrase, const char *origin)
 {
     text->len = 0;
     text->is_full = false;
     http_put(text, "HTTP/1.1 %d %s\r\nVia: 1.1 %s (criproxyd %s)\r\n", status, phrase,
-             config->proxy_name, http_via_token());
+             config->proxy_name, via_token());
     /* What a device sends is never a page of the proxy's own. */
     http_put(text, "X-Content-Type-Options: nosniff\r\n"
                    "Content-Security-Policy: default-src 'none'; sandbox\r\n");

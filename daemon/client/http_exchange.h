@@ -68,9 +68,6 @@ void http_put_start(struct http_text *text, const struct config *config, int sta
 void http_put_answer(struct http_text *text, const struct config *config,
                      const struct http_exchange *exchange, const struct reply *reply, int status);
 
-/** The token of this process in Via, NUL-terminated, static. */
-const char *http_via_token(void);
-
 /** The Content-Format of an answer; MEDIA_NONE if it has none. */
 uint32_t http_format_of(const struct reply *reply);
 

@@ -12,6 +12,7 @@
 #include "client/stream_internal.h"
 #include "coap/block.h"
 #include "coap/option.h"
+#include "ops/via.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -540,7 +541,7 @@ static size_t take_head(struct http_front *front, struct bytes input)
     if (status == HTTP_HEAD_PARTIAL) {
         return 0;
     }
-    const char *via = http_via_token();
+    const char *via = via_token();
     http_ask_init(&ask, config, (struct bytes){(const uint8_t *)via, strlen(via)});
     /* cppcheck-suppress autoVariables ; it is taken back below */
     front->ask = &ask;

@@ -172,9 +172,8 @@ static void preset_scheme(struct loader *loader, uint32_t number)
     struct named_draft *draft = named_add(loader, CONFIG_NAMED_SCHEME, known->name);
     if (draft != NULL) {
         struct scheme *scheme = draft->row;
-        /* Targets that this build cannot reach are answered like those of http. */
-        bool is_reachable =
-            !transport_is_http(transport) && transport_left_out(transport, true) == NULL;
+        /* Targets that this build cannot reach are answered like those of unknown schemes. */
+        bool is_reachable = transport_left_out(transport, true) == NULL;
         scheme->transport = is_reachable ? transport : TRANSPORT_NONE;
     }
 }

@@ -112,14 +112,15 @@ static void check_type(struct loader *loader, const struct named_draft *draft)
     }
 }
 
-/* Clients may speak HTTP; targets are reached over a transport of CoAP. */
+/* A URL has the scheme of its transport: no other scheme can be reached over HTTP. */
 static void check_transport(struct loader *loader, const struct named_draft *draft)
 {
     struct scheme *row = draft->row;
 
-    if (transport_is_http(row->transport)) {
+    if (transport_is_http(row->transport) &&
+        strcmp(row->name, transport_row(row->transport)->scheme) != 0) {
         scheme_error(loader, draft, scheme_place_of(draft, "transport"), "transport",
-                     "http and https are for clients only");
+                     "%s is for the scheme of that name only", transport_row(row->transport)->word);
         row->transport = TRANSPORT_NONE;
     }
 }

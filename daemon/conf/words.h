@@ -21,6 +21,10 @@
     X(NO_RESPONSE_PROXY, "proxy")                                                                  \
     X(NO_RESPONSE_FORWARD, "forward")
 
+#define CONFIG_WORDS_http_unmapped(X)                                                              \
+    X(HTTP_UNMAPPED_PASS, "pass")                                                                  \
+    X(HTTP_UNMAPPED_REFUSE, "refuse")
+
 #define CONFIG_WORDS_resolve_prefer(X)                                                             \
     X(RESOLVE_PREFER_SYSTEM, "system")                                                             \
     X(RESOLVE_PREFER_IPV4, "ipv4")                                                                 \
@@ -82,6 +86,7 @@
 
 enum config_proxy_size { CONFIG_WORDS_proxy_size(CONFIG_WORD_ENUMERATOR) };
 enum config_proxy_scheme_port { CONFIG_WORDS_proxy_scheme_port(CONFIG_WORD_ENUMERATOR) };
+enum config_http_unmapped { CONFIG_WORDS_http_unmapped(CONFIG_WORD_ENUMERATOR) };
 enum config_proxy_no_response { CONFIG_WORDS_proxy_no_response(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_prefer { CONFIG_WORDS_resolve_prefer(CONFIG_WORD_ENUMERATOR) };
 enum config_resolve_system { CONFIG_WORDS_resolve_system(CONFIG_WORD_ENUMERATOR) };

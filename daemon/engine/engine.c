@@ -5,6 +5,7 @@
 #include "fetch/forward.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
+#include "origin/carrier_http.h"
 #include "origin/carrier_session.h"
 #include "policy/access.h"
 
@@ -133,6 +134,7 @@ void engine_free(struct engine *engine)
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
     carrier_session_free(&engine->origin);
+    carrier_http_free(&engine->origin);
     names_withdraw_all(&engine->origin);
     origin_table_clear(&engine->origin.origins);
     client_table_clear(&engine->client.clients);
@@ -182,7 +184,7 @@ static void publish_cache(struct engine *engine)
 uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
 {
     timer_wheel_advance(&engine->context.wheel, now_ms);
-    uint64_t session_ms;
+    uint64_t session_ms, web_ms;
     do {
         do { /* what ends may send a last notification */
             if (!list_is_empty(&engine->client.http.ready)) {
@@ -199,6 +201,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
         session_ms = engine->origin.upstream != NULL
                          ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
+        web_ms = carrier_http_turn(&engine->origin, now_ms); /* likewise */
     } while (!list_is_empty(&engine->client.observers.ready) ||
              engine->client.observations.idle != NULL ||
              !list_is_empty(&engine->client.http.ready));
@@ -218,6 +221,7 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     metric_set(&engine->context.metrics.body_bytes, engine->fetch.bodies.bytes);
     uint64_t timer_ms = timer_wheel_next_ms(&engine->context.wheel);
     next_ms = session_ms < next_ms ? session_ms : next_ms;
+    next_ms = web_ms < next_ms ? web_ms : next_ms;
     return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
@@ -269,6 +273,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     engine->context.config = config;
     engine->context.policy_epoch++;
     carrier_session_set_config(&engine->origin);
+    carrier_http_set_config(&engine->origin);
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */

@@ -499,6 +499,12 @@ static void answer_valid(struct fetch_side *side, struct fetch *fetch, const str
     }
 }
 
+static enum answer_use use_of(const struct fetch *fetch, const struct reply *reply)
+{
+    bool is_for_one = !fetch->ticket.has_key || fetch->sending.is_private;
+    return is_for_one ? ANSWER_FOR_ONE : freshness_use(reply->code, reply->options);
+}
+
 void cached_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
@@ -510,7 +516,7 @@ void cached_note(struct fetch_side *side, const struct fetch *fetch, const struc
         return;
     }
     if (reply->code != CODE(2, 3)) {
-        if (freshness_use(reply->code, reply->options) == ANSWER_STORABLE) {
+        if (use_of(fetch, reply) == ANSWER_STORABLE) {
             keep_answer(side, fetch, reply);
         }
         return;
@@ -539,8 +545,7 @@ void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct re
         answer_valid(side, fetch, reply);
         return;
     }
-    enum answer_use use =
-        fetch->ticket.has_key ? freshness_use(reply->code, reply->options) : ANSWER_FOR_ONE;
+    enum answer_use use = use_of(fetch, reply);
     if (cached_is_failure(reply->code) && cached_help(side, fetch)) {
         return;
     }

@@ -135,7 +135,8 @@ static void forward_find_way(struct origin_side *below, struct sending *sending,
     struct fetch *fetch = fetch_of_sending(sending);
     ret_way->source = fetch->asker->path.remote;
     ret_way->host = host_of(&fetch->hop, ret_way->room, sizeof(ret_way->room));
-    ret_way->credentials = keyring_find(side->context.config, fetch);
+    bool is_plain = sending->scheme->transport == TRANSPORT_HTTP; /* needs no trust anchors */
+    ret_way->credentials = is_plain ? NULL : keyring_find(side->context.config, fetch);
 }
 
 const struct sending_calls forward_calls = {

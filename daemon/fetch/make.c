@@ -143,6 +143,7 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
         return REASON_request_too_large;
     }
     fetch->form = (uint8_t)naming_form(&naming);
+    fetch->sending.body = recipe->body;
     fetch->sending.deadline_ms =
         context_now_ms(&side->context) + side->context.config->proxy_request_timeout;
     *ret_fetch = fetch;

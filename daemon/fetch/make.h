@@ -16,7 +16,9 @@ struct fetch_recipe {
     bool mirrors_non;        /* the client's request is a NON (upstream-type = mirror) */
     bool is_safe;            /* the method is */
     const struct target *target;
-    const struct message *message;    /* the request; its options have been scanned */
+    const struct message *message; /* the request; its options have been scanned */
+    struct bytes body; /* over HTTP, the payload in place of the message's; borrowed as long as the
+                          fetch lasts; data == NULL: none */
     const struct next_hop *hop;       /* the way to the target, */
     const struct config_route *route; /* and the section that chose it: of route_find() */
     struct additions additions;

@@ -21,6 +21,7 @@ struct transfer {
     struct fetch *client; /* for whom; it owns this */
     struct fetch *step;   /* the request that is out; NULL between two */
     enum phase phase;
+    bool is_whole; /* over HTTP, which has no blocks: the body goes in one request */
     bool has_restarted;
     bool has_block1; /* the client's own last block, to be told in the answer: */
     uint32_t block1;
@@ -65,6 +66,15 @@ static void add_block1(const struct transfer *transfer, struct message *message,
     additions->is_later_block = block.num > 0;
 }
 
+static void add_whole(const struct transfer *transfer, struct fetch_recipe *recipe,
+                      struct message *message)
+{
+    message->payload = (struct bytes){0};
+    recipe->body = (struct bytes){transfer->body.data, transfer->body.len};
+    recipe->additions.block1 = (struct own_option){true, false, 0};
+    recipe->additions.size1 = (struct own_option){true, false, 0};
+}
+
 static void add_block2(const struct transfer *transfer, struct additions *additions)
 {
     struct block block = {.szx = transfer->szx};
@@ -102,7 +112,9 @@ static void send_step(struct fetch_side *side, struct transfer *transfer)
     }
     /* Its own encoding, which is the client's request as it would be sent whole. */
     (void)message_decode(client->sending.datagram, client->sending.datagram_len, &message);
-    if (transfer->phase == UPLOADING) {
+    if (transfer->is_whole) {
+        add_whole(transfer, &recipe, &message);
+    } else if (transfer->phase == UPLOADING) {
         add_block1(transfer, &message, &recipe.additions);
     } else {
         if (message.code != CODE_FETCH || transfer->tag != 0) {
@@ -253,8 +265,10 @@ static void on_uploaded(struct fetch_side *side, struct transfer *transfer,
     struct block block = {0};
     bool has_block = find_block(reply, OPTION_block1, &block);
     bool is_last = transfer->offset + piece(transfer).len == transfer->body.len;
-    if (reply->code == CODE(4, 13) && has_block && transfer->offset == 0 &&
-        block.szx < transfer->szx) {
+    if (transfer->is_whole) {
+        transfer_take_answer(side, transfer, reply);
+    } else if (reply->code == CODE(4, 13) && has_block && transfer->offset == 0 &&
+               block.szx < transfer->szx) {
         restart_upload(side, transfer, block.szx); /* BLK-23 */
     } else if (reply->code == CODE(4, 8) && !transfer->has_restarted) {
         transfer->has_restarted = true;
@@ -400,6 +414,7 @@ static void upload(struct fetch_side *side, struct fetch *fetch, const struct me
     }
     transfer->tag = transfer_tag(side, fetch->asker->serial, message->options);
     transfer->szx = szx;
+    transfer->is_whole = transport_is_http(fetch->hop.scheme->transport);
     transfer->has_block1 = block1.data != NULL;
     transfer->block1 = transfer->has_block1 ? option_uint(block1) : 0;
     if (!body_append(&side->bodies, &transfer->body, payload, NULL)) {

@@ -364,6 +364,14 @@ bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *contex
            use_holder(context, credentials->holder);
 }
 
+bool credentials_apply_web(const struct upstream_credentials *credentials, SSL_CTX *context)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_security_level(context, SECURITY_LEVEL);
+    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+           use_holder(context, credentials->holder);
+}
+
 /* libcoap's sessions have a list of its own. */
 #define PSK_SUITES                                                                                 \
     "ECDHE-PSK-CHACHA20-POLY1305:PSK-AES128-GCM-SHA256:PSK-AES256-GCM-SHA384:"                     \

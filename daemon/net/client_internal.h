@@ -348,6 +348,15 @@ struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
  */
 bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_st *context);
 
+/**
+ * The trust anchors, certificate and key of @p credentials for an HTTPS connection, whose other
+ * settings are libcurl's. Not its pre-shared key.
+ *
+ * @return false without memory.
+ */
+bool credentials_apply_web(const struct upstream_credentials *credentials,
+                           struct ssl_ctx_st *context);
+
 /** The contexts for connections on TLS, and for our sessions on DTLS; borrowed. */
 struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);
 struct ssl_ctx_st *credentials_dtls_client(const struct upstream_credentials *credentials);

@@ -16,6 +16,7 @@
 #include <wslay/wslay.h>
 #endif
 #if CRI_WITH_HTTP
+#include <curl/curl.h>
 #include <http_parser.h>
 #endif
 
@@ -61,6 +62,7 @@ const struct library *libraries(void)
 #endif
 #if CRI_WITH_HTTP
     rows[count++] = (struct library){"http_parser", version_of_http_parser()};
+    rows[count++] = (struct library){"libcurl", curl_version_info(CURLVERSION_NOW)->version};
 #endif
     rows[count] = (struct library){.name = NULL};
     return rows;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Carriers: how a request gets to an origin server or parent proxy, and its answer back. A carrier
- * serves one kind of transport: datagrams (carrier_udp.c), or sessions (carrier_session.c). What
- * they have in common is above them, in sending.c: the queue and window of the origin server, what
- * is sent to a silent one, the deadline, and who is told. A carrier only sends, cancels and pings.
+ * serves one kind of transport: datagrams (carrier_udp.c), sessions (carrier_session.c), or HTTP
+ * (carrier_http.c). What they have in common is above them, in sending.c: the queue and window of
+ * the origin server, what is sent to a silent one, the deadline, and who is told. A carrier only
+ * sends, cancels and pings.
  *
  *     fetch/  -- sending_start() -->  sending.c  -- send, cancel, ping -->  carrier  -->  net/
  *     fetch/  <-- sending_calls ----  sending.c  <-- sending_acknowledged(),          <--  net/
@@ -72,9 +73,15 @@ extern const struct carrier carrier_udp;
 /* Sessions of net/client.h: DTLS, and CoAP over TCP, TLS and WebSockets. */
 extern const struct carrier carrier_session;
 
+/* HTTP, to http and https targets. */
+extern const struct carrier carrier_http;
+
 /** The carrier of @p transport; static. Sessions refuse a transport that they do not have. */
 static inline const struct carrier *carrier_of(enum transport transport)
 {
+    if (transport_is_http(transport)) {
+        return &carrier_http;
+    }
     return transport == TRANSPORT_UDP ? &carrier_udp : &carrier_session;
 }
 

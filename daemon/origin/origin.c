@@ -102,10 +102,18 @@ struct origin *origin_find_dtls(const struct origin_table *table, const struct a
     return find(table, address, TRANSPORT_DTLS, address_hash(address, table->map.seed));
 }
 
-/* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
-static uint32_t first_window(const struct scheme *scheme)
+/* An HTTP connection carries one request at a time: what has no connection waits in the queue. */
+static uint32_t window_max(const struct origin_side *side, const struct scheme *scheme)
 {
-    return transport_is_datagram(scheme->transport) ? scheme->nstart : scheme->nstart_max;
+    uint32_t most = side->context.config->http_connections_per_origin;
+    bool is_bound = transport_is_http(scheme->transport) && most < scheme->nstart_max;
+    return is_bound ? most : scheme->nstart_max;
+}
+
+/* NSTART is for datagrams: a connection has its transport's congestion control (RFC 8323). */
+static uint32_t first_window(const struct origin_side *side, const struct scheme *scheme)
+{
+    return transport_is_datagram(scheme->transport) ? scheme->nstart : window_max(side, scheme);
 }
 
 struct origin *origin_get(struct origin_side *side, const struct address *address,
@@ -125,12 +133,12 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
             .slot = (uint32_t)(origin - table->slots),
             .generation = origin->generation + 1,
         };
-        window_init(&origin->window, first_window(scheme), scheme->nstart_max);
+        window_init(&origin->window, first_window(side, scheme), window_max(side, scheme));
         hash_map_add(&table->map, &origin->node, key);
         metric_set(&side->context.metrics.origins, table->used);
         metric_set(&side->context.metrics.origins_evicted, table->evicted);
     } else {
-        window_limit(&origin->window, scheme->nstart_max); /* it may have been reloaded */
+        window_limit(&origin->window, window_max(side, scheme)); /* it may have been reloaded */
     }
     if (origin->lifetime_ms < scheme->exchange_lifetime) {
         origin->lifetime_ms = scheme->exchange_lifetime;

@@ -88,6 +88,8 @@ struct origin {
     struct list queue;        /* of struct queued */
     uint32_t queue_count;
     uint32_t queue_round;                      /* of the request that was sent last */
+    uint32_t failures;                         /* HTTP: connections in a row that failed, */
+    uint64_t retry_ms;                         /* and when the next may be tried */
     uint32_t fetches;                          /* that point here */
     uint64_t requests, answers, retransmitted; /* so far, for people */
     uint8_t label;                             /* in the metrics (ops/origin_labels.h), */

@@ -24,6 +24,7 @@
 
 struct message;
 struct upstream_request;
+struct web_request;
 
 enum sending_stage {
     SENDING_AT_REST, /* nothing is out; or between the answers of one that is_kept */
@@ -40,6 +41,7 @@ struct sending {
     const struct scheme *scheme; /* of the next hop; borrowed from the configuration in use */
     uint8_t *datagram;           /* the message as over UDP; borrowed while it is queued or out */
     uint32_t datagram_len;
+    struct bytes body;    /* HTTP: the payload, in place of the message's; data == NULL: none */
     bool is_confirmable;  /* as CON (MSG-37); carriers without message types ignore it */
     bool is_group;        /* to a group: sent once as NON, its end is the owner's (MCAST-8) */
     bool is_kept;         /* further answers may follow the first, until it is cancelled */
@@ -49,6 +51,7 @@ struct sending {
     struct origin *origin; /* NULL before it is known */
     bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
     bool is_outstanding; /* counted in the origin server's window */
+    bool is_private;     /* HTTP: the answer is for this request alone, and not to be kept */
     struct retransmission again;
 
     /* Of sending.c and the carriers alone. */
@@ -59,6 +62,7 @@ struct sending {
     struct hash_node by_message;       /* datagrams: message id of what is out */
     struct port *port;                 /* datagrams: the source port, also for the next time */
     struct upstream_request *upstream; /* sessions: what of it is on one; NULL: nothing */
+    struct web_request *web;           /* HTTP: likewise */
     bool has_malformed;                /* something came that could not be read */
     bool is_starting;                  /* in sending_start(): the owner sees for itself */
 };

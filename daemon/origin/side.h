@@ -19,6 +19,8 @@ struct origin_side {
     struct origin_table origins;
     struct throttle_table throttles;
     struct upstream *upstream;           /* sessions; NULL before the first is needed */
+    struct web *web;                     /* HTTP requests; likewise */
+    struct http_tags *tags;              /* long entity-tags of HTTP; with web */
     struct dedup dedup;                  /* messages that may be repeated, of clients too */
     struct origin_labels *origin_labels; /* borrowed; NULL: origin servers are not told apart */
     struct changes *changes;             /* borrowed; its seed is that of all cache keys */

@@ -120,9 +120,9 @@ def test_texts_that_are_no_target(client, uri):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("scheme", ["http", "https", "urn", "did"])
+@pytest.mark.parametrize("scheme", ["urn", "did"])
 def test_schemes_that_are_not_served(client, form, scheme):
-    """ERR-1, TGT-18, SCH-7, PXO-21: 5.05 in each form (http has no transport)."""
+    """ERR-1, TGT-18, SCH-7, PXO-21: 5.05 in each form."""
     target = Target("127.0.0.1", 9, ("x",), scheme=scheme)
     assert client.ask(target.options(form)).code_text == "5.05"
 

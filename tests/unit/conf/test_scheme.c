@@ -37,7 +37,7 @@ struct builtin {
 /* SCH-1, SCH-2 */
 static const struct builtin builtins[] = {
     {"coap", 0, 5683, TRANSPORT_UDP},     {"coaps", 1, 5684, TRANSPORT_DTLS},
-    {"http", 2, 80, TRANSPORT_NONE},      {"https", 3, 443, TRANSPORT_NONE},
+    {"http", 2, 80, TRANSPORT_HTTP},      {"https", 3, 443, TRANSPORT_HTTPS},
     {"coap+tcp", 6, 5683, TRANSPORT_TCP}, {"coaps+tcp", 7, 5684, TRANSPORT_TLS},
     {"coap+ws", 24, 80, TRANSPORT_WS},    {"coaps+ws", 25, 443, TRANSPORT_WSS},
 };
@@ -185,7 +185,7 @@ static const struct bad bad_schemes[] = {
      "a.conf:2: [scheme coap] transport: expected none, udp, dtls, tcp, tls, ws, wss, http or "
      "https, got"},
     {"[scheme coap]\ntransport = http\n",
-     "a.conf:2: [scheme coap] transport: http and https are for clients only"},
+     "a.conf:2: [scheme coap] transport: http is for the scheme of that name only"},
     {"[scheme coap]\nnope = 1\n", "a.conf:2: [scheme coap]: no such key: \"nope\""},
     {"[scheme coap]\nnstart = 2\n[scheme coap]\nnstart = 2\n",
      "a.conf:4: [scheme coap] nstart: set twice in this file, before in line 2"},

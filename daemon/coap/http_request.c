@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "coap/http_request.h"
+
+#include "coap/media.h"
+#include "coap/option.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* More validators than this are left out: a client that has them gets the representation. */
+#define TAGS_SENT_MAX 16u
+
+struct request_text {
+    char *at;
+    size_t left; /* the NUL included */
+    bool is_full;
+};
+
+__attribute__((format(printf, 2, 3))) static void request_put(struct request_text *text,
+                                                              const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    int len = vsnprintf(text->at, text->left, format, values);
+    va_end(values);
+    if (len < 0 || (size_t)len >= text->left) {
+        text->is_full = true;
+        return;
+    }
+    text->at += len;
+    text->left -= (size_t)len;
+}
+
+/* --- the URL -------------------------------------------------------------- */
+
+/* Percent-encoded but for unreserved characters and those of @p also. */
+static void put_encoded(struct request_text *text, struct bytes bytes, const char *also)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        uint8_t c = bytes.data[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') ||
+                        (c != '\0' && c < 0x80 && strchr(also, c) != NULL);
+        request_put(text, is_plain ? "%c" : "%%%02X", c);
+    }
+}
+
+static void put_authority(struct request_text *text, const struct http_request_source *source)
+{
+    char ip[INET6_ADDRSTRLEN] = "";
+    bool is_ipv6 = source->address->family == ADDRESS_IPV6;
+    if (source->host != NULL) {
+        put_encoded(text, (struct bytes){(const uint8_t *)source->host, strlen(source->host)},
+                    "-._");
+    } else {
+        (void)inet_ntop(is_ipv6 ? AF_INET6 : AF_INET, source->address->ip, ip, sizeof(ip));
+        request_put(text, is_ipv6 ? "[%s]" : "%s", ip);
+    }
+    if (source->address->port != transport_row(source->scheme->transport)->default_port) {
+        request_put(text, ":%u", source->address->port);
+    }
+}
+
+/* RFC 7252 section 6.5, for paths and queries. */
+static void put_url(struct request_text *text, const struct http_request_source *source)
+{
+    struct option_iter iter;
+    struct option option;
+    char mark = '?';
+    bool has_path = false;
+    request_put(text, "%s://", transport_row(source->scheme->transport)->scheme);
+    put_authority(text, source);
+    option_iter_init(&iter, source->message->options);
+    while (option_iter_next(&iter, &option) && option.number <= OPTION_uri_query) {
+        if (option.number == OPTION_uri_path) {
+            request_put(text, "/");
+            put_encoded(text, option.value, "-._~!$&'()*+,;=:@");
+            has_path = true;
+        } else if (option.number == OPTION_uri_query) {
+            request_put(text, "%s%c", has_path ? "" : "/", mark);
+            put_encoded(text, option.value, "-._~!$'()*+,;=:@/?");
+            mark = '&';
+            has_path = true;
+        }
+    }
+    request_put(text, "%s%c", has_path ? "" : "/", '\0');
+}
+
+/* --- the fields ------------------------------------------------------------ */
+
+static void begin_field(struct request_text *text, struct http_request *request)
+{
+    if (request->field_count < HTTP_REQUEST_FIELDS_MAX) {
+        request->fields[request->field_count++] = text->at;
+    } else {
+        text->is_full = true;
+    }
+}
+
+static void end_field(struct request_text *text)
+{
+    request_put(text, "%c", '\0');
+}
+
+/* Accept, and Accept-Encoding: identity unless the format has a coding (CH-8). */
+static enum reason put_accept(struct request_text *text, struct http_request *request,
+                              struct bytes options)
+{
+    struct bytes value;
+    const char *type = "*/*", *coding = "identity";
+    if (option_find(options, OPTION_accept, &value)) {
+        const struct media_row *row = media_by_number(option_uint(value));
+        if (row == NULL) {
+            return REASON_accept_unmapped;
+        }
+        type = row->type;
+        coding = row->coding[0] != '\0' ? row->coding : coding;
+    }
+    begin_field(text, request);
+    request_put(text, "Accept: %s%c", type, '\0');
+    begin_field(text, request);
+    request_put(text, "Accept-Encoding: %s%c", coding, '\0');
+    return REASON_none;
+}
+
+/* Content-Type and Content-Encoding; without a Content-Format there is no guess (CH-9). */
+static enum reason put_content_type(struct request_text *text, struct http_request *request,
+                                    struct bytes options)
+{
+    struct bytes value;
+    if (!option_find(options, OPTION_content_format, &value)) {
+        return REASON_none;
+    }
+    const struct media_row *row = media_by_number(option_uint(value));
+    if (row == NULL) {
+        return REASON_content_format_unmapped;
+    }
+    begin_field(text, request);
+    request_put(text, "Content-Type: %s%c", row->type, '\0');
+    if (row->coding[0] != '\0') {
+        begin_field(text, request);
+        request_put(text, "Content-Encoding: %s%c", row->coding, '\0');
+    }
+    return REASON_none;
+}
+
+/* The tags of all options of @p number, as a list in field @p name. */
+static void put_validators(struct request_text *text, struct http_request *request,
+                           const struct http_request_source *source, uint16_t number,
+                           const char *name)
+{
+    struct option_iter iter;
+    struct option option;
+    char tag[HTTP_TAG_TEXT_MAX];
+    unsigned count = 0;
+    option_iter_init(&iter, source->message->options);
+    while (option_iter_next(&iter, &option) && option.number <= number && count < TAGS_SENT_MAX) {
+        bool is_any = number == OPTION_if_match && option.value.len == 0;
+        if (option.number != number) {
+            continue;
+        }
+        if (is_any) {
+            (void)snprintf(tag, sizeof(tag), "*");
+        } else if (!http_tag_give(source->tags, option.value, tag)) {
+            if (number != OPTION_if_match) {
+                continue; /* the server is not asked about it */
+            }
+            /* Known no more: a condition that cannot hold, so that nothing is overwritten. */
+            (void)snprintf(tag, sizeof(tag), "\"forgotten-by-the-proxy\"");
+        }
+        if (count == 0) {
+            begin_field(text, request);
+            request_put(text, "%s: ", name);
+        }
+        request_put(text, count > 0 ? ", %s" : "%s", tag);
+        count++;
+    }
+    if (count > 0) {
+        end_field(text);
+    }
+}
+
+/* Where it has come from, and how far it may go on (HC-17). */
+static void put_way(struct request_text *text, struct http_request *request,
+                    const struct http_request_source *source)
+{
+    struct bytes value;
+    begin_field(text, request);
+    request_put(text, "Via: 1.1 %s (criproxyd %s)%c", source->proxy_name, source->via_token, '\0');
+    if (option_find(source->message->options, OPTION_hop_limit, &value)) {
+        begin_field(text, request);
+        request_put(text, "Max-Forwards: %u%c", (unsigned)option_uint(value), '\0');
+    }
+}
+
+/* --- all of it ------------------------------------------------------------- */
+
+static const struct http_method_row {
+    uint8_t code;
+    const char *name;
+    bool is_idempotent, takes_body;
+} method_rows[] = {
+    {CODE_GET, "GET", true, false},     {CODE_POST, "POST", false, true},
+    {CODE_PUT, "PUT", true, true},      {CODE_DELETE, "DELETE", true, false},
+    {CODE_PATCH, "PATCH", false, true}, {CODE_IPATCH, "PATCH", true, true},
+};
+
+static const struct http_method_row *method_row_of(uint8_t code)
+{
+    for (size_t i = 0; i < sizeof(method_rows) / sizeof(method_rows[0]); i++) {
+        if (method_rows[i].code == code) {
+            return &method_rows[i];
+        }
+    }
+    return NULL;
+}
+
+size_t http_request_room(const struct message *message)
+{
+    /* A byte of a path is 3 in the URL; fields of fixed texts, and TAGS_SENT_MAX tags twice. */
+    return 3 * message->options.len + 2048 + (size_t)2 * TAGS_SENT_MAX * HTTP_TAG_TEXT_MAX;
+}
+
+enum reason http_request_make(const struct http_request_source *source, char *buffer,
+                              size_t capacity, struct http_request *ret_request)
+{
+    struct request_text text = {.at = buffer, .left = capacity};
+    struct http_request request = {.url = buffer};
+    struct bytes options = source->message->options;
+    const struct http_method_row *method = method_row_of(source->message->code);
+    if (method == NULL) {
+        return REASON_method_unmapped;
+    }
+    request.method = method->name;
+    request.is_idempotent = method->is_idempotent;
+    request.takes_body = method->takes_body;
+    put_url(&text, source);
+    enum reason reason = put_accept(&text, &request, options);
+    if (reason == REASON_none && method->takes_body) {
+        reason = put_content_type(&text, &request, options);
+    }
+    if (reason != REASON_none) {
+        return reason;
+    }
+    put_validators(&text, &request, source, OPTION_if_match, "If-Match");
+    if (options_have(options, OPTION_if_none_match)) {
+        begin_field(&text, &request);
+        request_put(&text, "If-None-Match: *%c", '\0');
+    } else if (method->code == CODE_GET) {
+        put_validators(&text, &request, source, OPTION_etag, "If-None-Match");
+    }
+    put_way(&text, &request, source);
+    if (text.is_full) {
+        return REASON_request_too_large;
+    }
+    *ret_request = request;
+    return REASON_none;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An HTTP answer as a CoAP answer (RFC 7252 section 10.1; docs/CONFORMANCE.md, CH-4 to CH-8). Pure:
+ * the head is data, the time comes with it. Values are those that the HTTP library has parsed, and
+ * are hostile all the same.
+ */
+#ifndef CRIPROXY_HTTP_RESPONSE_H
+#define CRIPROXY_HTTP_RESPONSE_H
+
+#include "coap/http_tag.h"
+#include "coap/reason.h"
+
+#define HTTP_RESPONSE_FIELDS_MAX 64u
+
+struct http_field {
+    const char *name, *value;
+};
+
+/* As it came; everything is borrowed. */
+struct http_response {
+    unsigned status;
+    const struct http_field *fields;
+    size_t field_count;
+    struct bytes body;
+    uint64_t received_s; /* the date when it came, in seconds since 1970 */
+    uint32_t delay_s;    /* how long it took, rounded up */
+};
+
+/* What it is an answer to. */
+struct http_question {
+    const struct message *request;
+    const char *url;        /* as http_request_make() has it; NULL: no Location is told */
+    bool has_credentials;   /* of the configuration (CH-6) */
+    bool refuses_unmapped;  /* http.unmapped = refuse */
+    struct http_tags *tags; /* longer entity-tags are added */
+};
+
+struct http_mapped {
+    uint8_t code;
+    bool is_private;      /* for this request alone, and not to be kept (RFC 9111) */
+    struct bytes options; /* in the caller's buffer */
+    struct bytes payload; /* of the answer's body, or static words */
+};
+
+/**
+ * Make the CoAP answer. Options that do not fit the buffer are left out, Max-Age never.
+ *
+ * @return REASON_none; REASON_origin_invalid for a 304 that was not asked for.
+ */
+enum reason http_response_map(const struct http_response *response,
+                              const struct http_question *question, uint8_t *buffer,
+                              size_t capacity, struct http_mapped *ret_mapped);
+
+/** The value of the first field of that name (any case), or NULL. Borrowed. */
+const char *http_response_field(const struct http_response *response, const char *name);
+
+/**
+ * How long the answer is fresh, in seconds (RFC 9111 section 4.2); 0 without freshness information.
+ */
+uint32_t http_response_fresh_s(const struct http_response *response);
+
+/** The time of an HTTP-date (RFC 9110 section 5.6.7) in @p ret_s; false where it is none. */
+bool http_date_parse(const char *text, uint64_t *ret_s);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pools of connections, and their events on the loop. libcurl is called from events of sockets and
+ * from web_turn(); what has ended is told in web_turn() alone, so that no handler runs inside of
+ * libcurl or of another call.
+ */
+#include "net/web_internal.h"
+
+#include "net/client_internal.h"
+#include "net/loop_internal.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rounds of one turn; libcurl that wants more is called in the next turn. */
+#define ROUNDS_MAX 8u
+
+static void start_library(void)
+{
+    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static struct web_pool *pool_of_node(struct list_node *node)
+{
+    return HASH_ENTRY(node, struct web_pool, node);
+}
+
+static struct web_request *request_of_node(struct list_node *node)
+{
+    return HASH_ENTRY(node, struct web_request, node);
+}
+
+/* --- libcurl on the loop --------------------------------------------------------- */
+
+static void web_on_event(evutil_socket_t fd, short kind, void *context)
+{
+    struct web_pool *pool = context;
+    int running = 0;
+    int what = ((kind & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
+               ((kind & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
+    loop_turn_begin(pool->web->loop);
+    (void)curl_multi_socket_action(pool->multi, fd, what, &running);
+}
+
+/* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
+static int web_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned)
+{
+    struct web_pool *pool = context;
+    struct event_base *base = loop_event_base(pool->web->loop);
+    struct event *event = assigned;
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        if (event != NULL) {
+            event_free(event);
+            (void)curl_multi_assign(pool->multi, fd, NULL);
+        }
+        return 0;
+    }
+    short kind = (short)(EV_PERSIST | ((what & CURL_POLL_IN) != 0 ? EV_READ : 0) |
+                         ((what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0));
+    if (event == NULL) {
+        event = event_new(base, fd, kind, web_on_event, pool);
+        if (event == NULL || curl_multi_assign(pool->multi, fd, event) != CURLM_OK) {
+            return -1;
+        }
+    } else {
+        (void)event_del(event);
+        (void)event_assign(event, base, fd, kind, web_on_event, pool);
+    }
+    return event_add(event, NULL);
+}
+
+static int web_on_timer(CURLM *multi, long timeout_ms, void *context)
+{
+    struct web_pool *pool = context;
+    (void)multi;
+    pool->timer_ms =
+        timeout_ms < 0 ? UINT64_MAX : loop_now_ms(pool->web->loop) + (uint64_t)timeout_ms;
+    return 0;
+}
+
+/* --- pools ------------------------------------------------------------------------ */
+
+static void limit_pool(const struct web_pool *pool)
+{
+    const struct web_options *options = &pool->web->options;
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_MAXCONNECTS, (long)options->connections_max);
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
+                            (long)options->connections_per_origin);
+}
+
+static bool is_of_credentials(const struct web_pool *pool,
+                              const struct upstream_credentials *credentials)
+{
+    if (pool->credentials == NULL || credentials == NULL) {
+        return pool->credentials == credentials;
+    }
+    return memcmp(credentials_digest(pool->credentials), credentials_digest(credentials),
+                  UPSTREAM_DIGEST_LEN) == 0;
+}
+
+static struct web_pool *make_pool(struct web *web, struct upstream_credentials *credentials)
+{
+    struct web_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL) {
+        return NULL;
+    }
+    pool->multi = curl_multi_init();
+    if (pool->multi == NULL) {
+        free(pool);
+        return NULL;
+    }
+    pool->web = web;
+    pool->timer_ms = UINT64_MAX;
+    pool->credentials = credentials != NULL ? upstream_credentials_acquire(credentials) : NULL;
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_on_socket);
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, web_on_timer);
+    (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
+    limit_pool(pool);
+    list_add(&web->pools, &pool->node);
+    return pool;
+}
+
+static void free_pool(struct web_pool *pool)
+{
+    list_remove(&pool->web->pools, &pool->node);
+    (void)curl_multi_cleanup(pool->multi); /* closes its connections, and their events */
+    upstream_credentials_release(pool->credentials);
+    free(pool);
+}
+
+static struct web_pool *pool_for(struct web *web, struct upstream_credentials *credentials)
+{
+    for (struct list_node *node = web->pools.first; node != NULL; node = node->next) {
+        if (is_of_credentials(pool_of_node(node), credentials)) {
+            return pool_of_node(node);
+        }
+    }
+    return make_pool(web, credentials);
+}
+
+/* --- for the owner ------------------------------------------------------------------ */
+
+int web_new(struct loop *loop, const struct web_options *options, const struct web_handler *handler,
+            void *context, struct web **ret_web)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct web *web = calloc(1, sizeof(*web));
+    if (web == NULL) {
+        return -ENOMEM;
+    }
+    (void)pthread_once(&once, start_library);
+    web->loop = loop;
+    web->handler = handler;
+    web->context = context;
+    web->options = *options;
+    *ret_web = web;
+    return 0;
+}
+
+/* It leaves libcurl and the lists, and is freed by the caller. */
+static void take_out_request(struct web *web, struct web_request *request)
+{
+    struct web_pool *pool = request->pool;
+    (void)curl_multi_remove_handle(pool->multi, request->easy);
+    list_remove(&web->requests, &request->node);
+    web->paused_count -= request->is_paused;
+    pool->requests--;
+    pool->idle_since_ms = loop_now_ms(web->loop);
+}
+
+static void free_request(struct web *web, struct web_request *request)
+{
+    web_transfer_clear(web, request);
+    free(request);
+}
+
+void web_free(struct web *web)
+{
+    if (web == NULL) {
+        return;
+    }
+    while (web->requests.first != NULL) {
+        web_cancel(web, request_of_node(web->requests.first));
+    }
+    while (web->pools.first != NULL) {
+        free_pool(pool_of_node(web->pools.first));
+    }
+    free(web);
+}
+
+void web_set_options(struct web *web, const struct web_options *options)
+{
+    web->options = *options;
+    for (struct list_node *node = web->pools.first; node != NULL; node = node->next) {
+        limit_pool(pool_of_node(node));
+    }
+}
+
+struct web_request *web_send(struct web *web, const struct web_ask *ask, void *user)
+{
+    struct web_pool *pool = pool_for(web, ask->credentials);
+    struct web_request *request = pool != NULL ? calloc(1, sizeof(*request)) : NULL;
+    if (request == NULL) {
+        return NULL;
+    }
+    request->pool = pool;
+    request->user = user;
+    request->began_ms = loop_now_ms(web->loop);
+    if (web_transfer_init(request, ask) != 0 ||
+        curl_multi_add_handle(pool->multi, request->easy) != CURLM_OK) {
+        free_request(web, request);
+        return NULL;
+    }
+    list_add(&web->requests, &request->node);
+    pool->requests++;
+    return request;
+}
+
+void web_cancel(struct web *web, struct web_request *request)
+{
+    take_out_request(web, request);
+    free_request(web, request);
+}
+
+const struct web_counters *web_counters(const struct web *web)
+{
+    return &web->counters;
+}
+
+/* --- a turn --------------------------------------------------------------------------- */
+
+static void tell_end(struct web *web, struct web_request *request, CURLcode code)
+{
+    struct http_field fields[HTTP_RESPONSE_FIELDS_MAX];
+    struct http_response response;
+    struct web_failure failure = {
+        .status = WEB_INVALID, .was_sent = true, .why = "too many http fields"};
+    bool is_answer = false;
+    if (code != CURLE_OK) {
+        failure = web_transfer_failure(request, code);
+    } else {
+        is_answer = web_transfer_response(request, loop_now_ms(web->loop), fields, &response);
+    }
+    take_out_request(web, request);
+    if (is_answer) {
+        web->handler->on_answer(web->context, request->user, &response);
+    } else {
+        web->handler->on_failure(web->context, request->user, &failure);
+    }
+    free_request(web, request);
+}
+
+static bool tell_ends(struct web *web)
+{
+    bool has_told = false;
+    for (struct list_node *node = web->pools.first; node != NULL; node = node->next) {
+        struct web_pool *pool = pool_of_node(node);
+        CURLMsg *message;
+        int left = 0;
+        while ((message = curl_multi_info_read(pool->multi, &left)) != NULL) {
+            struct web_request *request = NULL;
+            (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+            tell_end(web, request, message->data.result);
+            has_told = true;
+        }
+    }
+    return has_told;
+}
+
+static bool run_timers(struct web *web, uint64_t now_ms)
+{
+    bool has_run = false;
+    for (struct list_node *node = web->pools.first; node != NULL; node = node->next) {
+        struct web_pool *pool = pool_of_node(node);
+        int running = 0;
+        if (pool->timer_ms <= now_ms) {
+            pool->timer_ms = UINT64_MAX;
+            (void)curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+            has_run = true;
+        }
+    }
+    return has_run;
+}
+
+/* Bodies that waited for the budget: the callback sees whether they still have to. */
+static void resume_paused(struct web *web)
+{
+    for (struct list_node *node = web->requests.first; node != NULL; node = node->next) {
+        struct web_request *request = request_of_node(node);
+        bool may_go_on = node == web->requests.first || web->body_bytes < web->options.bodies_bytes;
+        if (request->is_paused && may_go_on) {
+            request->is_paused = false;
+            web->paused_count--;
+            (void)curl_easy_pause(request->easy, CURLPAUSE_CONT);
+        }
+    }
+}
+
+/* Connections of credentials that are not used are closed with their pool. */
+static uint64_t close_idle(struct web *web, uint64_t now_ms)
+{
+    uint64_t next_ms = UINT64_MAX;
+    struct list_node *next;
+    for (struct list_node *node = web->pools.first; node != NULL; node = next) {
+        struct web_pool *pool = pool_of_node(node);
+        uint64_t until_ms = pool->idle_since_ms + web->options.idle_ms;
+        next = node->next;
+        next_ms = pool->timer_ms < next_ms ? pool->timer_ms : next_ms;
+        if (pool->requests == 0 && now_ms >= until_ms) {
+            free_pool(pool);
+        } else if (pool->requests == 0) {
+            next_ms = until_ms < next_ms ? until_ms : next_ms;
+        }
+    }
+    return next_ms;
+}
+
+uint64_t web_turn(struct web *web, uint64_t now_ms)
+{
+    for (unsigned i = 0; i < ROUNDS_MAX; i++) {
+        if (web->paused_count > 0) {
+            resume_paused(web);
+        }
+        bool has_run = run_timers(web, now_ms);
+        if (!tell_ends(web) && !has_run) {
+            break;
+        }
+    }
+    return close_idle(web, now_ms);
+}

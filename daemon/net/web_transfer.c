@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A request as a transfer of libcurl: its settings, and the callbacks that keep it in bounds. */
+#include "net/web_internal.h"
+
+#include "net/client_internal.h"
+#include "net/sockaddr.h"
+
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS_PER_S UINT64_C(1000)
+
+/* Bytes of a body that a request may always have, whatever the others hold. */
+#define BODY_FREE_BYTES 4096u
+
+/* --- callbacks: they note, and call nothing of ours ------------------------------ */
+
+/* The last check: whatever libcurl was told, a socket leads to the address that was asked for. */
+static curl_socket_t web_on_open(void *context, curlsocktype purpose, struct curl_sockaddr *remote)
+{
+    struct web_request *request = context;
+    struct address address;
+    sockaddr_to_address(&remote->addr, remote->addrlen, &address);
+    address.scope = request->address.scope; /* no text that libcurl takes has it */
+    if (purpose != CURLSOCKTYPE_IPCXN || !address_equal(&address, &request->address)) {
+        return CURL_SOCKET_BAD;
+    }
+    if (remote->family == AF_INET6) {
+        struct sockaddr_in6 name;
+        memcpy(&name, &remote->addr, sizeof(name));
+        name.sin6_scope_id = request->address.scope;
+        memcpy(&remote->addr, &name, sizeof(name));
+    }
+    int fd = socket(remote->family, remote->socktype | SOCK_CLOEXEC, remote->protocol);
+    request->is_short = fd < 0;
+    if (fd < 0) {
+        return CURL_SOCKET_BAD;
+    }
+    struct web_counters *counters = &request->pool->web->counters;
+    atomic_fetch_add_explicit(&counters->connections_opened, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counters->connections, 1, memory_order_relaxed);
+    return fd;
+}
+
+/* May come when the request is gone. */
+static int web_on_close(void *context, curl_socket_t fd)
+{
+    struct web *web = context;
+    atomic_fetch_sub_explicit(&web->counters.connections, 1, memory_order_relaxed);
+    return close(fd);
+}
+
+static CURLcode web_on_tls(CURL *easy, void *tls, void *context)
+{
+    const struct web_request *request = context;
+    (void)easy;
+    return request->pool->credentials != NULL &&
+                   credentials_apply_web(request->pool->credentials, tls)
+               ? CURLE_OK
+               : CURLE_SSL_CONNECT_ERROR;
+}
+
+static size_t web_on_head(char *data, size_t size, size_t count, void *context)
+{
+    struct web_request *request = context;
+    (void)data;
+    (void)size; /* 1 */
+    if (request->head_bytes + count > request->pool->web->options.head_bytes) {
+        request->is_head_too_long = true;
+        return 0;
+    }
+    request->head_bytes += count;
+    return count;
+}
+
+/* Room for @p needed bytes; false with the reason noted. */
+static bool grow_body(struct web_request *request, size_t needed)
+{
+    struct web *web = request->pool->web;
+    size_t capacity = request->body_capacity > 0 ? request->body_capacity : BODY_FREE_BYTES;
+    while (capacity < needed) {
+        capacity *= 2;
+    }
+    if (capacity == request->body_capacity) {
+        return true;
+    }
+    uint8_t *body = realloc(request->body, capacity);
+    if (body == NULL) {
+        request->is_short = true;
+        return false;
+    }
+    web->body_bytes += capacity - request->body_capacity;
+    request->body = body;
+    request->body_capacity = capacity;
+    return true;
+}
+
+static bool has_to_wait(const struct web_request *request, size_t needed)
+{
+    const struct web *web = request->pool->web;
+    return needed > BODY_FREE_BYTES && needed > request->body_capacity &&
+           web->requests.first != &request->node &&
+           web->body_bytes + needed > web->options.bodies_bytes;
+}
+
+static size_t web_on_body(char *data, size_t size, size_t count, void *context)
+{
+    struct web_request *request = context;
+    struct web *web = request->pool->web;
+    (void)size; /* 1 */
+    if (request->body_len + count > web->options.body_bytes) {
+        request->is_body_too_long = true;
+        return 0;
+    }
+    if (has_to_wait(request, request->body_len + count)) {
+        request->is_paused = true;
+        web->paused_count++;
+        atomic_fetch_add_explicit(&web->counters.paused, 1, memory_order_relaxed);
+        return CURL_WRITEFUNC_PAUSE;
+    }
+    if (count == 0) {
+        return 0;
+    }
+    if (!grow_body(request, request->body_len + count)) {
+        return 0;
+    }
+    memcpy(request->body + request->body_len, data, count);
+    request->body_len += count;
+    return count;
+}
+
+/* --- settings ------------------------------------------------------------------ */
+
+static bool append_line(struct curl_slist **list, const char *text)
+{
+    struct curl_slist *longer = curl_slist_append(*list, text);
+    if (longer == NULL) {
+        return false;
+    }
+    *list = longer;
+    return true;
+}
+
+/* Any host and port of the URL: that address and port. */
+static bool set_connect_to(struct web_request *request)
+{
+    char text[ADDRESS_TEXT_MAX + 8], place[ADDRESS_TEXT_MAX];
+    struct address address = request->address;
+    address.scope = 0;
+    (void)snprintf(text, sizeof(text), "::%s", address_format(&address, place));
+    return append_line(&request->connect_to, text) &&
+           curl_easy_setopt(request->easy, CURLOPT_CONNECT_TO, request->connect_to) == CURLE_OK;
+}
+
+/* Nothing that libcurl would add of its own: Expect, a Content-Type that is a guess. */
+static bool set_fields(struct web_request *request, const struct web_ask *ask)
+{
+    bool has_type = false;
+    for (size_t i = 0; i < ask->field_count; i++) {
+        has_type |= strncmp(ask->fields[i], "Content-Type:", 13) == 0;
+        if (!append_line(&request->fields, ask->fields[i])) {
+            return false;
+        }
+    }
+    return append_line(&request->fields, "Expect:") &&
+           (has_type || append_line(&request->fields, "Content-Type:")) &&
+           curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
+}
+
+static CURLcode set_method(CURL *easy, const struct web_ask *ask)
+{
+    CURLcode code = CURLE_OK;
+    if (ask->has_body) {
+        code |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
+        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)ask->body.len);
+        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
+                                 ask->body.len > 0 ? (const char *)ask->body.data : "");
+    }
+    return code | curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, ask->method);
+}
+
+/* Of the environment, and of what servers would like it to remember, nothing (CH-2). */
+static CURLcode set_bounds(CURL *easy)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    code |= curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    code |= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    code |= curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    code |= curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    return code | curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+}
+
+/* Trust anchors and certificates come from the credentials that are loaded, not from files. */
+static CURLcode set_tls(struct web_request *request)
+{
+    CURL *easy = request->easy;
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    code |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    code |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    code |= curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    code |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    code |= curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
+    code |= curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, web_on_tls);
+    return code | curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+}
+
+static CURLcode set_callbacks(struct web_request *request)
+{
+    CURL *easy = request->easy;
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
+    code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
+    code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
+    code |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, web_on_body);
+    code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, web_on_open);
+    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
+    code |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, web_on_close);
+    return code | curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, request->pool->web);
+}
+
+static CURLcode set_web_limits(CURL *easy, const struct web_options *options)
+{
+    CURLcode code = curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_ms);
+    code |= curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)options->body_bytes);
+    return code |
+           curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)(options->idle_ms / MS_PER_S) + 1);
+}
+
+int web_transfer_init(struct web_request *request, const struct web_ask *ask)
+{
+    CURL *easy = curl_easy_init();
+    request->easy = easy;
+    request->address = ask->address;
+    if (easy == NULL || !set_connect_to(request) || !set_fields(request, ask)) {
+        return -ENOMEM;
+    }
+    CURLcode code = set_bounds(easy) | set_tls(request) | set_callbacks(request);
+    code |= set_web_limits(easy, &request->pool->web->options) | set_method(easy, ask);
+    code |= curl_easy_setopt(easy, CURLOPT_URL, ask->url);
+    /* libcurl sends a request again whose connection turns out to be dead. */
+    code |= curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
+    return code == CURLE_OK ? 0 : -ENOMEM;
+}
+
+void web_transfer_clear(struct web *web, struct web_request *request)
+{
+    curl_easy_cleanup(request->easy);
+    curl_slist_free_all(request->fields);
+    curl_slist_free_all(request->connect_to);
+    web->body_bytes -= request->body_capacity;
+    free(request->body);
+}
+
+/* --- the end ------------------------------------------------------------------- */
+
+/* libcurl says so of a line of a head that is too long, too. */
+static bool is_out_of_memory(const struct web_request *request, CURLcode code)
+{
+    curl_off_t first_us = 0;
+    (void)curl_easy_getinfo(request->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+    return request->is_short || (code == CURLE_OUT_OF_MEMORY && first_us == 0);
+}
+
+static enum web_status web_status_of(const struct web_request *request, CURLcode code, long verdict)
+{
+    if (is_out_of_memory(request, code)) {
+        return WEB_NO_MEMORY;
+    }
+    if (request->is_body_too_long || code == CURLE_FILESIZE_EXCEEDED) {
+        return WEB_TOO_LARGE;
+    }
+    /* No switch: there are a hundred of them, and most cannot come. */
+    if (code == CURLE_COULDNT_CONNECT) {
+        return WEB_REFUSED;
+    }
+    if (code == CURLE_OPERATION_TIMEDOUT) {
+        return WEB_CONNECT_TIMEOUT; /* no other time is set */
+    }
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        bool is_good = verdict == X509_V_OK || verdict == X509_V_ERR_UNSPECIFIED; /* unset */
+        return is_good ? WEB_NAME_MISMATCH : WEB_BAD_CERTIFICATE;
+    }
+    if (code == CURLE_SSL_CONNECT_ERROR || code == CURLE_SSL_CIPHER ||
+        code == CURLE_SSL_CERTPROBLEM) {
+        return WEB_HANDSHAKE_FAILED;
+    }
+    if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) {
+        return WEB_CLOSED;
+    }
+    return WEB_INVALID;
+}
+
+struct web_failure web_transfer_failure(const struct web_request *request, CURLcode code)
+{
+    curl_off_t began_us = 0;
+    long verdict = X509_V_OK;
+    (void)curl_easy_getinfo(request->easy, CURLINFO_PRETRANSFER_TIME_T, &began_us);
+    (void)curl_easy_getinfo(request->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    struct web_failure failure = {
+        .status = web_status_of(request, code, verdict),
+        .was_sent = began_us > 0,
+    };
+    if (failure.status == WEB_BAD_CERTIFICATE) {
+        failure.why = X509_verify_cert_error_string(verdict);
+    } else if (request->is_head_too_long || code == CURLE_OUT_OF_MEMORY) {
+        failure.why = "http head too long";
+    } else if (failure.status == WEB_INVALID) {
+        failure.why = curl_easy_strerror(code);
+    }
+    return failure;
+}
+
+bool web_transfer_response(const struct web_request *request, uint64_t now_ms,
+                           struct http_field *ret_fields, struct http_response *ret_response)
+{
+    long status = 0;
+    size_t count = 0;
+    struct curl_header *header = NULL;
+    (void)curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    while ((header = curl_easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
+        if (count == HTTP_RESPONSE_FIELDS_MAX) {
+            return false;
+        }
+        ret_fields[count++] = (struct http_field){header->name, header->value};
+    }
+    *ret_response = (struct http_response){
+        .status = status > 0 && status < 1000 ? (unsigned)status : 0,
+        .fields = ret_fields,
+        .field_count = count,
+        .body = {request->body, request->body_len},
+        .received_s = (uint64_t)time(NULL),
+        .delay_s = (uint32_t)((now_ms - request->began_ms + MS_PER_S - 1) / MS_PER_S),
+    };
+    return true;
+}

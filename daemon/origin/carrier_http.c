@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "origin/carrier_http.h"
+
+#include "coap/http_request.h"
+#include "coap/http_response.h"
+#include "net/web.h"
+#include "ops/via.h"
+#include "origin/sending.h"
+#include "origin/side.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Failures in a row from which on an address is left alone. */
+#define FAILURES_MAX 2u
+
+/* --- the request as it was sent --------------------------------------------- */
+
+static bool http_request_of(const struct sending *sending, struct message *ret_message)
+{
+    return message_decode(sending->datagram, sending->datagram_len, ret_message) == MESSAGE_OK;
+}
+
+/* Options of an answer: a Location of two kilobytes and some small ones. */
+#define ANSWER_OPTIONS_MAX 2304u
+
+/* The request as HTTP; its texts are freed with *ret_room. */
+static enum reason make_http(struct origin_side *side, const struct sending *sending,
+                             const struct message *message, const struct carrier_way *way,
+                             char **ret_room, struct http_request *ret_request)
+{
+    size_t room = http_request_room(message);
+    char *buffer = malloc(room);
+    const struct http_request_source source = {
+        .message = message,
+        .scheme = sending->scheme,
+        .host = way->host,
+        .address = &sending->origin->address,
+        .proxy_name = side->context.config->proxy_name,
+        .via_token = via_token(),
+        .tags = side->tags,
+    };
+    if (buffer == NULL) {
+        return REASON_proxy_busy;
+    }
+    enum reason reason = http_request_make(&source, buffer, room, ret_request);
+    if (reason != REASON_none) {
+        free(buffer);
+        return reason;
+    }
+    *ret_room = buffer;
+    return REASON_none;
+}
+
+/* --- what comes back ----------------------------------------------------------- */
+
+static void note_reached(struct sending *sending)
+{
+    sending->origin->failures = 0;
+}
+
+static void note_unreached(struct origin_side *side, struct sending *sending)
+{
+    const struct config *config = side->context.config;
+    struct origin *origin = sending->origin;
+    uint64_t wait_ms = config->upstream_back_off;
+    for (uint32_t i = FAILURES_MAX;
+         i <= origin->failures && wait_ms < config->upstream_back_off_max; i++) {
+        wait_ms *= 2;
+    }
+    wait_ms = wait_ms < config->upstream_back_off_max ? wait_ms : config->upstream_back_off_max;
+    origin->failures++;
+    if (origin->failures >= FAILURES_MAX) {
+        origin->retry_ms = context_now_ms(&side->context) + wait_ms;
+    }
+}
+
+static bool is_left_alone(const struct origin_side *side, const struct sending *sending)
+{
+    const struct origin *origin = sending->origin;
+    return origin->failures >= FAILURES_MAX && context_now_ms(&side->context) < origin->retry_ms;
+}
+
+/* What a Location is relative to; NULL where there is none, or no memory. */
+static const char *url_of(struct origin_side *side, struct sending *sending,
+                          const struct message *request, const struct http_response *response,
+                          char **ret_room)
+{
+    struct http_request text;
+    struct carrier_way way;
+    if (http_response_field(response, "Location") == NULL) {
+        return NULL;
+    }
+    side->origins.calls->find_way(side, sending, &way);
+    return make_http(side, sending, request, &way, ret_room, &text) == REASON_none ? text.url
+                                                                                   : NULL;
+}
+
+static void carrier_http_on_answer(void *context, void *user, const struct http_response *response)
+{
+    struct origin_side *side = context;
+    struct sending *sending = user;
+    struct message request, answer = {.type = MESSAGE_ACK};
+    struct http_mapped mapped;
+    uint8_t options[ANSWER_OPTIONS_MAX];
+    sending->web = NULL;
+    note_reached(sending);
+    if (!http_request_of(sending, &request)) {
+        sending_failed(side, sending, REASON_internal, NULL);
+        return;
+    }
+    char *room = NULL;
+    const struct http_question question = {
+        .request = &request,
+        .url = url_of(side, sending, &request, response, &room),
+        .refuses_unmapped = side->context.config->http_unmapped == HTTP_UNMAPPED_REFUSE,
+        .tags = side->tags,
+    };
+    enum reason reason = http_response_map(response, &question, options, sizeof(options), &mapped);
+    free(room);
+    if (reason != REASON_none) {
+        sending_failed(side, sending, reason, NULL);
+        return;
+    }
+    answer.code = mapped.code;
+    answer.options = mapped.options;
+    answer.payload = mapped.payload;
+    sending->is_private = mapped.is_private;
+    sending_answered(side, sending, &answer, false);
+}
+
+static enum reason reason_of_web(enum web_status status)
+{
+    static const enum reason reasons[WEB_STATUS_COUNT] = {
+        [WEB_REFUSED] = REASON_origin_refused,
+        [WEB_CONNECT_TIMEOUT] = REASON_connect_timeout,
+        [WEB_HANDSHAKE_FAILED] = REASON_handshake_failed,
+        [WEB_BAD_CERTIFICATE] = REASON_certificate_refused,
+        [WEB_NAME_MISMATCH] = REASON_certificate_name,
+        [WEB_CLOSED] = REASON_origin_closed,
+        [WEB_INVALID] = REASON_origin_invalid,
+        [WEB_TOO_LARGE] = REASON_response_too_large,
+        [WEB_NO_MEMORY] = REASON_proxy_busy,
+    };
+    return reasons[status];
+}
+
+static void carrier_http_on_failure(void *context, void *user, const struct web_failure *failure)
+{
+    struct origin_side *side = context;
+    struct sending *sending = user;
+    enum reason reason = reason_of_web(failure->status);
+    char text[PROBLEM_TEXT_MAX] = "";
+    sending->web = NULL;
+    sending->is_sent = failure->was_sent;
+    if (failure->status == WEB_REFUSED || failure->status == WEB_CONNECT_TIMEOUT) {
+        note_unreached(side, sending);
+    }
+    if (failure->status == WEB_INVALID) {
+        metric_add(&side->context.metrics.upstream_malformed, 1);
+    }
+    sending_event(side, sending, EVENT_session_failed, failure->was_sent ? 1 : 0);
+    if (failure->why != NULL) {
+        (void)snprintf(text, sizeof(text), "%s: %s", reason_row(reason)->diagnostic, failure->why);
+    }
+    sending_failed(side, sending, reason, text);
+}
+
+static const struct web_handler carrier_http_handler = {
+    .on_answer = carrier_http_on_answer,
+    .on_failure = carrier_http_on_failure,
+};
+
+/* --- the client ------------------------------------------------------------------- */
+
+static struct web_options web_options_of(const struct origin_side *side)
+{
+    const struct config *config = side->context.config;
+    return (struct web_options){
+        .connections_max = config->upstream_sessions,
+        .connections_per_origin = config->http_connections_per_origin,
+        .connect_ms = config->upstream_handshake_timeout,
+        .idle_ms = config->upstream_idle_timeout,
+        .head_bytes = (uint32_t)config->http_head_bytes,
+        .body_bytes = config->block_body_bytes,
+        .bodies_bytes = config->block_bodies_bytes,
+    };
+}
+
+static struct web *web_of(struct origin_side *side)
+{
+    if (side->tags == NULL) {
+        side->tags = http_tags_new(entropy_u64(&side->context.entropy));
+    }
+    if (side->web == NULL && side->tags != NULL) {
+        const struct web_options options = web_options_of(side);
+        (void)web_new(side->context.loop, &options, &carrier_http_handler, side, &side->web);
+    }
+    return side->web;
+}
+
+uint64_t carrier_http_turn(struct origin_side *side, uint64_t now_ms)
+{
+    if (side->web == NULL) {
+        return UINT64_MAX;
+    }
+    uint64_t next_ms = web_turn(side->web, now_ms);
+    const struct web_counters *counters = web_counters(side->web);
+    struct metrics *metrics = &side->context.metrics;
+    metric_set(&metrics->upstream_web_connections, metric_get(&counters->connections));
+    metric_set(&metrics->upstream_web_opened, metric_get(&counters->connections_opened));
+    metric_set(&metrics->upstream_web_paused, metric_get(&counters->paused));
+    return next_ms;
+}
+
+void carrier_http_set_config(struct origin_side *side)
+{
+    if (side->web != NULL) {
+        const struct web_options options = web_options_of(side);
+        web_set_options(side->web, &options);
+    }
+}
+
+void carrier_http_free(struct origin_side *side)
+{
+    web_free(side->web);
+    http_tags_free(side->tags);
+    side->web = NULL;
+    side->tags = NULL;
+}
+
+/* --- sending ---------------------------------------------------------------------- */
+
+static void carrier_http_cancel(struct origin_side *side, struct sending *sending)
+{
+    if (sending->web != NULL) {
+        web_cancel(side->web, sending->web);
+        sending->web = NULL;
+    }
+}
+
+static enum carrier_result fail_http(struct sending *sending, enum reason reason)
+{
+    sending->reason = reason;
+    return CARRIER_FAILED;
+}
+
+static enum carrier_result carrier_http_send(struct origin_side *side, struct sending *sending)
+{
+    struct web *web = web_of(side);
+    struct message message;
+    struct http_request request;
+    struct carrier_way way;
+    char *room = NULL;
+    carrier_http_cancel(side, sending);
+    sending->is_private = false;
+    if (web == NULL || !http_request_of(sending, &message)) {
+        return fail_http(sending, REASON_proxy_busy);
+    }
+    if (is_left_alone(side, sending)) {
+        return fail_http(sending, REASON_origin_backing_off);
+    }
+    side->origins.calls->find_way(side, sending, &way);
+    enum reason reason = make_http(side, sending, &message, &way, &room, &request);
+    if (reason != REASON_none) {
+        return fail_http(sending, reason);
+    }
+    const struct web_ask ask = {
+        .method = request.method,
+        .url = request.url,
+        .fields = request.fields,
+        .field_count = request.field_count,
+        .body = sending->body.data != NULL ? sending->body : message.payload,
+        .has_body = request.takes_body,
+        .may_repeat = request.is_idempotent,
+        .address = sending->origin->address,
+        .credentials = way.credentials,
+    };
+    sending->again.count = 0;
+    sending->web = web_send(web, &ask, sending);
+    free(room);
+    if (sending->web == NULL) {
+        return fail_http(sending, REASON_proxy_busy);
+    }
+    sending->is_sent = true;
+    sending_event(side, sending, EVENT_http, 0);
+    sending_await_end(side, sending);
+    return CARRIER_SENT;
+}
+
+/* TCP and libcurl find out by themselves whether the other side is alive. */
+const struct carrier carrier_http = {
+    .send = carrier_http_send,
+    .cancel = carrier_http_cancel,
+    .ping = NULL,
+};

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "support/fake_web.h"
+
+#include "support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUESTS_MAX 64u
+#define TEXT_MAX 4096u
+#define BODY_MAX 65536u
+
+struct web_request {
+    bool is_used, is_seen, is_due, is_failure;
+    uint64_t serial;
+    void *user;
+    char line[TEXT_MAX];
+    char fields[TEXT_MAX]; /* each with a line feed */
+    uint8_t sent[BODY_MAX];
+    size_t sent_len;
+    struct web_failure failure;
+    unsigned status;
+    char answer_fields[TEXT_MAX];
+    uint8_t body[BODY_MAX];
+    size_t body_len;
+};
+
+struct web {
+    const struct web_handler *handler;
+    void *context;
+    struct web_counters counters;
+};
+
+static struct web_request requests[REQUESTS_MAX];
+static struct web_request *current;
+static uint64_t serial;
+static uint64_t date_s = 1000000000;
+static unsigned clients;
+
+int web_new(struct loop *loop, const struct web_options *options, const struct web_handler *handler,
+            void *context, struct web **ret_web)
+{
+    struct web *web = calloc(1, sizeof(*web));
+    (void)loop;
+    assert_non_null(web);
+    assert_true(options->head_bytes > 0 && options->body_bytes > 0);
+    web->handler = handler;
+    web->context = context;
+    if (clients++ == 0) {
+        memset(requests, 0, sizeof(requests));
+        current = NULL;
+    }
+    *ret_web = web;
+    return 0;
+}
+
+void web_free(struct web *web)
+{
+    if (web != NULL) {
+        clients--;
+        memset(requests, 0, sizeof(requests));
+        current = NULL;
+    }
+    free(web);
+}
+
+void web_set_options(struct web *web, const struct web_options *options)
+{
+    (void)web;
+    (void)options;
+}
+
+const struct web_counters *web_counters(const struct web *web)
+{
+    return &web->counters;
+}
+
+struct web_request *web_send(struct web *web, const struct web_ask *ask, void *user)
+{
+    struct web_request *request = requests;
+    char address[ADDRESS_TEXT_MAX];
+    (void)web;
+    while (request < requests + REQUESTS_MAX && request->is_used) {
+        request++;
+    }
+    if (request == requests + REQUESTS_MAX) {
+        return NULL;
+    }
+    assert_non_null(user);
+    memset(request, 0, sizeof(*request));
+    request->is_used = true;
+    request->serial = ++serial;
+    request->user = user;
+    (void)snprintf(request->line, sizeof(request->line), "%s %s %s",
+                   address_format(&ask->address, address), ask->method, ask->url);
+    for (size_t i = 0, at = 0; i < ask->field_count && at < TEXT_MAX; i++) {
+        at += (size_t)snprintf(request->fields + at, TEXT_MAX - at, "%s\n", ask->fields[i]);
+    }
+    assert_true(ask->body.len == 0 || ask->has_body || ask->body.data != NULL);
+    request->sent_len = ask->body.len < BODY_MAX ? ask->body.len : BODY_MAX;
+    if (request->sent_len > 0) {
+        memcpy(request->sent, ask->body.data, request->sent_len);
+    }
+    return request;
+}
+
+void web_cancel(struct web *web, struct web_request *request)
+{
+    (void)web;
+    assert_true(request->is_used);
+    request->is_used = false;
+}
+
+/* Text of lines to fields, in place. */
+static size_t split_fields(char *text, struct http_field *ret_fields)
+{
+    size_t count = 0;
+    while (*text != '\0' && count < HTTP_RESPONSE_FIELDS_MAX) {
+        char *end = strchr(text, '\n'), *next = end != NULL ? end + 1 : text + strlen(text);
+        if (end != NULL) {
+            *end = '\0';
+        }
+        char *colon = strstr(text, ": ");
+        if (colon != NULL) {
+            *colon = '\0';
+            ret_fields[count++] = (struct http_field){text, colon + 2};
+        }
+        text = next;
+    }
+    return count;
+}
+
+static void tell_web(struct web *web, struct web_request *request)
+{
+    static struct web_request told; /* a copy: the place may be another request's by then */
+    struct http_field fields[HTTP_RESPONSE_FIELDS_MAX];
+    memcpy(&told, request, sizeof(told));
+    request->is_used = false;
+    if (told.is_failure) {
+        web->handler->on_failure(web->context, told.user, &told.failure);
+        return;
+    }
+    const struct http_response response = {
+        .status = told.status,
+        .fields = fields,
+        .field_count = split_fields(told.answer_fields, fields),
+        .body = {told.body, told.body_len},
+        .received_s = date_s,
+    };
+    web->handler->on_answer(web->context, told.user, &response);
+}
+
+uint64_t web_turn(struct web *web, uint64_t now_ms)
+{
+    bool has_told;
+    (void)now_ms;
+    do {
+        has_told = false;
+        for (struct web_request *request = requests; request < requests + REQUESTS_MAX; request++) {
+            if (request->is_used && request->is_due) {
+                tell_web(web, request);
+                has_told = true;
+            }
+        }
+    } while (has_told);
+    return UINT64_MAX;
+}
+
+/* ---- what tests call ---- */
+
+static struct web_request *oldest_unseen_web(void)
+{
+    struct web_request *oldest = NULL;
+    for (struct web_request *request = requests; request < requests + REQUESTS_MAX; request++) {
+        if (request->is_used && !request->is_seen &&
+            (oldest == NULL || request->serial < oldest->serial)) {
+            oldest = request;
+        }
+    }
+    return oldest;
+}
+
+void fake_web_expect(const char *line)
+{
+    current = oldest_unseen_web();
+    assert_non_null(current);
+    current->is_seen = true;
+    assert_string_equal(current->line, line);
+}
+
+void fake_web_expect_field(const char *field)
+{
+    char line[TEXT_MAX], all[TEXT_MAX + 1];
+    assert_non_null(current);
+    (void)snprintf(line, sizeof(line), "\n%s\n", field);
+    (void)snprintf(all, sizeof(all), "\n%s", current->fields);
+    if (strstr(all, line) == NULL) {
+        fail_msg("no field %s in:%s", field, all);
+    }
+}
+
+void fake_web_expect_no_field(const char *start)
+{
+    char line[TEXT_MAX], all[TEXT_MAX + 1];
+    assert_non_null(current);
+    (void)snprintf(line, sizeof(line), "\n%s", start);
+    (void)snprintf(all, sizeof(all), "\n%s", current->fields);
+    if (strstr(all, line) != NULL) {
+        fail_msg("a field %s in:%s", start, all);
+    }
+}
+
+void fake_web_expect_body(const char *body)
+{
+    assert_non_null(current);
+    assert_int_equal(current->sent_len, strlen(body));
+    assert_memory_equal(current->sent, body, strlen(body));
+}
+
+void fake_web_expect_nothing(void)
+{
+    const struct web_request *request = oldest_unseen_web();
+    if (request != NULL) {
+        fail_msg("a request: %s", request->line);
+    }
+}
+
+void fake_web_answer_bytes(unsigned status, const char *fields, struct bytes body)
+{
+    assert_true(current != NULL && current->is_used);
+    current->status = status;
+    (void)snprintf(current->answer_fields, sizeof(current->answer_fields), "%s", fields);
+    current->body_len = body.len < BODY_MAX ? body.len : BODY_MAX;
+    if (current->body_len > 0) {
+        memcpy(current->body, body.data, current->body_len);
+    }
+    current->is_failure = false;
+    current->is_due = true;
+}
+
+void fake_web_answer(unsigned status, const char *fields, const char *body)
+{
+    fake_web_answer_bytes(status, fields, (struct bytes){(const uint8_t *)body, strlen(body)});
+}
+
+void fake_web_fail(enum web_status status, bool was_sent, const char *why)
+{
+    assert_true(current != NULL && current->is_used);
+    current->failure = (struct web_failure){status, was_sent, why};
+    current->is_due = current->is_failure = true;
+}
+
+bool fake_web_pick(uint64_t which)
+{
+    size_t count = fake_web_count(), at = count > 0 ? (size_t)(which % count) : 0;
+    for (struct web_request *request = requests; request < requests + REQUESTS_MAX; request++) {
+        if (request->is_used && at-- == 0) {
+            request->is_seen = true;
+            current = request;
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t fake_web_count(void)
+{
+    size_t count = 0;
+    for (struct web_request *request = requests; request < requests + REQUESTS_MAX; request++) {
+        count += request->is_used;
+    }
+    return count;
+}
+
+void fake_web_set_date(uint64_t seconds)
+{
+    date_s = seconds;
+}

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""http and https targets over real sockets: CH of the conformance list. Python's http.server is
+not ours; what is hostile is written to the socket as it is."""
+
+import contextlib
+import http.server
+import os
+import socket
+import ssl
+import threading
+
+import pytest
+
+from coap_wire import GET, PATIENCE_S, PUT, code
+from conftest import UNHURRIED
+from processes import Proxy
+from stream_wire import CSM, Stream
+from target import FORMS, Target
+from test_upstream import ask, make_certificate
+
+ETAG, FORMAT, MAX_AGE, BLOCK1, BLOCK2 = 4, 12, 14, 27, 23
+BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """/long is a mebibyte; a PUT is stored; /moved leads elsewhere; else words."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.server.seen.append((self.command, self.path, dict(self.headers)))
+        if self.path == "/moved":
+            return self.answer(301, b"", Location="/elsewhere")
+        body = BODY if self.path == "/long" else self.server.stored.get(
+            self.path, b"made with http.server: " + self.path.encode())
+        tag = '"%d"' % len(body)
+        if self.headers["If-None-Match"] == tag:
+            return self.answer(304, b"", ETag=tag)
+        return self.answer(200, body, ETag=tag, **{"Content-Type": "text/plain"})
+
+    def do_PUT(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.command, self.path, dict(self.headers)))
+        is_new = self.path not in self.server.stored
+        self.server.stored[self.path] = body
+        self.answer(201 if is_new else 204, b"", Location=self.path)
+
+    def answer(self, status, body, **fields):
+        self.send_response(status)
+        for name, value in fields.items():
+            self.send_header(name, value)
+        if status not in (204, 304):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, certificate=None):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.seen, self.stored = [], {}
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True,
+                                              do_handshake_on_connect=False)
+        self.thread = threading.Thread(target=self.serve_forever, daemon=True)
+        self.thread.start()
+
+    def handle_error(self, *_):
+        """A proxy that does not like the certificate ends the connection."""
+
+    def target(self, *path, scheme="http", host="127.0.0.1"):
+        return Target(host, self.server_port, path, scheme=scheme)
+
+    def stop(self):
+        self.shutdown()
+        self.server_close()
+        self.thread.join(PATIENCE_S)
+
+
+@contextlib.contextmanager
+def raw_server(talk):
+    """Each connection gets `talk(sock)`, in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(sock):
+        with sock, contextlib.suppress(OSError):
+            sock.settimeout(PATIENCE_S)
+            talk(sock)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield Target("127.0.0.1", listener.getsockname()[1], ("x",), scheme="http")
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return make_certificate(tmp_path_factory.mktemp("https"), "origin",
+                            "IP:127.0.0.1,DNS:localhost")
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = Server()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def proxy(files):
+    running = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
+                    "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_there_and_back(proxy, server, form):
+    """CH-1, CH-2, CH-4: in each form, with what the proxy sends of its own and no more."""
+    with proxy.client() as client:
+        answer = client.ask(server.target("a", "b c", form).options(form))
+    assert answer.code_text == "2.05"
+    assert answer.payload == b"made with http.server: /a/b%20c/" + form.encode()
+    assert (answer.values(FORMAT), answer.values(MAX_AGE)) == ([b""], [b""])
+    [(_, _, fields)] = [seen for seen in server.seen if seen[1] == "/a/b%20c/" + form]
+    assert set(fields) <= {"Host", "Accept", "Accept-Encoding", "Via", "Max-Forwards"}
+    assert fields["Host"] == "127.0.0.1:%d" % server.server_port
+    assert fields["Via"].startswith("1.1 criproxy (criproxyd ")
+
+
+def test_long_bodies(proxy, server):
+    """CH-10: whole on a connection, both ways; in blocks for a client on UDP."""
+    with Stream(("127.0.0.1", proxy.port("coap+tcp"))) as client:
+        client.send_message(CSM, options=[(2, b"\1\0\0")])  # Max-Message-Size 64 KiB
+        client.expect(CSM)
+        target = server.target("stored")
+        assert client.ask(PUT, b"p", target.options("cri"), BODY[:60000]).code_text == "2.01"
+        assert server.stored["/stored"] == BODY[:60000]
+        assert client.ask(GET, b"g", target.options("cri")).payload == BODY[:60000]
+    with proxy.client() as client:
+        got, number, more = b"", 0, True
+        while more and number < 8:
+            options = [(BLOCK2, bytes([number << 4 | 6]) if number else b"\x06")]
+            answer = client.ask(server.target("long").options("cri") + options)
+            assert answer.code_text == "2.05"
+            more = int.from_bytes(answer.values(BLOCK2)[0], "big") & 8
+            got += answer.payload
+            number += 1
+    assert got == BODY[:8192] and more
+
+
+def test_an_upload_in_blocks_is_one_request(proxy, server):
+    """CH-10"""
+    target, before = server.target("joined"), len(server.seen)
+    with proxy.client() as client:
+        for number in range(4):
+            block = bytes([number << 4 | (8 if number < 3 else 0) | 6])
+            answer = client.ask(target.options("cri") + [(BLOCK1, block)], method=PUT,
+                                payload=BODY[number * 1024:(number + 1) * 1024])
+            assert answer.code_text == ("2.31" if number < 3 else "2.01")
+    assert answer.values(8) == [b"joined"]  # Location-Path
+    assert server.stored["/joined"] == BODY[:4096]
+    assert len(server.seen) == before + 1
+
+
+def test_a_redirect_is_not_followed(proxy, server):
+    """CH-5"""
+    answer = ask(proxy, server.target("moved"))
+    assert (answer.code_text, answer.payload) == ("5.02", b"redirect not followed")
+    assert not [path for _, path, _ in server.seen if path == "/elsewhere"]
+
+
+def test_a_tag_of_the_client_is_valid(proxy, server):
+    """CH-4, CH-7"""
+    target = server.target("tagged")
+    with proxy.client() as client:
+        [tag] = client.ask(target.options("cri")).values(ETAG)
+        answer = client.ask(target.options("cri") + [(ETAG, tag)])
+        assert (answer.code_text, answer.values(ETAG), answer.payload) == ("2.03", [tag], b"")
+
+
+def test_the_environment_is_not_asked(server):
+    """CH-2: a proxy that it names is not used."""
+    with raw_server(lambda sock: sock.sendall(b"HTTP/1.1 200 OK\r\n\r\nwrong")) as trap:
+        place = "http://127.0.0.1:%d" % trap.port
+        environment = dict(os.environ, http_proxy=place, HTTP_PROXY=place, all_proxy=place,
+                           ALL_PROXY=place, no_proxy="", NO_PROXY="")
+        proxy = Proxy(listen=("127.0.0.1",), environment=environment)
+        assert ask(proxy, server.target("x")).payload == b"made with http.server: /x"
+        proxy.stop_cleanly()
+
+
+def test_a_name_is_resolved_and_its_addresses_are_checked(server):
+    """CH-1, CH-2: by the proxy's own resolver; an address that is denied is not tried."""
+    denied = ("--set", "access no.target=http://127.0.0.0/8", "--set",
+              "access no.target=http://[::1]", "--set", "access no.action=deny")
+    for rules, expected in (((), "2.05"), (denied, "5.05")):
+        proxy = Proxy("--set", "resolve.prefer=ipv4", *rules, listen=("127.0.0.1",))
+        seen = len(server.seen)
+        assert ask(proxy, server.target("named", host="localhost")).code_text == expected
+        assert len(server.seen) == seen + (expected == "2.05")
+        proxy.stop_cleanly()
+
+
+@pytest.mark.parametrize("alternative, trusted, code_text, words", [
+    ("IP:127.0.0.1", True, "2.05", b"made with http.server"),
+    ("DNS:elsewhere.example", True, "5.02", b"another host"),
+    ("IP:127.0.0.1", False, "5.02", b"not accepted"),
+])
+def test_certificates(tmp_path, files, alternative, trusted, code_text, words):
+    """CH-11, CH-13: of another host, of another authority."""
+    own = make_certificate(tmp_path, "own", alternative)
+    server = Server(own)
+    proxy = Proxy(*UNHURRIED, "--set", "upstream.ca=" + (own if trusted else files)[0],
+                  listen=("127.0.0.1",))
+    answer = ask(proxy, server.target("x", scheme="https"))
+    assert answer.code_text == code_text and words in answer.payload
+    assert bool(server.seen) == (code_text == "2.05")
+    proxy.stop_cleanly()
+    server.stop()
+
+
+def endless(start, piece):
+    def talk(sock):
+        sock.sendall(start)
+        while True:
+            sock.sendall(piece)
+    return talk
+
+
+def say(data):
+    def talk(sock):
+        sock.recv(65536)
+        sock.sendall(data)
+    return talk
+
+
+HOSTILE = {
+    "nothing": lambda sock: sock.recv(1),
+    "no HTTP": say(b"\x00\xffgarbage\r\n\r\n"),
+    "a body without a head": say(b"hello"),
+    "a short body": say(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
+    "a long length": say(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nabc"),
+    "no length": say(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+    "a bad chunk": say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc"),
+    "a cut chunk": say(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"),
+    "too many fields": say(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 100 + b"\r\n"),
+    "a switch": say(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"),
+    "an endless head": endless(b"HTTP/1.1 200 OK\r\n", b"A: " + b"b" * 1000 + b"\r\n"),
+    "an endless line": endless(b"HTTP/1.1 200 OK\r\nA: ", b"b" * 1000),
+    "endless interim answers": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "an endless body": endless(b"HTTP/1.1 200 OK\r\n\r\n", b"b" * 65536),
+    "endless chunks": endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                              b"ffff\r\n" + b"b" * 65535 + b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_servers(proxy, server, name):
+    """CH-10, CH-13: 5.02 with words, and the next request is served."""
+    with raw_server(HOSTILE[name]) as target:
+        answer = ask(proxy, target)
+    assert answer.code_text == "5.02" and answer.payload.decode()
+    assert ask(proxy, server.target("after")).code_text == "2.05"
+
+
+def test_a_slow_server_holds_nobody_up(server):
+    """CH-11: 5.04 when its time is over; others are served meanwhile."""
+    proxy = Proxy("--set", "proxy.request-timeout=5s", listen=("127.0.0.1",))
+    waiting = threading.Event()
+
+    def talk(sock):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na")
+        waiting.set()
+        sock.recv(65536)
+        sock.recv(1)  # until the proxy gives up
+
+    with raw_server(talk) as target, proxy.client() as client:
+        request = client.make(target.options("cri"))
+        client.send(request.encode())
+        assert waiting.wait(PATIENCE_S)
+        assert ask(proxy, server.target("x")).code_text == "2.05"
+        assert client.response_to(request).code_text == "5.04"
+    proxy.stop_cleanly()
+
+
+def test_garbage_instead_of_tls(proxy):
+    """CH-13"""
+    with raw_server(say(b"HTTP/1.1 400 This is no TLS\r\n\r\n")) as target:
+        target = Target("127.0.0.1", target.port, ("x",), scheme="https")
+        answer = ask(proxy, target)
+    assert answer.code_text == "5.02" and b"handshake" in answer.payload
+
+
+def test_nothing_listens(proxy):
+    """CH-11"""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        answer = ask(proxy, Target("127.0.0.1", unused.getsockname()[1], ("x",), scheme="http"))
+    assert answer.code_text == "5.02" and b"refused" in answer.payload
+
+
+def test_what_the_server_sends_is_not_believed(proxy):
+    """CH-4: codes of CoAP that a status has no business with do not come out of it."""
+    for status, expected in ((999, "5.02"), (226, "5.02"), (418, "4.00"), (599, "5.00")):
+        data = b"HTTP/1.1 %d x\r\nContent-Length: 0\r\n\r\n" % status
+        with raw_server(say(data)) as target:
+            assert ask(proxy, target).code == code(*map(int, expected.split("."))), status
