@@ -61,12 +61,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, certificate=None):
+    def __init__(self, certificate=None, client_ca=None):
         super().__init__(("127.0.0.1", 0), Handler)
         self.seen, self.stored = [], {}
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)
+            if client_ca:
+                context.load_verify_locations(client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
             self.socket = context.wrap_socket(self.socket, server_side=True,
                                               do_handshake_on_connect=False)
         self.thread = threading.Thread(target=self.serve_forever, daemon=True)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two of ours in a row, CoAP to HTTP to CoAP; and client certificates on the HTTP hop, of ours to an
+HTTP server and of an HTTP client to ours. CH-12, HC-15, HC-17."""
+
+import http.client
+import re
+import ssl
+
+import pytest
+
+from coap_wire import PATIENCE_S, Message, Origin, code, uint
+from conftest import UNHURRIED
+from ports import free_port
+from processes import Proxy
+from target import Target
+from test_http_targets import Server
+from test_upstream import ask, make_certificate
+
+HOP_LIMIT, PROXY_URI, BLOCK2 = 16, 35, 23
+BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
+BLOCK = 1024
+
+
+def in_blocks(request):
+    """A mebibyte in blocks; each says how many hops were left."""
+    value = int.from_bytes((request.values(BLOCK2) or [b"\x06"])[0], "big")
+    number, size = value >> 4, 16 << min(value & 7, 6)
+    begin = number * size
+    more = begin + size < len(BODY)
+    return Message(code=code(2, 5), payload=BODY[begin:begin + size],
+                   options=[(BLOCK2, uint(number << 4 | more << 3 | min(value & 7, 6)))])
+
+
+def port_of(proxy, scheme):
+    return int(re.search(r"uri=%s://127\.0\.0\.1:(\d+)" % scheme, proxy.text)[1])
+
+
+@pytest.fixture(scope="module")
+def second():
+    running = Proxy(*UNHURRIED, "--set", "proxy.name=second", "--listen", "http://127.0.0.1:0",
+                    listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+@pytest.fixture(scope="module")
+def first(second):
+    running = Proxy(*UNHURRIED, "--set", "proxy.name=first", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
+
+
+def through(second, origin_uri):
+    """The target at the second proxy that stands for `origin_uri`, as a Proxy-Uri."""
+    return [(PROXY_URI, ("http://127.0.0.1:%d/hc/%s" % (port_of(second, "http"), origin_uri)).encode())]
+
+
+def test_a_request_goes_through_both(first, second):
+    """CH-1, HC-17: and is one hop older at each."""
+    with Origin(name="inside") as origin, first.client() as client:
+        uri = "coap://127.0.0.1:%d/a?b" % origin.port
+        answer = client.ask([(HOP_LIMIT, b"\x09")] + through(second, uri))
+        assert (answer.code_text, answer.payload) == ("2.05", b"inside")
+        [request] = origin.requests
+        assert request.values(HOP_LIMIT) == [b"\x07"]
+        assert (request.values(11), request.values(15)) == ([b"a"], [b"b"])
+
+
+def test_hops_end_between_them(first, second):
+    """HC-17, HOP-2: what is left after the first is used up at the second."""
+    with Origin() as origin, first.client() as client:
+        uri = "coap://127.0.0.1:%d/x" % origin.port
+        answer = client.ask([(HOP_LIMIT, b"\x02")] + through(second, uri))
+        assert answer.code_text == "5.08"
+        assert origin.requests == []
+
+
+def test_a_mebibyte_goes_through_both(first, second):
+    """CH-10, HC-10: gathered by the second, cut again by the first."""
+    with Origin(handler=in_blocks) as origin, first.client() as client:
+        options = through(second, "coap://127.0.0.1:%d/long" % origin.port)
+        got, number = b"", 0
+        while len(got) < len(BODY):
+            block = [(BLOCK2, uint(number << 4 | 6))]
+            answer = client.ask(block + options)
+            assert answer.code_text == "2.05"
+            got += answer.payload
+            number += 1
+        assert got == BODY
+        assert number == len(BODY) // BLOCK
+
+
+def test_a_loop_behind_both_ends(second):
+    """HC-17, HOP-6: two proxies that send everything to each other, behind an HTTP hop; what the
+    client has left of Hop-Limit ends it."""
+    place = free_port()
+    one = Proxy(*UNHURRIED, "--set", "proxy.name=one", "--listen", "http://127.0.0.1:0",
+                "--set", "route all.target=coap://*",
+                "--set", "route all.via=coap://127.0.0.1:%d" % place, listen=("127.0.0.1",))
+    other = Proxy(*UNHURRIED, "--set", "proxy.name=other",
+                  "--listen", "coap://127.0.0.1:%d" % place,
+                  "--set", "route all.target=coap://*",
+                  "--set", "route all.via=coap://127.0.0.1:%d" % one.port("coap"), listen=())
+    with second.client() as client:
+        options = [(HOP_LIMIT, b"\x08")] + through(one, "coap://nowhere.example/x")
+        assert client.ask(options).code_text == "5.08"
+    one.stop_cleanly()
+    other.stop_cleanly()
+
+
+def test_our_certificate_is_shown_to_a_server(tmp_path):
+    """CH-12: to the server that [upstream NAME] is for, and to no other."""
+    theirs = make_certificate(tmp_path, "server", "IP:127.0.0.1")
+    ours = make_certificate(tmp_path, "ours", "DNS:ours.example")
+    servers = [Server(theirs, client_ca=ours[0]), Server(theirs, client_ca=ours[0])]
+    known = "https://127.0.0.1:%d" % servers[0].server_port
+    proxy = Proxy(*UNHURRIED, "--set", "upstream.ca=" + theirs[0],
+                  "--set", "upstream api.target=" + known, "--set", "upstream api.ca=" + theirs[0],
+                  "--set", "upstream api.certificate=" + ours[0],
+                  "--set", "upstream api.key=" + ours[1], listen=("127.0.0.1",))
+    assert ask(proxy, servers[0].target("x", scheme="https")).code_text == "2.05"
+    assert ask(proxy, servers[1].target("x", scheme="https")).code_text == "5.02"
+    assert ask(proxy, servers[0].target("y", scheme="https")).code_text == "2.05"
+    assert [bool(server.seen) for server in servers] == [True, False]
+    proxy.stop_cleanly()
+    for server in servers:
+        server.stop()
+
+
+def test_a_clients_certificate_is_its_identity(tmp_path):
+    """HC-15: over https a certificate opens what [access] opens to its name; none does not."""
+    own = make_certificate(tmp_path, "proxy", "IP:127.0.0.1")
+    alice = make_certificate(tmp_path, "alice", "DNS:alice.example")
+    proxy = Proxy("--listen", "https://127.0.0.1:0", "--set", "tls.certificate=" + own[0],
+                  "--set", "tls.key=" + own[1], "--set", "tls.client-ca=" + alice[0],
+                  "--set", "policy.targets=deny", "--set", "access a.action=allow",
+                  "--set", "access a.certificate=alice.example", "--set", "access a.target=coap://*",
+                  listen=("127.0.0.1",))
+    with Origin(name="inside") as origin:
+        for shown, status in ((alice, 200), (None, 403), (alice, 200)):
+            context = ssl.create_default_context(cafile=own[0])
+            if shown:
+                context.load_cert_chain(*shown)
+            client = http.client.HTTPSConnection("127.0.0.1", port_of(proxy, "https"),
+                                                 context=context, timeout=PATIENCE_S)
+            client.request("GET", "/hc/" + Target("127.0.0.1", origin.port, ("x",)).uri)
+            assert client.getresponse().status == status, shown
+            client.close()
+    proxy.stop_cleanly()
