@@ -79,6 +79,32 @@ static void test_a_session_moves_when_its_client_has_shown_its_address(void **st
     fake_peer_expect_nothing(replay.origin);
 }
 
+/*
+ * While the address is not believed, the answer to a record from there is all that goes there, and
+ * a longer one is a challenge. Notifications go to the old address (RFC 9146 section 6).
+ */
+static void test_only_answers_go_to_an_address_that_was_not_shown(void **state)
+{
+    (void)state;
+    struct fake_datagram registration, request;
+    struct dtls_session *session = fake_dtls_open(OLD);
+    fake_dtls_send(session, words("41 01 0001 aa", "6: 235:8320816168816178"));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 3168 30 5178", &registration);
+    fake_peer_reply(replay.origin, &registration, "6T 45 MID TOKEN 61 05 ff 30");
+    fake_dtls_expect_to(session, OLD, "61 45 0001 aa 63 ?????? ff 30");
+
+    fake_dtls_send_from(session, NAT, words("41 01 0002 ab", "235:8320816168816179"));
+    fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688179", &request);
+    fake_peer_reply(replay.origin, &request, words("6T 45 MID TOKEN", "/#200"));
+    fake_dtls_expect_to(session, NAT, "61 81 0002 ab d8 ef ????????????????");
+
+    fake_peer_reply(replay.origin, &registration, "5T 45 7001 TOKEN 61 06 ff 31");
+    fake_dtls_expect_to(session, OLD, "41 45 ???? aa 63 ?????? ff 31");
+    fake_dtls_expect_nothing(session);
+    fake_dtls_send(session, words("41 01 0003 aa", "6:01 235:8320816168816178")); /* no more */
+    fake_net_run(300000);
+}
+
 /* A client that has asked for records of 512 bytes (RFC 6066 section 4) gets blocks that fit. */
 static void test_answers_fit_the_records_of_a_client(void **state)
 {
@@ -185,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_session_moves_when_its_client_has_shown_its_address),
+        TEST(test_only_answers_go_to_an_address_that_was_not_shown),
         TEST(test_answers_fit_the_records_of_a_client),
         TEST(test_a_session_moves_at_once_where_it_is_believed),
         TEST(test_identity_travels_with_the_request),
