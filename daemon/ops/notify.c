@@ -13,28 +13,74 @@
 #include <time.h>
 #include <unistd.h>
 
+/* @return a socket to the manager, with its address, or -errno */
+static int open_manager(struct sockaddr_un *ret_address, socklen_t *ret_len)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    size_t len = path == NULL ? 0 : strlen(path);
+
+    *ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (len < 2 || len >= sizeof(ret_address->sun_path) || (path[0] != '/' && path[0] != '@')) {
+        return -ENOENT;
+    }
+    memcpy(ret_address->sun_path, path, len);
+    if (path[0] == '@') {
+        ret_address->sun_path[0] = '\0'; /* the abstract namespace */
+    }
+    *ret_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Nothing depends on whether the manager hears us: failures are not reported. */
 static void send_state(const char *state)
 {
-    const char *path = getenv("NOTIFY_SOCKET");
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t len = path == NULL ? 0 : strlen(path);
+    struct sockaddr_un address;
+    socklen_t address_len = 0;
+    int fd = open_manager(&address, &address_len);
 
-    if (len < 2 || len >= sizeof(address.sun_path) || (path[0] != '/' && path[0] != '@')) {
-        return;
+    if (fd >= 0) {
+        (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                     address_len);
+        (void)close(fd);
     }
-    memcpy(address.sun_path, path, len);
-    if (path[0] == '@') {
-        address.sun_path[0] = '\0'; /* the abstract namespace */
+}
+
+int notify_store(const char *name, int fd)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
+    struct sockaddr_un address;
+    socklen_t address_len = 0;
+    char state[128];
+
+    (void)snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", name);
+    int manager = open_manager(&address, &address_len);
+    if (manager < 0) {
+        return manager;
     }
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return;
-    }
-    socklen_t address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address,
-                 address_len);
-    (void)close(fd);
+    struct iovec part = {.iov_base = state, .iov_len = strlen(state)};
+    struct msghdr message = {.msg_name = &address,
+                             .msg_namelen = address_len,
+                             .msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    int error = sendmsg(manager, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    (void)close(manager);
+    return error;
+}
+
+void notify_unstore(const char *name)
+{
+    char state[128];
+
+    (void)snprintf(state, sizeof(state), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+    send_state(state);
 }
 
 static void send_with_status(const char *state, const char *status)

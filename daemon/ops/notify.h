@@ -18,6 +18,15 @@ void notify_ready(const char *status);
 /** Tells the service manager that a reload begins; notify_ready() ends it. Failures are ignored. */
 void notify_reloading(void);
 
+/**
+ * Gives the manager a copy of @p fd to keep under @p name for the process that it starts next
+ * (FileDescriptorStoreMax=). @return 0 or -errno
+ */
+int notify_store(const char *name, int fd);
+
+/** What the manager keeps under @p name is not needed any more. Failures are ignored. */
+void notify_unstore(const char *name);
+
 /** How often the manager wants a sign of life (WatchdogSec=), in ms; 0: it does not. */
 uint64_t notify_watchdog_ms(void);
 

@@ -1,56 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * criproxyctl restart: the process executes the program that is installed now, in place. Its id,
- * command line, sockets and DTLS sessions stay.
- *
- *  1. Trial: a child runs the program with --check-config. It reads the configuration, binds what
- *     is new in it, and says that it can take over; or the restart is refused.
- *  2. Hold: workers receive no more datagrams (they wait in the kernel) until nothing is in flight,
- *     for HOLD_MS at most.
- *  3. Park: workers stop between two turns, for good unless something fails.
- *  4. Sockets and sessions go to a file in memory (net/handover_file.h).
- *  5. execve(): the new program finds the file's descriptor in the environment, takes what is in it
- *     and destroys it before its workers start. Then it answers criproxyctl.
- *
- * Where anything fails up to execve() itself, the file is destroyed and the workers go on.
- * Connections on reliable transports end with execve(): their state is in libraries.
+ * What a process leaves for the one that follows, be it the same one with another program
+ * (server/restart.c) or another one, and how that takes it: sockets, where it is the same process,
+ * and DTLS sessions.
  */
 #include "server/handover.h"
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/pack.h"
 #include "conf/admin_listen.h"
 #include "net/handover_file.h"
-#include "net/loop.h"
-#include "net/watch.h"
-#include "ops/notify.h"
-#include "server/control.h"
+#include "server/handover_store.h"
 #include "server/server.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-/* The descriptor of the hand-over file, in the environment of the program that follows. */
-#define HANDOVER_VARIABLE "CRIPROXYD_HANDOVER"
-
-/* How long a trial may take: it may read large files of keys on a slow machine. */
-#define TRIAL_MS 120000u
-
-/* What is in flight has this long; the clients send their requests again after 2 s. */
-#define HOLD_MS 1000u
-
-#define PARK_S 5
-
-#define ARGUMENTS_EXTRA 2u /* --check-config, NULL */
 
 /* ---- what is handed over ---- */
 
@@ -77,21 +46,22 @@ static void pack_listener(const struct server *server, const struct server_liste
     }
 }
 
-/* Everything but sessions. @p reply_fd: -1 for a trial */
-static void pack_places(const struct server *server, int reply_fd, struct pack *out)
+void handover_pack_places(const struct server *server, int reply_fd, bool has_sockets,
+                          struct pack *out)
 {
+    size_t count = has_sockets ? server->listener_count : 0;
+
     pack_uint(out, server->worker_count, 4);
     pack_descriptor(reply_fd, out);
     pack_text(server_config(server)->admin_listen, out);
     pack_text(server_config(server)->admin_socket, out);
-    pack_uint(out, server->listener_count, 4);
-    for (size_t i = 0; i < server->listener_count; i++) {
+    pack_uint(out, count, 4);
+    for (size_t i = 0; i < count; i++) {
         pack_listener(server, &server->listeners[i], out);
     }
 }
 
-/* Workers are parked: what they have may be read. */
-static void pack_sessions(struct server *server, struct pack *out)
+void handover_pack_sessions(struct server *server, struct pack *out)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
         struct pack sessions = {0};
@@ -102,374 +72,52 @@ static void pack_sessions(struct server *server, struct pack *out)
     }
 }
 
-/* ---- descriptors that the next program has ---- */
+/* ---- the end of the process ---- */
 
-static void set_close_on_exec(int fd, bool closes)
+static uint64_t count_dtls_sessions(const struct server *server)
 {
-    if (fd >= 0) {
-        (void)fcntl(fd, F_SETFD, closes ? FD_CLOEXEC : 0);
-    }
-}
+    uint64_t count = 0;
 
-/* Libraries may have left it out for some. */
-static void close_all_on_exec(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-
-    if (folder == NULL) {
-        return;
-    }
-    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        char *end = NULL;
-        long fd = strtol(entry->d_name, &end, 10);
-        if (end != entry->d_name && fd > STDERR_FILENO) {
-            set_close_on_exec((int)fd, true);
-        }
-    }
-    (void)closedir(folder);
-}
-
-/* Those of the file and of what is in it. In a child after fork(), too: only calls that may be
- * made there. */
-static void pass_descriptors(const struct server *server, int file_fd, int reply_fd, bool passes)
-{
-    set_close_on_exec(file_fd, !passes);
-    set_close_on_exec(reply_fd, !passes);
-    for (size_t i = 0; i < server->listener_count; i++) {
-        for (unsigned k = 0; k < server->worker_count; k++) {
-            set_close_on_exec(server->listeners[i].fds[k], !passes);
-        }
-    }
-}
-
-/* ---- command line and environment ---- */
-
-static bool is_of_ours(const char *variable)
-{
-    static const char *const names[] = {HANDOVER_VARIABLE "=",
-                                        "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-struct execution {
-    char **arguments, **environment; /* heap; what they point to is not theirs */
-    char handover[64];
-};
-
-static void clear_execution(struct execution *execution)
-{
-    free((void *)execution->arguments);
-    free((void *)execution->environment);
-}
-
-/* As this process was started, with what the next one has to know. @return false without memory */
-static bool prepare_execution(const struct server *server, int file_fd, bool is_trial,
-                              struct execution *ret)
-{
-    size_t count = 0, variables = 0, used = 0;
-
-    while (server->arguments[count] != NULL) {
-        count++;
-    }
-    while (environ[variables] != NULL) {
-        variables++;
-    }
-    ret->arguments = calloc(count + ARGUMENTS_EXTRA, sizeof(char *));
-    ret->environment = calloc(variables + 2, sizeof(char *));
-    if (ret->arguments == NULL || ret->environment == NULL) {
-        clear_execution(ret);
-        return false;
-    }
-    memcpy((void *)ret->arguments, (const void *)server->arguments, count * sizeof(char *));
-    static char check[] = "--check-config";
-    ret->arguments[count] = is_trial ? check : NULL;
-    for (size_t i = 0; i < variables; i++) {
-        if (!is_of_ours(environ[i])) {
-            ret->environment[used++] = environ[i];
-        }
-    }
-    (void)snprintf(ret->handover, sizeof(ret->handover), HANDOVER_VARIABLE "=%d", file_fd);
-    ret->environment[used] = ret->handover;
-    return true;
-}
-
-/* ---- the end of a restart that has failed ---- */
-
-static void clear_restart(struct server *server)
-{
-    struct restart *restart = &server->restart;
-
-    watch_free(restart->watch);
-    if (restart->output_fd >= 0) {
-        (void)close(restart->output_fd);
-    }
-    *restart = (struct restart){.state = RESTART_NONE, .output_fd = -1};
-}
-
-static void refuse_restart(struct server *server, const char *why)
-{
-    uint64_t client = server->restart.client;
-
-    log_event(LOG_ERROR, "restart_refused", "error=\"%s\"", why);
-    if (server->restart.state == RESTART_HOLDING) {
-        for (unsigned i = 0; i < server->worker_count; i++) {
-            worker_go_on(server->workers[i]);
-        }
-    }
-    clear_restart(server);
-    control_finish(server, client, why);
-    server_notify_ready(server);
-}
-
-/* ---- execve ---- */
-
-static bool park_workers(struct server *server)
-{
-    struct timespec deadline;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += PARK_S;
     for (unsigned i = 0; i < server->worker_count; i++) {
-        if (!worker_park(server->workers[i], &deadline)) {
-            return false;
-        }
+        count += metric_get(&worker_metrics(server->workers[i])->sessions);
     }
-    return true;
+    return count;
 }
 
-/* Does not return where it succeeds. */
-static void execute(struct server *server, int file_fd, int reply_fd)
-{
-    struct execution execution = {.arguments = NULL};
-
-    if (!prepare_execution(server, file_fd, false, &execution)) {
-        errno = ENOMEM;
-        return;
-    }
-    close_all_on_exec();
-    pass_descriptors(server, file_fd, reply_fd, true);
-    (void)execve(server->program, execution.arguments, execution.environment);
-    int error = errno;
-    pass_descriptors(server, file_fd, reply_fd, false);
-    clear_execution(&execution);
-    errno = error;
-}
-
-/* All are parked. @return only where it has failed: what was written is destroyed, why */
-static const char *hand_over_and_execute(struct server *server)
+void handover_leave(struct server *server)
 {
     struct pack body = {0};
-    int reply_fd = control_descriptor(server, server->restart.client);
-    int fd = handover_file_open_memory();
+    uint64_t count = count_dtls_sessions(server);
+    int fd = count > 0 ? handover_store_create() : -ENOENT;
 
-    if (fd < 0) {
-        return "no file in memory";
+    if (fd == -ENOENT) {
+        return; /* nothing to keep, or nowhere */
     }
-    pack_places(server, reply_fd, &body);
-    pack_sessions(server, &body);
-    int error = handover_file_write(fd, &body);
-    pack_clear(&body);
+    int error = fd < 0 ? fd : 0;
     if (error == 0) {
-        log_event(LOG_INFO, "restarting", "program=%s", server->program);
-        notify_reloading();
-        execute(server, fd, reply_fd);
-        error = -errno;
-        (void)handover_file_destroy(fd);
+        handover_pack_places(server, -1, false, &body);
+        handover_pack_sessions(server, &body);
+        error = handover_file_write(fd, &body);
+        pack_clear(&body);
     }
-    (void)close(fd);
-    return strerror(-error);
-}
-
-static void finish_restart(struct server *server)
-{
-    const char *why =
-        park_workers(server) ? hand_over_and_execute(server) : "a worker does not stop";
-
-    refuse_restart(server, why);
-}
-
-/* ---- the trial ---- */
-
-/* In the child: no call that may wait for a lock. */
-static void run_trial(const struct server *server, const struct execution *execution, int file_fd,
-                      int output_fd)
-{
-    sigset_t none;
-
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)dup2(output_fd, STDOUT_FILENO);
-    (void)dup2(output_fd, STDERR_FILENO);
-    pass_descriptors(server, file_fd, -1, true);
-    (void)execve(server->program, execution->arguments, execution->environment);
-    _exit(127);
-}
-
-/* What the child has said last, as a reason for people. */
-static const char *last_line(char *text, size_t len)
-{
-    while (len > 0 && text[len - 1] == '\n') {
-        text[--len] = '\0';
+    if (error == 0) {
+        error = handover_store_keep(fd);
     }
-    const char *line = strrchr(text, '\n');
-    line = line != NULL ? line + 1 : text;
-    if (line[0] == '<' && line[1] != '\0' && line[2] == '>') { /* the level, for the journal */
-        line += 3;
-    }
-    return line[0] != '\0' ? line : "the program that is installed now cannot be executed";
-}
-
-static void on_trial_end(struct server *server)
-{
-    struct restart *restart = &server->restart;
-    char text[sizeof(restart->output)];
-    int status = 0;
-
-    (void)waitpid(restart->child, &status, 0);
-    restart->child = 0;
-    memcpy(text, restart->output, sizeof(text));
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        refuse_restart(server, last_line(text, restart->output_len));
-    } else if (strstr(text, HANDOVER_READY "\n") == NULL) {
-        refuse_restart(server, "the program that is installed now cannot take over: use systemctl "
-                               "restart, or stop and start it");
-    } else if (server->is_ending) {
-        refuse_restart(server, "the proxy is stopping");
+    if (error == 0) {
+        log_event(LOG_INFO, "sessions_left", "sessions=%" PRIu64, count);
     } else {
-        restart->state = RESTART_HOLDING;
-        restart->deadline_ms = loop_now_ms(server->loop) + HOLD_MS;
+        log_event(LOG_ERROR, "sessions_not_left", "error=\"%s\"", strerror(-error));
+        if (fd >= 0) {
+            (void)handover_file_destroy(fd);
+            handover_store_remove();
+        }
         for (unsigned i = 0; i < server->worker_count; i++) {
-            (void)worker_hold(server->workers[i]);
+            worker_thaw(server->workers[i]);
         }
     }
-}
-
-static void on_trial_output(void *context, int fd)
-{
-    struct server *server = context;
-    struct restart *restart = &server->restart;
-    char rest[512];
-    size_t room = sizeof(restart->output) - 1 - restart->output_len;
-    ssize_t got = room > 0 ? read(fd, restart->output + restart->output_len, room)
-                           : read(fd, rest, sizeof(rest));
-
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
-        return;
-    }
-    if (got > 0) {
-        restart->output_len += room > 0 ? (size_t)got : 0;
-        return;
-    }
-    watch_free(restart->watch);
-    restart->watch = NULL;
-    on_trial_end(server);
-}
-
-/* @return the child, or -errno; @p pipe_fds[0] is the caller's */
-static pid_t start_trial(struct server *server, int file_fd, int pipe_fds[2])
-{
-    struct execution execution = {.arguments = NULL};
-
-    if (!prepare_execution(server, file_fd, true, &execution)) {
-        return -ENOMEM;
-    }
-    close_all_on_exec();
-    pid_t child = fork();
-    if (child == 0) {
-        run_trial(server, &execution, file_fd, pipe_fds[1]);
-    }
-    int error = errno;
-    clear_execution(&execution);
-    return child < 0 ? -error : child;
-}
-
-static int begin_trial(struct server *server, int file_fd)
-{
-    struct restart *restart = &server->restart;
-    struct pack places = {0};
-    int pipe_fds[2];
-
-    pack_places(server, -1, &places);
-    int error = handover_file_write(file_fd, &places);
-    pack_clear(&places);
-    if (error != 0) {
-        return error;
-    }
-    if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        return -errno;
-    }
-    restart->output_fd = pipe_fds[0];
-    error = watch_new(server->loop, pipe_fds[0], on_trial_output, server, &restart->watch);
-    if (error == 0) {
-        restart->child = start_trial(server, file_fd, pipe_fds);
-        error = restart->child < 0 ? (int)restart->child : 0;
-    }
-    (void)close(pipe_fds[1]);
-    return error;
-}
-
-const char *server_restart(struct server *server, uint64_t client)
-{
-    if (server->is_ending) {
-        return "the proxy is stopping";
-    }
-    if (server->restart.state != RESTART_NONE) {
-        return "a restart is in progress";
-    }
-    int fd = handover_file_open_memory();
-    int error = fd < 0 ? fd : begin_trial(server, fd);
     if (fd >= 0) {
-        (void)close(fd); /* the child has its own */
+        (void)close(fd);
     }
-    if (error != 0) {
-        clear_restart(server);
-        return strerror(-error);
-    }
-    server->restart.state = RESTART_TRYING;
-    server->restart.client = client;
-    server->restart.deadline_ms = loop_now_ms(server->loop) + TRIAL_MS;
-    return NULL;
-}
-
-uint64_t server_restart_turn(struct server *server, uint64_t now_ms)
-{
-    struct restart *restart = &server->restart;
-    bool is_due = now_ms >= restart->deadline_ms, is_quiet = true;
-
-    switch (restart->state) {
-    case RESTART_NONE:
-        return UINT64_MAX;
-    case RESTART_TRYING:
-        if (is_due) {
-            (void)kill(restart->child, SIGKILL); /* on_trial_end() follows */
-        }
-        return is_due ? UINT64_MAX : restart->deadline_ms;
-    case RESTART_HOLDING:
-        break;
-    }
-    for (unsigned i = 0; i < server->worker_count; i++) {
-        is_quiet = is_quiet && worker_is_quiet(server->workers[i]);
-    }
-    if (!is_quiet && !is_due) {
-        return restart->deadline_ms;
-    }
-    finish_restart(server);
-    return UINT64_MAX;
-}
-
-void server_restart_cancel(struct server *server)
-{
-    if (server->restart.child > 0) {
-        (void)kill(server->restart.child, SIGKILL);
-        (void)waitpid(server->restart.child, NULL, 0);
-    }
-    clear_restart(server);
 }
 
 /* ---- in the program that follows ---- */
@@ -507,7 +155,7 @@ static int check_descriptor(int fd, const struct server_listener *listener)
         !address_equal(&bound, &listener->bound)) {
         return -1;
     }
-    set_close_on_exec(fd, true);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     return fd;
 }
 
@@ -551,34 +199,48 @@ static bool unpack_places(struct handover *handover)
     return handover->opened != NULL && !in->has_failed;
 }
 
-bool handover_take(struct handover *ret_handover)
+/* That of the environment, or of a process that has ended before; -1: there is none. */
+static int find_handover(void)
 {
     const char *text = getenv(HANDOVER_VARIABLE);
-    const char *why = NULL;
     char *end = NULL;
 
-    *ret_handover = (struct handover){.reply_fd = -1};
     if (text == NULL) {
-        return false;
+        return handover_store_find();
     }
     errno = 0;
     long fd = strtol(text, &end, 10);
     bool is_number =
         errno == 0 && end != text && *end == '\0' && fd > STDERR_FILENO && fd <= INT32_MAX;
     (void)unsetenv(HANDOVER_VARIABLE);
-    if (!is_number || !handover_file_take((int)fd, &ret_handover->body, &why)) {
-        log_event(LOG_ERROR, "handover_refused", "error=\"%s\"", is_number ? why : "no descriptor");
+    if (!is_number) {
+        log_event(LOG_ERROR, "handover_refused", "error=\"no descriptor\"");
+    }
+    return is_number ? (int)fd : -1;
+}
+
+bool handover_take(struct handover *ret_handover)
+{
+    const char *why = NULL;
+    int fd = find_handover();
+
+    *ret_handover = (struct handover){.reply_fd = -1};
+    if (fd < 0) {
         return false;
     }
-    (void)close((int)fd);
-    ret_handover->rest =
-        (struct unpack){.at = ret_handover->body.data, .left = ret_handover->body.len};
-    if (!unpack_places(ret_handover)) {
-        log_event(LOG_ERROR, "handover_refused", "error=\"unreadable\"");
+    bool is_taken = handover_file_take(fd, &ret_handover->body, &why);
+    (void)close(fd);
+    if (is_taken) {
+        ret_handover->rest =
+            (struct unpack){.at = ret_handover->body.data, .left = ret_handover->body.len};
+        is_taken = unpack_places(ret_handover);
+        why = is_taken ? NULL : "unreadable";
+    }
+    if (!is_taken) {
+        log_event(LOG_ERROR, "handover_refused", "error=\"%s\"", why);
         handover_clear(ret_handover);
-        return false;
     }
-    return true;
+    return is_taken;
 }
 
 void handover_clear(struct handover *handover)

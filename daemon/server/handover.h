@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From one process to the next, which is the same one with another program: server/handover.c. */
+/* From one process to the next, which may be the same one with another program. */
 #ifndef CRIPROXY_HANDOVER_H
 #define CRIPROXY_HANDOVER_H
 
 #include "base/pack.h"
 #include "server/internal.h"
+
+/* The descriptor of the hand-over file, in the environment of the program that follows. */
+#define HANDOVER_VARIABLE "CRIPROXYD_HANDOVER"
 
 /* What the process before has left; zeroed but for reply_fd: nothing. */
 struct handover {
@@ -17,6 +20,18 @@ struct handover {
     char admin_listen[512]; /* of the configuration there */
     char admin_socket[512];
 };
+
+/**
+ * Appends everything but sessions.
+ *
+ * @param reply_fd to criproxyctl, which waits, or -1
+ * @param has_sockets the next program is this process, and has its descriptors
+ */
+void handover_pack_places(const struct server *server, int reply_fd, bool has_sockets,
+                          struct pack *out);
+
+/** Appends the sessions of all workers, which are parked or were joined: they are frozen. */
+void handover_pack_sessions(struct server *server, struct pack *out);
 
 /**
  * What the environment leads to, once: it is destroyed where it was. What is refused is logged.
@@ -39,6 +54,13 @@ int handover_listeners(struct server *server, struct handover *handover,
 
 /** DTLS sessions to the workers that had them, before they start. What cannot be read is logged. */
 void handover_sessions(struct server *server, struct handover *handover);
+
+/**
+ * The process ends, and its workers have been joined: their sessions are left for the process that
+ * is started next where there is a place for them (server/handover_store.h). Else, or where that
+ * fails, they are closed as ever. Failures are logged.
+ */
+void handover_leave(struct server *server);
 
 /** Tells criproxyctl, if it waits, that this process serves. Failures are ignored. */
 void handover_reply(struct handover *handover);

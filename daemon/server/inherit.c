@@ -4,6 +4,7 @@
  * from descriptor 3 on, meant for process $LISTEN_PID, with names between colons in
  * $LISTEN_FDNAMES. The name is what is spoken there: coap, coaps, coap+tcp, ...
  */
+#include "server/handover_store.h"
 #include "server/internal.h"
 
 #include "base/escape.h"
@@ -171,6 +172,9 @@ int server_inherit(struct server *server, struct listen_change *ret_change)
         struct server_listener listener;
         size_t len;
         const char *name = next_name(&names, &len);
+        if (handover_store_is_named(name, len)) {
+            continue; /* handover_store_find() has taken it */
+        }
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         error = examine(server, fd, name, len, &listener);
         if (error == 0) {

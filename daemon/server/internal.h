@@ -62,7 +62,7 @@ enum restart_state {
     RESTART_HOLDING, /* what is in flight ends */
 };
 
-/* criproxyctl restart, see server/handover.c. */
+/* criproxyctl restart, see server/restart.c. */
 struct restart {
     enum restart_state state;
     uint64_t client; /* who has asked, by its number */
@@ -191,7 +191,7 @@ int server_resume(struct server *server);
 /** As many as the configuration says, or the machine has processors. */
 unsigned server_count_workers(const struct config *config);
 
-/* ---- server/handover.c ---- */
+/* ---- server/restart.c ---- */
 
 /**
  * Begins a restart in place for the client @p client of the control socket, who is told of its end.

@@ -278,8 +278,9 @@ static int add_all(struct server *server, struct listen_change *change)
 int server_listen(struct server *server)
 {
     struct listen_change change = {0};
-    int error = server->handover != NULL ? handover_listeners(server, server->handover, &change)
-                                         : server_inherit(server, &change);
+    bool has_sockets = server->handover != NULL && server->handover->opened_count > 0;
+    int error = has_sockets ? handover_listeners(server, server->handover, &change)
+                            : server_inherit(server, &change);
 
     if (error == 0) {
         error = add_all(server, &change);

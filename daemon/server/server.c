@@ -182,6 +182,9 @@ static void stop(struct server *server)
     for (unsigned i = 0; i < server->worker_count; i++) {
         worker_join(server->workers[i]);
     }
+    if (server->is_ready && server->status == 0) {
+        handover_leave(server);
+    }
     if (server->is_ready) {
         log_stopped(server);
     }

@@ -465,6 +465,11 @@ void worker_hand_over(struct worker *worker, struct pack *out)
     listen_hand_over(&worker->engine->client, out);
 }
 
+void worker_thaw(struct worker *worker)
+{
+    listen_thaw(&worker->engine->client);
+}
+
 static void go_on_task(void *context)
 {
     struct worker *worker = context;

@@ -168,8 +168,11 @@ bool worker_is_quiet(const struct worker *worker);
  */
 bool worker_park(struct worker *worker, const struct timespec *deadline);
 
-/** Appends the sessions of a worker that is parked, and freezes them. */
+/** Appends the sessions of a worker that is parked or was joined, and freezes them. */
 void worker_hand_over(struct worker *worker, struct pack *out);
+
+/** The same for a worker that was joined: its sessions may say good-bye again. */
+void worker_thaw(struct worker *worker);
 
 /** What was appended is destroyed: the worker thaws its sessions and goes on. */
 void worker_go_on(struct worker *worker);

@@ -78,7 +78,7 @@ class Proxy:
 
     def __init__(self, *arguments, listen=("127.0.0.1", "::1"), cache=None,
                  environment=None, binary=None, pass_fds=()):
-        command = [binary or program("criproxyd")]
+        command = list(binary) if isinstance(binary, tuple) else [binary or program("criproxyd")]
         for host in listen:
             command += ["--listen", "coap://%s:0" % ("[%s]" % host if ":" in host else host)]
         if cache is None and not any("cache." in argument for argument in arguments):

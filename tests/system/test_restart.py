@@ -14,6 +14,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -24,6 +25,17 @@ from target import Target
 
 KEY = b"sesame"
 RESEND_S = 5
+
+# Puts the descriptors where they have to be and becomes the daemon, as the manager does.
+LAUNCHER = r"""
+import os, sys
+fds, names, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
+fds = [os.dup2(int(fd), 100 + i) for i, fd in enumerate(fds.split(","))]
+for i, fd in enumerate(fds):
+    os.dup2(fd, 3 + i)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
+os.execv(rest[0], rest)
+"""
 
 
 class Session:
@@ -274,6 +286,97 @@ def test_a_start_with_a_bad_hand_over_is_a_plain_start(scene, what):
     finally:
         proxy.stop_cleanly()
         os.close(fd)
+
+
+class Manager:
+    """A service manager that keeps descriptors, as far as the daemon can see."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind(str(path))
+        self.sock.settimeout(PATIENCE_S)
+        self.environment = {"NOTIFY_SOCKET": str(path), "FDSTORE": "1"}
+
+    def wait_for(self, line):
+        """The descriptors of the first message with that line."""
+        while True:
+            data, fds, _, _ = socket.recv_fds(self.sock, 4096, 4)
+            if line in data.decode().splitlines():
+                return fds
+
+
+def start_with(scene, sockets, names, environment, ends_cleanly=True):
+    """A proxy that inherits @sockets, as descriptors from 3 on."""
+    proxy = Proxy("--set", "tls.psk-file=%s" % scene.keys, "--set", "proxy.workers=1",
+                  "--set", "admin.socket=" + scene.control, listen=(),
+                  environment=dict(os.environ, **environment),
+                  binary=("/usr/bin/python3", "-c", LAUNCHER, ",".join(map(str, sockets)), names,
+                          program("criproxyd")), pass_fds=sockets)
+    if ends_cleanly:
+        scene.stack.callback(proxy.stop_cleanly)
+    return proxy
+
+
+def coaps_socket(scene):
+    sock = scene.stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+def test_sessions_wait_with_the_service_manager(scene):
+    """Control: restart by a manager that keeps the descriptor: the next process has the sessions,
+    and takes them out of the store; the same descriptor a second time is empty."""
+    manager = Manager(scene.folder / "notify")
+    coaps = coaps_socket(scene)
+    proxy = start_with(scene, [coaps.fileno()], "coaps", manager.environment)
+    session = scene.session(proxy, 1)
+    proxy.stop_cleanly()
+    assert "sessions_left sessions=1" in proxy.text
+    (kept,) = manager.wait_for("FDSTORE=1")
+    passed = [coaps.fileno(), kept], "coaps:criproxyd-sessions"
+    environment = {"NOTIFY_SOCKET": manager.environment["NOTIFY_SOCKET"]}
+    proxy = start_with(scene, *passed, environment, ends_cleanly=False)
+    manager.wait_for("FDSTOREREMOVE=1")
+    scene.must_answer(session)
+    assert scene.stats()["handshakes"] == 0
+    proxy.process.kill()  # and so it leaves nothing
+    assert proxy.stop() == -signal.SIGKILL
+    proxy = start_with(scene, *passed, environment)
+    assert "handover_refused" in proxy.text and scene.stats()["sessions"] == 0
+    os.close(kept)
+    manager.sock.close()
+
+
+def memory_folder(scene):
+    """A folder in a file system that is memory."""
+    return scene.stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="there is no /dev/shm")
+def test_sessions_wait_in_the_runtime_directory(scene):
+    """Control: restart without a manager that keeps descriptors: a file of this user alone, which
+    is gone when it was taken."""
+    folder = memory_folder(scene)
+    left = os.path.join(folder, "criproxyd-sessions")
+    coaps = coaps_socket(scene)
+    environment = {"RUNTIME_DIRECTORY": folder}
+    proxy = start_with(scene, [coaps.fileno()], "coaps", environment)
+    session = scene.session(proxy, 1)
+    proxy.stop_cleanly()
+    assert stat.S_IMODE(os.stat(left).st_mode) == 0o600
+    proxy = start_with(scene, [coaps.fileno()], "coaps", environment)
+    assert not os.path.exists(left)
+    scene.must_answer(session)
+    assert scene.stats()["handshakes"] == 0
+    proxy.stop_cleanly()
+    os.chmod(left, 0o644)  # others could have read it
+    proxy = start_with(scene, [coaps.fileno()], "coaps", environment)
+    assert "handover_refused" in proxy.text and scene.stats()["sessions"] == 0
+    os.unlink(left)
+    os.symlink("elsewhere", left)
+    proxy.stop_cleanly()
+    proxy = start_with(scene, [coaps.fileno()], "coaps", environment)
+    assert scene.stats()["sessions"] == 0
 
 
 def test_after_a_crash_sessions_are_gone(scene):
