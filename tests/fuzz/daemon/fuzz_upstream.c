@@ -8,8 +8,9 @@
  *   1 byte   length of what follows
  *   n bytes  what is sent, said or asked
  *
- * On TLS and WSS the handshake is a real one, unless the input says that bytes are sent in its
- * place; on DTLS all is sent as datagrams. When the origin server has gone, every request ends.
+ * On TLS, WSS and DTLS of our own the handshake is a real one, unless the input says that bytes are
+ * sent in its place; on libcoap's DTLS all is sent as datagrams. When the origin server has gone,
+ * every request ends.
  */
 #include "base/log.h"
 #include "coap/message.h"
@@ -49,7 +50,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret_time);
 struct slot {
     struct upstream_request *request; /* NULL: over */
     uint8_t token[TOKEN_LEN];
-    bool is_kept;
+    bool is_kept, is_answered;
 };
 
 static struct world {
@@ -57,9 +58,12 @@ static struct world {
     struct upstream *upstream;
     struct upstream_credentials *credentials;
     struct upstream_target target;
+    enum upstream_engine engine;
     int listener, connection;
-    SSL_CTX *context;
+    SSL_CTX *context, *dtls_context;
     SSL *ssl;
+    struct sockaddr_in peer;  /* on DTLS: which the handshake is with */
+    uint16_t last_mid;        /* on DTLS: of the client's last message */
     bool is_upgraded, is_raw; /* raw: no handshake is made */
     char head[WS_REQUEST_MAX];
     size_t head_len;
@@ -99,6 +103,7 @@ static void on_response(void *context, void *user, const struct message *respons
     while (option_iter_next(&iter, &option)) {
         assert(option.value.len <= response->options.len);
     }
+    slot->is_answered = true;
     if (!slot->is_kept) {
         slot->request = NULL;
     }
@@ -126,6 +131,7 @@ static void ask(uint8_t how, const uint8_t *data, size_t len)
     world.serial++;
     memcpy(slot->token, &world.serial, TOKEN_LEN);
     slot->is_kept = (how & 0x40) != 0;
+    slot->is_answered = false;
     struct message message = {.code = (how & 0x80) != 0 ? CODE(0, 2) : CODE(0, 1),
                               .token = {slot->token, TOKEN_LEN},
                               .payload = {payload, len}};
@@ -144,10 +150,21 @@ static unsigned on_psk(SSL *ssl, const char *identity, unsigned char *psk, unsig
     return 1;
 }
 
-static void drop_connection(void)
+static bool is_own_dtls(void)
+{
+    return world.target.transport == TRANSPORT_DTLS && world.engine == UPSTREAM_ENGINE_NATIVE;
+}
+
+static void forget_session(void)
 {
     SSL_free(world.ssl);
     world.ssl = NULL;
+    ERR_clear_error();
+}
+
+static void drop_connection(void)
+{
+    forget_session();
     if (world.connection >= 0) {
         (void)close(world.connection);
     }
@@ -167,12 +184,37 @@ static bool is_ws(void)
     return world.target.transport == TRANSPORT_WS || world.target.transport == TRANSPORT_WSS;
 }
 
+/* All that OpenSSL has to say, as one datagram. */
+static void send_records(void)
+{
+    uint8_t records[8192];
+    int len = BIO_read(SSL_get_wbio(world.ssl), records, sizeof(records));
+    if (len > 0) {
+        (void)sendto(world.connection, records, (size_t)len, MSG_DONTWAIT,
+                     (const struct sockaddr *)(const void *)&world.peer, sizeof(world.peer));
+    }
+}
+
+static void send_over_dtls(const uint8_t *data, size_t len)
+{
+    if (world.ssl != NULL && !world.is_raw) {
+        (void)SSL_write(world.ssl, data, (int)len);
+        ERR_clear_error();
+        send_records();
+    } else if (world.peer.sin_port != 0) {
+        (void)sendto(world.connection, data, len, MSG_DONTWAIT,
+                     (const struct sockaddr *)(const void *)&world.peer, sizeof(world.peer));
+    }
+}
+
 static void send_raw(const uint8_t *data, size_t len)
 {
     if (world.connection < 0 || len == 0) {
         return;
     }
-    if (world.ssl != NULL && !world.is_raw) {
+    if (is_own_dtls()) {
+        send_over_dtls(data, len);
+    } else if (world.ssl != NULL && !world.is_raw) {
         (void)SSL_write(world.ssl, data, (int)len);
         ERR_clear_error();
     } else {
@@ -209,6 +251,50 @@ static void hear_datagrams(void)
     }
 }
 
+/* OpenSSL's end of a DTLS session, for one client after the other. */
+static void begin_session(void)
+{
+    forget_session();
+    world.ssl = SSL_new(world.dtls_context);
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    assert(world.ssl != NULL && in != NULL && out != NULL);
+    BIO_set_mem_eof_return(in, -1);
+    SSL_set_bio(world.ssl, in, out);
+    (void)SSL_set_options(world.ssl, SSL_OP_NO_QUERY_MTU);
+    (void)DTLS_set_link_mtu(world.ssl, 1400);
+    SSL_set_accept_state(world.ssl);
+}
+
+static void hear_own_dtls(void)
+{
+    struct sockaddr_in from;
+    uint8_t buffer[4096];
+    for (;;) {
+        socklen_t from_len = sizeof(from);
+        ssize_t len = recvfrom(world.connection, buffer, sizeof(buffer), MSG_DONTWAIT,
+                               (struct sockaddr *)(void *)&from, &from_len);
+        if (len <= 0) {
+            return;
+        }
+        if (world.ssl == NULL || from.sin_port != world.peer.sin_port) {
+            world.peer = from;
+            begin_session();
+        }
+        if (world.is_raw) {
+            continue;
+        }
+        (void)BIO_write(SSL_get_rbio(world.ssl), buffer, (int)len);
+        int got;
+        while ((got = SSL_read(world.ssl, buffer, sizeof(buffer))) > 0) {
+            if (got >= (int)MESSAGE_HEADER_LEN) {
+                world.last_mid = (uint16_t)(buffer[2] << 8 | buffer[3]);
+            }
+        }
+        ERR_clear_error();
+        send_records();
+    }
+}
+
 static void upgrade(const char *data, size_t len)
 {
     struct ws_request request;
@@ -230,7 +316,11 @@ static void hear(void)
 {
     char buffer[4096];
     if (world.target.transport == TRANSPORT_DTLS) {
-        hear_datagrams();
+        if (world.connection >= 0 && is_own_dtls()) {
+            hear_own_dtls();
+        } else {
+            hear_datagrams();
+        }
         return;
     }
     accept_connection();
@@ -245,12 +335,33 @@ static void hear(void)
     }
 }
 
-/* A frame of RFC 8323, in a WebSocket's where there is one. */
+/* A message of RFC 7252: the acknowledgement of the client's last one, or another. */
+static size_t write_head(uint8_t *frame, uint8_t code, const uint8_t *token, size_t token_len)
+{
+    uint8_t type = code & 3; /* what the input says: all four come up */
+    uint16_t mid = type >= 2 ? world.last_mid : (uint16_t)world.serial;
+    frame[0] = (uint8_t)(0x40u | (unsigned)type << 4 | token_len);
+    frame[1] = code;
+    frame[2] = (uint8_t)(mid >> 8);
+    frame[3] = (uint8_t)mid;
+    if (token_len > 0) {
+        memcpy(frame + MESSAGE_HEADER_LEN, token, token_len);
+    }
+    return MESSAGE_HEADER_LEN + token_len;
+}
+
+/* A frame of RFC 8323, in a WebSocket's where there is one; a message where there are datagrams. */
 static void send_message(uint8_t code, const uint8_t *token, size_t token_len, const uint8_t *data,
                          size_t len)
 {
     uint8_t frame[300] = {0};
     size_t at = 0;
+    if (is_own_dtls()) {
+        at = write_head(frame, code, token, token_len);
+        memcpy(frame + at, data, len);
+        send_raw(frame, at + len);
+        return;
+    }
     if (is_ws()) {
         frame[at++] = 0x82;
         frame[at++] = (uint8_t)(2 + token_len + len < 126 ? 2 + token_len + len : 125);
@@ -355,7 +466,10 @@ static void world_open(uint8_t first)
                                                     .on_failure = on_failure};
     static const enum transport transports[] = {TRANSPORT_TCP, TRANSPORT_WS, TRANSPORT_TLS,
                                                 TRANSPORT_WSS, TRANSPORT_DTLS};
+    world.target.transport = transports[first % 5];
+    world.engine = first / 5 % 2 == 1 ? UPSTREAM_ENGINE_NATIVE : UPSTREAM_ENGINE_LIBCOAP;
     const struct upstream_options options = {
+        .engine = world.engine,
         .sessions_max = SESSIONS_MAX,
         .requests_max = 16,
         .idle_ms = 60000,
@@ -366,16 +480,23 @@ static void world_open(uint8_t first)
         .seed = 1,
     };
     world.is_raw = false;
-    world.target.transport = transports[first % 5];
+    world.peer.sin_port = 0;
     origin_open();
     assert(loop_new(on_turn, NULL, &world.loop) == 0);
     assert(upstream_new(world.loop, &options, &handler, NULL, &world.upstream) == 0);
 }
 
+/* Whether a request may wait for a server that has gone: libcoap's clock does not jump, and of one
+ * on datagrams that has answered only the client says when it is silent for too long. */
+static bool may_wait(const struct slot *slot)
+{
+    return world.target.transport == TRANSPORT_DTLS &&
+           (!is_own_dtls() || (slot->is_kept && slot->is_answered));
+}
+
 /* The origin server has gone: in the end nothing waits for it. */
 static void world_close(void)
 {
-    bool is_dtls = world.target.transport == TRANSPORT_DTLS; /* libcoap's clock does not jump */
     origin_close();
     for (unsigned i = 0; i < END_TURNS; i++) {
         bool is_over = true;
@@ -389,7 +510,7 @@ static void world_close(void)
         }
     }
     for (size_t i = 0; i < REQUESTS; i++) {
-        assert(is_dtls || world.slots[i].request == NULL);
+        assert(world.slots[i].request == NULL || may_wait(&world.slots[i]));
         if (world.slots[i].request != NULL) {
             upstream_cancel(world.upstream, world.slots[i].request, false);
             world.slots[i].request = NULL;
@@ -413,6 +534,10 @@ static void once(void)
     assert(world.credentials != NULL && world.context != NULL);
     SSL_CTX_set_psk_server_callback(world.context, on_psk);
     (void)SSL_CTX_set_max_proto_version(world.context, TLS1_2_VERSION);
+    world.dtls_context = SSL_CTX_new(DTLS_server_method());
+    assert(world.dtls_context != NULL);
+    assert(SSL_CTX_set_cipher_list(world.dtls_context, "PSK:@SECLEVEL=0") == 1);
+    SSL_CTX_set_psk_server_callback(world.dtls_context, on_psk);
     world.target.credentials = world.credentials;
     world.target.ack_timeout_ms = 2000;
     world.target.ack_random_factor = 150;
