@@ -510,12 +510,14 @@ size_t dtls_session_room(const struct dtls_session *session)
 struct dtls_session_view dtls_session_look(const struct dtls_session *session)
 {
     uint64_t now_ms = loop_now_ms(session->listener->loop);
+    uint64_t age_ms = now_ms - session->started_ms;
+    uint64_t heard_ms = now_ms - (uint64_t)session->heard_s * 1000;
     struct dtls_session_view view = {
         .suite = session->shake == NULL ? records_suite_name(&session->records)
                                         : SSL_get_cipher_name(session->shake->ssl),
         .cid_len = session->records.cid_len,
-        .age_ms = now_ms - session->started_ms,
-        .heard_ms = now_ms - (uint64_t)session->heard_s * 1000,
+        .age_ms = age_ms,
+        .heard_ms = heard_ms < age_ms ? heard_ms : age_ms, /* it is kept in whole seconds */
         .moves = session->moves,
     };
 
