@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#define CHAIN_MAX 16u /* certificates in a file that are looked at */
+
 static bool take_time(const ASN1_TIME *time, int64_t *ret_s)
 {
     struct tm tm = {0};
@@ -18,24 +20,41 @@ static bool take_time(const ASN1_TIME *time, int64_t *ret_s)
     return true;
 }
 
+/* A chain holds as long as all of it does. */
+static bool add_times(const X509 *certificate, struct certificate_times *times)
+{
+    int64_t before_s = 0, after_s = 0;
+
+    if (!take_time(X509_get0_notBefore(certificate), &before_s) ||
+        !take_time(X509_get0_notAfter(certificate), &after_s)) {
+        return false;
+    }
+    times->not_before_s = before_s > times->not_before_s ? before_s : times->not_before_s;
+    times->not_after_s = after_s < times->not_after_s ? after_s : times->not_after_s;
+    return true;
+}
+
 bool certificate_read_times(const char *file, struct certificate_times *ret_times)
 {
-    struct certificate_times times = {.file = file};
+    struct certificate_times times = {file, INT64_MIN, INT64_MAX};
     FILE *stream = fopen(file, "re");
     X509 *certificate = NULL;
+    unsigned count = 0;
+    bool is_good = true;
 
     if (stream == NULL) {
         return false;
     }
-    certificate = PEM_read_X509_AUX(stream, NULL, NULL, NULL);
+    while (is_good && count < CHAIN_MAX &&
+           (certificate = PEM_read_X509_AUX(stream, NULL, NULL, NULL)) != NULL) {
+        is_good = add_times(certificate, &times);
+        X509_free(certificate);
+        count++;
+    }
     (void)fclose(stream);
-    bool is_good = certificate != NULL &&
-                   take_time(X509_get0_notBefore(certificate), &times.not_before_s) &&
-                   take_time(X509_get0_notAfter(certificate), &times.not_after_s);
-    X509_free(certificate);
     ERR_clear_error();
-    if (is_good) {
+    if (is_good && count > 0) {
         *ret_times = times;
     }
-    return is_good;
+    return is_good && count > 0;
 }

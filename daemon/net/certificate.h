@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From when until when the certificate in a file is valid. */
+/* From when until when the certificates in a file are valid. */
 #ifndef CRIPROXY_CERTIFICATE_H
 #define CRIPROXY_CERTIFICATE_H
 
@@ -12,8 +12,8 @@ struct certificate_times {
 };
 
 /**
- * The times of the first certificate in @p file, PEM: the one that is shown to peers; its issuers
- * follow it.
+ * The times in which all certificates in @p file, PEM, are valid: the one that is shown to peers,
+ * and its issuers, which follow it.
  *
  * @return false if there is none; @p ret_times is then untouched
  */

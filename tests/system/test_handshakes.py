@@ -55,6 +55,7 @@ def folder(tmp_path_factory):
                      "20200201000000Z")
     make_certificate(path, "early", "ca", "-startdate", "20900101000000Z", "-enddate",
                      "20910101000000Z")
+    (path / "chain.pem").write_text((path / "good.pem").read_text() + (path / "old.pem").read_text())
     make_certificate(path, "stranger", "stranger-ca")
     (path / "keys").write_text("%s:%s\n" % (IDENTITY, KEY))
     return path
@@ -303,6 +304,14 @@ def test_a_certificate_that_is_not_valid_now_is_told_of(folder, tmp_path, name, 
     left = max(0, (after - time.time()) / 86400)
     assert left - 1.1 <= status["certificate_days_left"] <= left
     running.stop_cleanly()
+
+
+def test_a_chain_ends_with_its_first_certificate_to_end(folder):
+    """SEC-25: an issuer in the file that has expired is told of, as clients refuse its chain."""
+    done = run_criproxyd("--check-config", "--set", "tls.certificate=%s" % (folder / "chain.pem"),
+                         "--set", "tls.key=%s" % (folder / "good.key"))
+    assert done.returncode == 0
+    assert "certificate_expired level=warning file=%s" % (folder / "chain.pem") in done.stderr
 
 
 class Session:
