@@ -191,6 +191,20 @@ void own_pack_flight(const struct dtls_session *session, struct pack *out)
     }
 }
 
+/* Whether these are entries as flight_add() writes them: lengths are believed afterwards. */
+static bool flight_is_sound(const uint8_t *bytes, size_t len)
+{
+    while (len >= FLIGHT_HEADER) {
+        size_t entry = FLIGHT_HEADER + ((size_t)bytes[2] << 8 | bytes[3]);
+        if (entry > len) {
+            return false;
+        }
+        bytes += entry;
+        len -= entry;
+    }
+    return len == 0;
+}
+
 bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
 {
     if (unpack_uint(in, 1) == 0) {
@@ -199,7 +213,7 @@ bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
     uint64_t sent_ms = unpack_uint(in, 8), next_plain = unpack_uint(in, 8);
     size_t len = 0;
     const uint8_t *bytes = unpack_bytes(in, &len);
-    if (bytes == NULL || len > DTLS_FLIGHT_MAX) {
+    if (bytes == NULL || len > DTLS_FLIGHT_MAX || !flight_is_sound(bytes, len)) {
         return false;
     }
     struct dtls_flight *flight = calloc(1, sizeof *flight + len);

@@ -211,6 +211,26 @@ static void test_a_last_flight_goes_along(void **state)
     server_stop();
 }
 
+/* A record longer than the flight would be read past its end when it is repeated. */
+static void test_a_damaged_flight_is_refused(void **state)
+{
+    (void)state;
+
+    for (unsigned damage = 0; damage < 3; damage++) {
+        struct client client;
+        server_start_with(credentials_psk(), &plenty);
+        open_looked_at(&client, "127.0.0.1:40001", NULL);
+        assert_true(client_shake(&client)); /* and no data: the flight is kept */
+        struct dtls_flight *flight = server.listener->established.first->flight;
+        assert_non_null(flight);
+        flight->bytes[2] = damage == 1 ? 0xff : flight->bytes[2];
+        flight->len -= damage == 2 ? 1 : 0;
+        assert_int_equal(hand_over_to(credentials_psk(), &plenty), damage == 0);
+        client_close(&client);
+        server_stop();
+    }
+}
+
 static void test_nothing_is_sealed_after_the_hand_over(void **state)
 {
     struct client client;
@@ -457,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_no_field_of_the_records_is_left_out),
         cmocka_unit_test(test_the_window_goes_along),
         cmocka_unit_test(test_a_last_flight_goes_along),
+        cmocka_unit_test(test_a_damaged_flight_is_refused),
         cmocka_unit_test(test_nothing_is_sealed_after_the_hand_over),
         cmocka_unit_test(test_a_peer_goes_on_with_its_key_alone),
         cmocka_unit_test(test_ids_of_another_length_end),
