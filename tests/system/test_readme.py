@@ -59,6 +59,7 @@ EXPECTED = {
         r"^\d{10}$",
         r"^event: 2\.05\nid: \d+\ndata: (.|\n)*\n\nevent: 2\.05\n",
         r"^$",
+        r"Directory listing for /",
     ],
 }
 
