@@ -16,17 +16,13 @@ const struct transport_row *transport_row(enum transport transport)
     return &rows[transport];
 }
 
-const char *transport_left_out(enum transport transport, bool is_upstream)
+const char *transport_left_out(enum transport transport)
 {
     if (!CRI_WITH_WEBSOCKETS && transport_is_ws(transport)) {
         return "WebSockets";
     }
     if (!CRI_WITH_TLS && transport_is_stream(transport) && transport_is_secure(transport)) {
         return "TLS";
-    }
-    if (!CRI_WITH_LIBCOAP && is_upstream && transport_is_secure(transport) &&
-        !transport_is_stream(transport)) {
-        return "libcoap, which has DTLS towards origin servers";
     }
     if (!CRI_WITH_HTTP && transport_is_http(transport)) {
         return "HTTP";

@@ -95,9 +95,9 @@ const struct transport_row *transport_row(enum transport transport);
 
 /**
  * What this build was made without and the transport needs, as static text for people; NULL if it
- * has everything (CRI_WITH_WEBSOCKETS and the like). @p is_upstream: towards origin servers.
+ * has everything (CRI_WITH_WEBSOCKETS and the like).
  */
-const char *transport_left_out(enum transport transport, bool is_upstream);
+const char *transport_left_out(enum transport transport);
 
 /** The transport of a URI scheme as text of @p len bytes; TRANSPORT_NONE if there is none. */
 enum transport transport_by_scheme(const char *scheme, size_t len);

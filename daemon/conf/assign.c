@@ -173,7 +173,7 @@ static void preset_scheme(struct loader *loader, uint32_t number)
     if (draft != NULL) {
         struct scheme *scheme = draft->row;
         /* Targets that this build cannot reach are answered like those of unknown schemes. */
-        bool is_reachable = transport_left_out(transport, true) == NULL;
+        bool is_reachable = transport_left_out(transport) == NULL;
         scheme->transport = is_reachable ? transport : TRANSPORT_NONE;
     }
 }

@@ -148,7 +148,7 @@ static void check_listeners(struct loader *loader)
         struct config_listener *listener = &listeners[count];
         const char *uri = uris->items[i];
         const char *wrong = parse_listener(uri, listener);
-        const char *lacks = wrong == NULL ? transport_left_out(listener->transport, false) : NULL;
+        const char *lacks = wrong == NULL ? transport_left_out(listener->transport) : NULL;
         if (lacks != NULL) {
             loader_error(loader, place, "listen", "uri", "built without %s, got %s", lacks,
                          got_text(got, uri, strlen(uri)));

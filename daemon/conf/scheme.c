@@ -93,7 +93,7 @@ static void check_congestion(struct loader *loader, const struct named_draft *dr
 static void check_build(struct loader *loader, const struct named_draft *draft)
 {
     const struct scheme *row = draft->row;
-    const char *lacks = transport_left_out(row->transport, true);
+    const char *lacks = transport_left_out(row->transport);
 
     if (lacks != NULL) {
         scheme_error(loader, draft, scheme_place_of(draft, "transport"), "transport",

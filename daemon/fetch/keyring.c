@@ -56,6 +56,26 @@ static bool is_empty(const struct upstream_credentials_options *options)
            options->psk_key_hex == NULL && options->psk_key_file == NULL;
 }
 
+static enum upstream_engine engine_of(const struct config *config)
+{
+    return config->upstream_engine == UPSTREAM_NATIVE ? UPSTREAM_ENGINE_NATIVE
+                                                      : UPSTREAM_ENGINE_LIBCOAP;
+}
+
+/* Said when the configuration is read, and not by the first request. */
+static bool check_engine(const struct config *config, char *ret_error, size_t error_capacity)
+{
+    bool is_there = upstream_has(engine_of(config), TRANSPORT_DTLS);
+
+    if (!is_there && strcmp(upstream_version(), "none") == 0) {
+        (void)snprintf(ret_error, error_capacity, "upstream.engine: built without libcoap");
+    } else if (!is_there) {
+        (void)snprintf(ret_error, error_capacity, "upstream.engine: libcoap %s has no OpenSSL",
+                       upstream_version());
+    }
+    return is_there;
+}
+
 /* Patterns of targets and schemes say nothing about what is built in: this does. */
 static bool check_routes(const struct config *config, char *ret_error, size_t error_capacity)
 {
@@ -66,9 +86,7 @@ static bool check_routes(const struct config *config, char *ret_error, size_t er
                 ? config_scheme_by_number(config, route->parent.scheme_number)
                 : NULL;
         if (scheme != NULL && transport_has_session(scheme->transport) &&
-            !upstream_has(config->upstream_engine == UPSTREAM_NATIVE ? UPSTREAM_ENGINE_NATIVE
-                                                                     : UPSTREAM_ENGINE_LIBCOAP,
-                          scheme->transport)) {
+            !upstream_has(engine_of(config), scheme->transport)) {
             (void)snprintf(ret_error, error_capacity,
                            "route %s: via: no %s: libcoap %s has no OpenSSL", route->name,
                            scheme->name, upstream_version());
@@ -83,7 +101,8 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
     size_t count = config->upstream_count + 1;
     char why[256] = "";
 
-    if (!check_routes(config, ret_error, error_capacity)) {
+    if (!check_engine(config, ret_error, error_capacity) ||
+        !check_routes(config, ret_error, error_capacity)) {
         return NULL;
     }
     struct keyring *keyring = calloc(1, sizeof *keyring + count * sizeof keyring->items[0]);

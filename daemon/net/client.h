@@ -103,6 +103,8 @@ struct upstream_options {
     uint32_t message_bytes;      /* longest message taken: the Max-Message-Size announced */
     uint64_t seed;               /* of the tables */
     enum upstream_engine engine; /* of new sessions */
+    bool has_openssl_records;    /* engine native: stay on OpenSSL's records, as with a FIPS
+                                    provider: for tests */
 };
 
 /* Where a request goes. */

@@ -67,7 +67,9 @@ static struct dtls_box *acquire_box(struct upstream *upstream)
         if (box == NULL) {
             return NULL;
         }
-        box->crypto = record_crypto_new();
+        if (!upstream->options.has_openssl_records) {
+            box->crypto = record_crypto_new();
+        }
         upstream->dtls_box = box;
     }
     box->sessions++;
@@ -453,9 +455,9 @@ static bool open_client_socket(struct session *session, enum upstream_status *re
 
     end->fd = connect_socket(&session->place->target.address);
     if (end->fd < 0) {
-        *ret_status = errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == ENOBUFS
-                          ? UPSTREAM_NO_MEMORY
-                          : UPSTREAM_REFUSED;
+        bool is_shortage = errno == ENOMEM || errno == EMFILE || errno == ENFILE ||
+                           errno == ENOBUFS || errno == EAGAIN || errno == EADDRNOTAVAIL;
+        *ret_status = is_shortage ? UPSTREAM_NO_MEMORY : UPSTREAM_REFUSED; /* or no port is free */
         return false;
     }
     end->event = event_new(base, end->fd, EV_READ | EV_PERSIST, on_dtls_readable, session);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In place of client_coap*.c, where CRI_WITH_LIBCOAP is off. The configuration has no scheme with
- * DTLS towards origin servers then (transport_left_out()), so no session of this kind is opened.
+ * In place of client_coap*.c, where CRI_WITH_LIBCOAP is off. upstream.engine = libcoap is refused
+ * then (fetch/keyring.c), so no session of this kind is opened.
  */
 #include "net/client_internal.h"
 

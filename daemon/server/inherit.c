@@ -54,7 +54,7 @@ static int examine(const struct server *server, int fd, const char *name, size_t
                       "expected FileDescriptorName= coap, coaps, coap+tcp, coaps+tcp, coap+ws, "
                       "coaps+ws, http or https");
     }
-    const char *lacks = transport_left_out(listener.transport, false);
+    const char *lacks = transport_left_out(listener.transport);
     if (lacks != NULL) {
         char why[80];
         (void)snprintf(why, sizeof(why), "built without %s", lacks);

@@ -314,6 +314,18 @@ def test_long_answers_and_unknown_options(asker):
         assert asker.hear() == "response 2.05 4 mine"
 
 
+def test_on_records_of_openssl(start_asker, keyed):
+    """As with OpenSSL's FIPS provider: its SSL stays, and there are no connection ids."""
+    asker = start_asker("--openssl-records", "1")
+    asker.use_key()
+    with Relay(keyed.secure) as relay:
+        assert asker.ask("dtls", relay.place).startswith("response 2.05")
+        assert asker.run("many 50 dtls %s - 1 time" % relay.place) == "answered 50 of 50"
+        counters = asker.counters()
+        assert (counters["opened"], counters["lost"]) == (1, 0)
+        assert b"\0\x36\0\1\0" not in relay.went_up[0]  # the extension
+
+
 def test_separate_answers(asker):
     """MSG-20: an empty ACK, then a CON, which is acknowledged each time it comes."""
     with openssl_server(*PSK) as (place, server):
@@ -387,6 +399,7 @@ def test_connection_ids(asker, suite, cid):
                     -1 if cid in ("", "none") else 0, suite)
             assert server.answer(words) == relay.outer_port
             assert asker.hear() == "response 2.05 3 " + words.decode()
+        assert b"\0\x36\0\1\0" in relay.went_up[0]
         data = [record for each in relay.went_up for kind, _, record in records_of(each)
                 if kind in (APPLICATION_DATA, TLS12_CID)]
         wanted = bytes.fromhex("" if cid == "none" else cid)

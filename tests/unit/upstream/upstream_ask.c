@@ -15,7 +15,8 @@
  *     counters             -> "counters SESSIONS OPENED FAILURES LOST REPEATED BACKED-OFF"
  *
  * Options: --idle MS, --handshake MS, --back-off MS, --sessions N, --message BYTES,
- * --silence MS, --retransmit N, --native 0|1.
+ * --silence MS, --retransmit N, --native 0|1,
+ * --openssl-records 0|1.
  */
 #include "base/log.h"
 #include "coap/option.h"
@@ -51,7 +52,7 @@ static struct upstream_options options = {
     .seed = 1,
 };
 static uint32_t max_retransmit = 4;
-static uint32_t is_native;
+static uint32_t is_native, has_openssl_records;
 static unsigned many_left, many_count, many_good;
 static unsigned long fails_after;
 
@@ -357,6 +358,7 @@ int main(int argc, char **argv)
         {"--silence", &options.silence_ms},
         {"--retransmit", &max_retransmit},
         {"--native", &is_native},
+        {"--openssl-records", &has_openssl_records},
     };
     for (int i = 1; i + 1 < argc; i += 2) {
         for (size_t j = 0; j < sizeof settings / sizeof settings[0]; j++) {
@@ -365,6 +367,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    options.has_openssl_records = has_openssl_records != 0;
     options.engine = is_native != 0 ? UPSTREAM_ENGINE_NATIVE : UPSTREAM_ENGINE_LIBCOAP;
     (void)signal(SIGPIPE, SIG_IGN); /* as the daemon does: a peer may close at any time */
     log_set(LOG_ERROR, false);      /* what is tested is on standard output */
