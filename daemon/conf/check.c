@@ -99,7 +99,8 @@ static const char *parse_listener(const char *uri, struct config_listener *ret_l
     }
     struct address address;
     if (!address_parse(authority, len, transport_row(transport)->default_port, &address)) {
-        return "expected coap://ADDRESS:PORT with an IPv4 address, or an IPv6 address in brackets";
+        return "expected coap://ADDRESS:PORT with an IPv4 address, an IPv6 address in brackets, or "
+               "*";
     }
     if (address_is_multicast(&address)) {
         return "a multicast address cannot be listened on";
@@ -130,47 +131,95 @@ static bool lacks_credentials(const struct config *config, const struct config_l
            config->tls_psk_file[0] == '\0';
 }
 
-static void check_listeners(struct loader *loader)
+static void refuse_listener(struct loader *loader, const char *uri, const char *why)
+{
+    char got[GOT_MAX];
+
+    loader_error(loader, check_place_of(loader, "listen", "uri"), "listen", "uri", "%s, got %s",
+                 why, got_text(got, uri, strlen(uri)));
+}
+
+/* Adds the listener of @p uri, if it is good. @p is_half: it is one of two that "*" stands for. */
+static bool check_listener(struct loader *loader, struct config_listener *listeners,
+                           const char *uri, bool is_half)
 {
     struct config *config = loader->config;
+    struct config_listener *listener = &listeners[config->listener_count];
+    const char *wrong = parse_listener(uri, listener);
+    const char *lacks = wrong == NULL ? transport_left_out(listener->transport) : NULL;
+    char without[64];
+
+    if (lacks != NULL) {
+        (void)snprintf(without, sizeof(without), "built without %s", lacks);
+        wrong = without;
+    }
+    if (wrong == NULL && is_taken(listeners, config->listener_count, listener)) {
+        wrong = "address given twice";
+    }
+    if (wrong == NULL && is_half && listener->bind.port == 0) {
+        wrong = "with * a port is needed, for it is one port of two sockets";
+    }
+    if (wrong == NULL && lacks_credentials(config, listener)) {
+        wrong = "needs tls.certificate and tls.key, or tls.psk-file";
+    }
+    if (wrong != NULL) {
+        refuse_listener(loader, uri, wrong);
+        return false;
+    }
+    listener->uri = uri;
+    listener->may_lack = is_half || check_place_of(loader, "listen", "uri")->kind == PLACE_PRESET;
+    listener->is_default = check_place_of(loader, "listen", "uri")->kind == PLACE_PRESET;
+    config->listener_count++;
+    return true;
+}
+
+/* @p uri with @p host for its "*", in the arena; NULL without memory. */
+static const char *with_host(struct loader *loader, const char *uri, const char *host)
+{
+    const char *star = strchr(uri, '*');
+    size_t before = (size_t)(star - uri), host_len = strlen(host), after = strlen(star + 1);
+    char *text = arena_alloc(loader->config->arena, before + host_len + after + 1);
+
+    if (text == NULL) {
+        loader->no_memory = true;
+        return NULL;
+    }
+    memcpy(text, uri, before);
+    memcpy(text + before, host, host_len);
+    memcpy(text + before + host_len, star + 1, after + 1);
+    return text;
+}
+
+/* Whether the host is an asterisk: every address of both families. */
+static bool has_any_host(const char *uri)
+{
+    const char *host = strstr(uri, "://");
+
+    return host != NULL && host[3] == '*' && strchr(":/", host[4]) != NULL;
+}
+
+static void check_listeners(struct loader *loader)
+{
+    static const char *const halves[] = {"[::]", "0.0.0.0"};
+    struct config *config = loader->config;
     const struct config_list *uris = &config->listen_uri;
-    const struct place *place = check_place_of(loader, "listen", "uri");
     struct config_listener *listeners =
-        arena_alloc(config->arena, uris->count * sizeof(struct config_listener));
-    size_t count = 0;
-    char got[GOT_MAX];
+        arena_alloc(config->arena, 2 * uris->count * sizeof(struct config_listener));
 
     if (listeners == NULL) {
         loader->no_memory = true;
         return;
     }
-    for (size_t i = 0; i < uris->count; i++) {
-        struct config_listener *listener = &listeners[count];
-        const char *uri = uris->items[i];
-        const char *wrong = parse_listener(uri, listener);
-        const char *lacks = wrong == NULL ? transport_left_out(listener->transport) : NULL;
-        if (lacks != NULL) {
-            loader_error(loader, place, "listen", "uri", "built without %s, got %s", lacks,
-                         got_text(got, uri, strlen(uri)));
-            continue;
-        }
-        if (wrong == NULL && is_taken(listeners, count, listener)) {
-            wrong = "address given twice";
-        }
-        if (wrong == NULL && lacks_credentials(config, listener)) {
-            wrong = "needs tls.certificate and tls.key, or tls.psk-file";
-        }
-        if (wrong != NULL) {
-            loader_error(loader, place, "listen", "uri", "%s, got %s", wrong,
-                         got_text(got, uri, strlen(uri)));
-            continue;
-        }
-        listener->uri = uri;
-        listener->is_default = place->kind == PLACE_PRESET;
-        count++;
-    }
     config->listeners = listeners;
-    config->listener_count = count;
+    config->listener_count = 0;
+    for (size_t i = 0; i < uris->count; i++) {
+        bool is_pair = has_any_host(uris->items[i]);
+        bool is_good = is_pair || check_listener(loader, listeners, uris->items[i], false);
+        for (size_t k = 0; is_pair && is_good && k < sizeof(halves) / sizeof(halves[0]); k++) {
+            const char *uri = with_host(loader, uris->items[i], halves[k]);
+            is_good = uri != NULL && check_listener(loader, listeners, uri, true);
+        }
+    }
 }
 
 /* A token and a header have to leave room for an answer (RFC 8974 section 2.1). */

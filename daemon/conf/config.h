@@ -113,9 +113,10 @@ struct config_token {
 
 struct config_listener {
     enum transport transport;
-    const char *uri; /* as it was written */
+    const char *uri; /* as it was written; for * with the address in its place */
     struct address bind;
-    bool is_default; /* a default one: it may be left out on a host without IPv6 */
+    bool is_default;
+    bool may_lack; /* a default one, or one of *: left out on a host without its family */
 };
 
 struct config {

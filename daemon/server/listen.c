@@ -153,7 +153,7 @@ static int open_new(struct server *server, const struct config_listener *wanted,
         change->opened_count++;
         return 0;
     }
-    bool is_tolerable = wanted->is_default && is_missing_address(error);
+    bool is_tolerable = wanted->may_lack && is_missing_address(error);
     log_failure(server, wanted, error, is_tolerable);
     return is_tolerable ? 0 : error;
 }

@@ -7,7 +7,7 @@ import pytest
 
 from coap_wire import (ACK, CON, GET, MAX_AGE, NON, POST, RST, Client, Message, Origin,
                        code)
-from ports import closed_port
+from ports import closed_port, free_port
 from target import FORMS, Target
 
 
@@ -320,6 +320,20 @@ def test_the_answer_comes_from_the_address_that_was_asked(start_proxy, origin):
     port = running.address("0.0.0.0")[1]
     for host in ("127.0.0.1", "127.0.0.2", "127.1.2.3"):
         with Client((host, port)) as client:  # connected: takes datagrams from there only
+            assert client.ask(target_of(origin).options("cri")).code_text == "2.05"
+
+
+def test_an_asterisk_is_both_families(start_proxy, origin):
+    """Command line: with coap://*:PORT one port serves IPv4 and IPv6."""
+    for _ in range(20):
+        port = free_port("::")
+        try:
+            running = start_proxy("--listen", "coap://*:%d" % port, listen=())
+            break
+        except AssertionError as error:  # taken meanwhile
+            assert "Address already in use" in str(error)
+    for host in ("127.0.0.1", "::1"):
+        with Client((host, port)) as client:
             assert client.ask(target_of(origin).options("cri")).code_text == "2.05"
 
 

@@ -221,6 +221,10 @@ static const struct bad bad_files[] = {
      "a.conf:2: [listen] uri: a multicast address cannot be listened on"},
     {"[listen]\nuri = coap://127.0.0.1\nuri = coap://127.0.0.1:5683\n",
      "a.conf:3: [listen] uri: address given twice"},
+    {"[listen]\nuri = coap://[::]\nuri = coap://*\n",
+     "a.conf:3: [listen] uri: address given twice"},
+    {"[listen]\nuri = coap://*:0\n", "a.conf:2: [listen] uri: with * a port is needed"},
+    {"[listen]\nuri = coap://**\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT with"},
     {"[limits]\ndatagram-bytes = 2KiB\n[proxy]\nmax-token-bytes = 1025\n",
      "a.conf:4: [proxy] max-token-bytes: more than half of limits.datagram-bytes"},
     {"[include]\nfile = b.conf\n", "a.conf:2: [include] file: only a file can include another"},
@@ -418,6 +422,29 @@ static void test_listen_replaces_the_configured_listeners(void **state)
     assert_int_equal(config_load(&source, &errors, &config), 0);
     assert_int_equal(config->listener_count, 2);
     assert_int_equal(config->listeners[0].bind.port, 7);
+    config_free(config);
+}
+
+static void test_an_asterisk_is_both_families(void **state)
+{
+    static const char *const listens[] = {"coap+tcp://*", "coap://*:7"};
+    static const char *const uris[] = {"coap+tcp://[::]", "coap+tcp://0.0.0.0", "coap://[::]:7",
+                                       "coap://0.0.0.0:7"};
+    static const unsigned ports[] = {5683, 5683, 7, 7};
+    struct config_source source = {.listens = listens, .listen_count = 2};
+    struct config *config = NULL;
+
+    (void)state;
+    assert_int_equal(config_load(&source, &errors, &config), 0);
+    assert_int_equal(config->listener_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+        assert_string_equal(listener->uri, uris[i]);
+        assert_int_equal(listener->bind.port, ports[i]);
+        assert_int_equal(listener->bind.family, i % 2 == 0 ? ADDRESS_IPV6 : ADDRESS_IPV4);
+        assert_true(listener->may_lack);
+        assert_false(listener->is_default);
+    }
     config_free(config);
 }
 
@@ -728,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_size_gives_defaults_and_sets_nothing),
         cmocka_unit_test(test_first_set_of_a_list_replaces_and_the_next_adds),
         cmocka_unit_test(test_listen_replaces_the_configured_listeners),
+        cmocka_unit_test(test_an_asterisk_is_both_families),
         cmocka_unit_test(test_bad_sets_are_refused),
         cmocka_unit_test(test_included_files_win_and_are_found_beside_the_file),
         cmocka_unit_test(test_a_pattern_includes_what_matches),
