@@ -217,154 +217,11 @@ static void test_silent_origin_is_asked_ever_less_until_it_is_back(void **state)
 
 /* --- the queue ---------------------------------------------------------- */
 
-#define CON_1 "41010001a1d8de8320816168816178"
-#define CON_2 "41010002a2d8de8320816168816178"
-#define CON_3 "41010003a3d8de8320816168816178"
-#define CON_4 "41010004a4d8de8320816168816178"
-#define UPSTREAM "48 01 MID TOKEN 31688178"
-
 /* RFC 7252 section 4.7 by the letter: one outstanding interaction. */
 static const char *const fixed[] = {"scheme coap.congestion-control=fixed",
                                     "limits.origin-queue-time=5s", NULL};
 
-static void expect_busy(const char *head, uint64_t within_ms)
-{
-    struct fake_datagram answer;
-    struct message message;
-    struct option_iter iter;
-    struct option option;
-    fake_peer_expect_within(replay.client, within_ms, head, &answer);
-    assert_int_equal(message_decode(answer.data, answer.len, &message), MESSAGE_OK);
-    assert_int_equal(message.code, CODE(5, 3));
-    option_iter_init(&iter, message.options);
-    assert_true(option_iter_next(&iter, &option));
-    assert_int_equal(option.number, 14); /* Max-Age: when to try again (section 5.9.3.4) */
-    assert_in_range(option_uint(option.value), 1, 60);
-    assert_true(message.payload.len > 0);
-    if (message.type == MESSAGE_CON) {
-        fake_peer_reply(replay.client, &answer, "60 00 MID");
-    }
-}
-
-static void test_queue_deadline_gives_503(void **state)
-{
-    (void)state;
-    struct fake_datagram first;
-    replay_start(&replay, fixed);
-    uint64_t start_ms = fake_net_now_ms();
-    replay_ask(&replay, CON_1);
-    replay_ask(&replay, CON_2);
-    fake_peer_expect(replay.origin, UPSTREAM, &first);
-    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
-    fake_peer_expect(replay.client, "60 00 0002", NULL);
-    expect_busy("41 a3 MID a2 ...", 5000);
-    assert_int_equal(fake_net_now_ms() - start_ms, 5000);
-    fake_net_run(0); /* the client's ACK */
-    assert_int_equal(replay_ended(&replay, REASON_origin_busy), 1);
-    fake_peer_reply(replay.origin, &first, "4T 45 7777 TOKEN ff 31");
-    fake_peer_expect(replay.client, "41 45 MID ?? ff 31", &first);
-    fake_peer_reply(replay.client, &first, "60 00 MID");
-    fake_net_run(10);
-    assert_int_equal(replay_ended(&replay, REASON_answered), 1);
-    fake_net_run(300000);
-    replay_stop(&replay);
-}
-
-static void test_queue_time_is_configurable_and_holds_for_non(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
-                                           "limits.origin-queue-time=700ms", NULL};
-    struct fake_datagram first;
-    replay_start(&replay, settings);
-    uint64_t start_ms = fake_net_now_ms();
-    replay_ask(&replay, CON_1);
-    replay_ask(&replay, "51010002a2d8de8320816168816178");
-    fake_peer_expect(replay.origin, UPSTREAM, &first);
-    fake_peer_expect_within(replay.client, 250, "60 00 0001", NULL);
-    expect_busy("51 a3 MID a2 ...", 700);
-    assert_int_equal(fake_net_now_ms() - start_ms, 700);
-    fake_peer_reply(replay.origin, &first, "6T 45 MID TOKEN ff 31");
-    fake_net_run(300000);
-    replay_stop(&replay);
-}
-
-static void test_full_queue_gives_503_at_once(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
-                                           "limits.origin-queue=2", NULL};
-    struct fake_datagram request;
-    replay_start(&replay, settings);
-    replay_ask(&replay, CON_1);
-    replay_ask(&replay, CON_2);
-    replay_ask(&replay, CON_3);
-    replay_ask(&replay, CON_4);
-    expect_busy("61 a3 0004 a4 ...", 0);
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    fake_peer_expect_nothing(replay.origin);
-    static const char *const answers[] = {"61 45 0001 a1 ff 31", "61 45 0002 a2 ff 31",
-                                          "61 45 0003 a3 ff 31"};
-    for (size_t i = 0; i < 3; i++) { /* the others are served in their order */
-        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
-        fake_peer_expect(replay.client, answers[i], NULL);
-        if (i < 2) {
-            fake_peer_expect(replay.origin, UPSTREAM, &request);
-        }
-    }
-    replay_stop(&replay);
-}
-
-static void test_no_queue_at_all(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"scheme coap.congestion-control=fixed",
-                                           "limits.origin-queue=0", NULL};
-    struct fake_datagram request;
-    replay_start(&replay, settings);
-    replay_ask(&replay, CON_1);
-    fake_peer_expect(replay.origin, UPSTREAM, &request);
-    replay_ask(&replay, CON_2);
-    expect_busy("61 a3 0002 a2 ...", 0);
-    fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
-    fake_peer_expect(replay.client, "61 45 0001 a1 ff 31", NULL);
-    replay_stop(&replay);
-}
-
 /* --- one at a time (MSG-31) --------------------------------------------- */
-
-/* The second request leaves when @p reply to the first has come, not before. */
-static void check_second_waits_for(const char *reply)
-{
-    struct fake_datagram first, second;
-    struct fake_peer *other;
-    replay_start(&replay, fixed);
-    other = fake_peer_new("192.0.2.8:40001");
-    replay_ask(&replay, CON_1);
-    fake_peer_send(other, PROXY, "41010001bbd8de8320816168816178"); /* across all clients */
-    fake_peer_expect(replay.origin, UPSTREAM, &first);
-    fake_peer_expect_nothing_within(replay.origin, 1900);
-    fake_peer_reply(replay.origin, &first, reply);
-    fake_peer_expect(replay.origin, reply[0] == '4' ? "60 00 7777" : UPSTREAM, &second);
-    if (reply[0] == '4') {
-        fake_peer_expect(replay.origin, UPSTREAM, &second);
-    }
-    assert_memory_not_equal(first.data + 2, second.data + 2, 2);
-    fake_peer_expect_nothing_within(replay.origin, 1900);
-    fake_peer_reply(replay.origin, &second, "6T 45 MID TOKEN ff 31");
-    fake_net_run(300000);
-    replay_stop(&replay);
-}
-
-static void test_second_request_waits_for_the_first(void **state)
-{
-    (void)state;
-    check_second_waits_for("60 00 MID");              /* acknowledged */
-    check_second_waits_for("6T 45 MID TOKEN ff 31");  /* answered */
-    check_second_waits_for("5T 45 7777 TOKEN ff 31"); /* answered by a NON */
-    check_second_waits_for("4T 45 7777 TOKEN ff 31"); /* answered by a CON */
-    check_second_waits_for("70 00 MID");              /* rejected */
-}
 
 /* The window does not grow when congestion control is fixed. */
 static void test_fixed_stays_one(void **state)
@@ -443,11 +300,6 @@ int main(void)
         cmocka_unit_test(test_one_lost_flight_halves_the_window_once),
         cmocka_unit_test(test_backs_off_from_an_origin_that_keeps_losing),
         cmocka_unit_test(test_silent_origin_is_asked_ever_less_until_it_is_back),
-        cmocka_unit_test(test_queue_deadline_gives_503),
-        cmocka_unit_test(test_queue_time_is_configurable_and_holds_for_non),
-        cmocka_unit_test(test_full_queue_gives_503_at_once),
-        cmocka_unit_test(test_no_queue_at_all),
-        cmocka_unit_test(test_second_request_waits_for_the_first),
         cmocka_unit_test(test_fixed_stays_one),
         cmocka_unit_test(test_a_silent_origin_does_not_hold_up_another),
         cmocka_unit_test(test_reload_changes_the_limit),

@@ -35,7 +35,7 @@ static bool is_out_of_reach(const char *name)
         "route_loop",
         "zone_route",  /* routes.scn */
         "hop_loop",    /* tests/scenario/hops.scn */
-        "zone_needed", /* test_zones.c */
+        "zone_needed", /* zones.scn */
         "zone_misplaced",
         "client_refused", /* of sessions: test_admission.c */
         "leg_insecure",
