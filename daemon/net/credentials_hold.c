@@ -118,15 +118,14 @@ static bool mark_psk(const struct psk_table *psks, const struct identity *identi
                      uint8_t ret_mark[CREDENTIALS_MARK_LEN])
 {
     char name[PSK_IDENTITY_MAX + 1];
-    uint8_t key[PSK_KEY_MAX];
+    const uint8_t *key = NULL;
     size_t key_len = 0, mark_len = 0;
-    bool is_known = psks != NULL && identity_unescape(identity->names, name, sizeof name) &&
-                    psk_table_find(psks, name, key, &key_len);
+    bool is_known = identity_unescape(identity->names, name, sizeof name) &&
+                    psk_table_look(psks, name, &key, &key_len);
 
     bool is_good = is_known && EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, key, key_len, salt,
                                          CREDENTIALS_ANCHOR_LEN, ret_mark, CREDENTIALS_MARK_LEN,
                                          &mark_len) != NULL;
-    OPENSSL_cleanse(key, sizeof key);
     ERR_clear_error();
     return is_good && mark_len == CREDENTIALS_MARK_LEN;
 }

@@ -294,6 +294,19 @@ bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, cons
            CRYPTO_memcmp(left->key, right->key, left->key_len) == 0;
 }
 
+bool psk_table_look(const struct psk_table *table, const char *identity, const uint8_t **ret_key,
+                    size_t *ret_key_len)
+{
+    const struct psk *psk = table == NULL ? NULL : psk_find(table, identity);
+
+    if (psk == NULL) {
+        return false;
+    }
+    *ret_key = psk->key;
+    *ret_key_len = psk->key_len;
+    return true;
+}
+
 bool psk_table_find(const struct psk_table *table, const char *identity,
                     uint8_t ret_key[PSK_KEY_MAX], size_t *ret_key_len)
 {
