@@ -64,7 +64,7 @@ def test_every_counter_and_reason_is_exported(place):
     [((_, labels), value)] = metrics["criproxyd_build_info"][1].items()
     assert value == 1 and len(labels) >= 5
     for label in labels:
-        assert re.fullmatch(r'[a-z_]+="\d+(\.\d+)+[-\w.]*"', label), label
+        assert re.fullmatch(r'[a-z][a-z_0-9]*="\d+(\.\d+)+[-\w.]*"', label), label
     assert [label for label in labels if label.startswith("version=")]
 
 
