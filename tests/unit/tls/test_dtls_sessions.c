@@ -447,6 +447,8 @@ static void test_what_cannot_be_sent_is_dropped(void **state)
  */
 #define SESSION_BYTES_MAX 800
 #define SESSION_BYTES_MAX_OPENSSL 45000
+/* What the fake network keeps of a client that has gone: measured 250 with malloc's own. */
+#define FAKE_BYTES_MAX 320
 
 /* Slabs are not of malloc(). */
 static uint64_t server_bytes(void)
@@ -485,7 +487,7 @@ static void test_five_thousand_sessions(void **state)
     assert_int_equal(server.closes, MANY);
     assert_int_equal(server.listener->slab.blocks, 0);
 #ifndef __SANITIZE_ADDRESS__
-    assert_true(server_bytes() <= first + cost / 4); /* which is the fake network's */
+    assert_true(server_bytes() <= first + (uint64_t)MANY * FAKE_BYTES_MAX);
 #else
     (void)first;
 #endif
