@@ -167,8 +167,8 @@ static bool check_listener(struct loader *loader, struct config_listener *listen
         return false;
     }
     listener->uri = uri;
-    listener->may_lack = is_half || check_place_of(loader, "listen", "uri")->kind == PLACE_PRESET;
     listener->is_default = check_place_of(loader, "listen", "uri")->kind == PLACE_PRESET;
+    listener->may_lack = is_half || listener->is_default;
     config->listener_count++;
     return true;
 }

@@ -17,7 +17,7 @@
  * another user or start of the system, older than HANDOVER_FILE_AGE_MS, or empty because it was
  * taken before. The MAC's key can be had by every process of this user on this system: it tells
  * damage and mistakes, while what keeps others from writing one is where it is: in a descriptor
- * that only this process and the service manager have, or in a file that nobody else may open.
+ * that only this process and the service manager have, or in a file that only this user may open.
  */
 #ifndef CRIPROXY_HANDOVER_FILE_H
 #define CRIPROXY_HANDOVER_FILE_H
