@@ -42,6 +42,17 @@ def libcoap_tool(name):
     return None
 
 
+# Puts the sockets where they have to be and becomes the daemon, as the manager does.
+LAUNCHER = r"""
+import os, sys
+fds, names, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
+fds = [os.dup2(int(fd), 100 + i) for i, fd in enumerate(fds.split(","))]
+for i, fd in enumerate(fds):
+    os.dup2(fd, 3 + i)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
+os.execv(rest[0], rest)
+"""
+
 # Most tests ask one origin server for the same again and want to see what it is asked.
 WITHOUT_CACHE = ("--set", "cache.max-bytes=0", "--set", "cache.coalesce=no")
 

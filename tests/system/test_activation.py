@@ -11,20 +11,9 @@ import pytest
 
 import processes
 from coap_wire import GET, Client, Origin
-from processes import PATIENCE_S, Proxy, program, without_time
+from processes import LAUNCHER, PATIENCE_S, Proxy, program, without_time
 from stream_wire import Stream
 from target import Target
-
-# Puts the sockets where they have to be and becomes the daemon, as the manager does.
-LAUNCHER = r"""
-import os, sys
-fds, names, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
-fds = [os.dup2(int(fd), 100 + i) for i, fd in enumerate(fds.split(","))]
-for i, fd in enumerate(fds):
-    os.dup2(fd, 3 + i)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
-os.execv(rest[0], rest)
-"""
 
 
 def bound(kind, host="127.0.0.1", reuse=False, port=0):

@@ -20,22 +20,11 @@ import time
 import pytest
 
 from coap_wire import PATIENCE_S, Message, Origin
-from processes import Proxy, program
+from processes import LAUNCHER, Proxy, program
 from target import Target
 
 KEY = b"sesame"
 RESEND_S = 5
-
-# Puts the descriptors where they have to be and becomes the daemon, as the manager does.
-LAUNCHER = r"""
-import os, sys
-fds, names, rest = sys.argv[1], sys.argv[2], sys.argv[3:]
-fds = [os.dup2(int(fd), 100 + i) for i, fd in enumerate(fds.split(","))]
-for i, fd in enumerate(fds):
-    os.dup2(fd, 3 + i)
-os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
-os.execv(rest[0], rest)
-"""
 
 
 class Session:

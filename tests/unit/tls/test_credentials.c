@@ -22,13 +22,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 static struct credentials *load_psk(const char *text)
 {
     const struct credentials_options options = {.psk_file = file_write("psk", text)};
@@ -250,5 +243,5 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_no_compression_no_early_data),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, files_tear_down);
 }

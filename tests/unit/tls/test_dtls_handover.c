@@ -17,20 +17,6 @@
 static const struct dtls_options plenty = {
     .sessions_max = 2000, .handshakes_max = 10, .handshake_ms = 30000, .idle_ms = 3600000};
 
-static int set_up(void **state)
-{
-    (void)state;
-    files_init();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 /* ---- what leaves ---- */
 
 /* The last record of the server in epoch 1, for the session that is looked at. */
@@ -486,5 +472,5 @@ int main(void)
         cmocka_unit_test(test_pieces_are_read_safely),
         cmocka_unit_test(test_random_sequences),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, files_set_up, files_tear_down);
 }

@@ -67,13 +67,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 /* Both a certificate and keys; clients' certificates are asked for where @p ca says so. */
 static struct credentials *credentials_all(const char *name, const char *ca, bool required)
 {
@@ -649,5 +642,5 @@ int main(void)
         cmocka_unit_test(test_fragments_of_every_size),
         cmocka_unit_test(test_handshake_survives_a_bad_network),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, files_tear_down);
 }

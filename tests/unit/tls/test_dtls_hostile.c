@@ -62,20 +62,6 @@ static void count_free(void *block, const char *file, int line)
     free(block);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    files_init();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 /* A ClientHello as a client sends it first, and the one that has its cookie. */
 static void take_hellos(struct client *client, uint8_t first[2048], size_t *ret_first_len)
 {
@@ -484,5 +470,5 @@ int main(void)
     if (CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free) != 1) {
         return 1;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, files_set_up, files_tear_down);
 }

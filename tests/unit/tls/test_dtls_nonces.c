@@ -49,17 +49,6 @@ static void plain_free(void *block, const char *file, int line)
     free(block);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    files_init();
-    certificate_make(&(struct certificate_wish){
-        .name = "server", .common_name = "proxy", .from_days = -1, .to_days = 10});
-    certificate_make(&(struct certificate_wish){
-        .name = "rsa", .common_name = "proxy", .is_rsa = true, .from_days = -1, .to_days = 10});
-    return 0;
-}
-
 static int tear_down(void **state)
 {
     (void)state;
@@ -526,5 +515,5 @@ int main(void)
     if (CRYPTO_set_mem_functions(scarce_malloc, scarce_realloc, plain_free) != 1) {
         return 1;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, files_set_up_certificates, tear_down);
 }

@@ -20,24 +20,6 @@
 static const struct dtls_options plenty = {
     .sessions_max = 100, .handshakes_max = 10, .handshake_ms = 30000, .idle_ms = 3600000};
 
-static int set_up(void **state)
-{
-    (void)state;
-    files_init();
-    certificate_make(&(struct certificate_wish){
-        .name = "server", .common_name = "proxy", .from_days = -1, .to_days = 10});
-    certificate_make(&(struct certificate_wish){
-        .name = "rsa", .common_name = "proxy", .is_rsa = true, .from_days = -1, .to_days = 10});
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 /* ---- what leaves ---- */
 
 #define SEEN_MAX 4096
@@ -831,7 +813,7 @@ int main(void)
         cmocka_unit_test(test_keys_are_wiped),
         cmocka_unit_test(test_a_session_is_a_small_slot),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = cmocka_run_group_tests(tests, files_set_up_certificates, files_tear_down);
     record_crypto_free(crypto);
     return failed;
 }

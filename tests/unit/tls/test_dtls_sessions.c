@@ -10,20 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int set_up(void **state)
-{
-    (void)state;
-    files_init();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 static const struct dtls_options small = {
     .sessions_max = 3, .handshakes_max = 2, .handshake_ms = 30000, .idle_ms = 600000};
 
@@ -544,5 +530,5 @@ int main(void)
         cmocka_unit_test(test_five_thousand_sessions),
         cmocka_unit_test(test_handshakes_past_the_rate_come_later),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, files_set_up, files_tear_down);
 }

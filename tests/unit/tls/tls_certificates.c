@@ -144,3 +144,29 @@ void certificate_make(const struct certificate_wish *wish)
     X509_free(certificate);
     EVP_PKEY_free(key);
 }
+
+/* ---- for cmocka ---- */
+
+int files_set_up(void **state)
+{
+    (void)state;
+    files_init();
+    return 0;
+}
+
+int files_set_up_certificates(void **state)
+{
+    (void)files_set_up(state);
+    certificate_make(&(struct certificate_wish){
+        .name = "server", .common_name = "proxy", .from_days = -1, .to_days = 10});
+    certificate_make(&(struct certificate_wish){
+        .name = "rsa", .common_name = "proxy", .is_rsa = true, .from_days = -1, .to_days = 10});
+    return 0;
+}
+
+int files_tear_down(void **state)
+{
+    (void)state;
+    files_clear();
+    return 0;
+}

@@ -23,6 +23,11 @@
 void files_init(void);
 void files_clear(void);
 
+/* The same for cmocka; the second also makes the certificates "server" and "rsa" of a proxy. */
+int files_set_up(void **state);
+int files_set_up_certificates(void **state);
+int files_tear_down(void **state);
+
 /** The path of @p name in the folder; static, for the next 16 calls. */
 const char *file_path(const char *name);
 const char *file_write(const char *name, const char *text);
