@@ -2,9 +2,9 @@
 /*
  * A configuration while it is being read. Private to conf/.
  *
- * The way of a key: read.c cuts a file into lines and has inih split them; assign.c finds the row
+ * The way of a key: load.c cuts a file into lines and has inih split them; assign.c finds the row
  * and stores the value; check.c, when everything is read, checks the rules between keys and derives
- * the rest; load.c runs these.
+ * the rest.
  */
 #ifndef CRIPROXY_CONF_LOADER_H
 #define CRIPROXY_CONF_LOADER_H
@@ -131,14 +131,6 @@ void section_parse(struct loader *loader, const char *text, size_t len,
 void loader_assign(struct loader *loader, const struct section *section, const char *key,
                    const char *value);
 
-/* read.c */
-
-/**
- * Reads the lines of @p text, the content of @p file, and assigns their keys; reports errors with
- * their line. Both texts are borrowed for the call.
- */
-void loader_read_text(struct loader *loader, const char *file, const char *text, size_t len);
-
 /* named.c */
 
 /** A draft at the defaults of its kind; NULL when there is no memory. It has to fit. */
@@ -202,7 +194,6 @@ const struct target_pattern *named_patterns(struct loader *loader, enum config_n
  * fills the derived parts of the snapshot in its arena.
  */
 void loader_check(struct loader *loader);
-void loader_check_tokens(struct loader *loader);
 void loader_check_schemes(struct loader *loader);
 void loader_check_routes(struct loader *loader);
 

@@ -4,7 +4,6 @@
  * answer. The protocol is in server/control.h.
  */
 #include "ctl/show.h"
-#include "ctl/table.h"
 
 #include "base/arguments.h"
 

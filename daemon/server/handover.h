@@ -57,12 +57,18 @@ void handover_sessions(struct server *server, struct handover *handover);
 
 /**
  * The process ends, and its workers have been joined: their sessions are left for the process that
- * is started next where there is a place for them (server/handover_store.h). Else, or where that
+ * is started next where there is a place for them (the store in handover.c). Else, or where that
  * fails, they are closed as ever. Failures are logged.
  */
 void handover_leave(struct server *server);
 
 /** Tells criproxyctl, if it waits, that this process serves. Failures are ignored. */
 void handover_reply(struct handover *handover);
+
+/* Of the store: the name of the descriptor with the service manager, and of the file. */
+#define HANDOVER_STORE_NAME "criproxyd-sessions"
+
+/** Whether @p name, of @p len bytes, of an inherited descriptor is that of the store. */
+bool handover_store_is_named(const char *name, size_t len);
 
 #endif

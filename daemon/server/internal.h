@@ -128,25 +128,6 @@ double server_wall_clock_s(void);
 /** Log @p event with the words of @p error, which is -errno. */
 void server_log_failure(const char *event, int error);
 
-/* ---- server/certificates.c ---- */
-
-/** Those that @p config names; the result lives as long as it. @return 0 or -ENOMEM. */
-int server_read_certificates(const struct config *config, struct server_certificates *ret);
-
-/**
- * Logs a warning for each certificate that has expired or is not valid yet. Failures are ignored.
- */
-void server_warn_of_certificates(const struct server_certificates *certificates);
-
-/** Days until the first one expires, below zero afterwards. @return false: there is none. */
-bool server_certificate_days(const struct server *server, int64_t *ret_days);
-
-/**
- * Writes the certificates' metrics, after those of prometheus_write(); errors of @p out are the
- * caller's to check.
- */
-void server_write_certificates(const struct server *server, FILE *out);
-
 /* ---- server/reload.c ---- */
 
 /** The first snapshot; @p config is taken over in any case. @return 0, -errno, or -EINVAL. */
@@ -164,6 +145,15 @@ void server_sweep_snapshots(struct server *server);
 
 /** Frees all snapshots; the workers must have been joined. */
 void server_free_snapshots(struct server *server);
+
+/** Days until the first one expires, below zero afterwards. @return false: there is none. */
+bool server_certificate_days(const struct server *server, int64_t *ret_days);
+
+/**
+ * Writes the certificates' metrics, after those of prometheus_write(); errors of @p out are the
+ * caller's to check.
+ */
+void server_write_certificates(const struct server *server, FILE *out);
 
 /* ---- server/admin_http.c ---- */
 
@@ -230,13 +220,6 @@ struct listen_change {
 
 /** Prepares the caller's struct, without any descriptor yet; @p listener is copied. */
 void server_opened_init(struct opened_listener *opened, const struct server_listener *listener);
-
-/**
- * The sockets that the service manager has bound for us. What is wrong is logged.
- *
- * @return 0, also where there are none, or -errno
- */
-int server_inherit(struct server *server, struct listen_change *ret_change);
 
 /**
  * Bind what @p config has and the server does not have yet. Nothing has changed when
