@@ -83,8 +83,13 @@ set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${packaging}/triggers")
 set(CPACK_DEBIAN_LIBCRI-DEV_PACKAGE_DEPENDS
   "${library} (= ${PROJECT_VERSION}), libcbor-dev, libutf8proc-dev")
 set(CPACK_DEBIAN_LIBCRI-DEV_PACKAGE_SHLIBDEPS OFF)
+# libcurl is loaded at run time: no program links it.
+set(web_library "")
+if(CRI_WITH_HTTP)
+  set(web_library ", libcurl4 (>= 7.85)")
+endif()
 set(CPACK_DEBIAN_CRIPROXYD_PACKAGE_DEPENDS
-  "${library} (= ${PROJECT_VERSION}), systemd | systemd-standalone-sysusers | systemd-sysusers")
+  "${library} (= ${PROJECT_VERSION}), systemd | systemd-standalone-sysusers | systemd-sysusers${web_library}")
 set(CPACK_DEBIAN_CRIPROXYD_PACKAGE_SUGGESTS "criproxy-tools")
 set(CPACK_DEBIAN_CRIPROXYD_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_CRIPROXYD_PACKAGE_CONTROL_EXTRA

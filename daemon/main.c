@@ -255,6 +255,7 @@ static void print_features(const char *word, bool is_built_in)
 static void print_version(void)
 {
     (void)puts("criproxyd " CRIPROXYD_VERSION);
+    libraries_load();
     for (const struct library *library = libraries(); library->name != NULL; library++) {
         (void)printf("  %-11s %s\n", library->name, library->version);
     }

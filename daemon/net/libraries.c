@@ -16,7 +16,8 @@
 #include <wslay/wslay.h>
 #endif
 #if CRI_WITH_HTTP
-#include <curl/curl.h>
+#include "net/web_library.h"
+
 #include <http_parser.h>
 #endif
 
@@ -62,10 +63,17 @@ const struct library *libraries(void)
 #endif
 #if CRI_WITH_HTTP
     rows[count++] = (struct library){"http_parser", version_of_http_parser()};
-    rows[count++] = (struct library){"libcurl", curl_version_info(CURLVERSION_NOW)->version};
+    rows[count++] = (struct library){"libcurl", web_library_version()};
 #endif
     rows[count] = (struct library){.name = NULL};
     return rows;
+}
+
+void libraries_load(void)
+{
+#if CRI_WITH_HTTP
+    (void)web_library_load(0);
+#endif
 }
 
 const struct feature *features(void)

@@ -12,8 +12,12 @@ struct library {
 };
 
 /** Name and version of each, those of the shared libraries that were found at run time where
- * they can be asked; the last has no name. Static. */
+ * they can be asked; the last has no name. One that is loaded when it is needed has the version of
+ * its headers before. Static. */
 const struct library *libraries(void);
+
+/** Loads those that are loaded late, so that libraries() has what is there. */
+void libraries_load(void);
 
 /* What a build can leave out (CRI_WITH_...). */
 struct feature {

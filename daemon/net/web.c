@@ -11,17 +11,11 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Rounds of one turn; libcurl that wants more is called in the next turn. */
 #define ROUNDS_MAX 8u
-
-static void start_library(void)
-{
-    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 static struct web_pool *pool_of_node(struct list_node *node)
 {
@@ -42,7 +36,7 @@ static void web_on_event(evutil_socket_t fd, short kind, void *context)
     int what = ((kind & EV_READ) != 0 ? CURL_CSELECT_IN : 0) |
                ((kind & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0);
     loop_turn_begin(pool->web->loop);
-    (void)curl_multi_socket_action(pool->multi, fd, what, &running);
+    (void)web_curl.multi_socket_action(pool->multi, fd, what, &running);
 }
 
 /* libcurl's own five parameters. NOLINTNEXTLINE(readability-function-size) */
@@ -55,7 +49,7 @@ static int web_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, 
     if (what == CURL_POLL_REMOVE) {
         if (event != NULL) {
             event_free(event);
-            (void)curl_multi_assign(pool->multi, fd, NULL);
+            (void)web_curl.multi_assign(pool->multi, fd, NULL);
         }
         return 0;
     }
@@ -63,7 +57,7 @@ static int web_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, 
                          ((what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0));
     if (event == NULL) {
         event = event_new(base, fd, kind, web_on_event, pool);
-        if (event == NULL || curl_multi_assign(pool->multi, fd, event) != CURLM_OK) {
+        if (event == NULL || web_curl.multi_assign(pool->multi, fd, event) != CURLM_OK) {
             return -1;
         }
     } else {
@@ -87,9 +81,9 @@ static int web_on_timer(CURLM *multi, long timeout_ms, void *context)
 static void limit_pool(const struct web_pool *pool)
 {
     const struct web_options *options = &pool->web->options;
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_MAXCONNECTS, (long)options->connections_max);
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
-                            (long)options->connections_per_origin);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_MAXCONNECTS, (long)options->connections_max);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_MAX_HOST_CONNECTIONS,
+                                (long)options->connections_per_origin);
 }
 
 static bool is_of_credentials(const struct web_pool *pool,
@@ -108,7 +102,7 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
     if (pool == NULL) {
         return NULL;
     }
-    pool->multi = curl_multi_init();
+    pool->multi = web_curl.multi_init();
     if (pool->multi == NULL) {
         free(pool);
         return NULL;
@@ -116,10 +110,10 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
     pool->web = web;
     pool->timer_ms = UINT64_MAX;
     pool->credentials = credentials != NULL ? upstream_credentials_acquire(credentials) : NULL;
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_on_socket);
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, web_on_timer);
-    (void)curl_multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_on_socket);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_TIMERFUNCTION, web_on_timer);
+    (void)web_curl.multi_setopt(pool->multi, CURLMOPT_TIMERDATA, pool);
     limit_pool(pool);
     list_add(&web->pools, &pool->node);
     return pool;
@@ -128,7 +122,7 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
 static void free_pool(struct web_pool *pool)
 {
     list_remove(&pool->web->pools, &pool->node);
-    (void)curl_multi_cleanup(pool->multi); /* closes its connections, and their events */
+    (void)web_curl.multi_cleanup(pool->multi); /* closes its connections, and their events */
     upstream_credentials_release(pool->credentials);
     free(pool);
 }
@@ -148,12 +142,10 @@ static struct web_pool *pool_for(struct web *web, struct upstream_credentials *c
 int web_new(struct loop *loop, const struct web_options *options, const struct web_handler *handler,
             void *context, struct web **ret_web)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct web *web = calloc(1, sizeof(*web));
+    struct web *web = web_library_load(loop_now_ms(loop)) ? calloc(1, sizeof(*web)) : NULL;
     if (web == NULL) {
         return -ENOMEM;
     }
-    (void)pthread_once(&once, start_library);
     web->loop = loop;
     web->handler = handler;
     web->context = context;
@@ -166,7 +158,7 @@ int web_new(struct loop *loop, const struct web_options *options, const struct w
 static void take_out_request(struct web *web, struct web_request *request)
 {
     struct web_pool *pool = request->pool;
-    (void)curl_multi_remove_handle(pool->multi, request->easy);
+    (void)web_curl.multi_remove_handle(pool->multi, request->easy);
     list_remove(&web->requests, &request->node);
     web->paused_count -= request->is_paused;
     pool->requests--;
@@ -212,7 +204,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     request->user = user;
     request->began_ms = loop_now_ms(web->loop);
     if (web_transfer_init(request, ask) != 0 ||
-        curl_multi_add_handle(pool->multi, request->easy) != CURLM_OK) {
+        web_curl.multi_add_handle(pool->multi, request->easy) != CURLM_OK) {
         free_request(web, request);
         return NULL;
     }
@@ -262,9 +254,9 @@ static bool tell_ends(struct web *web)
         struct web_pool *pool = pool_of_node(node);
         CURLMsg *message;
         int left = 0;
-        while ((message = curl_multi_info_read(pool->multi, &left)) != NULL) {
+        while ((message = web_curl.multi_info_read(pool->multi, &left)) != NULL) {
             struct web_request *request = NULL;
-            (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+            (void)web_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
             tell_end(web, request, message->data.result);
             has_told = true;
         }
@@ -280,7 +272,7 @@ static bool run_timers(struct web *web, uint64_t now_ms)
         int running = 0;
         if (pool->timer_ms <= now_ms) {
             pool->timer_ms = UINT64_MAX;
-            (void)curl_multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+            (void)web_curl.multi_socket_action(pool->multi, CURL_SOCKET_TIMEOUT, 0, &running);
             has_run = true;
         }
     }
@@ -296,7 +288,7 @@ static void resume_paused(struct web *web)
         if (request->is_paused && may_go_on) {
             request->is_paused = false;
             web->paused_count--;
-            (void)curl_easy_pause(request->easy, CURLPAUSE_CONT);
+            (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
         }
     }
 }

@@ -5,8 +5,7 @@
 
 #include "base/list.h"
 #include "net/web.h"
-
-#include <curl/curl.h>
+#include "net/web_library.h"
 
 struct event;
 

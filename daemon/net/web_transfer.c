@@ -139,7 +139,7 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
 
 static bool append_line(struct curl_slist **list, const char *text)
 {
-    struct curl_slist *longer = curl_slist_append(*list, text);
+    struct curl_slist *longer = web_curl.slist_append(*list, text);
     if (longer == NULL) {
         return false;
     }
@@ -155,7 +155,7 @@ static bool set_connect_to(struct web_request *request)
     address.scope = 0;
     (void)snprintf(text, sizeof(text), "::%s", address_format(&address, place));
     return append_line(&request->connect_to, text) &&
-           curl_easy_setopt(request->easy, CURLOPT_CONNECT_TO, request->connect_to) == CURLE_OK;
+           web_curl.easy_setopt(request->easy, CURLOPT_CONNECT_TO, request->connect_to) == CURLE_OK;
 }
 
 /* Nothing that libcurl would add of its own: Expect, a Content-Type that is a guess. */
@@ -170,75 +170,76 @@ static bool set_fields(struct web_request *request, const struct web_ask *ask)
     }
     return append_line(&request->fields, "Expect:") &&
            (has_type || append_line(&request->fields, "Content-Type:")) &&
-           curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
+           web_curl.easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
 }
 
 static CURLcode set_method(CURL *easy, const struct web_ask *ask)
 {
     CURLcode code = CURLE_OK;
     if (ask->has_body) {
-        code |= curl_easy_setopt(easy, CURLOPT_POST, 1L);
-        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)ask->body.len);
-        code |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS,
-                                 ask->body.len > 0 ? (const char *)ask->body.data : "");
+        code |= web_curl.easy_setopt(easy, CURLOPT_POST, 1L);
+        code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)ask->body.len);
+        code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDS,
+                                     ask->body.len > 0 ? (const char *)ask->body.data : "");
     }
-    return code | curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, ask->method);
+    return code | web_curl.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, ask->method);
 }
 
 /* Of the environment, and of what servers would like it to remember, nothing (CH-2). */
 static CURLcode set_bounds(CURL *easy)
 {
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    code |= curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    code |= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    code |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    code |= curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-    code |= curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-    code |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    code |= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    code |= curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
-    return code | curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    code |= web_curl.easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    code |= web_curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_PROXY, "");
+    code |= web_curl.easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    code |= web_curl.easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    code |= web_curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    return code | web_curl.easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
 }
 
 /* Trust anchors and certificates come from the credentials that are loaded, not from files. */
 static CURLcode set_tls(struct web_request *request)
 {
     CURL *easy = request->easy;
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    code |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-    code |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    code |= curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
-    code |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    code |= curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
-    code |= curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, web_on_tls);
-    return code | curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    code |= web_curl.easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    code |= web_curl.easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, web_on_tls);
+    return code | web_curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 }
 
 static CURLcode set_callbacks(struct web_request *request)
 {
     CURL *easy = request->easy;
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
-    code |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
-    code |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, request);
-    code |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, web_on_body);
-    code |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
-    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, web_on_open);
-    code |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
-    code |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, web_on_close);
-    return code | curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, request->pool->web);
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_PRIVATE, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
+    code |= web_curl.easy_setopt(easy, CURLOPT_HEADERDATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, web_on_body);
+    code |= web_curl.easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, web_on_open);
+    code |= web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, web_on_close);
+    return code | web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, request->pool->web);
 }
 
 static CURLcode set_web_limits(CURL *easy, const struct web_options *options)
 {
-    CURLcode code = curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_ms);
-    code |= curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)options->body_bytes);
+    CURLcode code =
+        web_curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_ms);
+    code |= web_curl.easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)options->body_bytes);
     return code |
-           curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)(options->idle_ms / MS_PER_S) + 1);
+           web_curl.easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)(options->idle_ms / MS_PER_S) + 1);
 }
 
 int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 {
-    CURL *easy = curl_easy_init();
+    CURL *easy = web_curl.easy_init();
     request->easy = easy;
     request->address = ask->address;
     if (easy == NULL || !set_connect_to(request) || !set_fields(request, ask)) {
@@ -246,17 +247,17 @@ int web_transfer_init(struct web_request *request, const struct web_ask *ask)
     }
     CURLcode code = set_bounds(easy) | set_tls(request) | set_callbacks(request);
     code |= set_web_limits(easy, &request->pool->web->options) | set_method(easy, ask);
-    code |= curl_easy_setopt(easy, CURLOPT_URL, ask->url);
+    code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
     /* libcurl sends a request again whose connection turns out to be dead. */
-    code |= curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
+    code |= web_curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
     return code == CURLE_OK ? 0 : -ENOMEM;
 }
 
 void web_transfer_clear(struct web *web, struct web_request *request)
 {
-    curl_easy_cleanup(request->easy);
-    curl_slist_free_all(request->fields);
-    curl_slist_free_all(request->connect_to);
+    web_curl.easy_cleanup(request->easy);
+    web_curl.slist_free_all(request->fields);
+    web_curl.slist_free_all(request->connect_to);
     web->body_bytes -= request->body_capacity;
     free(request->body);
 }
@@ -267,7 +268,7 @@ void web_transfer_clear(struct web *web, struct web_request *request)
 static bool is_out_of_memory(const struct web_request *request, CURLcode code)
 {
     curl_off_t first_us = 0;
-    (void)curl_easy_getinfo(request->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
+    (void)web_curl.easy_getinfo(request->easy, CURLINFO_STARTTRANSFER_TIME_T, &first_us);
     return request->is_short || (code == CURLE_OUT_OF_MEMORY && first_us == 0);
 }
 
@@ -304,8 +305,8 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
 {
     curl_off_t began_us = 0;
     long verdict = X509_V_OK;
-    (void)curl_easy_getinfo(request->easy, CURLINFO_PRETRANSFER_TIME_T, &began_us);
-    (void)curl_easy_getinfo(request->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+    (void)web_curl.easy_getinfo(request->easy, CURLINFO_PRETRANSFER_TIME_T, &began_us);
+    (void)web_curl.easy_getinfo(request->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
     struct web_failure failure = {
         .status = web_status_of(request, code, verdict),
         .was_sent = began_us > 0,
@@ -315,7 +316,7 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
     } else if (request->is_head_too_long || code == CURLE_OUT_OF_MEMORY) {
         failure.why = "http head too long";
     } else if (failure.status == WEB_INVALID) {
-        failure.why = curl_easy_strerror(code);
+        failure.why = web_curl.easy_strerror(code);
     }
     return failure;
 }
@@ -326,8 +327,8 @@ bool web_transfer_response(const struct web_request *request, uint64_t now_ms,
     long status = 0;
     size_t count = 0;
     struct curl_header *header = NULL;
-    (void)curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
-    while ((header = curl_easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
+    (void)web_curl.easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    while ((header = web_curl.easy_nextheader(request->easy, CURLH_HEADER, -1, header)) != NULL) {
         if (count == HTTP_RESPONSE_FIELDS_MAX) {
             return false;
         }

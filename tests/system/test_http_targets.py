@@ -11,12 +11,13 @@ import threading
 
 import pytest
 
-from coap_wire import GET, PATIENCE_S, PUT, code
+from coap_wire import GET, PATIENCE_S, PUT, Origin, code
 from conftest import UNHURRIED
 from processes import Proxy
 from stream_wire import CSM, Stream
 from target import FORMS, Target
 from test_upstream import ask, make_certificate
+from web_origins import files, proxy
 
 ETAG, FORMAT, MAX_AGE, BLOCK1, BLOCK2 = 4, 12, 14, 27, 23
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
@@ -112,24 +113,10 @@ def raw_server(talk):
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return make_certificate(tmp_path_factory.mktemp("https"), "origin",
-                            "IP:127.0.0.1,DNS:localhost")
-
-
-@pytest.fixture(scope="module")
 def server():
     running = Server()
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def proxy(files):
-    running = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
-                    "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
-    yield running
-    running.stop_cleanly()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -308,6 +295,34 @@ def test_garbage_instead_of_tls(proxy):
         target = Target("127.0.0.1", target.port, ("x",), scheme="https")
         answer = ask(proxy, target)
     assert answer.code_text == "5.02" and b"handshake" in answer.payload
+
+
+def has_libcurl(proxy):
+    with open("/proc/%d/maps" % proxy.process.pid, encoding="ascii") as maps:
+        return "/libcurl.so" in maps.read()
+
+
+def test_libcurl_comes_with_the_first_target(server):
+    """CH-2: a process without HTTP targets has none of its libraries."""
+    proxy = Proxy(listen=("127.0.0.1",))
+    with Origin() as origin:
+        assert ask(proxy, Target("127.0.0.1", origin.port, ("x",))).code_text == "2.05"
+    assert not has_libcurl(proxy)
+    assert ask(proxy, server.target("x")).code_text == "2.05"
+    assert has_libcurl(proxy)
+    proxy.stop_cleanly()
+
+
+def test_libcurl_that_cannot_be_loaded(server, tmp_path):
+    """CH-2: a file that is none of its kind: 5.03, a line in the log, and others are served."""
+    (tmp_path / "libcurl.so.4").write_bytes(b"no library" * 100)
+    paths = ":".join(filter(None, (str(tmp_path), os.environ.get("LD_LIBRARY_PATH"))))
+    proxy = Proxy(listen=("127.0.0.1",), environment=dict(os.environ, LD_LIBRARY_PATH=paths))
+    assert ask(proxy, server.target("x")).code_text == "5.03"
+    proxy.wait_for_line(r"^http_library_missing .*library=libcurl\.so\.4 cause=")
+    with Origin() as origin:
+        assert ask(proxy, Target("127.0.0.1", origin.port, ("x",))).code_text == "2.05"
+    proxy.stop_cleanly()
 
 
 def test_nothing_listens(proxy):

@@ -8,22 +8,15 @@ import subprocess
 import pytest
 
 from coap_wire import GET, PATIENCE_S, PUT
-from conftest import UNHURRIED
 from ports import free_port
-from processes import Proxy, coap_client
+from processes import coap_client
 from stream_wire import CSM, Stream
 from target import Target
 from test_upstream import ask, make_certificate
-from web_origins import NodeOrigin, PythonOrigin
+from web_origins import NodeOrigin, PythonOrigin, files, proxy
 
 SCHEMES = ("coap+ws", "coaps+ws")
 KINDS = ("ws", "websockets")
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return make_certificate(tmp_path_factory.mktemp("web"), "origin",
-                            "IP:127.0.0.1,DNS:localhost")
 
 
 @pytest.fixture
@@ -39,14 +32,6 @@ def start_origin(request, files):
     yield start
     for origin in running:
         origin.stop()
-
-
-@pytest.fixture(scope="module")
-def proxy(files):
-    running = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
-                    "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
-    yield running
-    running.stop_cleanly()
 
 
 def target_of(origin, scheme, path, host="127.0.0.1"):

@@ -10,7 +10,26 @@ import threading
 import pytest
 
 from coap_wire import PATIENCE_S, URI_PATH, URI_QUERY, code, decode_options
+from conftest import UNHURRIED
+from processes import Proxy
 from stream_wire import CSM, PING, PONG, frame
+from test_upstream import make_certificate
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Certificate and key of origin servers on this host."""
+    return make_certificate(tmp_path_factory.mktemp("web"), "origin",
+                            "IP:127.0.0.1,DNS:localhost")
+
+
+@pytest.fixture(scope="module")
+def proxy(files):
+    """It trusts that certificate and keeps no answer."""
+    running = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--set", "cache.max-bytes=0",
+                    "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    yield running
+    running.stop_cleanly()
 
 
 class NodeOrigin:
