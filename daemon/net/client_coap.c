@@ -12,18 +12,342 @@
  * blocks (its block mode stays off, they pass through as they are); and functions that
  * wait, such as coap_new_pdu() on a session whose handshake is under way.
  */
-#include "net/client_coap_internal.h"
+#include "net/client_internal.h"
 
 #include "coap/option.h"
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"
 
+#include <coap3/coap.h>
+#include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The state of a session of this kind. Its context's application data is the session. */
+struct coap_end {
+    coap_context_t *context;
+    coap_session_t *session;
+    struct event *event;
+    int fd; /* its socket, which stays libcoap's; -1: not found */
+    bool is_wrong_name;
+};
+
+/* ---- ICMP errors ---- */
+
+/*
+ * libcoap opens the socket and does not give it away; its
+ * versions report a refusal (ICMP port unreachable) differently: 4.3.1 with an event, 4.3.4 not at
+ * all, so that a closed port would look like a silent host. So the socket is searched for, and
+ * its error read before libcoap does.
+ */
+
+/* Descriptors looked at behind the one expected: other threads open some at the same time. */
+#define WINDOW 64
+
+static bool is_connected_to(int fd, const struct address *remote)
+{
+    union sockaddr_any name;
+    socklen_t len = sizeof name, type_len = sizeof(int);
+    struct address peer;
+    int type = 0;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) != 0 || type != SOCK_DGRAM ||
+        getpeername(fd, &name.any, &len) != 0) {
+        return false;
+    }
+    sockaddr_to_address(&name.any, len, &peer);
+    return address_equal(&peer, remote);
+}
+
+/* Whether @p fd is one of those that @p epoll_fd waits for: then it cannot be added. */
+static bool is_waited_for(int epoll_fd, int fd)
+{
+    struct epoll_event none = {.events = 0};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &none) == 0) {
+        (void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* another session's */
+        return false;
+    }
+    return errno == EEXIST;
+}
+
+static bool is_session_s(const struct session *session, int fd)
+{
+    return is_connected_to(fd, &session->place->target.address) &&
+           is_waited_for(coap_context_get_coap_fd(session->coap->context), fd);
+}
+
+/* The descriptor that the next socket will probably have, or -1. */
+static int client_coap_next_socket(const struct session *session)
+{
+    int fd = fcntl(coap_context_get_coap_fd(session->coap->context), F_DUPFD_CLOEXEC, 0);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd;
+}
+
+/* The socket that libcoap has opened, of which client_coap_next_socket() said @p expected; or -1.
+ */
+static int client_coap_find_socket(const struct session *session, int expected)
+{
+    for (int fd = expected; fd >= 0 && fd < expected + WINDOW; fd++) {
+        if (is_session_s(session, fd)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+/* Whether the network has refused a packet since the last call. */
+static bool client_coap_is_refused(const struct session *session)
+{
+    int fd = session->coap->fd, error = 0;
+    socklen_t len = sizeof error;
+
+    return fd >= 0 && is_session_s(session, fd) &&
+           getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 &&
+           (error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH);
+}
+
+/* ---- libcoap's callbacks ---- */
+
+/*
+ * They note the event and return; it is acted on in upstream_turn(). Only a response goes straight
+ * to its handler, because its bytes live no longer than the callback, and no function that a
+ * handler may call enters libcoap.
+ *
+ * libcoap drops without a word messages of more than 1,472 bytes on DTLS, and responses with an
+ * option of a wrong length or an unsafe one that it does not know. Such a request ends by its
+ * time-out (5.04), where over UDP, TCP and TLS it is 5.02. OpenSSL shows the head of a longer
+ * record, but that is not authenticated: a forger could end requests with it. libcoap also
+ * retransmits unseen: an answer that took longer than the first time-out counts as a loss.
+ */
+
+static struct session *session_of(const coap_session_t *coap)
+{
+    return coap_get_app_data(coap_session_get_context(coap));
+}
+
+/* The cause of a failed handshake. */
+static void on_tls_error(struct session *session)
+{
+    coap_tls_library_t library = COAP_TLS_LIBRARY_NOTLS;
+    const SSL *ssl = coap_session_get_tls(session->coap->session, &library);
+    long verdict =
+        ssl != NULL && library == COAP_TLS_LIBRARY_OPENSSL ? SSL_get_verify_result(ssl) : X509_V_OK;
+    unsigned long error = ERR_peek_last_error();
+    const char *why = error != 0 ? ERR_reason_error_string(error) : NULL;
+
+    ERR_clear_error();
+    if (session->state != SESSION_CONNECTING) {
+        session_die(session, UPSTREAM_CLOSED, why);
+    } else if (session->coap->is_wrong_name) {
+        session_die(session, UPSTREAM_NAME_MISMATCH, NULL);
+    } else if (verdict != X509_V_OK) {
+        session_die(session, UPSTREAM_BAD_CERTIFICATE, X509_verify_cert_error_string(verdict));
+    } else {
+        session_die(session, UPSTREAM_HANDSHAKE_FAILED, why);
+    }
+}
+
+static void on_closed(struct session *session)
+{
+    if (session->state != SESSION_CONNECTING) {
+        session_die(session, UPSTREAM_CLOSED, NULL);
+    } else {
+        session_die(session, UPSTREAM_HANDSHAKE_FAILED, "closed by the other side");
+    }
+}
+
+static int client_coap_on_event(coap_session_t *coap, const coap_event_t event)
+{
+    struct session *session = session_of(coap);
+
+    if (session == NULL || session->coap->session == NULL) {
+        return 0; /* it is being opened or freed: session_open() handles the failure */
+    }
+    switch ((int)event) { /* later versions have more */
+    case COAP_EVENT_DTLS_ERROR:
+        on_tls_error(session);
+        break;
+    case COAP_EVENT_DTLS_CLOSED:
+    case COAP_EVENT_SESSION_CLOSED:
+    case COAP_EVENT_SESSION_FAILED:
+        on_closed(session);
+        break;
+    case COAP_EVENT_DTLS_CONNECTED:
+        session->is_up = true;
+        session_set_due(session);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static struct bytes token_of(const coap_pdu_t *pdu)
+{
+    coap_bin_const_t token = coap_pdu_get_token(pdu);
+    return (struct bytes){token.s, token.length};
+}
+
+static void on_nack(coap_session_t *coap, const coap_pdu_t *sent, const coap_nack_reason_t reason,
+                    const coap_mid_t mid)
+{
+    struct session *session = session_of(coap);
+
+    (void)mid;
+    if (session == NULL || session->coap->session == NULL || sent == NULL) {
+        return;
+    }
+    if (reason == COAP_NACK_ICMP_ISSUE) {
+        session_die(session,
+                    session->state == SESSION_CONNECTING ? UPSTREAM_REFUSED : UPSTREAM_CLOSED,
+                    NULL);
+        return;
+    }
+    if (reason == COAP_NACK_RST && coap_pdu_get_code(sent) == COAP_EMPTY_CODE) {
+        session_pong(session); /* RFC 7252 section 4.3 */
+        return;
+    }
+    struct upstream_request *request = client_find(session, token_of(sent));
+    if (request != NULL && reason == COAP_NACK_RST) {
+        session_heard(session);
+        client_on_failure(session, request, UPSTREAM_RESET, NULL);
+    } else if (request != NULL && reason == COAP_NACK_TOO_MANY_RETRIES) {
+        client_on_failure(session, request, UPSTREAM_TIMEOUT, NULL);
+    } /* else the session has ended, which an event tells */
+}
+
+/* The options in their encoded form: libcoap gives them one by one. */
+static struct bytes client_coap_write_options(struct upstream *upstream, const coap_pdu_t *pdu)
+{
+    struct message_writer writer = {.buffer = upstream->scratch,
+                                    .capacity = upstream->scratch_bytes};
+    coap_opt_iterator_t iter;
+    coap_opt_t *option;
+
+    (void)coap_option_iterator_init(pdu, &iter, COAP_OPT_ALL);
+    while ((option = coap_option_next(&iter)) != NULL) {
+        message_writer_option(&writer, iter.number,
+                              (struct bytes){coap_opt_value(option), coap_opt_length(option)});
+    }
+    return (struct bytes){writer.buffer, writer.overflow ? 0 : writer.len};
+}
+
+static coap_response_t on_response(coap_session_t *coap, const coap_pdu_t *sent,
+                                   const coap_pdu_t *received, const coap_mid_t mid)
+{
+    struct session *session = session_of(coap);
+    const uint8_t *payload = NULL;
+    size_t payload_len = 0;
+
+    (void)sent;
+    (void)mid;
+    if (session == NULL) {
+        return COAP_RESPONSE_FAIL;
+    }
+    if (client_find(session, token_of(received)) == NULL) {
+        session_heard(session);
+        return COAP_RESPONSE_FAIL; /* a Reset for it, on DTLS (OBS-27) */
+    }
+    (void)coap_get_data(received, &payload_len, &payload);
+    const struct message response = {
+        .type = (enum message_type)coap_pdu_get_type(received),
+        .code = (uint8_t)coap_pdu_get_code(received),
+        .token = token_of(received),
+        .options = client_coap_write_options(session->upstream, received),
+        .payload = {payload, payload_len},
+    };
+    (void)session_on_response(session, &response);
+    return COAP_RESPONSE_OK;
+}
+
+/* This side serves no requests (TCP-20). The handler is there because without one libcoap rejects
+ * unknown options, also critical ones that are safe to forward (OPT-7). */
+static void client_coap_on_request(coap_resource_t *resource, coap_session_t *coap,
+                                   const coap_pdu_t *request, const coap_string_t *query,
+                                   coap_pdu_t *response)
+{
+    (void)resource;
+    (void)coap;
+    (void)request;
+    (void)query;
+    coap_pdu_set_code(response, COAP_RESPONSE_CODE_PROXYING_NOT_SUPPORTED);
+}
+
+/* libcoap's own seven parameters. NOLINTNEXTLINE(readability-function-size) */
+static int client_coap_on_certificate(const char *name, const uint8_t *certificate,
+                                      size_t certificate_len, coap_session_t *coap, unsigned depth,
+                                      int is_good, void *context)
+{
+    struct session *session = context;
+
+    (void)name;
+    (void)coap;
+    if (depth > 0 || is_good == 0) {
+        return is_good;
+    }
+    X509 *parsed = d2i_X509(NULL, &certificate, (long)certificate_len);
+    bool is_match = parsed != NULL && credentials_match_name(&session->place->target, parsed);
+    X509_free(parsed);
+    session->coap->is_wrong_name = !is_match;
+    return is_match;
+}
+
+/*
+ * libcoap's callback for the pre-shared key: identity and key are borrowed from the session's
+ * credentials, the struct lives until the next call in the same thread. With a callback the
+ * handshake has TLS 1.2 at most, see credentials_apply().
+ */
+static const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, coap_session_t *coap,
+                                                       void *context)
+{
+    static _Thread_local coap_dtls_cpsk_info_t info;
+    const struct session *session = context;
+    struct bytes key = credentials_psk_key(session->credentials);
+    const char *identity = credentials_psk_identity(session->credentials);
+
+    (void)hint;
+    (void)coap;
+    info.identity = (coap_bin_const_t){strlen(identity), (const uint8_t *)identity};
+    info.key = (coap_bin_const_t){key.len, key.data};
+    return &info;
+}
+
+/*
+ * Register the callbacks for the session of @p context.
+ *
+ * @return false without memory
+ */
+static bool client_coap_listen(coap_context_t *context)
+{
+    static const char *nobody[] = {"invalid"};
+
+    coap_register_event_handler(context, client_coap_on_event);
+    coap_register_nack_handler(context, on_nack);
+    coap_register_response_handler(context, on_response);
+    /* A parent proxy that does not know these has them in its 4.02 (PXO-26). libcoap would
+     * drop that as an answer with a critical option that it does not know itself. */
+    coap_register_option(context, OPTION_proxy_cri);
+    coap_register_option(context, OPTION_proxy_scheme_number);
+    coap_resource_t *resource = coap_resource_proxy_uri_init(client_coap_on_request, 1, nobody);
+    if (resource == NULL) {
+        return false;
+    }
+    coap_add_resource(context, resource); /* the context's from here on */
+    return true;
+}
 
 #define CHAIN_MAX 6
 

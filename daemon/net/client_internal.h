@@ -179,7 +179,7 @@ struct upstream {
     struct upstream_counters counters;
 };
 
-/* ---- client_request.c ---- */
+/* ---- client.c: requests ---- */
 
 /** Adds a request, which is in no list, at the end; the list does not own it. */
 void request_list_add(struct request_list *list, struct upstream_request *request);
@@ -205,9 +205,6 @@ struct upstream_request *client_find(const struct session *session, struct bytes
 
 /** Takes the request off the session on which it is outstanding; the caller owns it then. */
 void request_take_back(struct upstream_request *request);
-
-/** Takes the request off its session and out of every list and map; the caller owns it then. */
-void request_detach(struct upstream_request *request);
 
 /**
  * Ends the request without a response. The handler is called with @p status in the next turn, never
@@ -241,6 +238,15 @@ void client_on_response(struct session *session, struct upstream_request *reques
 void client_on_failure(struct session *session, struct upstream_request *request,
                        enum upstream_status status, const char *why);
 
+/**
+ * Ends all requests that wait for a session with @p status; see request_fail(). @p why is static
+ * text.
+ */
+void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
+
+/** A session to it could not be made: each failure in a row doubles the wait. */
+void place_back_off(struct place *place);
+
 /* ---- client_message.c ---- */
 
 /** A Ping on a session with a message layer, or its end if the last one was not answered. */
@@ -250,24 +256,6 @@ void client_message_probe(struct session *session);
  * fail.
  */
 void client_message_forget(struct upstream_request *request);
-
-/* ---- client_place.c ---- */
-
-/** @return NULL with @p ret_status where there is no room for it. */
-struct place *place_get(struct upstream *upstream, const struct upstream_target *target,
-                        enum upstream_status *ret_status);
-
-/** Frees a place without requests; its sessions are closed and freed. */
-void place_free(struct place *place);
-
-/**
- * Ends all requests that wait for a session with @p status; see request_fail(). @p why is static
- * text.
- */
-void place_fail_waiting(struct place *place, enum upstream_status status, const char *why);
-
-/** A session to it could not be made: each failure in a row doubles the wait. */
-void place_back_off(struct place *place);
 
 /* ---- client_pool.c ---- */
 

@@ -6,7 +6,7 @@
  */
 #include "base/log.h"
 #include "net/conn_internal.h"
-#include "net/ws_upgrade.h"
+#include "net/ws_opening.h"
 
 #include <stdlib.h>
 
@@ -414,8 +414,7 @@ static bool set_limits(struct conn *conn)
     bufferevent_set_timeouts(conn->bev, options->idle_ms > 0 ? &idle : NULL,
                              options->write_ms > 0 ? &write : NULL);
     bufferevent_setwatermark(conn->bev, EV_READ, 0,
-                             options->input_max > WS_REQUEST_MAX ? options->input_max
-                                                                 : WS_REQUEST_MAX);
+                             options->input_max > WS_HEAD_MAX ? options->input_max : WS_HEAD_MAX);
     bufferevent_setwatermark(conn->bev, EV_WRITE, options->output_max / 2, 0);
     if (options->handshake_ms == 0) {
         return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by conn.c (listeners, functions for owners), conn_events.c (the events of a connection,
- * and its end), conn_linger.c, conn_tls.c and conn_ws.c.
+ * Shared by conn.c (listeners and their room, functions for owners), conn_events.c (the events of a
+ * connection, and its end), conn_tls.c and conn_ws.c.
  */
 #ifndef CRIPROXY_CONN_INTERNAL_H
 #define CRIPROXY_CONN_INTERNAL_H
@@ -129,18 +129,7 @@ void conn_note_use(struct conn *conn);
 /** Now. Calls on_close, and frees unless the loop holds its task. */
 void conn_destroy(struct conn *conn);
 
-/* conn_room.c */
-
-/** @return 0 or -ENOMEM */
-int conn_room_init(struct conn_listener *listener);
-
-/**
- * Whether there is room for one more connection from @p remote; an idle one may have been closed
- * for it. Not in a callback of a connection.
- */
-bool conn_room_make(struct conn_listener *listener, const struct address *remote);
-
-/* conn_linger.c */
+/* conn.c */
 
 /**
  * End the output of @p fd and throw away what still arrives, until the peer ends too or has had
@@ -148,7 +137,6 @@ bool conn_room_make(struct conn_listener *listener, const struct address *remote
  * the last bytes.
  */
 void conn_linger(struct conn_listener *listener, evutil_socket_t fd);
-void conn_linger_end_all(struct conn_listener *listener);
 
 /* conn_tls.c */
 

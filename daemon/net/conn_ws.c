@@ -6,7 +6,7 @@
  */
 #include "net/conn_internal.h"
 #include "net/ws_frames.h"
-#include "net/ws_upgrade.h"
+#include "net/ws_opening.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,8 +142,8 @@ void conn_ws_upgrade(struct conn *conn)
     size_t len = evbuffer_get_length(input);
     struct ws_request request;
 
-    if (len > WS_REQUEST_MAX) {
-        len = WS_REQUEST_MAX;
+    if (len > WS_HEAD_MAX) {
+        len = WS_HEAD_MAX;
     }
     /* Searched from the start with each piece: at most 8 KiB, within the handshake time-out. */
     const char *text = (const char *)evbuffer_pullup(input, (ev_ssize_t)len);
@@ -153,7 +153,7 @@ void conn_ws_upgrade(struct conn *conn)
     }
     const char *end = memmem(text, len, end_of_request, sizeof(end_of_request) - 1);
     if (end == NULL) {
-        if (len == WS_REQUEST_MAX) {
+        if (len == WS_HEAD_MAX) {
             conn_ws_refuse(conn, 431);
         }
         return;
@@ -175,7 +175,7 @@ int conn_upgrade(struct conn *conn, const uint8_t *head, size_t len)
 {
     struct ws_request request;
     char answer[WS_ANSWER_MAX];
-    int status = len <= WS_REQUEST_MAX ? ws_upgrade_read((const char *)head, len, &request) : 431;
+    int status = len <= WS_HEAD_MAX ? ws_upgrade_read((const char *)head, len, &request) : 431;
 
     if (status != 101) {
         return status;

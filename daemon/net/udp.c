@@ -5,16 +5,390 @@
 #include "base/log.h"
 #include "net/bind.h"
 #include "net/loop_internal.h"
+#include "net/mmsg.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <linux/errqueue.h>
 #include <linux/filter.h>
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+/* ---- datagrams and errors in ---- */
+
+/*
+ * A readable socket gives one batch a turn: when there
+ * is more, the next turn has it, and no socket keeps the others waiting.
+ *
+ * ICMP errors. The kernel queues them per socket (IP_RECVERR), shows EPOLLERR,
+ * and has the next system call on the socket fail once. So the error queue is
+ * read when a call failed, or when the socket was readable without a datagram;
+ * as long as neither happens it costs no system call.
+ */
+
+/* Closes the socket and frees everything it owns. */
+static void udp_socket_release(struct udp_socket *socket)
+{
+    if (socket->event != NULL) {
+        event_free(socket->event);
+    }
+    if (socket->fd >= 0) {
+        close(socket->fd);
+    }
+    udp_out_free(socket->out);
+    free(socket);
+}
+
+#define RECEIVE_BATCH 64u
+
+/* ICMP errors read in one turn, so that a flood of them stays a part of it. */
+#define ERRORS_PER_TURN 64u
+
+/*
+ * Bytes between the buffers of a batch: the longest datagram, and then a step so
+ * that their first lines do not all fall into the same set of the CPU's cache.
+ */
+#define BUFFER_STRIDE (64u * 1024u + 320u)
+
+_Static_assert(BUFFER_STRIDE >= UDP_DATAGRAM_MAX, "a buffer takes any datagram");
+
+/* Datagrams of one turn where messages are of several: a socket must not keep others waiting. */
+#define RECEIVE_DATAGRAMS 256u
+
+/* IP_PKTINFO or IPV6_PKTINFO, SO_RXQ_OVFL, and UDP_GRO. */
+#define RECEIVE_CONTROL_LEN                                                                        \
+    (CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint32_t)) +                       \
+     CMSG_SPACE(sizeof(int)))
+
+struct receive_control {
+    _Alignas(struct cmsghdr) uint8_t bytes[RECEIVE_CONTROL_LEN];
+};
+
+/* Set up once; after each call only the fields that the kernel has changed are restored. */
+struct udp_batch {
+    struct mmsghdr headers[RECEIVE_BATCH];
+    struct iovec parts[RECEIVE_BATCH];
+    union sockaddr_any names[RECEIVE_BATCH];
+    struct receive_control controls[RECEIVE_BATCH];
+    size_t part_len; /* of each of parts */
+    uint8_t *buffers;
+};
+
+#define BUFFERS_LEN ((size_t)RECEIVE_BATCH * BUFFER_STRIDE)
+
+static void batch_header_reset(struct udp_batch *batch, unsigned i)
+{
+    batch->headers[i].msg_hdr.msg_namelen = sizeof batch->names[i];
+    batch->headers[i].msg_hdr.msg_controllen = sizeof batch->controls[i];
+}
+
+/* Allocate the loop's batch if it has none. @return 0 or -ENOMEM. */
+static int udp_batch_need(struct loop *loop)
+{
+    struct udp_batch **slot = loop_udp_batch(loop);
+
+    if (*slot != NULL) {
+        return 0;
+    }
+    mmsg_probe();
+    struct udp_batch *batch = calloc(1, sizeof *batch);
+    if (batch == NULL) {
+        return -ENOMEM;
+    }
+    /* Pages become resident as datagrams touch them: usually one a buffer, not all 4 MiB. */
+    void *buffers =
+        mmap(NULL, BUFFERS_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffers == MAP_FAILED) {
+        free(batch);
+        return -ENOMEM;
+    }
+    madvise(buffers, BUFFERS_LEN, MADV_NOHUGEPAGE);
+    batch->buffers = buffers;
+    for (unsigned i = 0; i < RECEIVE_BATCH; i++) {
+        batch->parts[i].iov_base = batch->buffers + (size_t)i * BUFFER_STRIDE;
+        batch->headers[i].msg_hdr = (struct msghdr){.msg_name = &batch->names[i],
+                                                    .msg_iov = &batch->parts[i],
+                                                    .msg_iovlen = 1,
+                                                    .msg_control = &batch->controls[i]};
+        batch_header_reset(batch, i);
+    }
+    *slot = batch;
+    return 0;
+}
+
+void udp_batch_free(struct udp_batch *batch)
+{
+    if (batch != NULL) {
+        munmap(batch->buffers, BUFFERS_LEN);
+        free(batch);
+    }
+}
+
+/* Sockets with limits of their own share the batch. */
+static void batch_set_part_len(struct udp_batch *batch, size_t len)
+{
+    if (batch->part_len != len) {
+        batch->part_len = len;
+        for (unsigned i = 0; i < RECEIVE_BATCH; i++) {
+            batch->parts[i].iov_len = len;
+        }
+    }
+}
+
+/* ---- control messages ---- */
+
+static void local_from_ipv4(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
+{
+    struct in_pktinfo info;
+    uint8_t ip[4];
+
+    memcpy(&info, CMSG_DATA(cmsg), sizeof info);
+    /* For a broadcast, spec_dst is the address of ours that was meant. */
+    bool is_multicast = IN_MULTICAST(ntohl(info.ipi_addr.s_addr));
+    memcpy(ip, is_multicast ? &info.ipi_addr : &info.ipi_spec_dst, sizeof ip);
+    address_set_ip(ret_local, ip, sizeof ip, port);
+}
+
+static void local_from_ipv6(const struct cmsghdr *cmsg, uint16_t port, struct address *ret_local)
+{
+    struct in6_pktinfo info;
+
+    memcpy(&info, CMSG_DATA(cmsg), sizeof info);
+    address_set_ip(ret_local, info.ipi6_addr.s6_addr, 16, port);
+    if (address_is_ipv6_link_local(ret_local) || address_is_multicast(ret_local)) {
+        ret_local->scope = info.ipi6_ifindex;
+    }
+}
+
+static void count_kernel_drops(struct udp_socket *socket, const struct cmsghdr *cmsg)
+{
+    uint32_t drops;
+
+    memcpy(&drops, CMSG_DATA(cmsg), sizeof drops);
+    udp_count(&socket->counters.receive_overflows, (uint32_t)(drops - socket->kernel_drops));
+    socket->kernel_drops = drops;
+}
+
+/* @param ret_size of each datagram but the last, where the message is a group of them */
+static void read_control(struct udp_socket *socket, struct msghdr *header,
+                         struct address *ret_local, size_t *ret_size)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(header, cmsg)) {
+        if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO) {
+            local_from_ipv4(cmsg, socket->local.port, ret_local);
+        } else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_PKTINFO) {
+            local_from_ipv6(cmsg, socket->local.port, ret_local);
+        } else if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SO_RXQ_OVFL) {
+            count_kernel_drops(socket, cmsg);
+        } else if (cmsg->cmsg_level == SOL_UDP && cmsg->cmsg_type == UDP_GRO) {
+            int size = 0;
+            memcpy(&size, CMSG_DATA(cmsg), sizeof size);
+            *ret_size = size > 0 ? (size_t)size : 0;
+        }
+    }
+}
+
+/* ---- datagrams ---- */
+
+/* @p is_cut: the kernel had more of it than fitted. */
+static void deliver_one(struct udp_socket *socket, const struct udp_path *path, const uint8_t *data,
+                        size_t len, bool is_cut)
+{
+    size_t most = socket->datagram_max;
+    struct datagram datagram = {.data = data,
+                                .len = len < most ? len : most,
+                                .truncated = is_cut || len > most,
+                                .path = *path};
+
+    udp_count(&socket->counters.datagrams_in, 1);
+    socket->handler->on_datagram(socket->context, socket, &datagram);
+}
+
+/* A message of datagrams of @p size bytes; the last may be shorter. */
+static void deliver_group(struct udp_socket *socket, const struct udp_path *path,
+                          const uint8_t *data, size_t len, size_t size)
+{
+    uint32_t count = (uint32_t)((len + size - 1) / size);
+
+    udp_count(&socket->counters.gro_messages, 1);
+    udp_count(&socket->counters.gro_datagrams, count);
+    socket->gro_most = count > socket->gro_most ? count : socket->gro_most;
+    for (size_t at = 0; at < len && !socket->is_closed; at += size) {
+        deliver_one(socket, path, data + at, len - at < size ? len - at : size, false);
+    }
+}
+
+static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned i)
+{
+    struct mmsghdr *header = &batch->headers[i];
+    const uint8_t *data = batch->parts[i].iov_base;
+    struct udp_path path = {0};
+    size_t size = 0;
+
+    sockaddr_to_address(&batch->names[i], header->msg_hdr.msg_namelen, &path.remote);
+    if (header->msg_hdr.msg_controllen != 0) {
+        read_control(socket, &header->msg_hdr, &path.local, &size);
+    }
+    if (size > 0 && size < header->msg_len) {
+        deliver_group(socket, &path, data, header->msg_len, size);
+    } else {
+        deliver_one(socket, &path, data, header->msg_len,
+                    (header->msg_hdr.msg_flags & MSG_TRUNC) != 0);
+    }
+}
+
+/* Messages to ask for: fewer where those of the last batch were of many datagrams. */
+static unsigned messages_of_a_turn(struct udp_socket *socket)
+{
+    unsigned count = RECEIVE_DATAGRAMS / socket->gro_most;
+
+    socket->gro_most = 1;
+    return count < 1 ? 1 : count > RECEIVE_BATCH ? RECEIVE_BATCH : count;
+}
+
+static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
+{
+    unsigned most = messages_of_a_turn(socket);
+    int count;
+
+    batch_set_part_len(batch, socket->has_gro ? UDP_DATAGRAM_MAX : socket->datagram_max);
+    do {
+        count = mmsg_receive(socket->fd, batch->headers, most);
+    } while (count < 0 && errno == EINTR);
+    if (count <= 0) {
+        socket->has_errors = true; /* why else was it readable? */
+        return;
+    }
+    for (unsigned i = 0; i < (unsigned)count && !socket->is_closed; i++) {
+        deliver(socket, batch, i);
+    }
+    for (unsigned i = 0; i < (unsigned)count; i++) {
+        batch_header_reset(batch, i);
+    }
+}
+
+/* ---- errors ---- */
+
+/* Control message of an error: room for struct sock_extended_err and the router's address. */
+struct error_control {
+    _Alignas(struct cmsghdr)
+        uint8_t bytes[CMSG_SPACE(sizeof(struct sock_extended_err) + sizeof(struct sockaddr_in6)) +
+                      RECEIVE_CONTROL_LEN];
+};
+
+/* The errno of an ICMP error that ends something; 0 for everything else in the queue. */
+static int error_of(struct msghdr *header)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL;
+         cmsg = CMSG_NXTHDR(header, cmsg)) {
+        bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
+                        (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR);
+        if (!is_error || cmsg->cmsg_len < CMSG_LEN(sizeof(struct sock_extended_err))) {
+            continue;
+        }
+        struct sock_extended_err error;
+        memcpy(&error, CMSG_DATA(cmsg), sizeof error);
+        if (error.ee_origin != SO_EE_ORIGIN_ICMP && error.ee_origin != SO_EE_ORIGIN_ICMP6) {
+            return 0; /* of this host: udp_out.c has got it from sendmmsg() */
+        }
+        /* The kernel has learned the path's MTU and will fragment the next one; a packet
+         * that was too long on its way may find a better one (RFC 7252 section 4.2). */
+        bool is_time_exceeded =
+            error.ee_type ==
+            (error.ee_origin == SO_EE_ORIGIN_ICMP ? ICMP_TIME_EXCEEDED : ICMP6_TIME_EXCEEDED);
+        return error.ee_errno == EMSGSIZE || is_time_exceeded ? 0 : (int)error.ee_errno;
+    }
+    return 0;
+}
+
+/* One entry of the error queue. @return false when it is empty. */
+static bool read_error(struct udp_socket *socket, struct udp_batch *batch)
+{
+    union sockaddr_any name;
+    struct error_control control;
+    struct iovec part = batch->parts[0];
+    struct msghdr header = {.msg_name = &name,
+                            .msg_namelen = sizeof name,
+                            .msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof control};
+    struct address remote;
+
+    ssize_t len = recvmsg(socket->fd, &header, MSG_ERRQUEUE | MSG_DONTWAIT);
+    if (len < 0) {
+        return errno == EINTR;
+    }
+    sockaddr_to_address(&name, header.msg_namelen, &remote);
+    int error = error_of(&header);
+    if (error != 0 && remote.family != ADDRESS_NONE) {
+        socket->handler->on_error(socket->context, socket, &remote, error, part.iov_base,
+                                  (size_t)len);
+    }
+    return true;
+}
+
+static void read_errors(struct udp_socket *socket, struct udp_batch *batch)
+{
+    unsigned count = 0;
+
+    while (count < ERRORS_PER_TURN && !socket->is_closed && read_error(socket, batch)) {
+        count++;
+    }
+    if (count < ERRORS_PER_TURN) {
+        socket->has_errors = false;
+    }
+}
+
+/* Reports the datagrams that udp_out.c could not send, now that no caller is inside udp_send(). */
+static void report_failures(struct udp_socket *socket)
+{
+    unsigned count = socket->failure_count;
+
+    socket->failure_count = 0;
+    for (unsigned i = 0; i < count && !socket->is_closed; i++) {
+        struct udp_failure failure = socket->failures[i]; /* a callback may send, and fail */
+        socket->handler->on_error(socket->context, socket, &failure.remote, failure.error,
+                                  failure.quoted, failure.quoted_len);
+    }
+}
+
+/*
+ * libevent's callback for a readable socket: receives up to one batch of datagrams,
+ * and errors.
+ */
+static void udp_on_readable(int fd, short what, void *context)
+{
+    struct udp_socket *socket = context;
+    struct udp_batch *batch = *loop_udp_batch(socket->loop);
+    (void)fd;
+    (void)what;
+
+    loop_turn_begin(socket->loop);
+    socket->is_calling = true;
+    if (socket->failure_count > 0) {
+        report_failures(socket);
+    }
+    if (!socket->is_closed) {
+        receive_batch(socket, batch);
+    }
+    if (socket->has_errors && !socket->is_closed) {
+        read_errors(socket, batch);
+    }
+    socket->is_calling = false;
+    if (socket->is_closed) {
+        udp_socket_release(socket);
+    }
+}
+
+/* ---- sockets ---- */
 
 static int set_int(int fd, int level, int name, int value)
 {
@@ -207,18 +581,6 @@ fail:
     }
     udp_socket_release(socket);
     return err;
-}
-
-void udp_socket_release(struct udp_socket *socket)
-{
-    if (socket->event != NULL) {
-        event_free(socket->event);
-    }
-    if (socket->fd >= 0) {
-        close(socket->fd);
-    }
-    udp_out_free(socket->out);
-    free(socket);
 }
 
 void udp_close(struct udp_socket *socket)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by udp.c (open, close), udp_in.c (datagrams and errors in) and udp_out.c (out). */
+/* Shared by udp.c (open, close, datagrams and errors in) and udp_out.c (out). */
 #ifndef CRIPROXY_UDP_INTERNAL_H
 #define CRIPROXY_UDP_INTERNAL_H
 
@@ -106,17 +106,6 @@ static inline void udp_count(_Atomic uint64_t *counter, uint64_t n)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
-
-/** Closes the socket and frees everything it owns; in udp.c. */
-void udp_socket_release(struct udp_socket *socket);
-
-/**
- * libevent's callback for a readable socket, in udp_in.c: receives up to one batch of datagrams,
- * and errors.
- */
-void udp_on_readable(int fd, short what, void *context);
-/** Allocate the loop's batch if it has none. @return 0 or -ENOMEM. */
-int udp_batch_need(struct loop *loop);
 
 /* udp_out.c */
 /** @return NULL when out of memory; free with udp_out_free(). */

@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The opening handshake of a WebSocket as the side that asks for it (RFC 6455 section
- * 4.1, RFC 8323 sections 4.1 and 8.3), as bytes: no I/O. ws_upgrade.c is the other side.
+ * The opening handshake of a WebSocket (RFC 6455 section 4, RFC 8323 sections 4.1 and 8.3), as the
+ * side that asks for it and as the side that accepts it: bytes, no I/O.
+ *
+ * The request is read here and not by an HTTP library, since libevent's evhttp does not give a
+ * connection away and no other is linked: one request without a body, of bounded length, of which a
+ * handful of header fields matter.
  */
 #ifndef CRIPROXY_WS_OPENING_H
 #define CRIPROXY_WS_OPENING_H
 
 #include "base/address.h"
-#include "net/ws_head.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Longest head that is taken: its first line and fields, with the empty line that ends it. */
+#define WS_HEAD_MAX 8192u
+
+#define WS_ACCEPT_LEN 28
+
+/* ---- the side that asks ---- */
 
 #define WS_NONCE_LEN 16
 
@@ -46,5 +58,36 @@ size_t ws_opening_write(const char *name, const struct address *address, uint16_
  */
 enum ws_opening ws_opening_read(const char *text, size_t len, const char *accept,
                                 const char **ret_why);
+
+/* ---- the side that accepts ---- */
+
+#define WS_HOST_MAX 256
+
+/* Longest answer of ws_upgrade_answer(). */
+#define WS_ANSWER_MAX 512
+
+struct ws_request {
+    char host[WS_HOST_MAX];         /* lower case, without port; IPv6 in brackets */
+    char accept[WS_ACCEPT_LEN + 1]; /* Sec-WebSocket-Accept */
+    bool has_origin;                /* it comes from a web page (RFC 6455 section 10.2) */
+};
+
+/**
+ * Judge a whole request.
+ *
+ * @param len up to WS_HEAD_MAX, including the empty line.
+ * @param ret_request filled where 101 is returned.
+ * @return the status to answer with: 101, or why not.
+ */
+int ws_upgrade_read(const char *text, size_t len, struct ws_request *ret_request);
+
+/**
+ * The answer with that status.
+ *
+ * @param request looked at for 101 only.
+ * @return its length
+ */
+size_t ws_upgrade_answer(int status, const struct ws_request *request,
+                         char ret_answer[WS_ANSWER_MAX]);
 
 #endif

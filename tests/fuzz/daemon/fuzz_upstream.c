@@ -16,7 +16,7 @@
 #include "coap/message.h"
 #include "net/client.h"
 #include "net/loop_internal.h"
-#include "net/ws_upgrade.h"
+#include "net/ws_opening.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -65,7 +65,7 @@ static struct world {
     struct sockaddr_in peer;  /* on DTLS: which the handshake is with */
     uint16_t last_mid;        /* on DTLS: of the client's last message */
     bool is_upgraded, is_raw; /* raw: no handshake is made */
-    char head[WS_REQUEST_MAX];
+    char head[WS_HEAD_MAX];
     size_t head_len;
     struct slot slots[REQUESTS];
     uint32_t serial;

@@ -8,7 +8,6 @@
  */
 #include "net/ws_frames.h"
 #include "net/ws_opening.h"
-#include "net/ws_upgrade.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* TCP-22, SCH-5: the opening handshake of a WebSocket as the side that asks for it. */
 #include "net/ws_opening.h"
-#include "net/ws_upgrade.h"
 #include "support/test.h"
 
 #include <stdlib.h>

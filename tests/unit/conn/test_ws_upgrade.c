@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* TCP-22: which HTTP requests become a CoAP WebSocket. */
-#include "net/ws_upgrade.h"
+#include "net/ws_opening.h"
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -142,11 +142,11 @@ static void test_request_of_any_length(void **state)
 {
     (void)state;
     struct ws_request request;
-    char *text = malloc(WS_REQUEST_MAX + 1);
+    char *text = malloc(WS_HEAD_MAX + 1);
     assert_non_null(text);
-    memset(text, 'a', WS_REQUEST_MAX + 1);
-    assert_int_equal(ws_upgrade_read(text, WS_REQUEST_MAX + 1, &request), 431);
-    assert_int_equal(ws_upgrade_read(text, WS_REQUEST_MAX, &request), 400);
+    memset(text, 'a', WS_HEAD_MAX + 1);
+    assert_int_equal(ws_upgrade_read(text, WS_HEAD_MAX + 1, &request), 431);
+    assert_int_equal(ws_upgrade_read(text, WS_HEAD_MAX, &request), 400);
     free(text);
 }
 
