@@ -6,6 +6,7 @@
 #include "support/fake_dtls.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +25,15 @@ static unsigned long long number_of(const char *text)
 
 /* --- names ---------------------------------------------------------------- */
 
-/* name N = ADDRESS ... | not-found | no-answer | failed | shortage, then [after T] [ttl T] */
+/* name N = ADDRESS ... | nothing | not-found | no-answer | failed | shortage, then [after T] [ttl
+ * T] */
 static const char *act_name(struct engine_stage *engine, struct words words)
 {
-    static const char *const failures[] = {"", "not-found", "no-answer", "failed", "shortage"};
+    static const char *const failures[] = {"nothing", "not-found", "no-answer", "failed",
+                                           "shortage"};
     const char *addresses = "";
     enum resolve_status status = RESOLVE_OK;
-    unsigned long long delay_ms = 0, ttl_ms = 0;
+    unsigned long long delay_ms = 0, ttl_ms = ULLONG_MAX;
     if (words.count < 4 || strcmp(words.at[2], "=") != 0) {
         return "name N = ADDRESS ...";
     }
@@ -45,7 +48,7 @@ static const char *act_name(struct engine_stage *engine, struct words words)
                 return "not a time";
             }
         } else {
-            unsigned failure = 1;
+            unsigned failure = 0;
             while (failure < 5 && strcmp(words.at[i], failures[failure]) != 0) {
                 failure++;
             }
@@ -56,7 +59,7 @@ static const char *act_name(struct engine_stage *engine, struct words words)
         }
     }
     fake_net_name(words.at[1], delay_ms, status, addresses);
-    if (ttl_ms > 0) {
+    if (ttl_ms != ULLONG_MAX) {
         fake_net_name_ttl(words.at[1], (uint32_t)(ttl_ms / 1000));
     }
     return NULL;
@@ -99,14 +102,15 @@ static const char *act_ended(struct engine_stage *engine, const char *name, cons
     return "not a reason";
 }
 
-/* questions = N, in-flight = N: of names to the resolver, of requests in the engine */
+/* questions = N, withdrawn = N, in-flight = N: to the resolver, of those; requests in the engine */
 static const char *act_figure(struct engine_stage *engine, struct words words)
 {
-    uint64_t got = strcmp(words.at[0], "questions") == 0 ? fake_net_questions()
-                                                         : engine_in_flight(engine->replay.engine);
+    uint64_t got = words.at[0][0] == 'q'   ? fake_net_questions()
+                   : words.at[0][0] == 'w' ? fake_net_questions_withdrawn()
+                                           : engine_in_flight(engine->replay.engine);
     return words.count == 3 && strcmp(words.at[1], "=") == 0
                ? compare(engine, words.at[0], got, words.at[2])
-               : "questions|in-flight = NUMBER";
+               : "questions|withdrawn|in-flight = NUMBER";
 }
 
 /* metric NAME = N, ended NAME = N; several on a line */
@@ -266,6 +270,46 @@ static const char *act_of_stream(struct actor *actor, struct words words)
     return NULL;
 }
 
+/*
+ * An ICMP error for the last datagram, as of a closed port or a router without a route;
+ * "misquoted": with each byte of its message ID and token wrong in turn; "cut": without all of its
+ * token.
+ */
+static const char *act_refuses(struct endpoint *endpoint, struct words words)
+{
+    static const struct {
+        const char *verb, *why;
+        int error;
+    } errors[] = {{"refuses", "", ECONNREFUSED},
+                  {"unreachable", "", EHOSTUNREACH},
+                  {"unreachable", "network", ENETUNREACH},
+                  {"unreachable", "filtered", EACCES},
+                  {"unreachable", "too-big", EMSGSIZE}};
+    struct fake_datagram quoted = endpoint->last;
+    const char *last = words.at[words.count - 1];
+    bool is_misquoted = strcmp(last, "misquoted") == 0, is_cut = strcmp(last, "cut") == 0;
+    const char *why = words.count > 1u + (is_misquoted || is_cut) ? words.at[1] : "";
+    size_t at = 0, head = 4u + (quoted.data[0] & 15u); /* header and token */
+    while (at < sizeof(errors) / sizeof(errors[0]) &&
+           (strcmp(errors[at].verb, words.at[0]) != 0 || strcmp(errors[at].why, why) != 0)) {
+        at++;
+    }
+    if (at == sizeof(errors) / sizeof(errors[0])) {
+        return "refuses, or unreachable [network|filtered|too-big], [misquoted|cut]";
+    }
+    for (size_t i = 2; is_misquoted && i < head; i++) {
+        quoted.data[i] ^= 1;
+        fake_peer_reject(endpoint->peer, &quoted, errors[at].error);
+        quoted.data[i] ^= 1;
+    }
+    if (!is_misquoted) {
+        quoted.len = is_cut ? head - 1 : quoted.len;
+        fake_peer_reject(endpoint->peer, &quoted, errors[at].error);
+    }
+    fake_net_run(0);
+    return NULL;
+}
+
 /* From now on at a further address of the proxy's, which is the one that answers, too (MSG-24). */
 static const char *act_uses(struct endpoint *endpoint, const char *address)
 {
@@ -284,10 +328,7 @@ static const char *act_of_peer(struct actor *actor, struct words words)
         endpoint->has_left = true;
         actor->ignores_rest = true;
     } else if (strcmp(verb, "refuses") == 0 || strcmp(verb, "unreachable") == 0) {
-        /* The last datagram, as a closed port does, or a router without a route. */
-        fake_peer_reject(endpoint->peer, &endpoint->last,
-                         *verb == 'r' ? ECONNREFUSED : EHOSTUNREACH);
-        fake_net_run(0);
+        return act_refuses(endpoint, words);
     } else if (strcmp(verb, "uses") == 0 && words.count == 2) {
         return act_uses(endpoint, words.at[1]);
     } else {
@@ -311,11 +352,16 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
     if (strcmp(words[0], "metric") == 0 || strcmp(words[0], "ended") == 0) {
         return act_count(engine, all);
     }
-    if (strcmp(words[0], "questions") == 0 || strcmp(words[0], "in-flight") == 0) {
+    if (strcmp(words[0], "questions") == 0 || strcmp(words[0], "withdrawn") == 0 ||
+        strcmp(words[0], "in-flight") == 0) {
         return act_figure(engine, all);
     }
     if (strcmp(words[0], "drain") == 0 && count == 1) {
         engine_drain(engine->replay.engine);
+        return NULL;
+    }
+    if (strcmp(words[0], "resolver") == 0 && count == 2) { /* it has no descriptor, or has */
+        fake_net_resolver_fails(strcmp(words[1], "fails") == 0 ? EMFILE : 0);
         return NULL;
     }
     if (strcmp(words[0], "link") == 0) {
