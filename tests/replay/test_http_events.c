@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Server-sent events (HC-11), in virtual time. */
+#include "replay/http_talk.h"
+#include "replay/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* HC-11: the first answer and each notification is an event; comments keep the connection. */
+static void test_notifications_are_events(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    http_start(NULL, NULL);
+    http_send(http_stream, GET_X "Accept: text/event-stream\r\n\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &registration);
+    fake_peer_reply(http_replay.origin, &registration,
+                    words("6T 45 MID TOKEN", "6:05 12: /310a32"));
+    const char *text = http_taken(http_stream);
+    http_expect_in(text, "HTTP/1.1 200 OK\r\n");
+    http_expect_in(text, "\r\nContent-Type: text/event-stream\r\n");
+    http_expect_in(text, "\r\nX-Accel-Buffering: no\r\n");
+    http_expect_in(text, "event: 2.05\nid: ");
+    http_expect_in(text, "\ndata: 1\ndata: 2\n\n");
+    fake_net_run(15000);
+    http_expect_in(http_taken(http_stream), "3\r\n:\n\n\r\n");
+    fake_peer_reply(http_replay.origin, &registration, words("5T 45 0101 TOKEN", "6:06 12:3c /f6"));
+    http_expect_in(http_taken(http_stream),
+                   "data: {\"media\":\"application/cbor\",\"base64\":\"9g==\"}\n\n");
+    assert_int_equal(replay_metric(&http_replay, observers), 1);
+    fake_stream_close(http_stream);
+    http_expect_deregistration();
+    assert_int_equal(replay_metric(&http_replay, observers), 0);
+    http_stop();
+}
+
+/* HC-11: an error ends the stream of events; before it has begun it is a status. */
+static void test_events_end_with_an_error(void **state)
+{
+    (void)state;
+    struct fake_datagram registration;
+    http_start(NULL, NULL);
+    http_send(http_stream, GET_X "Accept: text/event-stream\r\n\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &registration);
+    fake_peer_reply(http_replay.origin, &registration, words("6T 84 MID TOKEN", "/6e6f"));
+    (void)http_expect_answer(http_stream, 404, "no");
+    http_send(http_stream, GET_X "Accept: text/event-stream\r\n\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &registration);
+    fake_peer_reply(http_replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 12: /31"));
+    (void)http_taken(http_stream);
+    fake_peer_reply(http_replay.origin, &registration, words("5T 84 0101 TOKEN", "/6e6f"));
+    const char *text = http_taken(http_stream);
+    http_expect_in(text, "event: 4.04\n");
+    http_expect_in(text, "data: no\n\n\r\n0\r\n\r\n");
+    assert_false(fake_stream_is_closed(http_stream));
+    http_stop();
+}
+
+/* HC-11: a server that does no Observe gives one event, and says when to ask again. */
+static void test_events_without_an_observation(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    http_start(NULL, NULL);
+    http_send(http_stream, GET_X "Accept: text/event-stream\r\n\r\n");
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
+    fake_peer_reply(http_replay.origin, &request, words("6T 45 MID TOKEN", "12: 14:05 /31"));
+    http_expect_in(http_taken(http_stream), "event: 2.05\nretry: 5000\ndata: 1\n\n\r\n0\r\n\r\n");
+    http_stop();
+}
+
+/* HC-11: a thousand clients are one registration; one that does not read loses states only. */
+static void test_a_thousand_clients_are_one_registration(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 1000 };
+    static struct fake_stream *clients[CLIENTS];
+    struct fake_datagram registration;
+    http_start(NULL, NULL);
+    for (int i = 0; i < CLIENTS; i++) {
+        char from[32];
+        snprintf(from, sizeof(from), "192.0.2.7:%d", 10000 + i);
+        clients[i] = fake_stream_connect(TRANSPORT_HTTP, from);
+        http_send(clients[i], GET_X "Accept: text/event-stream\r\n\r\n");
+    }
+    fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &registration);
+    fake_peer_expect_nothing(http_replay.origin);
+    fake_peer_reply(http_replay.origin, &registration, words("6T 45 MID TOKEN", "6:05 12: /31"));
+    for (int i = 0; i < CLIENTS; i++) {
+        http_expect_in(http_taken(clients[i]), "data: 1\n");
+    }
+    fake_stream_stop_reading(clients[0], true);
+    for (unsigned n = 0; n < 3; n++) {
+        char text[64];
+        snprintf(text, sizeof(text), "5T 45 010%u TOKEN 61 0%u 60 ff 3%u", n, 6 + n, 2 + n);
+        fake_peer_reply(http_replay.origin, &registration, text);
+        for (int i = 1; i < CLIENTS; i++) {
+            char data[16];
+            snprintf(data, sizeof(data), "data: %u\n", 2 + n);
+            http_expect_in(http_taken(clients[i]), data);
+        }
+    }
+    fake_stream_stop_reading(clients[0], false);
+    const char *text = http_taken(clients[0]);
+    http_expect_in(text, "data: 4\n");
+    http_expect_not_in(text, "data: 3\n");
+    assert_int_equal(replay_metric(&http_replay, observers), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) {
+        fake_stream_close(clients[i]);
+    }
+    http_expect_deregistration();
+    http_stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_notifications_are_events),
+        cmocka_unit_test(test_events_end_with_an_error),
+        cmocka_unit_test(test_events_without_an_observation),
+        cmocka_unit_test(test_a_thousand_clients_are_one_registration),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
