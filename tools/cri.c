@@ -108,6 +108,23 @@ static const struct command commands[] = {
      .takes = TAKES_JSON | TAKES_BINARY,
      .is_binary_input = true,
      .run = run_to_cori},
+    {.name = "to-http",
+     .arguments = "HEX",
+     .help = "CRI to the URI that an HTTP-CoAP proxy serves it under (RFC 8075)",
+     .takes = TAKES_PREFIX | TAKES_TEMPLATE | TAKES_URI | TAKES_JSON | TAKES_BINARY,
+     .is_binary_input = true,
+     .run = run_to_http},
+    {.name = "from-http",
+     .arguments = "URI",
+     .help = "such a URI, or its path and query, to the CRI",
+     .takes = TAKES_PREFIX | TAKES_TEMPLATE | TAKES_URI | TAKES_JSON | TAKES_BINARY,
+     .run = run_from_http},
+    {.name = "formats",
+     .arguments = "[TYPE|NUMBER]",
+     .help = "the Content-Formats of CoAP: number, media type, content coding",
+     .list = list_formats,
+     .takes = TAKES_JSON,
+     .run = run_formats},
     {.name = "schemes",
      .arguments = "[NAME|NUMBER]",
      .help = "the scheme table: number, name, default port",
@@ -138,6 +155,8 @@ static const struct option long_options[] = {
     {"json", no_argument, NULL, TAKES_JSON},
     {"binary", no_argument, NULL, TAKES_BINARY},
     {"href-12", no_argument, NULL, TAKES_HREF12},
+    {"prefix", required_argument, NULL, TAKES_PREFIX},
+    {"template", required_argument, NULL, TAKES_TEMPLATE},
     {0},
 };
 
@@ -151,6 +170,8 @@ static const struct {
     {TAKES_NORMALIZE, "[--normalize]", "what `cri normalize` does, as for text that a user typed"},
     {TAKES_HREF12, "[--href-12]", "say what draft-ietf-core-href-12 meant where it differs"},
     {TAKES_BASE, "--base HEX", "the base, a full CRI (with --uri: a URI)"},
+    {TAKES_PREFIX, "[--prefix PATH]", "the proxy's http.prefix, or a URI that ends with it; /hc/"},
+    {TAKES_TEMPLATE, "[--template TEXT]", "the proxy's http.template; {+tu}"},
     {TAKES_URI, "[--uri]", "URIs in place of CRIs"},
     {TAKES_FRAGMENT, "[--fragment]", "let the fragment count"},
     {TAKES_JSON, "[--json]", "each line is {\"result\":...} or {\"error\":...}"},
@@ -253,6 +274,12 @@ static int take_option(struct tool *tool, const struct command *command, int opt
             return fail_usage(command, "--to wants IP:PORT or [IPV6]:PORT, not", optarg);
         }
         break;
+    case TAKES_PREFIX:
+        tool->prefix = optarg;
+        break;
+    case TAKES_TEMPLATE:
+        tool->template_text = optarg;
+        break;
     case TAKES_STRICT:
         tool->is_strict = true;
         break;
@@ -307,6 +334,10 @@ static int parse_options(struct tool *tool, const struct command *command, int a
     }
     if ((command->takes & TAKES_BASE) != 0 && tool->base_text == NULL) {
         return fail_usage(command, "--base is missing", NULL);
+    }
+    const char *wrong = mapping_error(tool);
+    if (wrong != NULL) {
+        return fail_usage(command, wrong, NULL);
     }
     if (tool->base_text != NULL) {
         const int status = prepare_base(tool, command);

@@ -36,6 +36,8 @@ enum {
     TAKES_JSON = 0x40,
     TAKES_BINARY = 0x80,
     TAKES_HREF12 = 0x200,
+    TAKES_PREFIX = 0x400,
+    TAKES_TEMPLATE = 0x800,
 };
 
 struct tool {
@@ -50,9 +52,11 @@ struct tool {
     const char *field; /* the component that `get` prints */
     bool has_to;
     struct cri_destination to;
-    const char *base_text;    /* NULL: no --base */
-    struct buffer base_bytes; /* encoded base */
-    struct cri base;          /* view into base_bytes */
+    const char *prefix;        /* NULL: the default of http.prefix */
+    const char *template_text; /* NULL: the default mapping */
+    const char *base_text;     /* NULL: no --base */
+    struct buffer base_bytes;  /* encoded base */
+    struct cri base;           /* view into base_bytes */
     /* For the current line. */
     bool is_raw_input;            /* it is bytes, not hexadecimal */
     bool is_raw_result;           /* the result is bytes, to be written as they are */
@@ -149,6 +153,15 @@ bool run_from_options(struct tool *tool, struct cri_slice input);
 /* cri_tables.c */
 bool run_schemes(struct tool *tool, struct cri_slice input);
 void list_schemes(struct tool *tool);
+
+/* cri_http.c */
+bool run_to_http(struct tool *tool, struct cri_slice input);
+bool run_from_http(struct tool *tool, struct cri_slice input);
+bool run_formats(struct tool *tool, struct cri_slice input);
+void list_formats(struct tool *tool);
+
+/* What is wrong with --prefix or --template, static; NULL: nothing. */
+const char *mapping_error(const struct tool *tool);
 
 /* cri_aif.c */
 int print_aif(struct tool *tool, char **names, int count);

@@ -677,24 +677,30 @@ static bool explain_find_target(const struct config *config, const struct zone_t
 /*
  * HC-18: a URI of the HTTP front, http://HOST/hc/..., stands for the target that it is mapped to.
  *
+ * @param hex room for a CRI (a template with {cri}), in hexadecimal.
  * @return that target; @p target itself, where it is no such URI.
  */
 static const char *explain_mapped(const struct config *config, const char *target,
-                                  struct http_uri *uri, FILE *out)
+                                  struct http_uri *uri, char hex[2 * HTTP_URI_MAX + 1], FILE *out)
 {
-    const struct http_mapping mapping = {config->http_prefix, config->http_template};
+    const struct http_mapping mapping = {.prefix = config->http_prefix,
+                                         .template = config->http_template};
     bool is_web = strncmp(target, "http://", 7) == 0 || strncmp(target, "https://", 8) == 0;
     const char *path = is_web ? strchr(strchr(target, ':') + 3, '/') : NULL;
     if (path == NULL || strncmp(path, mapping.prefix, strlen(mapping.prefix)) != 0) {
         return target;
     }
     const struct bytes text = {(const uint8_t *)path, strlen(path)};
-    if (http_uri_find(&mapping, text, uri) != 200 || uri->kind != HTTP_URI_TARGET) {
+    if (http_uri_find(&mapping, text, uri) != 200) {
         fprintf(out, "mapped by   http.prefix, but refused: %s\n", uri->why);
         return target;
     }
-    fprintf(out, "mapped to  %s\n", uri->text);
-    return uri->text;
+    for (size_t i = 0; i < uri->len && uri->kind == HTTP_URI_CRI; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", (unsigned)(uint8_t)uri->text[i]);
+    }
+    const char *mapped = uri->kind == HTTP_URI_CRI ? hex : uri->text;
+    fprintf(out, "mapped to  %s\n", mapped);
+    return mapped;
 }
 
 struct explain_result explain_target(const struct config *config,
@@ -705,7 +711,8 @@ struct explain_result explain_target(const struct config *config,
     struct explain_question question;
     uint8_t room[CRI_MAX + 1];
     struct http_uri uri;
-    target = explain_mapped(config, target, &uri, out);
+    char hex[2 * HTTP_URI_MAX + 1] = "";
+    target = explain_mapped(config, target, &uri, hex, out);
     const struct option option = option_for(target, room, sizeof(room));
     struct asked asked = {.option = option};
     struct problem problem = {.reason = REASON_request_too_large};

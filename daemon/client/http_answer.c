@@ -68,10 +68,11 @@ uint32_t http_max_age_of(const struct reply *reply)
 }
 
 /* "Content-Type", and "Content-Encoding" where there is one. */
-static void put_media_fields(struct http_text *text, const struct reply *reply)
+static void put_media_fields(struct http_text *text, const struct config *config,
+                             const struct reply *reply)
 {
     uint32_t format = http_format_of(reply);
-    const struct media_row *row = media_by_number(format);
+    const struct media_row *row = media_by_number(config->media_own, format);
     if (row != NULL) {
         http_put(text, "Content-Type: %s\r\n", row->type);
         if (row->coding[0] != '\0') {
@@ -167,7 +168,8 @@ static size_t location_uri(const struct http_exchange *exchange, const struct re
 static void put_location(struct http_text *text, const struct config *config,
                          const struct http_exchange *exchange, const struct reply *reply)
 {
-    const struct http_mapping mapping = {config->http_prefix, config->http_template};
+    const struct http_mapping mapping = {config->http_prefix, config->http_template,
+                                         &config->scheme_table};
     char uri[HTTP_URI_MAX + 1], mapped[HTTP_MAPPED_MAX];
     if (location_uri(exchange, reply, uri) == 0) {
         return;
@@ -192,6 +194,6 @@ void http_put_answer(struct http_text *text, const struct config *config,
         put_location(text, config, exchange, reply);
     }
     if (reply->payload.len > 0) {
-        put_media_fields(text, reply);
+        put_media_fields(text, config, reply);
     }
 }

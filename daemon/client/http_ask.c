@@ -181,7 +181,7 @@ static void take_range(struct http_ask *ask, struct bytes range)
         ask->accepts_any = true;
         return;
     }
-    uint32_t format = media_find(range, (struct bytes){0});
+    uint32_t format = media_find(ask->config->media_own, range, (struct bytes){0});
     uint32_t payload = media_coap_payload(range);
     if (payload != MEDIA_NONE) {
         if (!ask->config->http_coap_payload) {
@@ -425,9 +425,10 @@ static uint32_t ask_content_format(const struct http_ask *ask)
     if (payload != MEDIA_NONE && is_plain) {
         return ask->config->http_coap_payload ? payload : MEDIA_NONE;
     }
-    uint32_t format = media_find(ask->content_type, ask->content_encoding);
+    const struct media_own *own = ask->config->media_own;
+    uint32_t format = media_find(own, ask->content_type, ask->content_encoding);
     if (format == MEDIA_NONE && is_plain && payload == MEDIA_NONE && ask->config->http_loose) {
-        format = media_find_loosely(ask->content_type);
+        format = media_find_loosely(own, ask->content_type);
     }
     return format;
 }
@@ -453,7 +454,8 @@ bool http_ask_has_body(const struct http_ask *ask)
 
 void http_ask_finish(struct http_ask *ask, const struct http_line *line)
 {
-    const struct http_mapping mapping = {ask->config->http_prefix, ask->config->http_template};
+    const struct http_mapping mapping = {.prefix = ask->config->http_prefix,
+                                         .template = ask->config->http_template};
     ask->line = *line;
     take_method(ask);
     int status = ask->status == 0 ? http_uri_find(&mapping, line->target, &ask->uri) : 200;

@@ -77,9 +77,9 @@ static void put_base64(struct event_text *out, struct bytes payload)
 }
 
 /* What is no text, as one line of JSON. A media type has no byte but '"' that JSON escapes. */
-static void put_binary(struct event_text *out, struct bytes payload, uint32_t format)
+static void put_binary(struct event_text *out, struct bytes payload, uint32_t format,
+                       const struct media_row *row)
 {
-    const struct media_row *row = media_by_number(format);
     char number[16];
     event_put_text(out, "data: {\"media\":\"");
     if (row != NULL) {
@@ -101,11 +101,12 @@ static void put_binary(struct event_text *out, struct bytes payload, uint32_t fo
     event_put_text(out, "\"}\n");
 }
 
-size_t http_event_format(const struct reply *reply, char *text, size_t capacity)
+size_t http_event_format(const struct media_own *own, const struct reply *reply, char *text,
+                         size_t capacity)
 {
     struct event_text out = {.text = text, .capacity = capacity};
     uint32_t format = http_format_of(reply);
-    bool is_text = format == MEDIA_NONE ? CODE_CLASS(reply->code) != 2 : media_is_text(format);
+    bool is_text = format == MEDIA_NONE ? CODE_CLASS(reply->code) != 2 : media_is_text(own, format);
     char head[64];
     (void)snprintf(head, sizeof(head), "event: %u.%02u\n", CODE_CLASS(reply->code),
                    CODE_DETAIL(reply->code));
@@ -123,7 +124,7 @@ size_t http_event_format(const struct reply *reply, char *text, size_t capacity)
     if (is_text && is_utf8_text(reply->payload)) {
         put_lines(&out, reply->payload);
     } else {
-        put_binary(&out, reply->payload, format);
+        put_binary(&out, reply->payload, format, media_by_number(own, format));
     }
     event_put_text(&out, "\n");
     return out.len;

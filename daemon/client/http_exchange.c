@@ -4,15 +4,34 @@
 #include "client/leg.h"
 #include "coap/block.h"
 #include "coap/option.h"
+#include "conf/config.h"
 
+#include <cri/cri.h>
+#include <cri/uri.h>
 #include <stdlib.h>
+
+/* The target as a URI, which a Location is relative to; "" where it has none. */
+static size_t target_text(const struct http_ask *ask, char text[HTTP_URI_MAX])
+{
+    const struct cri_slice encoded = {(const uint8_t *)ask->uri.text, ask->uri.len};
+    struct cri cri;
+    size_t len = 0;
+    if (ask->uri.kind == HTTP_URI_TARGET) {
+        memcpy(text, ask->uri.text, ask->uri.len);
+        return ask->uri.len;
+    }
+    bool has_uri =
+        ask->uri.kind == HTTP_URI_CRI && cri_decode(encoded, NULL, &cri, NULL) == CRI_OK &&
+        cri_uri_format(&cri, &ask->config->scheme_table, text, HTTP_URI_MAX, &len, NULL) == CRI_OK;
+    return has_uri ? len : 0;
+}
 
 struct http_exchange *http_exchange_new(const struct http_ask *ask)
 {
     uint8_t buffer[HTTP_OPTIONS_MAX];
     struct bytes options = http_ask_options(ask, http_ask_has_body(ask), buffer);
-    bool is_text = ask->uri.kind == HTTP_URI_TARGET;
-    size_t target_len = is_text ? ask->uri.len : 0, origin_len = strlen(ask->origin);
+    char target[HTTP_URI_MAX];
+    size_t target_len = target_text(ask, target), origin_len = strlen(ask->origin);
     if (options.len == 0) {
         return NULL;
     }
@@ -35,7 +54,7 @@ struct http_exchange *http_exchange_new(const struct http_ask *ask)
     };
     memcpy(exchange->options, options.data, options.len);
     exchange->target = (char *)exchange->options + options.len;
-    memcpy(exchange->target, ask->uri.text, target_len);
+    memcpy(exchange->target, target, target_len);
     exchange->target[target_len] = '\0';
     exchange->origin = exchange->target + target_len + 1;
     memcpy(exchange->origin, ask->origin, origin_len + 1);

@@ -8,6 +8,7 @@
 
 struct block;
 struct config;
+struct media_own;
 
 /* Room for the head of an answer: a Location, and less than 1 KiB beside it. */
 #define HTTP_HEAD_TEXT_MAX (HTTP_MAPPED_MAX + 1536u)
@@ -78,9 +79,11 @@ uint32_t http_max_age_of(const struct reply *reply);
 /**
  * An answer as an event of text/event-stream: code, number and representation.
  *
+ * @param own the media types of the configuration.
  * @param text room for @p capacity bytes; NULL to learn how long it is.
  * @return its length.
  */
-size_t http_event_format(const struct reply *reply, char *text, size_t capacity);
+size_t http_event_format(const struct media_own *own, const struct reply *reply, char *text,
+                         size_t capacity);
 
 #endif

@@ -357,13 +357,14 @@ static void give_events(struct http_front *front, const struct reply *reply)
     if (!front->exchange->has_events) {
         begin_events(front);
     }
-    size_t len = http_event_format(reply, NULL, 0);
+    const struct media_own *own = config_of(front)->media_own;
+    size_t len = http_event_format(own, reply, NULL, 0);
     char *text = malloc(len);
     if (text == NULL) {
         cut_chunks(front);
         return;
     }
-    (void)http_event_format(reply, text, len);
+    (void)http_event_format(own, reply, text, len);
     send_chunk(front, text, len);
     free(text);
     if (!reply->has_observe) {

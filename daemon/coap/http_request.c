@@ -105,12 +105,12 @@ static void end_field(struct request_text *text)
 
 /* Accept, and Accept-Encoding: identity unless the format has a coding (CH-8). */
 static enum reason put_accept(struct request_text *text, struct http_request *request,
-                              struct bytes options)
+                              const struct http_request_source *source)
 {
     struct bytes value;
     const char *type = "*/*", *coding = "identity";
-    if (option_find(options, OPTION_accept, &value)) {
-        const struct media_row *row = media_by_number(option_uint(value));
+    if (option_find(source->message->options, OPTION_accept, &value)) {
+        const struct media_row *row = media_by_number(source->media, option_uint(value));
         if (row == NULL) {
             return REASON_accept_unmapped;
         }
@@ -126,13 +126,13 @@ static enum reason put_accept(struct request_text *text, struct http_request *re
 
 /* Content-Type and Content-Encoding; without a Content-Format there is no guess (CH-9). */
 static enum reason put_content_type(struct request_text *text, struct http_request *request,
-                                    struct bytes options)
+                                    const struct http_request_source *source)
 {
     struct bytes value;
-    if (!option_find(options, OPTION_content_format, &value)) {
+    if (!option_find(source->message->options, OPTION_content_format, &value)) {
         return REASON_none;
     }
-    const struct media_row *row = media_by_number(option_uint(value));
+    const struct media_row *row = media_by_number(source->media, option_uint(value));
     if (row == NULL) {
         return REASON_content_format_unmapped;
     }
@@ -236,9 +236,9 @@ enum reason http_request_make(const struct http_request_source *source, char *bu
     request.is_idempotent = method->is_idempotent;
     request.takes_body = method->takes_body;
     put_url(&text, source);
-    enum reason reason = put_accept(&text, &request, options);
+    enum reason reason = put_accept(&text, &request, source);
     if (reason == REASON_none && method->takes_body) {
-        reason = put_content_type(&text, &request, options);
+        reason = put_content_type(&text, &request, source);
     }
     if (reason != REASON_none) {
         return reason;

@@ -13,6 +13,8 @@
 
 #define HTTP_REQUEST_FIELDS_MAX 16u
 
+struct media_own;
+
 /* What it is made from; all borrowed for the call. */
 struct http_request_source {
     const struct message *message; /* as to a CoAP origin server: Uri-Path, Uri-Query, ... */
@@ -22,6 +24,7 @@ struct http_request_source {
     const char *proxy_name;        /* in Via, */
     const char *via_token;         /* and the token that shows a loop */
     const struct http_tags *tags;
+    const struct media_own *media; /* of [media N] */
 };
 
 struct http_request {

@@ -350,7 +350,7 @@ static void map_format(struct mapping *mapping)
     if (mapping->mapped->payload.len == 0 || type.len == 0) {
         return;
     }
-    mapping->format = media_find(type, coding);
+    mapping->format = media_find(mapping->question->media, type, coding);
     if (mapping->format == MEDIA_NONE && media_coap_payload(type) != MEDIA_NONE &&
         coding.len == 0) {
         mapping->format = media_coap_payload(type);
@@ -371,7 +371,8 @@ static void map_error(struct mapping *mapping)
     struct bytes type = response_text_of(http_response_field(mapping->response, "Content-Type"));
     struct bytes coding =
         response_text_of(http_response_field(mapping->response, "Content-Encoding"));
-    uint32_t format = type.len > 0 ? media_find(type, coding) : MEDIA_NONE;
+    uint32_t format =
+        type.len > 0 ? media_find(mapping->question->media, type, coding) : MEDIA_NONE;
     mapping->etag_len = 0;
     if (format == 0) {
         mapping->mapped->payload = diagnostic_of(mapping->response->body);

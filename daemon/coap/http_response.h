@@ -26,13 +26,16 @@ struct http_response {
     uint32_t delay_s;    /* how long it took, rounded up */
 };
 
+struct media_own;
+
 /* What it is an answer to. */
 struct http_question {
     const struct message *request;
-    const char *url;        /* as http_request_make() has it; NULL: no Location is told */
-    bool has_credentials;   /* of the configuration (CH-6) */
-    bool refuses_unmapped;  /* http.unmapped = refuse */
-    struct http_tags *tags; /* longer entity-tags are added */
+    const char *url;               /* as http_request_make() has it; NULL: no Location is told */
+    bool has_credentials;          /* of the configuration (CH-6) */
+    bool refuses_unmapped;         /* http.unmapped = refuse */
+    struct http_tags *tags;        /* longer entity-tags are added */
+    const struct media_own *media; /* of [media N] */
 };
 
 struct http_mapped {

@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 
+#include <cri/uri.h>
 #include <strings.h>
 
 #define PIECES_MAX 16u
@@ -359,6 +360,27 @@ static void map_authority(struct mapped_text *out, struct bytes host)
     }
 }
 
+/* The CRI of the target in base64url, without padding. */
+static bool map_cri(struct mapped_text *out, const struct http_mapping *mapping,
+                    struct bytes target)
+{
+    const struct cri_uri_options options = {.table = mapping->schemes, .elide_default_port = true};
+    const struct cri_slice uri = {target.data, target.len};
+    uint8_t cri[HTTP_URI_MAX];
+    char text[BASE64_LEN(HTTP_URI_MAX)];
+    size_t cri_len = 0;
+    if (cri_uri_parse(uri, &options, cri, sizeof(cri), &cri_len, NULL) != CRI_OK) {
+        return false;
+    }
+    base64_encode(cri, cri_len, text);
+    size_t len = (cri_len * 4 + 2) / 3;
+    for (size_t i = 0; i < len; i++) {
+        text[i] = (char)(text[i] == '+' ? '-' : text[i] == '/' ? '_' : text[i]);
+    }
+    map_text(out, (struct bytes){(const uint8_t *)text, len});
+    return true;
+}
+
 static bool map_variable(struct mapped_text *out, enum variable variable, struct bytes target)
 {
     size_t colon = find_one_of(target, ":");
@@ -385,7 +407,7 @@ static bool map_variable(struct mapped_text *out, enum variable variable, struct
     case VARIABLE_qq:
         map_text(out, text_after(after, query));
         return true;
-    case VARIABLE_cri:
+    case VARIABLE_cri: /* map_cri() */
     case VARIABLE_NONE:
         break;
     }
@@ -402,9 +424,16 @@ size_t http_uri_host(const struct http_mapping *mapping, const char *target,
     }
     map_text(&out, uri_text(mapping->prefix));
     for (size_t i = 0; i < pieces.count; i++) {
-        if (pieces.items[i].variable == VARIABLE_NONE) {
+        enum variable variable = pieces.items[i].variable;
+        bool is_good = true;
+        if (variable == VARIABLE_NONE) {
             map_text(&out, pieces.items[i].literal);
-        } else if (!map_variable(&out, pieces.items[i].variable, uri_text(target))) {
+        } else if (variable == VARIABLE_cri) {
+            is_good = map_cri(&out, mapping, uri_text(target));
+        } else {
+            is_good = map_variable(&out, variable, uri_text(target));
+        }
+        if (!is_good) {
             return 0;
         }
     }

@@ -31,10 +31,13 @@ struct http_uri {
     const char *why;             /* of a refusal, static; for the answer's payload */
 };
 
+struct cri_scheme_table;
+
 /* How URIs are mapped: the keys http.prefix and http.template. Borrowed. */
 struct http_mapping {
-    const char *prefix;   /* the path of the HC proxy's URI, from '/' to '/' */
-    const char *template; /* "": the default, {+tu} */
+    const char *prefix;                     /* the path of the HC proxy's URI, from '/' to '/' */
+    const char *template;                   /* "": the default, {+tu} */
+    const struct cri_scheme_table *schemes; /* for {cri}: rows over the registry, or NULL */
 };
 
 /**
@@ -49,7 +52,8 @@ int http_uri_find(const struct http_mapping *mapping, struct bytes request_targe
  * The path and query under which an HTTP client reaches @p target, a URI: http_uri_find() the other
  * way round.
  *
- * @return the length of @p text, NUL-terminated; 0 if it does not fit, or the template is {cri}.
+ * @return the length of @p text, NUL-terminated; 0 if it does not fit, or the template has {cri}
+ *         and @p target has no CRI.
  */
 size_t http_uri_host(const struct http_mapping *mapping, const char *target,
                      char text[HTTP_MAPPED_MAX]);

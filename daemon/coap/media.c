@@ -23,17 +23,27 @@ struct media_type {
     size_t count;
 };
 
-const struct media_row *media_rows(size_t *ret_count)
+const struct media_row *media_registry(size_t *ret_count)
 {
     *ret_count = ROW_COUNT;
     return rows;
 }
 
-const struct media_row *media_by_number(uint32_t number)
+static size_t own_count(const struct media_own *own)
+{
+    return own != NULL ? own->count : 0;
+}
+
+const struct media_row *media_by_number(const struct media_own *own, uint32_t number)
 {
     for (size_t i = 0; i < ROW_COUNT && rows[i].number <= number; i++) {
         if (rows[i].number == number) {
             return &rows[i];
+        }
+    }
+    for (size_t i = 0; i < own_count(own); i++) {
+        if (own->rows[i].number == number) {
+            return &own->rows[i];
         }
     }
     return NULL;
@@ -137,6 +147,12 @@ static bool parse_media_type(struct bytes text, struct media_type *ret_type)
     return true;
 }
 
+bool media_is_type(struct bytes type)
+{
+    struct media_type parsed;
+    return parse_media_type(type, &parsed);
+}
+
 /* --- comparing ------------------------------------------------------------ */
 
 static const struct bytes *parameter_of(const struct media_type *type, struct bytes name)
@@ -191,8 +207,12 @@ static void normalise_charset(struct media_type *type)
 static bool is_same_type(const struct media_type *asked, const char *known_text)
 {
     struct media_type known;
-    if (!parse_media_type(media_of(known_text), &known) || known.count != asked->count ||
+    if (!parse_media_type(media_of(known_text), &known) ||
         !is_same_word(asked->essence, known.essence)) {
+        return false;
+    }
+    normalise_charset(&known); /* of the registry's types it changes none */
+    if (known.count != asked->count) {
         return false;
     }
     for (size_t i = 0; i < known.count; i++) {
@@ -204,7 +224,19 @@ static bool is_same_type(const struct media_type *asked, const char *known_text)
     return true;
 }
 
-uint32_t media_find(struct bytes type, struct bytes coding)
+/* The number of the first row with that type and coding. */
+static uint32_t find_in(const struct media_row *in, size_t count, const struct media_type *asked,
+                        struct bytes coding)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_word(coding, in[i].coding) && is_same_type(asked, in[i].type)) {
+            return in[i].number;
+        }
+    }
+    return MEDIA_NONE;
+}
+
+uint32_t media_find(const struct media_own *own, struct bytes type, struct bytes coding)
 {
     struct media_type asked;
     if (!parse_media_type(type, &asked)) {
@@ -214,22 +246,20 @@ uint32_t media_find(struct bytes type, struct bytes coding)
     if (is_word(coding, "identity")) {
         coding.len = 0;
     }
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        if (is_word(coding, rows[i].coding) && is_same_type(&asked, rows[i].type)) {
-            return rows[i].number;
-        }
-    }
-    return MEDIA_NONE;
+    uint32_t number = find_in(rows, ROW_COUNT, &asked, coding);
+    return number == MEDIA_NONE && own_count(own) > 0
+               ? find_in(own->rows, own->count, &asked, coding)
+               : number;
 }
 
-uint32_t media_find_loosely(struct bytes type)
+uint32_t media_find_loosely(const struct media_own *own, struct bytes type)
 {
     static const char application[] = "application/";
     struct media_type asked;
     if (!parse_media_type(type, &asked)) {
         return MEDIA_NONE;
     }
-    uint32_t exact = media_find(type, (struct bytes){0});
+    uint32_t exact = media_find(own, type, (struct bytes){0});
     if (exact != MEDIA_NONE) {
         return exact;
     }
@@ -238,16 +268,16 @@ uint32_t media_find_loosely(struct bytes type)
         essence.len >= sizeof(application) - 1 &&
         is_word((struct bytes){essence.data, sizeof(application) - 1}, application);
     if (is_application && has_structure(essence, "+xml")) {
-        return media_find(media_of("application/xml"), (struct bytes){0});
+        return media_find(NULL, media_of("application/xml"), (struct bytes){0});
     }
     if (is_application && has_structure(essence, "+json")) {
-        return media_find(media_of("application/json"), (struct bytes){0});
+        return media_find(NULL, media_of("application/json"), (struct bytes){0});
     }
     if (is_application && has_structure(essence, "+cbor")) {
-        return media_find(media_of("application/cbor"), (struct bytes){0});
+        return media_find(NULL, media_of("application/cbor"), (struct bytes){0});
     }
     if (is_word(essence, "text/xml")) {
-        return media_find(media_of("application/xml"), (struct bytes){0});
+        return media_find(NULL, media_of("application/xml"), (struct bytes){0});
     }
     return strncasecmp((const char *)essence.data, "text/", 5) == 0 ? 0 : MEDIA_OCTET_STREAM;
 }
@@ -271,9 +301,9 @@ uint32_t media_coap_payload(struct bytes type)
     return digits.len > 0 && number <= UINT16_MAX ? number : MEDIA_NONE;
 }
 
-bool media_is_text(uint32_t number)
+bool media_is_text(const struct media_own *own, uint32_t number)
 {
-    const struct media_row *row = media_by_number(number);
+    const struct media_row *row = media_by_number(own, number);
     struct media_type type;
     if (row == NULL || row->coding[0] != '\0' || !parse_media_type(media_of(row->type), &type)) {
         return false;

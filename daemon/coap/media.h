@@ -20,11 +20,20 @@ struct media_row {
     const char *coding; /* as for Content-Encoding; "": none */
 };
 
-/** All rows, static, in the order of their numbers. */
-const struct media_row *media_rows(size_t *ret_count);
+/* Rows that a configuration adds, [media N]. A NULL in place of one of these: none. */
+struct media_own {
+    const struct media_row *rows;
+    size_t count;
+};
 
-/** The row of a Content-Format, static; NULL if there is none. */
-const struct media_row *media_by_number(uint32_t number);
+/** All rows of the registry, static, in the order of their numbers. */
+const struct media_row *media_registry(size_t *ret_count);
+
+/** The row of a Content-Format, static or of @p own; NULL if there is none. */
+const struct media_row *media_by_number(const struct media_own *own, uint32_t number);
+
+/** Whether @p type is a media type as Content-Type has it, with its parameters (RFC 9110 8.3.1). */
+bool media_is_type(struct bytes type);
 
 /**
  * The Content-Format of a media type as Content-Type has it, with @p coding as Content-Encoding has
@@ -36,7 +45,7 @@ const struct media_row *media_by_number(uint32_t number);
  *
  * @return MEDIA_NONE if there is none, or the text is not a media type.
  */
-uint32_t media_find(struct bytes type, struct bytes coding);
+uint32_t media_find(const struct media_own *own, struct bytes type, struct bytes coding);
 
 /**
  * As media_find() without a coding; a type that has no number stands for a more general one (RFC
@@ -44,7 +53,7 @@ uint32_t media_find(struct bytes type, struct bytes coding);
  *
  * @return MEDIA_NONE only where the text is not a media type.
  */
-uint32_t media_find_loosely(struct bytes type);
+uint32_t media_find_loosely(const struct media_own *own, struct bytes type);
 
 /** N of application/coap-payload;cf=N (RFC 8075 section 6.2); MEDIA_NONE if it is not that. */
 uint32_t media_coap_payload(struct bytes type);
@@ -54,6 +63,6 @@ uint32_t media_coap_payload(struct bytes type);
  *
  * @return false for MEDIA_NONE and unknown numbers.
  */
-bool media_is_text(uint32_t number);
+bool media_is_text(const struct media_own *own, uint32_t number);
 
 #endif

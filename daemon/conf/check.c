@@ -541,7 +541,8 @@ static void (*const checks[])(struct loader *loader) = {
     check_http,          loader_check_tokens,
     named_inherit,       loader_check_schemes,
     loader_check_routes, loader_check_upstreams,
-    loader_check_access, named_freeze,
+    loader_check_access, loader_check_media,
+    named_freeze,
 };
 
 void loader_check(struct loader *loader)

@@ -3,7 +3,7 @@
  * The configuration as the daemon uses it: one immutable snapshot.
  *
  * The fields come from options.def, and for the sections that name something from
- * scheme_, route_, upstream_ and access_options.def. A snapshot is made whole or
+ * scheme_, route_, upstream_, access_, limit_ and media_options.def. A snapshot is made whole or
  * not at all by config_load(), is never changed afterwards, and may be read by any
  * thread. A reload makes a new one.
  */
@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 struct access;
+struct media_own;
 
 /* A key that may be repeated. */
 #define CONFIG_LIST_MAX 64 /* items of a LIST */
@@ -100,6 +101,12 @@ struct config_limit {
 #include "conf/limit_options.def"
 };
 
+/* A [media N] section: a media type for a Content-Format; N is the name. */
+struct config_media {
+    const char *name;
+#include "conf/media_options.def"
+};
+
 #undef OPTION
 
 /* One place to listen. */
@@ -148,6 +155,9 @@ struct config {
     size_t access_count;
     const struct config_limit *limits;
     size_t limit_count;
+    const struct config_media *media_sections;
+    size_t media_count;
+    const struct media_own *media_own; /* the same as rows of the table */
 
     struct keyring *keyring;     /* fetch/keyring.h: loaded later, the snapshot's; or NULL */
     const struct access *access; /* policy/access.h: these, and the section policy, compiled */

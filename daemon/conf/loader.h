@@ -203,6 +203,9 @@ void loader_check_routes(struct loader *loader);
  */
 void loader_check_upstreams(struct loader *loader);
 
+/** Checks [media N]; the rows are in the snapshot's arena. */
+void loader_check_media(struct loader *loader);
+
 /** Compiles [access NAME], [limit NAME] and [policy] into the snapshot's arena; reports errors. */
 void loader_check_access(struct loader *loader);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sections that name something: [scheme NAME], [route NAME], [upstream NAME] and
- * [access NAME], [limit NAME]. Each is a draft until everything is read and checked; then the
- * drafts of a kind become one table of the snapshot, in the order in which they were
- * met, because of routes and rules the first that matches decides.
+ * [access NAME], [limit NAME], [media N]. Each is a draft until everything is read and checked;
+ * then the drafts of a kind become one table of the snapshot, in the order in which they were met,
+ * because of routes and rules the first that matches decides.
  */
 #include "conf/loader.h"
 
@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* "route lab", as error messages call it. */
@@ -63,8 +64,20 @@ static bool is_plain_name(const char *name)
     return name[0] != '\0' && name[strspn(name, plain)] == '\0';
 }
 
+/* A Content-Format is 16 bits (RFC 7252 section 5.10.3); each has one spelling. */
+static bool is_format_name(const char *name)
+{
+    size_t len = strspn(name, "0123456789");
+
+    return len > 0 && len <= 5 && name[len] == '\0' && (name[0] != '0' || len == 1) &&
+           strtoul(name, NULL, 10) <= UINT16_MAX;
+}
+
 bool named_take_name(enum config_named kind, char *name)
 {
+    if (kind == CONFIG_NAMED_MEDIA) {
+        return is_format_name(name);
+    }
     return kind == CONFIG_NAMED_SCHEME ? take_scheme_name(name) : is_plain_name(name);
 }
 

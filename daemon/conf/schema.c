@@ -23,6 +23,7 @@
 #define OPTION(section, key, type, min, max, preset, reload, help) WORDS_##type(section, key)
 #include "conf/access_options.def"
 #include "conf/limit_options.def"
+#include "conf/media_options.def"
 #include "conf/options.def"
 #include "conf/route_options.def"
 #include "conf/scheme_options.def"
@@ -85,6 +86,10 @@ static const struct config_row access_rows[] = {
 
 static const struct config_row limit_rows[] = {
 #include "conf/limit_options.def"
+};
+
+static const struct config_row media_rows[] = {
+#include "conf/media_options.def"
 };
 
 static const struct config_row route_rows[] = {

@@ -39,6 +39,7 @@ static enum reason make_http(struct origin_side *side, const struct sending *sen
         .proxy_name = side->context.config->proxy_name,
         .via_token = via_token(),
         .tags = side->tags,
+        .media = side->context.config->media_own,
     };
     if (buffer == NULL) {
         return REASON_proxy_busy;
@@ -115,6 +116,7 @@ static void carrier_http_on_answer(void *context, void *user, const struct http_
         .url = url_of(side, sending, &request, response, &room),
         .refuses_unmapped = side->context.config->http_unmapped == HTTP_UNMAPPED_REFUSE,
         .tags = side->tags,
+        .media = side->context.config->media_own,
     };
     enum reason reason = http_response_map(response, &question, options, sizeof(options), &mapped);
     free(room);

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DISSECTOR = os.path.join(ROOT, "tools/wireshark/cri.lua")
 VECTORS = os.path.join(ROOT, "tests/vectors")
 CRI_TOOL = os.path.join(os.environ["CRI_STAGE"], "bin/cri")
-PROXY_CRI, PROXY_SCHEME_NUMBER, CONTENT_FORMAT = 235, 239, 12
+PROXY_CRI, PROXY_SCHEME_NUMBER, CONTENT_FORMAT, ACCEPT = 235, 239, 12, 17
 URI_HOST, URI_PORT, URI_PATH, URI_QUERY = 3, 7, 11, 15
 GET, POST = 1, 2
 CBOR = b"\x3c"
@@ -107,6 +107,25 @@ def test_options_and_payload_of_one_request(tmp_path):
     assert found[2]["cri.target"] == ["coap://192.0.2.2/"]
     assert found[3]["cri.uri"] == ["x"]
     assert found[4] == {}
+
+
+def test_media_types_have_names(tmp_path):
+    """The table of media.def: Content-Format and Accept; as the cri tool has them."""
+    path = tmp_path / "media.pcap"
+    capture.write(path, [
+        capture.over_udp(capture.datagram(GET, 1, [(ACCEPT, b"\x32")])),
+        capture.over_udp(capture.datagram(POST, 2, [(CONTENT_FORMAT, b"\x2b\x2a")], b"x")),
+        capture.over_udp(capture.datagram(POST, 3, [(CONTENT_FORMAT, b"")], b"x")),
+        capture.over_udp(capture.datagram(POST, 4, [(CONTENT_FORMAT, b"\xfd\xe9")], b"x")),
+    ])
+    shown = tshark(path, "-T", "fields", "-e", "coap_media.accept",
+                   "-e", "coap_media.content_format", "-e", "cri")
+    assert shown.splitlines() == ["application/json\t\t", "\tapplication/json (deflate)\t",
+                                  "\ttext/plain;charset=utf-8\t", "\t\t"]
+    done = subprocess.run([CRI_TOOL, "formats", "50", "11050", "0"], stdout=subprocess.PIPE,
+                          text=True, timeout=TIMEOUT_S, check=True)
+    assert done.stdout.splitlines() == [
+        "50 application/json", "11050 application/json deflate", "0 text/plain;charset=utf-8"]
 
 
 def test_over_tcp(tmp_path):

@@ -74,6 +74,42 @@ static void test_answers_are_mapped(void **state)
     http_stop();
 }
 
+/* HC-9: a media type of the configuration's own, [media N], both ways. */
+static void test_own_media_types_are_mapped(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    http_start("media 65001.type=application/x.meter;v=2", "media 65001.coding=deflate");
+    http_send(http_stream,
+              "PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Type: application/X.meter ; v=\"2\"\r\n"
+              "Content-Encoding: deflate\r\nContent-Length: 1\r\n\r\n1");
+    fake_peer_expect(http_replay.origin, words("48 03 MID TOKEN", "3=h 11=x 12:fde9 /31"),
+                     &request);
+    fake_peer_reply(http_replay.origin, &request, words("6T 44 MID TOKEN", "12:fde9 /32"));
+    const char *text = http_expect_answer(http_stream, 200, "2");
+    http_expect_in(text, "\r\nContent-Type: application/x.meter;v=2\r\n");
+    http_expect_in(text, "\r\nContent-Encoding: deflate\r\n");
+    http_send(http_stream,
+              "PUT " TARGET " HTTP/1.1\r\n" HOST "Content-Type: application/x.meter;v=2\r\n"
+              "Content-Length: 1\r\n\r\n1");
+    assert_memory_equal(http_taken(http_stream), "HTTP/1.1 415 ", 13);
+    http_stop();
+}
+
+/* HC-4, HC-7: with {cri} a target and a Location are CRIs in base64url. */
+static void test_a_location_is_a_cri_where_targets_are(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    http_start("http.template={cri}", NULL);
+    http_send(http_stream, "POST /hc/gyCBYWiBYXg HTTP/1.1\r\n" HOST "\r\n");
+    fake_peer_expect(http_replay.origin, words("48 02 MID TOKEN", "3=h 11=x"), &request);
+    fake_peer_reply(http_replay.origin, &request, "6T 41 MID TOKEN 81 61 01 62");
+    http_expect_in(http_expect_answer(http_stream, 201, ""),
+                   "\r\nLocation: /hc/gyCBYWiCYWFhYg\r\n");
+    http_stop();
+}
+
 /* HC-6, HC-9, HC-17: methods and fields become codes and options. */
 static void test_requests_are_mapped(void **state)
 {
@@ -344,6 +380,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_get_and_its_answer),
         cmocka_unit_test(test_answers_are_mapped),
+        cmocka_unit_test(test_own_media_types_are_mapped),
+        cmocka_unit_test(test_a_location_is_a_cri_where_targets_are),
         cmocka_unit_test(test_requests_are_mapped),
         cmocka_unit_test(test_requests_that_are_refused),
         cmocka_unit_test(test_pipelined_requests_are_answered_in_order),

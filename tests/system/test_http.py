@@ -320,6 +320,12 @@ def test_a_mapped_uri_is_explained():
         [program("criproxyd"), "--explain", "http://127.0.0.1/hc/coap://%5B2001:db8::7%5D/x"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert "mapped to  coap://[2001:db8::7]/x\n" in done.stdout, done.stdout + done.stderr
+    done = subprocess.run(
+        [program("criproxyd"), "--set", "http.template={cri}", "--explain",
+         "https://gateway.example/hc/gyCBYWiBYXg"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert "mapped to  8320816168816178\n" in done.stdout, done.stdout + done.stderr
+    assert "coap://h/x" in done.stdout
 
 
 def test_values_that_are_no_text_are_events_in_json(proxy):

@@ -117,6 +117,27 @@ class Outputs(unittest.TestCase):
              "8a0164636f61700344c633640104191633066b2e77656c6c2d6b6e6f776e0664636f7265"),
             (["schemes", "coap+ws"], "24 coap+ws 80"),
             (["schemes", "4"], "4 urn -"),
+            (["formats", "50"], "50 application/json"),
+            (["formats", "11050"], "11050 application/json deflate"),
+            (["formats", "Text/Plain"], "0 text/plain;charset=utf-8"),
+            (["formats", "--json", "60"], '{"result":"60 application/cbor"}'),
+            (["to-http", "8320816168816178"], "/hc/coap://h/x"),
+            (["to-http", "--uri", "coap://[2001:DB8::7]/x?q"], "/hc/coap://%5B2001:db8::7%5D/x?q"),
+            (["to-http", "--uri", "--prefix", "https://gw.example/c/", "coaps://h/x"],
+             "https://gw.example/c/coaps://h/x"),
+            (["to-http", "--uri", "--template", "{+s}/{+hp}{+p}{+qq}", "coap://h:99/a%2Fb?q"],
+             "/hc/coap/h:99/a%2Fb?q"),
+            (["to-http", "--template", "{cri}", "8320816168816178"], "/hc/gyCBYWiBYXg"),
+            (["to-http", "--json", "8320816168816178"], '{"result":"/hc/coap://h/x"}'),
+            (["from-http", "/hc/coap://h/x"], "8320816168816178"),
+            (["from-http", "--uri", "http://127.0.0.1:8080/hc/coap://%5B2001:DB8::7%5D/x"],
+             "coap://[2001:db8::7]/x"),
+            (["from-http", "--uri", "--prefix", "https://gw.example/c/",
+              "https://gw.example/c/coaps://h/x"], "coaps://h/x"),
+            (["from-http", "--uri", "--template", "?u={+tu}", "/hc/?u=coap://h/a?b"],
+             "coap://h/a?b"),
+            (["from-http", "--template", "{cri}", "/hc/gyCBYWiBYXg"], "8320816168816178"),
+            (["from-http", "--template", "{cri}", "--uri", "/hc/gyCBYWiBYXg"], "coap://h/x"),
         ]
         for arguments, wanted in rows:
             self.check_row(arguments, wanted)
@@ -149,6 +170,18 @@ class Outputs(unittest.TestCase):
              "error: \"scheme\" and \"options\" are both needed"),
             (["to-cori", "82018100"], None),
             (["schemes", "nope"], "error: no scheme of this name or number"),
+            (["formats", "nope"], "error: no Content-Format of this media type or number"),
+            (["formats", "65536"], "error: no Content-Format of this media type or number"),
+            (["to-http", "--uri", "x"], "error: a relative reference"),
+            (["to-http", "--uri", "coap://h/x#f"], "error: a fragment is not sent to a server"),
+            (["to-http", "--uri", "coap://h/" + "x" * 2000], "error: longer than a proxy takes"),
+            (["from-http", "/hc/h/x"], "error: the target URI has no scheme"),
+            (["from-http", "/other/coap://h"], "error: nothing is here: see /.well-known/core"),
+            (["from-http", "coap://h/x"], "error: neither a path nor a URI of http or https"),
+            (["from-http", "http://h"], "error: nothing is here: see /.well-known/core"),
+            (["from-http", "/.well-known/core"], "error: a resource of the proxy itself"),
+            (["from-http", "/hc/coap://h/%"], None),
+            (["from-http", "--template", "{cri}", "/hc/gy"], None),
             (["compare", "8220", "8220816168"], None),
         ]
         for arguments, wanted in rows:
@@ -171,6 +204,25 @@ class Outputs(unittest.TestCase):
         self.assertGreater(len(rows), 400)
         self.assertEqual(rows[0], ["0", "coap", "5683"])
         self.assertEqual([int(row[0]) for row in rows], sorted({int(row[0]) for row in rows}))
+
+    def test_mappings_go_both_ways(self):
+        """RFC 8075 section 5: what one command writes the other reads."""
+        targets = ["coap://h/x", "coaps+tcp://[2001:db8::1]:99/a%2Fb/?q=%26&r", "coap://192.0.2.1",
+                   "coap://b%C3%BCcher/%C3%A9"]
+        for template in ("{+tu}", "?to={+tu}", "{+s}/{+hp}{+p}{+qq}",
+                         "?s={+s}&hp={+hp}&p={+p}&q={+q}", "{cri}"):
+            given = ["--uri", "--template", template]
+            status, mapped, _ = run("to-http", *given, *targets)
+            self.assertEqual(status, 0)
+            self.assertEqual(run("from-http", *given, *mapped.splitlines())[:2],
+                             (0, "".join(target + "\n" for target in targets)))
+
+    def test_table_of_formats_is_whole(self):
+        status, output, _ = run("formats")
+        numbers = [int(line.split(" ")[0]) for line in output.splitlines()]
+        self.assertEqual(status, 0)
+        self.assertGreater(len(numbers), 75)
+        self.assertEqual(numbers, sorted(set(numbers)))
 
     def test_scheme_table_as_json(self):
         _, text, _ = run("schemes")
@@ -207,7 +259,10 @@ class Usage(unittest.TestCase):
             ["options", "--to", "[::1%]:5683", "80"], ["options", "--to", "h:5683", "80"],
             ["options", "--to", "192.0.2.1:", "80"], ["options", "--to", "192.0.2.1:+1", "80"],
             ["compare", "80"], ["aif"], ["aif", "--binary", "/dev/null"],
-            ["schemes", "--binary"], ["schemes", "--binary", "coap"],
+            ["schemes", "--binary"], ["schemes", "--binary", "coap"], ["formats", "--binary"],
+            ["to-http", "--prefix", "hc", "80"], ["to-http", "--prefix", "/hc", "80"],
+            ["to-http", "--prefix", "http://h/?/", "80"], ["to-uri", "--prefix", "/hc/", "80"],
+            ["from-http", "--template", "{x}", "/hc/"], ["from-http", "--template", "{+s}", "/"],
         ]
         for arguments in rows:
             with self.subTest(arguments=arguments):
@@ -220,7 +275,8 @@ class Usage(unittest.TestCase):
         self.assertEqual(status, 0)
         for command in ("from-uri", "to-uri", "from-iri", "to-iri", "check", "diag", "from-diag",
                         "resolve", "relate", "compare", "normalize", "options", "from-options",
-                        "from-cori", "to-cori", "schemes", "aif"):
+                        "from-cori", "to-cori", "to-http", "from-http", "formats", "schemes",
+                        "aif"):
             self.assertIn(f"  cri {command} ", output)
             status, text, _ = run(command, "--help")
             self.assertEqual(status, 0)

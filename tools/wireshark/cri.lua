@@ -2,7 +2,8 @@
 --
 -- Wireshark and tshark: Constrained Resource Identifiers in CoAP
 -- (draft-ietf-core-href-30). Shows the options Proxy-Cri and Proxy-Scheme-Number and
--- payloads that are CRIs, in CBOR diagnostic notation and as the URI they stand for.
+-- payloads that are CRIs, in CBOR diagnostic notation and as the URI they stand for; and, as
+-- coap_media, the media types of Content-Format and Accept.
 --
 --     tshark -X lua_script:cri.lua -r capture.pcap -Y cri
 --
@@ -15,7 +16,7 @@
 -- malformed is said in an expert item.
 
 local OPTION_URI_HOST, OPTION_URI_PORT, OPTION_URI_PATH, OPTION_URI_QUERY = 3, 7, 11, 15
-local OPTION_CONTENT_FORMAT = 12
+local OPTION_CONTENT_FORMAT, OPTION_ACCEPT = 12, 17
 local OPTION_PROXY_CRI, OPTION_PROXY_SCHEME_NUMBER = 235, 239 -- as proposed by the draft
 local DEPTH_MAX = 16
 local AUTHORITY_ROOTLESS = "rootless"
@@ -24,6 +25,91 @@ local AUTHORITY_ROOTLESS = "rootless"
 local SCHEMES = {
     [0] = "coap", [1] = "coaps", [2] = "http", [3] = "https", [4] = "urn", [5] = "did",
     [6] = "coap+tcp", [7] = "coaps+tcp", [24] = "coap+ws", [25] = "coaps+ws",
+}
+
+-- From media.def, by formats.py:
+local CONTENT_FORMATS = {
+    [0] = 'text/plain;charset=utf-8',
+    [16] = 'application/cose;cose-type="cose-encrypt0"',
+    [17] = 'application/cose;cose-type="cose-mac0"',
+    [18] = 'application/cose;cose-type="cose-sign1"',
+    [19] = 'application/ace+cbor',
+    [21] = 'image/gif',
+    [22] = 'image/jpeg',
+    [23] = 'image/png',
+    [40] = 'application/link-format',
+    [41] = 'application/xml',
+    [42] = 'application/octet-stream',
+    [47] = 'application/exi',
+    [50] = 'application/json',
+    [51] = 'application/json-patch+json',
+    [52] = 'application/merge-patch+json',
+    [60] = 'application/cbor',
+    [61] = 'application/cwt',
+    [62] = 'application/multipart-core',
+    [63] = 'application/cbor-seq',
+    [64] = 'application/edhoc+cbor-seq',
+    [65] = 'application/cid-edhoc+cbor-seq',
+    [96] = 'application/cose;cose-type="cose-encrypt"',
+    [97] = 'application/cose;cose-type="cose-mac"',
+    [98] = 'application/cose;cose-type="cose-sign"',
+    [101] = 'application/cose-key',
+    [102] = 'application/cose-key-set',
+    [110] = 'application/senml+json',
+    [111] = 'application/sensml+json',
+    [112] = 'application/senml+cbor',
+    [113] = 'application/sensml+cbor',
+    [114] = 'application/senml-exi',
+    [115] = 'application/sensml-exi',
+    [140] = 'application/yang-data+cbor;id=sid',
+    [256] = 'application/coap-group+json',
+    [257] = 'application/concise-problem-details+cbor',
+    [258] = 'application/swid+cbor',
+    [259] = 'application/pkixcmp',
+    [260] = 'application/yang-sid+json',
+    [261] = 'application/ace-groupcomm+cbor',
+    [262] = 'application/ace-trl+cbor',
+    [263] = 'application/eat+cwt',
+    [264] = 'application/eat+jwt',
+    [265] = 'application/eat-bun+cbor',
+    [266] = 'application/eat-bun+json',
+    [267] = 'application/eat-ucs+cbor',
+    [268] = 'application/eat-ucs+json',
+    [269] = 'application/coap-eap',
+    [271] = 'application/dots+cbor',
+    [272] = 'application/missing-blocks+cbor-seq',
+    [280] = 'application/pkcs7-mime;smime-type=server-generated-key',
+    [281] = 'application/pkcs7-mime;smime-type=certs-only',
+    [284] = 'application/pkcs8',
+    [285] = 'application/csrattrs',
+    [286] = 'application/pkcs10',
+    [287] = 'application/pkix-cert',
+    [290] = 'application/aif+cbor',
+    [291] = 'application/aif+json',
+    [310] = 'application/senml+xml',
+    [311] = 'application/sensml+xml',
+    [320] = 'application/senml-etch+json',
+    [322] = 'application/senml-etch+cbor',
+    [340] = 'application/yang-data+cbor',
+    [341] = 'application/yang-data+cbor;id=name',
+    [432] = 'application/td+json',
+    [433] = 'application/tm+json',
+    [434] = 'application/sdf+json',
+    [601] = 'application/uccs+cbor',
+    [836] = 'application/voucher-cose+cbor',
+    [10000] = 'application/vnd.ocf+cbor',
+    [10001] = 'application/oscore',
+    [10002] = 'application/javascript',
+    [11050] = 'application/json (deflate)',
+    [11060] = 'application/cbor (deflate)',
+    [11542] = 'application/vnd.oma.lwm2m+tlv',
+    [11543] = 'application/vnd.oma.lwm2m+json',
+    [11544] = 'application/vnd.oma.lwm2m+cbor',
+    [12000] = 'text/plain;charset=utf-8 (zstd)',
+    [12041] = 'application/xml (zstd)',
+    [12050] = 'application/json (zstd)',
+    [20000] = 'text/css',
+    [30000] = 'image/svg+xml',
 }
 
 local METHODS = {
@@ -53,6 +139,12 @@ cri.prefs.payload_format = Pref.range("Content-Formats of CRIs", "60",
     65535)
 cri.prefs.aif_format = Pref.uint("Content-Format of AIF with CRIs", 65535,
     "application/aif+cbor;toid=CRI-local-part; has no number yet, 65535: none")
+
+-- Of its own, so that the filter "cri" shows CRIs only.
+local media = Proto("coap_media", "Media types in CoAP")
+local f_format = ProtoField.string("coap_media.content_format", "Content-Format")
+local f_accept = ProtoField.string("coap_media.accept", "Accept")
+media.fields = { f_format, f_accept }
 
 local option_name = Field.new("coap.opt.name")
 local coap_payload = Field.new("coap.payload")
@@ -757,6 +849,14 @@ local function payload_of(message, infos)
     return nil
 end
 
+local function show_media(root, tvb, option)
+    local name = CONTENT_FORMATS[uint(option.value)]
+    if name and #option.value <= 2 then
+        local field = option.number == OPTION_ACCEPT and f_accept or f_format
+        root:add(media, tvb(0, 0)):add(field, option.range, name):set_generated()
+    end
+end
+
 function cri.dissector(tvb, pinfo, root)
     local payloads = { coap_payload() }
     local tree
@@ -773,6 +873,9 @@ function cri.dissector(tvb, pinfo, root)
                 show_scheme_number(subtree(), option, message, pinfo)
             elseif option.number == OPTION_CONTENT_FORMAT then
                 format = uint(option.value)
+                show_media(root, tvb, option)
+            elseif option.number == OPTION_ACCEPT then
+                show_media(root, tvb, option)
             end
         end
         local range = format and payload_of(message, payloads)

@@ -87,6 +87,8 @@ static const struct doc_section named_sections[] = {
                "targets and methods; a key that is not set selects all of them."},
     {"limit", "Limits for each of some clients, for each worker. The first section that matches a "
               "client decides."},
+    {"media", "The media type of a Content-Format that the registry of CoAP does not have, for "
+              "HTTP on either side; NAME is the number, such as [media 65001]."},
     {NULL, NULL},
 };
 

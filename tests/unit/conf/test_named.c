@@ -149,6 +149,20 @@ static const struct bad bad_files[] = {
     {"[route]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a\"b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
+    {"[media x]\ntype = a/b\n", "a.conf:1: expected the section proxy"},
+    {"[media 065001]\ntype = a/b\n", "a.conf:1: expected the section proxy"},
+    {"[media 65536]\ntype = a/b\n", "a.conf:1: expected the section proxy"},
+    {"[media 65001]\ncoding = br\n", "a.conf:2: [media 65001] type: expected a media type, got"},
+    {"[media 65001]\ntype = a b\n",
+     "a.conf:2: [media 65001] type: expected a media type, got \"a b\""},
+    {"[media 65001]\ntype = a/b\ncoding = no way\n",
+     "a.conf:2: [media 65001] coding: expected a content coding, got \"no way\""},
+    {"[media 50]\ntype = a/b\n",
+     "a.conf:2: [media 50] type: 50 is the registered Content-Format of application/json"},
+    {"[media 65001]\ntype = Application/JSON\n",
+     "a.conf:2: [media 65001] type: \"Application/JSON\" is Content-Format 50 already"},
+    {"[media 65001]\ntype = a/b\n[media 65002]\ntype = a/b\n",
+     "a.conf:4: [media 65002] type: \"a/b\" is Content-Format 65001 already"},
     {"[router x]\nvia = direct\n", "a.conf:1: expected the section proxy"},
 };
 
@@ -174,7 +188,7 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
     assert_non_null(strstr(errors.text[0], "resolve, "));
     assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME, "
-                                           "access NAME or limit NAME, got \"nope\""));
+                                           "access NAME, limit NAME or media NAME, got \"nope\""));
 }
 
 static void test_a_section_is_told_what_is_near(void **state)

@@ -6,7 +6,7 @@
 
 static int find(const char *template, const char *request_target, struct http_uri *ret_uri)
 {
-    const struct http_mapping mapping = {"/hc/", template};
+    const struct http_mapping mapping = {.prefix = "/hc/", .template = template};
     struct bytes text = {(const uint8_t *)request_target, strlen(request_target)};
     return http_uri_find(&mapping, text, ret_uri);
 }
@@ -35,7 +35,7 @@ static void test_mappings_go_both_ways(void **state)
         {"lab/{+hp}{+p}{+qq}", "/hc/lab/h/x?y", "coap://h/x?y"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct http_mapping mapping = {"/hc/", rows[i].template};
+        const struct http_mapping mapping = {.prefix = "/hc/", .template = rows[i].template};
         struct http_uri uri;
         char hosting[HTTP_MAPPED_MAX];
         assert_null(http_template_error(rows[i].template));
@@ -102,6 +102,11 @@ static void test_a_cri_is_decoded(void **state)
     assert_int_equal(uri.kind, HTTP_URI_CRI);
     assert_int_equal(uri.len, 8);
     assert_memory_equal(uri.text, "\x83\x20\x81\x61\x68\x81\x61\x78", 8);
+    const struct http_mapping mapping = {.prefix = "/hc/", .template = "{cri}"};
+    char hosting[HTTP_MAPPED_MAX];
+    assert_int_equal(http_uri_host(&mapping, "coap://h/x", hosting), 15);
+    assert_string_equal(hosting, "/hc/gyCBYWiBYXg");
+    assert_int_equal(http_uri_host(&mapping, "coap://h/%", hosting), 0); /* no CRI */
 }
 
 static void test_well_known_uris_are_the_proxy_s_own(void **state)

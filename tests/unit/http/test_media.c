@@ -11,12 +11,12 @@ static struct bytes bytes_of(const char *text)
     return (struct bytes){(const uint8_t *)text, strlen(text)};
 }
 
-/* Of one source: whether each number of the registry is in it, in the order of media_rows(). */
+/* Of one source: whether each number of the registry is in it, in the order of media_registry(). */
 static void read_source(const char *name, bool *is_listed)
 {
     char path[512], line[256], type[128], coding[32];
     size_t count, listed = 0;
-    const struct media_row *rows = media_rows(&count);
+    const struct media_row *rows = media_registry(&count);
     snprintf(path, sizeof(path), "%s/%s", MEDIA_VECTORS, name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
@@ -26,14 +26,14 @@ static void read_source(const char *name, bool *is_listed)
         if (line[0] == '#' || sscanf(line, "%u %127s %31s", &number, type, coding) < 2) {
             continue;
         }
-        const struct media_row *row = media_by_number(number);
+        const struct media_row *row = media_by_number(NULL, number);
         if (row == NULL) {
             fail_msg("%s has %u, media.def has not", name, number);
             break;
         }
         assert_string_equal(row->type, type);
         assert_string_equal(row->coding, coding);
-        assert_int_equal(media_find(bytes_of(type), bytes_of(coding)), number);
+        assert_int_equal(media_find(NULL, bytes_of(type), bytes_of(coding)), number);
         is_listed[row - rows] = true;
         listed++;
     }
@@ -54,7 +54,7 @@ static void test_numbers_are_those_of_two_sources(void **state)
     (void)state;
     bool one[256] = {false}, other[256] = {false};
     size_t count;
-    const struct media_row *rows = media_rows(&count);
+    const struct media_row *rows = media_registry(&count);
     assert_in_range(count, 1, 256);
     read_source("aiocoap.txt", one);
     read_source("riot.txt", other);
@@ -100,7 +100,7 @@ static void test_a_media_type_has_several_spellings(void **state)
         {"", "", MEDIA_NONE},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (media_find(bytes_of(rows[i].type), bytes_of(rows[i].coding)) != rows[i].number) {
+        if (media_find(NULL, bytes_of(rows[i].type), bytes_of(rows[i].coding)) != rows[i].number) {
             fail_msg("%s, coding %s", rows[i].type, rows[i].coding);
         }
     }
@@ -127,7 +127,7 @@ static void test_loose_mapping_goes_by_table_1(void **state)
         {"application /somesubtype", MEDIA_NONE},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (media_find_loosely(bytes_of(rows[i].type)) != rows[i].number) {
+        if (media_find_loosely(NULL, bytes_of(rows[i].type)) != rows[i].number) {
             fail_msg("%s", rows[i].type);
         }
     }
@@ -160,9 +160,35 @@ static void test_text_is_text_json_xml_and_links(void **state)
     static const uint32_t text[] = {0, 40, 41, 50, 51, 110, 310, 432, 20000, 30000};
     static const uint32_t other[] = {16, 21, 42, 60, 112, 263, 11050, 12000, 9999, MEDIA_NONE};
     for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
-        assert_true(media_is_text(text[i]));
-        assert_false(media_is_text(other[i]));
+        assert_true(media_is_text(NULL, text[i]));
+        assert_false(media_is_text(NULL, other[i]));
     }
+}
+
+/* [media N]: a type of the configuration's own is a row like those of the registry. */
+static void test_own_types_are_rows(void **state)
+{
+    (void)state;
+    static const struct media_row rows[] = {
+        {65001, "application/x.meter+cbor;v=2", ""},
+        {65002, "text/x-log;charset=UTF-8", ""},
+        {65003, "application/x.meter+cbor;v=2", "deflate"},
+    };
+    const struct media_own own = {rows, sizeof(rows) / sizeof(rows[0])};
+    const struct bytes none = {NULL, 0};
+    assert_int_equal(media_find(&own, bytes_of("Application/x.METER+cbor ; V=\"2\""), none), 65001);
+    assert_int_equal(media_find(&own, bytes_of(rows[2].type), bytes_of("deflate")), 65003);
+    assert_int_equal(media_find(&own, bytes_of("application/x.meter+cbor;v=3"), none), MEDIA_NONE);
+    assert_int_equal(media_find_loosely(&own, bytes_of(rows[0].type)), 65001);
+    assert_int_equal(media_find_loosely(NULL, bytes_of(rows[0].type)), 60);
+    assert_int_equal(media_find(&own, bytes_of("application/json"), none), 50);
+    assert_ptr_equal(media_by_number(&own, 65002), &rows[1]);
+    assert_null(media_by_number(NULL, 65002));
+    assert_null(media_by_number(&own, 65004));
+    assert_true(media_is_text(&own, 65002));
+    assert_false(media_is_text(&own, 65001));
+    assert_true(media_is_type(bytes_of("a/b;c=\"d\"")));
+    assert_false(media_is_type(bytes_of("a/b;c")));
 }
 
 int main(void)
@@ -173,6 +199,7 @@ int main(void)
         cmocka_unit_test(test_loose_mapping_goes_by_table_1),
         cmocka_unit_test(test_coap_payload_names_a_number),
         cmocka_unit_test(test_text_is_text_json_xml_and_links),
+        cmocka_unit_test(test_own_types_are_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
