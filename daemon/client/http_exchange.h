@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One HTTP request and its answer; shared by http_front.c, http_answer.c and http_events.c. */
+/* One HTTP request and its answer; shared by http_front.c, http_give.c, http_answer.c and
+ * http_event.c. */
 #ifndef CRIPROXY_HTTP_EXCHANGE_H
 #define CRIPROXY_HTTP_EXCHANGE_H
 

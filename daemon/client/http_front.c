@@ -1,53 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/http_front.h"
+#include "client/http_front_internal.h"
 
-#include "base/timer.h"
 #include "client/handle.h"
-#include "client/http_body.h"
-#include "client/http_exchange.h"
 #include "client/http_status.h"
 #include "client/http_token.h"
-#include "client/reply.h"
-#include "client/side.h"
-#include "client/stream_internal.h"
 #include "coap/block.h"
-#include "coap/option.h"
 #include "ops/via.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-#define FRONT_TOKEN_LEN 4u
-
-enum front_state {
-    FRONT_HEAD,    /* between requests, or in a head */
-    FRONT_BODY,    /* in a body */
-    FRONT_WAITING, /* for the answer, its next block, or the next event */
-    FRONT_SOCKET,  /* it is a WebSocket: of no concern here any more */
-    FRONT_CLOSING, /* the last answer has been given: what else comes is dropped */
-};
-
-struct http_front {
-    struct stream *stream;
-    struct http_parse *parse;
-    struct http_ask *ask; /* while a head is parsed */
-    struct http_exchange *exchange;
-    struct http_body body;
-    struct list_node ready; /* of http_fronts */
-    struct timer timer;     /* progress of a body; comments between events */
-    enum front_state state;
-    size_t scanned; /* of a head */
-    uint32_t requests;
-    uint8_t token[FRONT_TOKEN_LEN]; /* of the CoAP request; another one for each */
-    bool is_ready, is_asking;
-};
-
-static void give_events(struct http_front *front, const struct reply *reply);
-
-static const struct config *config_of(const struct http_front *front)
-{
-    return front->stream->side->context.config;
-}
 
 static struct http_fronts *fronts_of(const struct http_front *front)
 {
@@ -56,7 +16,7 @@ static struct http_fronts *fronts_of(const struct http_front *front)
 
 /* --- at the end of the turn ------------------------------------------------- */
 
-static void front_make_ready(struct http_front *front)
+void front_make_ready(struct http_front *front)
 {
     if (!front->is_ready) {
         front->is_ready = true;
@@ -111,7 +71,7 @@ static const struct http_parse_calls parse_calls = {
 
 /* --- the end of an exchange --------------------------------------------------- */
 
-static void end_exchange(struct http_front *front, bool keeps_alive)
+void front_end_exchange(struct http_front *front, bool keeps_alive)
 {
     struct stream *stream = front->stream;
     free(front->exchange);
@@ -127,12 +87,12 @@ static void end_exchange(struct http_front *front, bool keeps_alive)
     stream_pause(stream, false);
 }
 
-static void send_text(struct http_front *front, const struct http_text *text)
+void front_send_text(struct http_front *front, const struct http_text *text)
 {
     stream_send_bytes(front->stream, text->data, text->len);
 }
 
-static void put_length(struct http_text *text, size_t len, bool keeps_alive)
+void front_put_length(struct http_text *text, size_t len, bool keeps_alive)
 {
     http_put(text, "Content-Length: %zu\r\n%s\r\n", len,
              keeps_alive ? "" : "Connection: close\r\n");
@@ -158,16 +118,16 @@ static void front_refuse(struct http_front *front, int status, const char *why, 
     struct http_text text;
     metric_add(&front->stream->side->context.metrics.http_refused, 1);
     note_http_refusal(front, status, why);
-    http_put_start(&text, config_of(front), status, http_status_phrase(status), origin);
+    http_put_start(&text, front_config(front), status, http_status_phrase(status), origin);
     http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n%s",
              status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
     bool has_body = front->ask == NULL || !front->ask->is_head;
-    put_length(&text, has_body ? strlen(why) + 1 : 0, keeps_alive);
+    front_put_length(&text, has_body ? strlen(why) + 1 : 0, keeps_alive);
     if (has_body) {
         http_put(&text, "%s\n", why);
     }
-    send_text(front, &text);
-    end_exchange(front, keeps_alive);
+    front_send_text(front, &text);
+    front_end_exchange(front, keeps_alive);
 }
 
 /* Its body makes room for one of another source. */
@@ -175,201 +135,6 @@ static void front_displace(struct http_front *front)
 {
     account_note_displaced(&front->body.holding);
     front_refuse(front, 503, "the body made room for others", front->exchange->origin, false);
-}
-
-/* --- answers ------------------------------------------------------------------ */
-
-static void send_chunk(struct http_front *front, const void *data, size_t len)
-{
-    char size[24];
-    if (len == 0) {
-        return; /* that would be the last */
-    }
-    if (!front->exchange->is_1_0) {
-        stream_send_bytes(front->stream, size,
-                          (size_t)snprintf(size, sizeof(size), "%zx\r\n", len));
-    }
-    stream_send_bytes(front->stream, data, len);
-    if (!front->exchange->is_1_0) {
-        stream_send_bytes(front->stream, "\r\n", 2);
-    }
-}
-
-/* The answer has come to its end, which in HTTP/1.0 is the connection's. */
-static void end_chunks(struct http_front *front)
-{
-    if (!front->exchange->is_1_0) {
-        stream_send_bytes(front->stream, "0\r\n\r\n", 5);
-    }
-    end_exchange(front, front->exchange->keeps_alive && !front->exchange->is_1_0);
-}
-
-/* There is no way to say that it failed but to leave out the last chunk. */
-static void cut_chunks(struct http_front *front)
-{
-    metric_add(&front->stream->side->context.metrics.http_cut, 1);
-    end_exchange(front, false);
-}
-
-/* What is behind @p block is asked for at the end of the turn. */
-static void want_block_after(struct http_front *front, const struct block *block)
-{
-    struct http_exchange *exchange = front->exchange;
-    exchange->wants_block = true;
-    exchange->block_szx = block->szx;
-    exchange->block_num = block->num + 1;
-    front_make_ready(front);
-}
-
-/* The first block: how long the rest is, is not known. */
-static void begin_chunks(struct http_front *front, struct http_text *text,
-                         const struct reply *reply, const struct block *block)
-{
-    struct http_exchange *exchange = front->exchange;
-    exchange->is_started = true;
-    exchange->etag = http_reply_tag(reply);
-    http_put(text, "%s\r\n",
-             exchange->is_1_0        ? "Connection: close\r\n"
-             : exchange->keeps_alive ? "Transfer-Encoding: chunked\r\n"
-                                     : "Transfer-Encoding: chunked\r\nConnection: close\r\n");
-    send_text(front, text);
-    send_chunk(front, reply->payload.data, reply->payload.len);
-    want_block_after(front, block);
-}
-
-static void give_next_block(struct http_front *front, const struct reply *reply)
-{
-    const struct http_exchange *exchange = front->exchange;
-    struct http_tag tag = http_reply_tag(reply);
-    struct block block;
-    bool is_it =
-        reply->code == CODE(2, 5) && http_reply_block2(reply, &block) &&
-        block_offset(&block) == (uint64_t)exchange->block_num << (exchange->block_szx + 4) &&
-        tag.len == exchange->etag.len && memcmp(tag.bytes, exchange->etag.bytes, tag.len) == 0 &&
-        (reply->payload.len == block_size(&block) || !block.more);
-    if (!is_it) {
-        cut_chunks(front); /* the representation has changed, or the origin server failed */
-        return;
-    }
-    send_chunk(front, reply->payload.data, reply->payload.len);
-    if (block.more) {
-        want_block_after(front, &block);
-    } else {
-        end_chunks(front);
-    }
-}
-
-/*
- * RFC 8075 section 7, note 6: a 4.02 that comes while the request is being looked at is about a
- * field of the client's; an origin server's is not.
- */
-static int status_of(const struct http_front *front, const struct reply *reply)
-{
-    if (reply->code == CODE(4, 2) && front->is_asking && !reply->is_aged) {
-        return 400;
-    }
-    bool is_group = reply->code == CODE(5, 1) || /* REASON_multicast, or no Multicast-Timeout */
-                    options_have(reply->options, OPTION_multicast_timeout);
-    if (is_group && front->is_asking && !reply->is_aged) {
-        return 403; /* RFC 8075 section 8.4: there is no way to give it several answers (HC-13) */
-    }
-    return http_status_of(reply->code, reply->payload.len > 0);
-}
-
-static void give_answer(struct http_front *front, const struct reply *reply)
-{
-    struct http_exchange *exchange = front->exchange;
-    struct http_text text;
-    struct block block;
-    int status = status_of(front, reply);
-    exchange->is_private =
-        front->stream->identity != NULL || identity_is_known(conn_identity(front->stream->conn));
-    http_put_answer(&text, config_of(front), exchange, reply, status);
-    bool has_more = http_reply_block2(reply, &block) && block.more && block.num == 0 &&
-                    status == 200 && exchange->code == CODE_GET;
-    bool has_body = !exchange->is_head && status != 204 && status != 304;
-    if (has_more && has_body) {
-        begin_chunks(front, &text, reply, &block);
-        return;
-    }
-    if (has_body || (exchange->is_head && !has_more && status == 200)) {
-        put_length(&text, reply->payload.len, exchange->keeps_alive);
-    } else {
-        http_put(&text, "%s\r\n", exchange->keeps_alive ? "" : "Connection: close\r\n");
-    }
-    send_text(front, &text);
-    if (has_body) {
-        stream_send_bytes(front->stream, reply->payload.data, reply->payload.len);
-    }
-    end_exchange(front, exchange->keeps_alive);
-}
-
-void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
-{
-    const struct http_exchange *exchange = front->exchange;
-    if (exchange == NULL || front->state != FRONT_WAITING ||
-        !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
-        return; /* to a request that was given up */
-    }
-    if (exchange->has_events || (exchange->wants_events && CODE_CLASS(reply->code) == 2)) {
-        give_events(front, reply);
-    } else if (exchange->is_started) {
-        give_next_block(front, reply);
-    } else {
-        give_answer(front, reply);
-    }
-}
-
-/* --- events ---------------------------------------------------------------------- */
-
-static void on_comment_due(void *context, struct timer *timer, uint64_t now_ms)
-{
-    static const char comment[] = ":\n\n";
-    struct client_side *side = context;
-    struct http_front *front = HASH_ENTRY(timer, struct http_front, timer);
-    if (!conn_is_behind(front->stream->conn)) {
-        send_chunk(front, comment, sizeof(comment) - 1);
-    }
-    timer_set(&side->context.wheel, timer, now_ms + config_of(front)->http_keep_alive,
-              on_comment_due);
-}
-
-static void begin_events(struct http_front *front)
-{
-    struct http_exchange *exchange = front->exchange;
-    struct http_text text;
-    exchange->has_events = true;
-    exchange->is_started = true;
-    http_put_start(&text, config_of(front), 200, http_status_phrase(200), exchange->origin);
-    http_put(&text,
-             "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
-             "X-Accel-Buffering: no\r\n%s\r\n",
-             exchange->is_1_0 ? "Connection: close\r\n" : "Transfer-Encoding: chunked\r\n");
-    send_text(front, &text);
-    struct client_side *side = front->stream->side;
-    timer_set(&side->context.wheel, &front->timer,
-              context_now_ms(&side->context) + side->context.config->http_keep_alive,
-              on_comment_due);
-}
-
-static void give_events(struct http_front *front, const struct reply *reply)
-{
-    if (!front->exchange->has_events) {
-        begin_events(front);
-    }
-    const struct media_own *own = config_of(front)->media_own;
-    size_t len = http_event_format(own, reply, NULL, 0);
-    char *text = malloc(len);
-    if (text == NULL) {
-        cut_chunks(front);
-        return;
-    }
-    (void)http_event_format(own, reply, text, len);
-    send_chunk(front, text, len);
-    free(text);
-    if (!reply->has_observe) {
-        end_chunks(front); /* it was the last word */
-    }
 }
 
 /* --- requests ----------------------------------------------------------------------- */
@@ -397,7 +162,7 @@ static void refuse_unanswered(struct http_front *front)
         return;
     }
     if (exchange->is_started) {
-        cut_chunks(front);
+        front_cut(front);
     } else {
         front_refuse(front, 503, "the request was given up", exchange->origin, false);
     }
@@ -477,14 +242,14 @@ static void answer_preflight(struct http_front *front, const struct http_ask *as
 {
     struct http_text text;
     bool keeps_alive = ask->line.keeps_alive && !http_ask_has_body(ask);
-    http_put_start(&text, config_of(front), 204, http_status_phrase(204), ask->origin);
+    http_put_start(&text, front_config(front), 204, http_status_phrase(204), ask->origin);
     http_put(&text,
              "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
              "Access-Control-Allow-Headers: Accept, Authorization, Cache-Control, Content-Type, "
              "If-Match, If-None-Match\r\nAccess-Control-Max-Age: 600\r\n%s\r\n",
              keeps_alive ? "" : "Connection: close\r\n");
-    send_text(front, &text);
-    end_exchange(front, keeps_alive);
+    front_send_text(front, &text);
+    front_end_exchange(front, keeps_alive);
 }
 
 /* CoAP over WebSockets on the same port (RFC 8323 section 8.3). */
@@ -502,7 +267,7 @@ static void front_upgrade(struct http_front *front, const struct http_ask *ask, 
 static void front_begin(struct http_front *front, const struct http_ask *ask, struct bytes head)
 {
     bool has_body = http_ask_has_body(ask);
-    bool is_last = ++front->requests >= config_of(front)->http_requests;
+    bool is_last = ++front->requests >= front_config(front)->http_requests;
     if (ask->status != 0) {
         front_refuse(front, ask->status, ask->why, ask->origin,
                      ask->line.keeps_alive && !has_body && !is_last);
@@ -533,7 +298,7 @@ static void front_begin(struct http_front *front, const struct http_ask *ask, st
 
 static size_t take_head(struct http_front *front, struct bytes input)
 {
-    const struct config *config = config_of(front);
+    const struct config *config = front_config(front);
     const struct http_head_limits limits = {(size_t)config->http_head_bytes, config->http_fields};
     struct http_ask ask;
     struct http_line line;
@@ -588,7 +353,7 @@ static size_t take_body(struct http_front *front, struct bytes input)
 static size_t keep_input(struct http_front *front, size_t len)
 {
     if (front->exchange->has_events) {
-        cut_chunks(front);
+        front_cut(front);
         return len;
     }
     stream_pause(front->stream, true);
@@ -692,7 +457,7 @@ bool http_front_has_events(const struct http_front *front)
 void http_front_release(struct http_front *front)
 {
     if (front->exchange == NULL && front->state != FRONT_CLOSING) {
-        end_exchange(front, false);
+        front_end_exchange(front, false);
     } else if (front->exchange != NULL) {
         front->exchange->keeps_alive = false;
     }
@@ -728,7 +493,7 @@ static void front_turn(struct http_front *front)
     const struct block block = {.num = exchange->block_num, .szx = exchange->block_szx};
     exchange->wants_block = false;
     if (exchange->block_num > BLOCK_NUM_MAX) {
-        cut_chunks(front);
+        front_cut(front);
     } else {
         front_ask(front, &block);
     }

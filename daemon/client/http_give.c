@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers to HTTP clients: whole, in chunks, and as events. */
+#include "client/http_front_internal.h"
+
+#include "client/http_status.h"
+#include "client/reply.h"
+#include "coap/block.h"
+#include "coap/option.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- answers ------------------------------------------------------------------ */
+
+static void send_chunk(struct http_front *front, const void *data, size_t len)
+{
+    char size[24];
+    if (len == 0) {
+        return; /* that would be the last */
+    }
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, size,
+                          (size_t)snprintf(size, sizeof(size), "%zx\r\n", len));
+    }
+    stream_send_bytes(front->stream, data, len);
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, "\r\n", 2);
+    }
+}
+
+/* The answer has come to its end, which in HTTP/1.0 is the connection's. */
+static void end_chunks(struct http_front *front)
+{
+    if (!front->exchange->is_1_0) {
+        stream_send_bytes(front->stream, "0\r\n\r\n", 5);
+    }
+    front_end_exchange(front, front->exchange->keeps_alive && !front->exchange->is_1_0);
+}
+
+void front_cut(struct http_front *front)
+{
+    metric_add(&front->stream->side->context.metrics.http_cut, 1);
+    front_end_exchange(front, false);
+}
+
+/* What is behind @p block is asked for at the end of the turn. */
+static void want_block_after(struct http_front *front, const struct block *block)
+{
+    struct http_exchange *exchange = front->exchange;
+    exchange->wants_block = true;
+    exchange->block_szx = block->szx;
+    exchange->block_num = block->num + 1;
+    front_make_ready(front);
+}
+
+/* The first block: how long the rest is, is not known. */
+static void begin_chunks(struct http_front *front, struct http_text *text,
+                         const struct reply *reply, const struct block *block)
+{
+    struct http_exchange *exchange = front->exchange;
+    exchange->is_started = true;
+    exchange->etag = http_reply_tag(reply);
+    http_put(text, "%s\r\n",
+             exchange->is_1_0        ? "Connection: close\r\n"
+             : exchange->keeps_alive ? "Transfer-Encoding: chunked\r\n"
+                                     : "Transfer-Encoding: chunked\r\nConnection: close\r\n");
+    front_send_text(front, text);
+    send_chunk(front, reply->payload.data, reply->payload.len);
+    want_block_after(front, block);
+}
+
+static void give_next_block(struct http_front *front, const struct reply *reply)
+{
+    const struct http_exchange *exchange = front->exchange;
+    struct http_tag tag = http_reply_tag(reply);
+    struct block block;
+    bool is_it =
+        reply->code == CODE(2, 5) && http_reply_block2(reply, &block) &&
+        block_offset(&block) == (uint64_t)exchange->block_num << (exchange->block_szx + 4) &&
+        tag.len == exchange->etag.len && memcmp(tag.bytes, exchange->etag.bytes, tag.len) == 0 &&
+        (reply->payload.len == block_size(&block) || !block.more);
+    if (!is_it) {
+        front_cut(front); /* the representation has changed, or the origin server failed */
+        return;
+    }
+    send_chunk(front, reply->payload.data, reply->payload.len);
+    if (block.more) {
+        want_block_after(front, &block);
+    } else {
+        end_chunks(front);
+    }
+}
+
+/*
+ * RFC 8075 section 7, note 6: a 4.02 that comes while the request is being looked at is about a
+ * field of the client's; an origin server's is not.
+ */
+static int status_of(const struct http_front *front, const struct reply *reply)
+{
+    if (reply->code == CODE(4, 2) && front->is_asking && !reply->is_aged) {
+        return 400;
+    }
+    bool is_group = reply->code == CODE(5, 1) || /* REASON_multicast, or no Multicast-Timeout */
+                    options_have(reply->options, OPTION_multicast_timeout);
+    if (is_group && front->is_asking && !reply->is_aged) {
+        return 403; /* RFC 8075 section 8.4: there is no way to give it several answers (HC-13) */
+    }
+    return http_status_of(reply->code, reply->payload.len > 0);
+}
+
+static void give_answer(struct http_front *front, const struct reply *reply)
+{
+    struct http_exchange *exchange = front->exchange;
+    struct http_text text;
+    struct block block;
+    int status = status_of(front, reply);
+    exchange->is_private =
+        front->stream->identity != NULL || identity_is_known(conn_identity(front->stream->conn));
+    http_put_answer(&text, front_config(front), exchange, reply, status);
+    bool has_more = http_reply_block2(reply, &block) && block.more && block.num == 0 &&
+                    status == 200 && exchange->code == CODE_GET;
+    bool has_body = !exchange->is_head && status != 204 && status != 304;
+    if (has_more && has_body) {
+        begin_chunks(front, &text, reply, &block);
+        return;
+    }
+    if (has_body || (exchange->is_head && !has_more && status == 200)) {
+        front_put_length(&text, reply->payload.len, exchange->keeps_alive);
+    } else {
+        http_put(&text, "%s\r\n", exchange->keeps_alive ? "" : "Connection: close\r\n");
+    }
+    front_send_text(front, &text);
+    if (has_body) {
+        stream_send_bytes(front->stream, reply->payload.data, reply->payload.len);
+    }
+    front_end_exchange(front, exchange->keeps_alive);
+}
+
+/* --- events ---------------------------------------------------------------------- */
+
+static void on_comment_due(void *context, struct timer *timer, uint64_t now_ms)
+{
+    static const char comment[] = ":\n\n";
+    struct client_side *side = context;
+    struct http_front *front = HASH_ENTRY(timer, struct http_front, timer);
+    if (!conn_is_behind(front->stream->conn)) {
+        send_chunk(front, comment, sizeof(comment) - 1);
+    }
+    timer_set(&side->context.wheel, timer, now_ms + front_config(front)->http_keep_alive,
+              on_comment_due);
+}
+
+static void begin_events(struct http_front *front)
+{
+    struct http_exchange *exchange = front->exchange;
+    struct http_text text;
+    exchange->has_events = true;
+    exchange->is_started = true;
+    http_put_start(&text, front_config(front), 200, http_status_phrase(200), exchange->origin);
+    http_put(&text,
+             "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+             "X-Accel-Buffering: no\r\n%s\r\n",
+             exchange->is_1_0 ? "Connection: close\r\n" : "Transfer-Encoding: chunked\r\n");
+    front_send_text(front, &text);
+    struct client_side *side = front->stream->side;
+    timer_set(&side->context.wheel, &front->timer,
+              context_now_ms(&side->context) + side->context.config->http_keep_alive,
+              on_comment_due);
+}
+
+static void give_events(struct http_front *front, const struct reply *reply)
+{
+    if (!front->exchange->has_events) {
+        begin_events(front);
+    }
+    const struct media_own *own = front_config(front)->media_own;
+    size_t len = http_event_format(own, reply, NULL, 0);
+    char *text = malloc(len);
+    if (text == NULL) {
+        front_cut(front);
+        return;
+    }
+    (void)http_event_format(own, reply, text, len);
+    send_chunk(front, text, len);
+    free(text);
+    if (!reply->has_observe) {
+        end_chunks(front); /* it was the last word */
+    }
+}
+
+void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
+{
+    const struct http_exchange *exchange = front->exchange;
+    if (exchange == NULL || front->state != FRONT_WAITING ||
+        !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
+        return; /* to a request that was given up */
+    }
+    if (exchange->has_events || (exchange->wants_events && CODE_CLASS(reply->code) == 2)) {
+        give_events(front, reply);
+    } else if (exchange->is_started) {
+        give_next_block(front, reply);
+    } else {
+        give_answer(front, reply);
+    }
+}
