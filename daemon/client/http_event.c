@@ -4,10 +4,16 @@
 
 #include "base/base64.h"
 #include "coap/media.h"
+#include "coap/option.h"
 
+#include <cri/cri.h>
+#include <cri/uri.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Of a scheme and an authority with an address. */
+#define MEMBER_URI_MAX 128u
 
 struct event_text {
     char *text; /* NULL: only counted */
@@ -101,6 +107,26 @@ static void put_binary(struct event_text *out, struct bytes payload, uint32_t fo
     event_put_text(out, "\"}\n");
 }
 
+/* "id: coap://192.0.2.5": the member of a group that has answered. */
+static bool put_member(struct event_text *out, const struct reply *reply)
+{
+    struct bytes value;
+    struct cri cri;
+    char uri[MEMBER_URI_MAX];
+    size_t len = 0;
+    if (!option_find(reply->options, OPTION_reply_from, &value)) {
+        return false;
+    }
+    const struct cri_slice encoded = {value.data, value.len};
+    if (cri_decode(encoded, NULL, &cri, NULL) == CRI_OK &&
+        cri_uri_format(&cri, NULL, uri, sizeof(uri), &len, NULL) == CRI_OK) {
+        event_put_text(out, "id: ");
+        event_put(out, uri, len);
+        event_put_text(out, "\n");
+    }
+    return true;
+}
+
 size_t http_event_format(const struct media_own *own, const struct reply *reply, char *text,
                          size_t capacity)
 {
@@ -111,7 +137,9 @@ size_t http_event_format(const struct media_own *own, const struct reply *reply,
     (void)snprintf(head, sizeof(head), "event: %u.%02u\n", CODE_CLASS(reply->code),
                    CODE_DETAIL(reply->code));
     event_put_text(&out, head);
-    if (reply->has_observe) {
+    if (put_member(&out, reply)) {
+        /* one of several answers: others may come */
+    } else if (reply->has_observe) {
         (void)snprintf(head, sizeof(head), "id: %" PRIu32 "\n", reply->observe);
         event_put_text(&out, head);
     } else if (CODE_CLASS(reply->code) == 2) {

@@ -61,7 +61,7 @@ struct http_exchange *http_exchange_new(const struct http_ask *ask)
     return exchange;
 }
 
-/* Nothing of a first request that the one for a later block does not have. */
+/* Nothing of a first request that the one for a later block, or to a group, does not have. */
 static bool is_kept_for_block(uint16_t number)
 {
     return number != OPTION_observe && number != OPTION_etag && number != OPTION_block2;
@@ -72,16 +72,15 @@ struct bytes http_exchange_options(const struct http_exchange *exchange, const s
 {
     struct message_writer writer = {.buffer = buffer, .capacity = HTTP_OPTIONS_MAX};
     struct bytes options = {exchange->options, exchange->options_len};
-    uint8_t number[3];
-    if (block == NULL) {
+    if (block == NULL && exchange->group_s == 0) {
         return options;
     }
-    uint32_t value = block_value(block);
-    number[0] = (uint8_t)(value >> 16);
-    number[1] = (uint8_t)(value >> 8);
-    number[2] = (uint8_t)value;
+    /* Both are less than 2^24: blocks by their format, seconds by multicast.timeout-max. */
+    uint32_t value = block != NULL ? block_value(block) : exchange->group_s;
+    const uint8_t number[] = {(uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
     size_t skip = value > 0xffffu ? 0 : value > 0xffu ? 1 : value > 0 ? 2 : 3;
-    const struct option own = {OPTION_block2, {number + skip, sizeof(number) - skip}};
+    const struct option own = {block != NULL ? OPTION_block2 : OPTION_multicast_timeout,
+                               {number + skip, sizeof(number) - skip}};
     message_writer_options(&writer, options, is_kept_for_block, &own);
     return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
 }

@@ -30,7 +30,10 @@ struct http_exchange {
     bool is_absolute;   /* a forward proxy's request: Location is not mapped */
     bool is_private;    /* its answer is not for shared caches */
     uint8_t cache_wish; /* LEG_NO_CACHE and others */
-    bool wants_block;   /* the next one is due: */
+    uint32_t
+        group_s; /* the target is a group: Multicast-Timeout; 0: it is none, or not known yet */
+    bool wants_group; /* it is to be asked again, with that */
+    bool wants_block; /* the next one is due: */
     uint8_t block_szx;
     uint32_t block_num;
     struct http_tag etag; /* of the blocks; len 0: none */
@@ -44,7 +47,8 @@ struct http_exchange {
 struct http_exchange *http_exchange_new(const struct http_ask *ask);
 
 /**
- * Encoded options of its CoAP request, or of the one for @p block of the answer (NULL: the first).
+ * Encoded options of its CoAP request, or of the one for @p block of the answer (NULL: the first,
+ * or the one to a group).
  *
  * @return borrowed from the exchange or @p buffer; empty where they do not fit.
  */

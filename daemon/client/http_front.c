@@ -111,9 +111,8 @@ static void note_http_refusal(const struct http_front *front, int status, const 
     refusals_log(&stream->side->refusals, &note, "http_refused");
 }
 
-/* An answer of the front's own, to a request that goes no further. */
-static void front_refuse(struct http_front *front, int status, const char *why, const char *origin,
-                         bool keeps_alive)
+void front_refuse(struct http_front *front, int status, const char *why, const char *origin,
+                  bool keeps_alive)
 {
     struct http_text text;
     metric_add(&front->stream->side->context.metrics.http_refused, 1);
@@ -121,9 +120,11 @@ static void front_refuse(struct http_front *front, int status, const char *why, 
     http_put_start(&text, front_config(front), status, http_status_phrase(status), origin);
     http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n%s",
              status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
-    bool has_body = front->ask == NULL || !front->ask->is_head;
-    front_put_length(&text, has_body ? strlen(why) + 1 : 0, keeps_alive);
-    if (has_body) {
+    bool is_head = front->ask != NULL        ? front->ask->is_head
+                   : front->exchange != NULL ? front->exchange->is_head
+                                             : false;
+    front_put_length(&text, is_head ? 0 : strlen(why) + 1, keeps_alive);
+    if (!is_head) {
         http_put(&text, "%s\n", why);
     }
     front_send_text(front, &text);
@@ -161,7 +162,9 @@ static void refuse_unanswered(struct http_front *front)
     if (front->state != FRONT_WAITING || exchange == NULL || is_answer_due(front)) {
         return;
     }
-    if (exchange->is_started) {
+    if (exchange->is_started && exchange->group_s != 0) {
+        front_end_chunks(front); /* the time for its answers is over */
+    } else if (exchange->is_started) {
         front_cut(front);
     } else {
         front_refuse(front, 503, "the request was given up", exchange->origin, false);
@@ -476,11 +479,25 @@ bool http_front_takes_blocks(const struct http_front *front)
            !front->exchange->wants_events;
 }
 
+/* Once more, as it turned out that the target is a group. */
+static void front_ask_group(struct http_front *front)
+{
+    front->exchange->wants_group = false;
+    front_ask(front, NULL);
+    if (front->exchange != NULL && front->state == FRONT_WAITING && is_answer_due(front)) {
+        front_begin_group(front);
+    }
+}
+
 /* The output that waits is looked at first: on_drained follows when it has left. */
 static void front_turn(struct http_front *front)
 {
     struct http_exchange *exchange = front->exchange;
     if (exchange == NULL || front->state != FRONT_WAITING) {
+        return;
+    }
+    if (exchange->wants_group) {
+        front_ask_group(front);
         return;
     }
     if (!exchange->wants_block) {

@@ -56,6 +56,16 @@ void front_put_length(struct http_text *text, size_t len, bool keeps_alive);
  */
 void front_end_exchange(struct http_front *front, bool keeps_alive);
 
+/** An answer of the front's own, to a request that goes no further. */
+void front_refuse(struct http_front *front, int status, const char *why, const char *origin,
+                  bool keeps_alive);
+
+/** The first part of a stream of events: of members' answers, each of which will be one. */
+void front_begin_group(struct http_front *front);
+
+/** The answer has come to its end, which in HTTP/1.0 is the connection's. */
+void front_end_chunks(struct http_front *front);
+
 /** End an answer that has begun: leaving out its last chunk is the only way to say it failed. */
 void front_cut(struct http_front *front);
 

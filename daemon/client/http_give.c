@@ -7,6 +7,7 @@
 #include "coap/block.h"
 #include "coap/option.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,8 +29,7 @@ static void send_chunk(struct http_front *front, const void *data, size_t len)
     }
 }
 
-/* The answer has come to its end, which in HTTP/1.0 is the connection's. */
-static void end_chunks(struct http_front *front)
+void front_end_chunks(struct http_front *front)
 {
     if (!front->exchange->is_1_0) {
         stream_send_bytes(front->stream, "0\r\n\r\n", 5);
@@ -87,8 +87,15 @@ static void give_next_block(struct http_front *front, const struct reply *reply)
     if (block.more) {
         want_block_after(front, &block);
     } else {
-        end_chunks(front);
+        front_end_chunks(front);
     }
+}
+
+/* The proxy's own answer to a request that says nothing of how long to wait for a group. */
+static bool is_about_group(const struct reply *reply)
+{
+    return reply->code == CODE(4, 0) && !reply->is_aged &&
+           options_have(reply->options, OPTION_multicast_timeout);
 }
 
 /*
@@ -100,10 +107,11 @@ static int status_of(const struct http_front *front, const struct reply *reply)
     if (reply->code == CODE(4, 2) && front->is_asking && !reply->is_aged) {
         return 400;
     }
-    bool is_group = reply->code == CODE(5, 1) || /* REASON_multicast, or no Multicast-Timeout */
-                    options_have(reply->options, OPTION_multicast_timeout);
-    if (is_group && front->is_asking && !reply->is_aged) {
-        return 403; /* RFC 8075 section 8.4: there is no way to give it several answers (HC-13) */
+    /* REASON_multicast; or, of a group that is served, that no rule names it. */
+    bool is_refused =
+        reply->code == CODE(5, 1) || (front->exchange->group_s != 0 && reply->code == CODE(5, 5));
+    if (is_about_group(reply) || (is_refused && front->is_asking && !reply->is_aged)) {
+        return 403; /* RFC 8075 section 8.4 (HC-13) */
     }
     return http_status_of(reply->code, reply->payload.len > 0);
 }
@@ -168,8 +176,23 @@ static void begin_events(struct http_front *front)
               on_comment_due);
 }
 
+void front_begin_group(struct http_front *front)
+{
+    char text[32];
+    begin_events(front);
+    /* A client that comes again by itself is not to ask the group more often than it waits. */
+    (void)snprintf(text, sizeof(text), "retry: %" PRIu32 "\n\n",
+                   front_config(front)->multicast_timeout_max);
+    send_chunk(front, text, strlen(text));
+}
+
 static void give_events(struct http_front *front, const struct reply *reply)
 {
+    bool is_member =
+        front->exchange->group_s != 0 && options_have(reply->options, OPTION_reply_from);
+    if (is_member && conn_is_behind(front->stream->conn)) {
+        return; /* a client that does not read: its memory is bounded */
+    }
     if (!front->exchange->has_events) {
         begin_events(front);
     }
@@ -183,9 +206,32 @@ static void give_events(struct http_front *front, const struct reply *reply)
     (void)http_event_format(own, reply, text, len);
     send_chunk(front, text, len);
     free(text);
-    if (!reply->has_observe) {
-        end_chunks(front); /* it was the last word */
+    if (!reply->has_observe && !is_member) {
+        front_end_chunks(front); /* it was the last word */
     }
+}
+
+/*
+ * HC-13: several answers can be given as events only.
+ *
+ * @return false where the answer is not about a group, or groups are not served.
+ */
+static bool take_group(struct http_front *front, const struct reply *reply)
+{
+    struct http_exchange *exchange = front->exchange;
+    const struct config *config = front_config(front);
+    if (!is_about_group(reply) || !config->multicast_enabled || exchange->group_s != 0) {
+        return false;
+    }
+    if (!exchange->wants_events) {
+        front_refuse(front, 403, "the target is a group: its answers come as text/event-stream",
+                     exchange->origin, exchange->keeps_alive);
+        return true;
+    }
+    exchange->group_s = config->multicast_timeout_max / 1000;
+    exchange->wants_group = true;
+    front_make_ready(front);
+    return true;
 }
 
 void http_front_reply(struct http_front *front, const struct leg *leg, const struct reply *reply)
@@ -194,6 +240,9 @@ void http_front_reply(struct http_front *front, const struct leg *leg, const str
     if (exchange == NULL || front->state != FRONT_WAITING ||
         !bytes_equal(leg->token, (struct bytes){front->token, sizeof(front->token)})) {
         return; /* to a request that was given up */
+    }
+    if (!exchange->is_started && take_group(front, reply)) {
+        return;
     }
     if (exchange->has_events || (exchange->wants_events && CODE_CLASS(reply->code) == 2)) {
         give_events(front, reply);

@@ -10,15 +10,20 @@
 struct replay http_replay;
 struct fake_stream *http_stream;
 
-void http_start(const char *a, const char *b)
+void http_start_with(const char *const *settings)
 {
-    const char *settings[] = {a, b, NULL};
     struct conn_options options = {.transport = TRANSPORT_HTTP, .fd = -1, .connections_max = 2000};
     replay_start(&http_replay, settings);
     assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
     assert_int_equal(listen_stream(&http_replay.engine->client, &options, NULL), 0);
     http_stream = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.7:40001");
     assert_non_null(http_stream);
+}
+
+void http_start(const char *a, const char *b)
+{
+    const char *settings[] = {a, b, NULL};
+    http_start_with(settings);
 }
 
 void http_stop(void)

@@ -20,6 +20,9 @@ extern struct fake_stream *http_stream;
  */
 void http_start(const char *a, const char *b);
 
+/** The same with any settings, up to a NULL. */
+void http_start_with(const char *const *settings);
+
 /** Stop it, and free all connections. */
 void http_stop(void);
 

@@ -357,6 +357,51 @@ static void test_the_mapping_is_discovered(void **state)
     http_stop();
 }
 
+/*
+ * HC-12: a request that is acknowledged and not answered ends with 504 after proxy.request-timeout,
+ * which may be as long as RFC 8075 section 8.5 has it.
+ */
+static void test_requests_time_out(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    http_start(NULL, NULL);
+    http_send(http_stream, GET_X "\r\n");
+    fake_peer_expect(http_replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(http_replay.origin, &request, "60 00 MID");
+    fake_net_run(94000);
+    assert_string_equal(http_taken(http_stream), "");
+    fake_net_run(1001);
+    assert_memory_equal(http_taken(http_stream), "HTTP/1.1 504 Gateway Timeout\r\n", 30);
+    assert_false(fake_stream_is_closed(http_stream));
+    http_stop();
+    http_start("proxy.request-timeout=452s", NULL); /* MAX_RTT + MAX_SERVER_RESPONSE_DELAY */
+    http_send(http_stream, GET_X "\r\n");
+    fake_peer_expect(http_replay.origin, UPSTREAM_X, &request);
+    fake_peer_reply(http_replay.origin, &request, "60 00 MID");
+    fake_net_run(451000);
+    fake_peer_reply(http_replay.origin, &request, words("4T 45 0101 TOKEN", "/31"));
+    (void)http_expect_answer(http_stream, 200, "1");
+    http_stop();
+}
+
+/* HC-18: equal requests of HTTP and CoAP are sent once, and counted by their fronts. */
+static void test_coap_and_http_share_a_fetch(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    http_start("cache.coalesce=yes", NULL);
+    http_send(http_stream, GET_X "\r\n");
+    replay_ask(&http_replay, words("41 01 0001 aa", "35=coap://h/x"));
+    fake_peer_expect(http_replay.origin, UPSTREAM_X, &request);
+    fake_peer_expect_nothing(http_replay.origin);
+    fake_peer_reply(http_replay.origin, &request, words("6T 45 MID TOKEN", "/31"));
+    (void)http_expect_answer(http_stream, 200, "1");
+    replay_expect_words(&http_replay, "61 45 0001 aa", "1");
+    assert_int_equal(replay_metric(&http_replay, requests_coalesced), 1);
+    http_stop();
+}
+
 /* HC-18: a drain answers what is in flight, and closes. */
 static void test_a_drain_lets_answers_through(void **state)
 {
@@ -390,6 +435,8 @@ int main(void)
         cmocka_unit_test(test_a_client_that_goes_leaves_the_answer_to_the_cache),
         cmocka_unit_test(test_a_connection_becomes_a_websocket),
         cmocka_unit_test(test_the_mapping_is_discovered),
+        cmocka_unit_test(test_requests_time_out),
+        cmocka_unit_test(test_coap_and_http_share_a_fetch),
         cmocka_unit_test(test_a_drain_lets_answers_through),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

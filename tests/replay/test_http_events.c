@@ -112,6 +112,106 @@ static void test_a_thousand_clients_are_one_registration(void **state)
     http_stop();
 }
 
+static struct fake_peer *group;
+
+/* A group is no target for anybody without a rule that names it (MCAST-2). */
+static void start_with_group(const char *setting)
+{
+    static const char *const rules[] = {"multicast.enabled=yes",
+                                        "multicast.timeout-max=10s",
+                                        "access groups.clients=192.0.2.7/32",
+                                        "access groups.target=*://224.0.1.187",
+                                        "access groups.action=allow",
+                                        "access others.clients=any",
+                                        "access others.target=*://*",
+                                        "access others.action=allow"};
+    const char *settings[sizeof(rules) / sizeof(rules[0]) + 2] = {NULL};
+    memcpy(settings, rules, sizeof(rules));
+    settings[sizeof(rules) / sizeof(rules[0])] = setting;
+    http_start_with(settings);
+    group = fake_peer_new("224.0.1.187:5683");
+}
+
+#define GET_GROUP "GET /hc/coap://224.0.1.187/x HTTP/1.1\r\n" HOST
+#define EVENTS "Accept: text/event-stream\r\n\r\n"
+
+/* HC-13: the answers of a group are events, one each, with the member as id; then the stream ends.
+ */
+static void test_answers_of_a_group_are_events(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    start_with_group(NULL);
+    struct fake_peer *member = fake_peer_new("192.0.2.6:61616");
+    http_send(http_stream, GET_GROUP EVENTS);
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+    const char *text = http_taken(http_stream);
+    http_expect_in(text, "\r\nContent-Type: text/event-stream\r\n");
+    http_expect_in(text, "retry: 10000\n\n");
+    fake_peer_reply(http_replay.origin, &request, words("5T 45 0101 TOKEN", "12: /31"));
+    http_expect_in(http_taken(http_stream), "event: 2.05\nid: coap://192.0.2.5\ndata: 1\n\n");
+    fake_peer_reply(member, &request, words("5T 84 0102 TOKEN", "/6e6f"));
+    http_expect_in(http_taken(http_stream),
+                   "event: 4.04\nid: coap://192.0.2.6:61616\ndata: no\n\n");
+    fake_net_run(9000);
+    http_expect_not_in(http_taken(http_stream), "0\r\n\r\n");
+    fake_net_run(1001);
+    assert_string_equal(http_taken(http_stream), "0\r\n\r\n");
+    assert_int_equal(replay_ended(&http_replay, REASON_group_done), 1);
+    assert_false(fake_stream_is_closed(http_stream));
+    http_send(http_stream, GET_GROUP EVENTS); /* and no member answers */
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+    fake_net_run(10001);
+    http_expect_in(http_taken(http_stream), "0\r\n\r\n");
+    http_stop();
+}
+
+/* HC-13: a client that goes, and one that does not read, cost nothing more. */
+static void test_a_group_is_left_by_its_client(void **state)
+{
+    (void)state;
+    struct fake_datagram request;
+    start_with_group(NULL);
+    http_send(http_stream, GET_GROUP EVENTS);
+    fake_peer_expect(group, words("58 01 MID TOKEN", "11=x"), &request);
+    (void)http_taken(http_stream);
+    fake_stream_stop_reading(http_stream, true);
+    fake_peer_reply(http_replay.origin, &request, words("5T 45 0101 TOKEN", "12: /31"));
+    fake_peer_reply(http_replay.origin, &request, words("5T 45 0102 TOKEN", "12: /32"));
+    fake_net_run(0);
+    fake_stream_stop_reading(http_stream, false);
+    const char *text = http_taken(http_stream);
+    http_expect_in(text, "data: 1\n");
+    http_expect_not_in(text, "data: 2\n");
+    fake_stream_close(http_stream);
+    fake_net_run(0);
+    assert_int_equal(replay_metric(&http_replay, exchanges), 0);
+    http_stop();
+}
+
+/* HC-13: without events, without a rule, and where groups are off, it is 403. */
+static void test_groups_are_403_otherwise(void **state)
+{
+    (void)state;
+    static const char why[] = "the target is a group: its answers come as text/event-stream\n";
+    start_with_group(NULL);
+    http_send(http_stream, GET_GROUP "\r\n");
+    (void)http_expect_answer(http_stream, 403, why);
+    http_send(http_stream, "HEAD /hc/coap://224.0.1.187/x HTTP/1.1\r\n" HOST "\r\n");
+    (void)http_expect_answer(http_stream, 403, "");
+    http_send(http_stream, "PUT /hc/coap://224.0.1.187/x HTTP/1.1\r\n" HOST EVENTS);
+    (void)http_expect_answer(http_stream, 403, why);
+    struct fake_stream *far = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.8:40001");
+    http_send(far, GET_GROUP EVENTS);
+    assert_memory_equal(http_taken(far), "HTTP/1.1 403 ", 13);
+    fake_peer_expect_nothing(group);
+    http_stop();
+    http_start(NULL, NULL);
+    http_send(http_stream, GET_GROUP EVENTS);
+    assert_memory_equal(http_taken(http_stream), "HTTP/1.1 403 ", 13);
+    http_stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +219,9 @@ int main(void)
         cmocka_unit_test(test_events_end_with_an_error),
         cmocka_unit_test(test_events_without_an_observation),
         cmocka_unit_test(test_a_thousand_clients_are_one_registration),
+        cmocka_unit_test(test_answers_of_a_group_are_events),
+        cmocka_unit_test(test_a_group_is_left_by_its_client),
+        cmocka_unit_test(test_groups_are_403_otherwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import re
+import select
 import shutil
 import socket
 import ssl
@@ -14,6 +15,8 @@ import threading
 
 import pytest
 
+from admin_wire import http as http_of_admin
+from admin_wire import http_place, parse_metrics, value_of
 from coap_wire import PATIENCE_S, Message, Origin, code, uint
 from processes import Proxy, program, wait_until
 
@@ -259,6 +262,91 @@ def test_a_head_without_an_end_is_not_waited_for(proxy):
     proxy.assert_alive()
 
 
+def is_refused(sock):
+    """Whether an error has come, which is not taken."""
+    try:
+        return sock.recv(10, socket.MSG_PEEK).startswith(b"HTTP/1.1 4")
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+PUT = b"PUT /hc/coap://127.0.0.1:9/x HTTP/1.1\r\n" + HOST
+
+
+@pytest.mark.parametrize("head, more", [
+    (PUT + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b"x" * 4096 + b"\r\n"),
+    (PUT + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+    (PUT + b"Transfer-Encoding: chunked\r\n\r\n", b"1;a=b\r\nx\r\n"),
+    (GET + HOST, b"A: b\r\n"),
+    (GET + HOST + b"A: ", b"b" * 1000),
+    (b"", b"\r\n"),
+    (b"", b"GET /.well-known/core HTTP/1.1\r\n" + HOST + b"\r\n"),
+], ids=["body", "chunks", "extensions", "fields", "field", "lines", "requests"])
+def test_what_has_no_end_is_ended(proxy, head, more):
+    """HC-16: bytes without an end, from a client that reads nothing: the proxy refuses them, closes,
+    or does not read on; others are served meanwhile."""
+    with Origin(name="meanwhile") as origin, \
+            socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S) as sock:
+        sock.setblocking(False)
+        pieces = [head] + [more * (65536 // len(more))] * 512  # 32 MiB, if it took them all
+        is_open = True
+        for number, piece in enumerate(pieces):
+            while piece and is_open:
+                try:
+                    piece = piece[sock.send(piece):]
+                except BlockingIOError:
+                    if not select.select([], [sock], [], 1)[1]:
+                        is_open = False  # nothing has been read for as long as that
+                except ConnectionError:
+                    is_open = False
+            is_open = is_open and not is_refused(sock)
+            if number % 64 == 1 or not is_open:
+                client = connect(proxy)
+                client.request("GET", path_to(origin))
+                assert client.getresponse().read() == b"meanwhile"
+                client.close()
+            if not is_open:
+                break
+        assert not is_open, "all of it was taken"
+    proxy.assert_alive()
+
+
+@pytest.mark.parametrize("hello", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01", b"\x16\x03\x01\xff\xff"])
+def test_a_handshake_that_stops_holds_up_no_other(proxy, hello):
+    """HC-16: a client that begins with TLS, and says no more."""
+    stuck = socket.create_connection(("127.0.0.1", port_of(proxy, "https")), PATIENCE_S)
+    stuck.sendall(hello)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    client = http.client.HTTPSConnection("127.0.0.1", port_of(proxy, "https"), context=context,
+                                         timeout=PATIENCE_S)
+    client.request("GET", "/")
+    assert client.getresponse().status == 404
+    client.close()
+    stuck.close()
+
+
+@pytest.mark.parametrize("data", [
+    PUT + b"Content-Length: 5\r\n\r\nabc",
+    PUT + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
+    PUT + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+    GET + HOST + b"A: b",
+])
+def test_a_request_that_breaks_off_is_none(proxy, data):
+    """HC-16: a length that is more than comes; the client closes its side. The device hears nothing."""
+    with Origin() as origin:
+        data = data.replace(b"127.0.0.1:9/", b"127.0.0.1:%d/" % origin.port)
+        with socket.create_connection(("127.0.0.1", port_of(proxy)), PATIENCE_S) as sock:
+            sock.sendall(data)
+            sock.shutdown(socket.SHUT_WR)
+            got = sock.recv(65536)
+            assert not got or got.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 ")), got
+        proxy.assert_alive()
+        assert origin.requests == []
+
+
 def test_garbage_in_a_handshake(proxy):
     """HC-16: on https, bytes that are no TLS; then a client that is."""
     with socket.create_connection(("127.0.0.1", port_of(proxy, "https")), PATIENCE_S) as sock:
@@ -326,6 +414,35 @@ def test_a_mapped_uri_is_explained():
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert "mapped to  8320816168816178\n" in done.stdout, done.stdout + done.stderr
     assert "coap://h/x" in done.stdout
+
+
+def test_a_request_is_seen_as_any_other(tmp_path):
+    """HC-18: an HTTP client's request has its line in the log, its trace and its counters, with the
+    front http; and goes by what a reload has changed."""
+    settings = tmp_path / "gateway.conf"
+    settings.write_text("[listen]\nuri = http://127.0.0.1:0\n[admin]\nlisten = http://127.0.0.1:0\n"
+                        "[log]\naccess = on\naccess-format = over method target code\n")
+    running = Proxy("-c", str(settings), "--trace", listen=())
+    with Origin(name="seen") as origin:
+        client = connect(running)
+        client.request("GET", path_to(origin))
+        assert client.getresponse().read() == b"seen"
+        line = running.wait_for_line(r"^answered over=")
+        assert line == ("answered over=http method=GET target=coap://127.0.0.1:%d/x code=2.05"
+                        % origin.port)
+        running.wait_for_line(r"^  named by   Proxy-Uri$")
+        running.wait_for_line(r"^  outcome    answered 2\.05")
+        place = http_place(running)
+        ended = "criproxyd_requests_ended_total"
+        wait_until(lambda: value_of(parse_metrics(http_of_admin(place, "/metrics")[2]), ended,
+                                    'front="http"', 'reason="answered"') == 1)
+        with open(settings, "a", encoding="ascii") as file:
+            file.write("[policy]\ntargets = deny\n")
+        running.reload(line=r"^reloaded$")
+        client.request("GET", path_to(origin))  # the connection has stayed
+        assert client.getresponse().status == 502  # 5.05
+        client.close()
+    running.stop_cleanly()
 
 
 def test_values_that_are_no_text_are_events_in_json(proxy):
