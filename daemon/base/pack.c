@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/pack.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PACK_FIRST_BYTES 4096u
 
 /* Not realloc(), which leaves a copy behind. */
-static bool pack_reserve(struct pack *pack, size_t more)
+static bool pack_grow(struct pack *pack, size_t more)
 {
     size_t capacity = pack->capacity > 0 ? pack->capacity : PACK_FIRST_BYTES;
 
@@ -17,31 +18,36 @@ static bool pack_reserve(struct pack *pack, size_t more)
     while (capacity - pack->len < more && capacity <= SIZE_MAX / 4) {
         capacity *= 2;
     }
-    if (capacity != pack->capacity) {
-        uint8_t *larger = capacity - pack->len < more ? NULL : malloc(capacity);
-        if (larger == NULL) {
-            pack->has_failed = true;
-            return false;
-        }
-        if (pack->data != NULL) {
-            memcpy(larger, pack->data, pack->len);
-            explicit_bzero(pack->data, pack->len);
-            free(pack->data);
-        }
-        pack->data = larger;
-        pack->capacity = capacity;
+    uint8_t *larger = capacity - pack->len < more ? NULL : malloc(capacity);
+    if (larger == NULL) {
+        pack->has_failed = true;
+        return false;
     }
+    if (pack->data != NULL) {
+        memcpy(larger, pack->data, pack->len);
+        explicit_bzero(pack->data, pack->len);
+        free(pack->data);
+    }
+    pack->data = larger;
+    pack->capacity = capacity;
     return true;
+}
+
+static bool pack_reserve(struct pack *pack, size_t more)
+{
+    return !pack->has_failed && (more <= pack->capacity - pack->len || pack_grow(pack, more));
+}
+
+void pack_expect(struct pack *pack, size_t len)
+{
+    (void)pack_reserve(pack, len);
 }
 
 void pack_uint(struct pack *pack, uint64_t value, unsigned bytes)
 {
-    uint8_t text[8];
+    uint64_t text = htobe64(value);
 
-    for (unsigned i = 0; i < bytes; i++) {
-        text[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
-    }
-    pack_raw(pack, text, bytes);
+    pack_raw(pack, (const uint8_t *)&text + sizeof text - bytes, bytes);
 }
 
 void pack_raw(struct pack *pack, const void *data, size_t len)
@@ -60,6 +66,24 @@ void pack_bytes(struct pack *pack, const void *data, size_t len)
     }
     pack_uint(pack, len, 4);
     pack_raw(pack, data, len);
+}
+
+size_t pack_open(struct pack *pack)
+{
+    pack_uint(pack, 0, 4);
+    return pack->len;
+}
+
+void pack_close(struct pack *pack, size_t at)
+{
+    size_t len = pack->len - at;
+
+    if (pack->has_failed || len >= UINT32_MAX) {
+        pack->has_failed = true;
+        return;
+    }
+    uint32_t text = htobe32((uint32_t)len);
+    memcpy(pack->data + at - sizeof text, &text, sizeof text);
 }
 
 void pack_clear(struct pack *pack)

@@ -28,6 +28,12 @@ struct unpack {
     bool has_failed; /* they ended too soon, or make no sense */
 };
 
+/**
+ * Memory for @p len more bytes at once, where much is to come: without it memory doubles, and what
+ * is there is copied and wiped each time. Sets has_failed where there is none.
+ */
+void pack_expect(struct pack *pack, size_t len);
+
 /** The lowest @p bytes bytes of @p value, 1 to 8. */
 void pack_uint(struct pack *pack, uint64_t value, unsigned bytes);
 
@@ -36,6 +42,17 @@ void pack_raw(struct pack *pack, const void *data, size_t len);
 
 /** The length in four bytes, then the bytes, copied. */
 void pack_bytes(struct pack *pack, const void *data, size_t len);
+
+/**
+ * Begins what unpack_bytes() reads, where its length is known at the end only; what is packed until
+ * pack_close() is in it. May be nested.
+ *
+ * @return for pack_close()
+ */
+size_t pack_open(struct pack *pack);
+
+/** Ends what pack_open() has begun at @p at; more than 4 GiB sets has_failed. */
+void pack_close(struct pack *pack, size_t at);
 
 /** Wipes and frees; the struct is the caller's, and empty again. */
 void pack_clear(struct pack *pack);

@@ -461,16 +461,14 @@ void listen_hand_over(struct client_side *side, struct pack *out)
 {
     for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
         struct listener *listener = &side->listeners[i];
-        struct pack sessions = {0};
         if (listener->dtls == NULL || listener->is_retiring) {
             continue;
         }
-        dtls_hand_over(listener->dtls, &sessions);
         pack_uint(out, 1, 1); /* another one */
         pack_raw(out, &listener->bound, sizeof(listener->bound));
-        pack_bytes(out, sessions.data, sessions.len);
-        out->has_failed = out->has_failed || sessions.has_failed;
-        pack_clear(&sessions);
+        size_t at = pack_open(out);
+        dtls_hand_over(listener->dtls, out);
+        pack_close(out, at);
     }
     pack_uint(out, 0, 1);
 }

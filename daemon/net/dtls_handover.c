@@ -10,6 +10,9 @@
 #include <openssl/rand.h>
 #include <string.h>
 
+/* About as much as a session takes that has no flight to be repeated. */
+#define PACKED_BYTES 350u
+
 /* ---- out ---- */
 
 static void pack_address(const struct address *address, struct pack *out)
@@ -21,11 +24,11 @@ static void pack_address(const struct address *address, struct pack *out)
 }
 
 static void pack_session(const struct dtls_session *session,
-                         const uint8_t salt[CREDENTIALS_ANCHOR_LEN], struct pack *out)
+                         const struct credentials_marker *marker, struct pack *out)
 {
     uint8_t mark[CREDENTIALS_MARK_LEN];
 
-    credentials_mark(session->listener->options.credentials, session->identity, salt, mark);
+    credentials_mark(marker, session->identity, mark);
     pack_uint(out, 1, 1); /* another one */
     pack_address(&session->path.remote, out);
     pack_address(&session->path.local, out);
@@ -49,19 +52,23 @@ void dtls_hold(struct dtls_listener *listener, bool is_held)
 void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
 {
     uint8_t salt[CREDENTIALS_ANCHOR_LEN];
+    struct credentials_marker marker;
 
     listener->is_frozen = true;
     if (RAND_bytes(salt, (int)sizeof salt) != 1) {
         out->has_failed = true;
         return;
     }
+    pack_expect(out, listener->counters.sessions * PACKED_BYTES);
     pack_raw(out, salt, sizeof salt);
+    credentials_marker_open(&marker, listener->options.credentials, salt);
     for (struct dtls_session *session = listener->established.first; session != NULL;
          session = session->next) {
         if (session->shake == NULL) {
-            pack_session(session, salt, out);
+            pack_session(session, &marker, out);
         }
     }
+    credentials_marker_close(&marker);
     pack_uint(out, 0, 1);
 }
 
@@ -114,15 +121,14 @@ static bool unpack_session(struct unpack *in, struct packed_session *ret)
 
 /* Whether a session can go on here, and its peer would still be accepted. */
 static bool can_adopt(const struct dtls_listener *listener, const struct packed_session *packed,
-                      const uint8_t salt[CREDENTIALS_ANCHOR_LEN])
+                      const struct credentials_marker *marker)
 {
     uint8_t cid_len = packed->records.cid_len;
 
     return listener->crypto != NULL &&
            (cid_len == 0 || (cid_len == listener->options.cid_bytes &&
                              hash_map_find(&listener->cids, packed->cid) == NULL)) &&
-           credentials_hold_mark(listener->options.credentials, packed->identity, packed->anchor,
-                                 salt, packed->mark);
+           credentials_hold_mark(marker, packed->identity, packed->anchor, packed->mark);
 }
 
 /* Those packed first were idle for longest: they make room. */
@@ -168,7 +174,7 @@ static bool skip_flight(struct unpack *in)
 }
 
 static bool take_session(struct dtls_listener *listener, struct unpack *in,
-                         const uint8_t salt[CREDENTIALS_ANCHOR_LEN])
+                         const struct credentials_marker *marker)
 {
     struct packed_session packed = {0};
     struct dtls_session *session = NULL;
@@ -176,7 +182,7 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
     if (!unpack_session(in, &packed)) {
         return false;
     }
-    if (can_adopt(listener, &packed, salt)) {
+    if (can_adopt(listener, &packed, marker)) {
         session = adopt(listener, &packed);
     } else {
         identity_release(packed.identity);
@@ -190,12 +196,15 @@ static bool take_session(struct dtls_listener *listener, struct unpack *in,
 bool dtls_take_over(struct dtls_listener *listener, struct unpack *in)
 {
     uint8_t salt[CREDENTIALS_ANCHOR_LEN];
+    struct credentials_marker marker;
 
     unpack_raw(in, salt, sizeof salt);
+    credentials_marker_open(&marker, listener->options.credentials, salt);
     while (unpack_uint(in, 1) == 1) {
-        if (!take_session(listener, in, salt)) {
+        if (!take_session(listener, in, &marker)) {
             in->has_failed = true;
         }
     }
+    credentials_marker_close(&marker);
     return !in->has_failed;
 }

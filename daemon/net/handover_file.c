@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/params.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +26,7 @@
 /* More than a million sessions. */
 #define HANDOVER_FILE_BYTES_MAX (UINT64_C(1) << 30)
 
-#define WIPE_BYTES 4096u
+#define WIPE_BYTES 65536u
 
 /* Time since the system was started, also while it slept. */
 static uint64_t boot_ms(void)
@@ -51,14 +53,27 @@ static void read_boot_id(char ret_id[BOOT_ID_BYTES])
     }
 }
 
-static bool make_mac(const char boot_id[BOOT_ID_BYTES], const uint8_t *data, size_t len,
-                     uint8_t ret_mac[MAC_BYTES])
+/* Of the head and the body, one after the other. */
+static bool make_mac(const char boot_id[BOOT_ID_BYTES], const uint8_t head[HEAD_BYTES],
+                     const uint8_t *body, size_t body_len, uint8_t ret_mac[MAC_BYTES])
 {
+    char digest[] = "SHA256";
+    const OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
     size_t mac_len = 0;
-    bool is_good = EVP_Q_mac(NULL, "HMAC", NULL, "SHA256", NULL, boot_id, BOOT_ID_BYTES, data, len,
-                             ret_mac, MAC_BYTES, &mac_len) != NULL &&
-                   mac_len == MAC_BYTES;
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *context = mac == NULL ? NULL : EVP_MAC_CTX_new(mac);
+    bool is_good =
+        context != NULL &&
+        EVP_MAC_init(context, (const unsigned char *)boot_id, BOOT_ID_BYTES, params) == 1 &&
+        EVP_MAC_update(context, head, HEAD_BYTES) == 1 &&
+        EVP_MAC_update(context, body, body_len) == 1 &&
+        EVP_MAC_final(context, ret_mac, &mac_len, MAC_BYTES) == 1 && mac_len == MAC_BYTES;
 
+    EVP_MAC_CTX_free(context);
+    EVP_MAC_free(mac);
     ERR_clear_error();
     return is_good;
 }
@@ -72,10 +87,10 @@ int handover_file_open_memory(void)
 
 /* ---- writing ---- */
 
-static int write_all(int fd, const uint8_t *data, size_t len)
+static int write_at(int fd, off_t where, const uint8_t *data, size_t len)
 {
     for (size_t at = 0; at < len;) {
-        ssize_t put = pwrite(fd, data + at, len - at, (off_t)at);
+        ssize_t put = pwrite(fd, data + at, len - at, where + (off_t)at);
         if (put < 0 && errno != EINTR) {
             return -errno;
         }
@@ -84,35 +99,38 @@ static int write_all(int fd, const uint8_t *data, size_t len)
     return 0;
 }
 
-static int put_whole(int fd, const struct pack *body, struct pack *whole)
+/* The body may be large: it is not copied. */
+static int put_whole(int fd, const struct pack *body, struct pack *head)
 {
     char boot_id[BOOT_ID_BYTES];
     uint8_t mac[MAC_BYTES];
 
     read_boot_id(boot_id);
-    pack_raw(whole, HANDOVER_MAGIC, MAGIC_BYTES);
-    pack_uint(whole, HANDOVER_FILE_VERSION, 4);
-    pack_uint(whole, geteuid(), 4);
-    pack_raw(whole, boot_id, BOOT_ID_BYTES);
-    pack_uint(whole, boot_ms(), 8);
-    pack_uint(whole, body->len, 8);
-    pack_raw(whole, body->data, body->len);
-    if (whole->has_failed || !make_mac(boot_id, whole->data, whole->len, mac)) {
+    pack_raw(head, HANDOVER_MAGIC, MAGIC_BYTES);
+    pack_uint(head, HANDOVER_FILE_VERSION, 4);
+    pack_uint(head, geteuid(), 4);
+    pack_raw(head, boot_id, BOOT_ID_BYTES);
+    pack_uint(head, boot_ms(), 8);
+    pack_uint(head, body->len, 8);
+    if (head->has_failed || !make_mac(boot_id, head->data, body->data, body->len, mac)) {
         return -ENOMEM;
     }
-    pack_raw(whole, mac, sizeof mac);
-    return whole->has_failed ? -ENOMEM : write_all(fd, whole->data, whole->len);
+    int error = write_at(fd, 0, head->data, head->len);
+    if (error == 0) {
+        error = write_at(fd, (off_t)HEAD_BYTES, body->data, body->len);
+    }
+    return error != 0 ? error : write_at(fd, (off_t)(HEAD_BYTES + body->len), mac, sizeof mac);
 }
 
 int handover_file_write(int fd, const struct pack *body)
 {
-    struct pack whole = {0};
+    struct pack head = {0};
 
     if (body->has_failed) {
         return -ENOMEM;
     }
-    int error = body->len > HANDOVER_FILE_BYTES_MAX ? -EFBIG : put_whole(fd, body, &whole);
-    pack_clear(&whole);
+    int error = body->len > HANDOVER_FILE_BYTES_MAX ? -EFBIG : put_whole(fd, body, &head);
+    pack_clear(&head);
     if (error != 0) {
         (void)handover_file_destroy(fd);
     }
@@ -184,7 +202,7 @@ static const char *check_whole(const uint8_t *whole, size_t len, struct unpack *
     if (user != geteuid() || memcmp(boot_id, ours, sizeof ours) != 0) {
         return "of another user or start of the system";
     }
-    if (!make_mac(ours, whole, len - MAC_BYTES, mac) ||
+    if (!make_mac(ours, whole, in.at, in.left, mac) ||
         CRYPTO_memcmp(mac, whole + len - MAC_BYTES, sizeof mac) != 0 || body_len != in.left) {
         return "damaged";
     }
@@ -195,9 +213,9 @@ static const char *check_whole(const uint8_t *whole, size_t len, struct unpack *
     return NULL;
 }
 
-bool handover_file_take(int fd, struct pack *ret_body, const char **ret_why)
+bool handover_file_take(int fd, struct pack *ret_whole, struct unpack *ret_body,
+                        const char **ret_why)
 {
-    struct unpack in = {0};
     size_t len = 0;
     uint8_t *whole = read_handover_file(fd, &len);
 
@@ -205,14 +223,10 @@ bool handover_file_take(int fd, struct pack *ret_body, const char **ret_why)
     int error = handover_file_destroy(fd);
     *ret_why = whole == NULL ? "empty"
                : error != 0  ? "cannot be overwritten"
-                             : check_whole(whole, len, &in);
-    if (*ret_why == NULL) {
-        pack_raw(ret_body, in.at, in.left);
-        *ret_why = ret_body->has_failed ? "out of memory" : NULL;
-    }
-    if (whole != NULL) {
-        OPENSSL_cleanse(whole, len);
-        free(whole);
+                             : check_whole(whole, len, ret_body);
+    *ret_whole = (struct pack){.data = whole, .len = len, .capacity = len};
+    if (*ret_why != NULL) {
+        pack_clear(ret_whole);
     }
     return *ret_why == NULL;
 }

@@ -28,7 +28,7 @@
 #define HANDOVER_FILE_AGE_MS UINT64_C(300000)
 
 /* The same sessions packed in another way have another number. */
-#define HANDOVER_FILE_VERSION 1u
+#define HANDOVER_FILE_VERSION 2u
 
 /** An empty file in memory, close-on-exec. @return the descriptor or -errno */
 int handover_file_open_memory(void);
@@ -46,10 +46,12 @@ int handover_file_destroy(int fd);
 /**
  * Reads, checks and destroys what is in @p fd, which stays open.
  *
- * @param ret_body the caller's, zeroed before: what was written; pack_clear() wipes it
+ * @param ret_whole the caller's, zeroed before: all that was in the file; pack_clear() wipes it
+ * @param ret_body  what was written, in @p ret_whole, whose it is
  * @param ret_why where it is refused: why, static text for the log
  * @return whether it may be used
  */
-bool handover_file_take(int fd, struct pack *ret_body, const char **ret_why);
+bool handover_file_take(int fd, struct pack *ret_whole, struct unpack *ret_body,
+                        const char **ret_why);
 
 #endif

@@ -74,20 +74,33 @@ bool credentials_hold_for(const struct credentials *before, const struct credent
 
 #define CREDENTIALS_MARK_LEN 32u
 
+/* Makes the marks of one hand-over, which may have a hundred thousand. */
+struct credentials_marker {
+    const struct credentials *credentials; /* borrowed */
+    struct evp_md_st *digest;
+    struct evp_md_ctx_st *context; /* NULL without memory: no pre-shared key has a mark then */
+    uint8_t salt[CREDENTIALS_ANCHOR_LEN];
+};
+
+/** Cannot fail; to be closed in any case. @p ret_marker is the caller's, @p credentials borrowed.
+ */
+void credentials_marker_open(struct credentials_marker *ret_marker,
+                             const struct credentials *credentials,
+                             const uint8_t salt[CREDENTIALS_ANCHOR_LEN]);
+void credentials_marker_close(struct credentials_marker *marker);
+
 /**
- * What credentials_hold_mark() compares in the next process: of a pre-shared key an HMAC of
- * @p salt, of a certificate the digest of the file of client CAs; else zeros.
+ * What credentials_hold_mark() compares in the next process: of a pre-shared key the SHA-256 of the
+ * salt and the key, of a certificate the digest of the file of client CAs; else zeros.
  *
  * @param identity borrowed; may be NULL
  */
-void credentials_mark(const struct credentials *credentials, const struct identity *identity,
-                      const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
+void credentials_mark(const struct credentials_marker *marker, const struct identity *identity,
                       uint8_t ret_mark[CREDENTIALS_MARK_LEN]);
 
 /** As credentials_hold_for(), where what was before is known by its @p mark alone. */
-bool credentials_hold_mark(const struct credentials *now, const struct identity *identity,
+bool credentials_hold_mark(const struct credentials_marker *marker, const struct identity *identity,
                            const uint8_t anchor[CREDENTIALS_ANCHOR_LEN],
-                           const uint8_t salt[CREDENTIALS_ANCHOR_LEN],
                            const uint8_t mark[CREDENTIALS_MARK_LEN]);
 
 /**

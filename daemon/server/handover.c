@@ -213,11 +213,9 @@ void handover_pack_places(const struct server *server, int reply_fd, bool has_so
 void handover_pack_sessions(struct server *server, struct pack *out)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
-        struct pack sessions = {0};
-        worker_hand_over(server->workers[i], &sessions);
-        pack_bytes(out, sessions.data, sessions.len);
-        out->has_failed = out->has_failed || sessions.has_failed;
-        pack_clear(&sessions);
+        size_t at = pack_open(out);
+        worker_hand_over(server->workers[i], out);
+        pack_close(out, at);
     }
 }
 
@@ -377,11 +375,9 @@ bool handover_take(struct handover *ret_handover)
     if (fd < 0) {
         return false;
     }
-    bool is_taken = handover_file_take(fd, &ret_handover->body, &why);
+    bool is_taken = handover_file_take(fd, &ret_handover->whole, &ret_handover->rest, &why);
     (void)close(fd);
     if (is_taken) {
-        ret_handover->rest =
-            (struct unpack){.at = ret_handover->body.data, .left = ret_handover->body.len};
         is_taken = unpack_places(ret_handover);
         why = is_taken ? NULL : "unreadable";
     }
@@ -405,7 +401,7 @@ void handover_clear(struct handover *handover)
         (void)close(handover->reply_fd);
     }
     free(handover->opened);
-    pack_clear(&handover->body);
+    pack_clear(&handover->whole);
     *handover = (struct handover){.reply_fd = -1};
 }
 

@@ -11,8 +11,8 @@
 
 /* What the process before has left; zeroed but for reply_fd: nothing. */
 struct handover {
-    struct pack body;
-    struct unpack rest;    /* of the body: sessions, worker by worker */
+    struct pack whole;     /* the file */
+    struct unpack rest;    /* of its body: sessions, worker by worker */
     unsigned worker_count; /* there; each listener has as many descriptors */
     struct opened_listener *opened;
     size_t opened_count;

@@ -50,9 +50,10 @@ static off_t size_of(int fd)
 static void assert_refused(int fd, const char *why)
 {
     struct pack body = {0};
+    struct unpack in = {0};
     const char *said = NULL;
 
-    assert_false(handover_file_take(fd, &body, &said));
+    assert_false(handover_file_take(fd, &body, &in, &said));
     assert_string_equal(said, why);
     assert_null(body.data);
     assert_int_equal(size_of(fd), 0);
@@ -62,13 +63,13 @@ static void assert_refused(int fd, const char *why)
 static void test_what_was_written_is_taken_once(void **state)
 {
     struct pack body = {0};
+    struct unpack in = {0};
     const char *why = NULL;
     int fd = written();
     (void)state;
 
-    assert_true(handover_file_take(fd, &body, &why));
+    assert_true(handover_file_take(fd, &body, &in, &why));
     assert_null(why);
-    struct unpack in = {.at = body.data, .left = body.len};
     size_t len = 0;
     const uint8_t *bytes = unpack_bytes(&in, &len);
     assert_int_equal(len, sizeof secret);
@@ -88,19 +89,20 @@ static void test_any_damage_is_noticed(void **state)
 
     for (off_t at = 0; at < size; at++) {
         struct pack body = {0};
+        struct unpack in = {0};
         const char *why = NULL;
         uint8_t byte = 0;
         int fd = written();
         assert_int_equal(pread(fd, &byte, 1, at), 1);
         byte ^= 0x10;
         assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-        assert_false(handover_file_take(fd, &body, &why));
+        assert_false(handover_file_take(fd, &body, &in, &why));
         assert_non_null(why);
         assert_int_equal(size_of(fd), 0);
         assert_int_equal(close(fd), 0);
         fd = written(); /* and one that ends there */
         assert_int_equal(ftruncate(fd, at), 0);
-        assert_false(handover_file_take(fd, &body, &why));
+        assert_false(handover_file_take(fd, &body, &in, &why));
         assert_int_equal(close(fd), 0);
     }
 }
@@ -187,6 +189,41 @@ static void test_packs_end_where_they_end(void **state)
     pack_clear(&pack);
 }
 
+static void test_packs_have_packs_in_them(void **state)
+{
+    struct pack pack = {0};
+    size_t len = 0;
+    (void)state;
+
+    size_t outer = pack_open(&pack);
+    pack_uint(&pack, 7, 1);
+    size_t inner = pack_open(&pack);
+    pack_expect(&pack, 100000);
+    assert_true(pack.capacity >= 100000);
+    for (unsigned i = 0; i < 2000; i++) { /* which moves all of it */
+        pack_raw(&pack, "a hundred thousand bytes as fifty times 2,000....", 50);
+    }
+    pack_close(&pack, inner);
+    pack_close(&pack, outer);
+    struct unpack in = {.at = pack.data, .left = pack.len};
+    const uint8_t *all = unpack_bytes(&in, &len);
+    assert_int_equal(len, 1 + 4 + 100000);
+    assert_int_equal(in.left, 0);
+    in = (struct unpack){.at = all, .left = len};
+    assert_int_equal(unpack_uint(&in, 1), 7);
+    const uint8_t *text = unpack_bytes(&in, &len);
+    assert_int_equal(len, 100000);
+    assert_string_equal((const char *)text + len - 50,
+                        "a hundred thousand bytes as fifty times 2,000....");
+    assert_false(in.has_failed);
+    pack_clear(&pack);
+    /* One that has failed stays as it is. */
+    pack = (struct pack){.has_failed = true};
+    pack_close(&pack, pack_open(&pack));
+    pack_expect(&pack, 1);
+    assert_true(pack.has_failed && pack.data == NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_pack_is_not_written),
         cmocka_unit_test(test_what_is_destroyed_is_overwritten),
         cmocka_unit_test(test_packs_end_where_they_end),
+        cmocka_unit_test(test_packs_have_packs_in_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
