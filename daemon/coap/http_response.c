@@ -55,7 +55,8 @@ static bool parse_seconds(const char *text, size_t len, uint32_t *ret_s)
     return len > 0;
 }
 
-bool http_date_parse(const char *text, uint64_t *ret_s)
+/* The time of an HTTP-date (RFC 9110 section 5.6.7) in @p ret_s; false where it is none. */
+static bool http_date_parse(const char *text, uint64_t *ret_s)
 {
     /* IMF-fixdate, and the two obsolete forms that a recipient has to take. */
     static const char *const forms[] = {"%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT",

@@ -62,7 +62,4 @@ const char *http_response_field(const struct http_response *response, const char
  */
 uint32_t http_response_fresh_s(const struct http_response *response);
 
-/** The time of an HTTP-date (RFC 9110 section 5.6.7) in @p ret_s; false where it is none. */
-bool http_date_parse(const char *text, uint64_t *ret_s);
-
 #endif

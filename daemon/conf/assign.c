@@ -250,7 +250,7 @@ static enum config_named kind_of(const char *text, size_t len, size_t *ret_skip)
 /* From a section's text, without blanks around it; UNKNOWN if it is no section. */
 static void parse_trimmed(const char *text, size_t len, struct section *section)
 {
-    size_t skip = 0;
+    size_t skip = 0, row_count = 0;
 
     *section = (struct section){.kind = SECTION_UNKNOWN, .named = kind_of(text, len, &skip)};
     if (len - skip >= sizeof(section->name)) {
@@ -263,7 +263,7 @@ static void parse_trimmed(const char *text, size_t len, struct section *section)
         }
     } else if (strcmp(section->name, "include") == 0) {
         section->kind = SECTION_INCLUDE;
-    } else if (schema_has_section(section->name)) {
+    } else if (schema_section(section->name, &row_count) != NULL) {
         section->kind = SECTION_PLAIN;
     }
 }

@@ -142,16 +142,6 @@ struct config_key schema_key(const struct config_row *row)
     return key;
 }
 
-bool schema_has_section(const char *section)
-{
-    for (size_t i = 0; i < CONFIG_ROW_COUNT; i++) {
-        if (strcmp(config_rows[i].section, section) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 const struct config_row *schema_section(const char *section, size_t *ret_count)
 {
     const struct config_row *first = NULL;

@@ -95,9 +95,6 @@ struct config_key {
 extern const struct config_row config_rows[CONFIG_ROW_COUNT];
 extern const struct config_named_kind config_named_kinds[CONFIG_NAMED_COUNT];
 
-/** Whether options.def has keys of this section; false for sections with a name. */
-bool schema_has_section(const char *section);
-
 /** The rows of a section of options.def, which are together; NULL and 0 for another. */
 const struct config_row *schema_section(const char *section, size_t *ret_count);
 

@@ -225,9 +225,12 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     return timer_ms < next_ms ? timer_ms : next_ms;
 }
 
-void engine_refuse_newcomers(struct engine *engine)
+void engine_refuse_newcomers(struct engine *engine, bool is_refused)
 {
-    engine->client.is_draining = true;
+    engine->client.is_draining = is_refused;
+    if (!is_refused) {
+        return;
+    }
     observations_drain(&engine->client);
     observers_turn(&engine->client); /* the last word comes before the connection ends */
     stream_release_all(&engine->client, NULL);
@@ -236,22 +239,12 @@ void engine_refuse_newcomers(struct engine *engine)
 void engine_drain(struct engine *engine)
 {
     listen_stop_accepting(&engine->client);
-    engine_refuse_newcomers(engine);
-}
-
-void engine_welcome_newcomers(struct engine *engine)
-{
-    engine->client.is_draining = false;
+    engine_refuse_newcomers(engine, true);
 }
 
 size_t engine_in_flight(const struct engine *engine)
 {
     return engine->fetch.fetches.in_use + engine->client.requests.delivering_count;
-}
-
-size_t engine_stream_count(const struct engine *engine)
-{
-    return (size_t)engine->client.stream_count;
 }
 
 /* The same scheme in the configuration that has come. */

@@ -49,23 +49,17 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms);
 
 /**
  * From now on newcomers get 5.03, and on streams a Release; what is in flight goes on.
- * Observations end.
+ * Observations end. Not @p is_refused: newcomers are served again.
  */
-void engine_refuse_newcomers(struct engine *engine);
+void engine_refuse_newcomers(struct engine *engine, bool is_refused);
 
 /**
  * The same for good: connections are not accepted any more. Open ones stay until they are closed.
  */
 void engine_drain(struct engine *engine);
 
-/** Takes engine_refuse_newcomers() back. */
-void engine_welcome_newcomers(struct engine *engine);
-
 /** Exchanges that have not ended. */
 size_t engine_in_flight(const struct engine *engine);
-
-/** Connections of clients on reliable transports that are open. */
-size_t engine_stream_count(const struct engine *engine);
 
 /**
  * Another snapshot, at a turn of the loop; borrowed until the next call, and the old one is not

@@ -33,27 +33,29 @@ static int prepare(int fd, const struct address *address, bool reuse_port)
     return err;
 }
 
-static int bind_open_socket(const struct address *address, int type, bool reuse_port)
+int bind_socket(enum bind_type type, const struct address *address, bool reuse_port)
 {
+    bool is_stream = type == BIND_STREAM;
     union sockaddr_any name;
     socklen_t name_len = sockaddr_from_address(address, &name);
 
     if (name_len == 0) {
         return -EAFNOSUPPORT;
     }
-    int fd = socket(name.any.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(name.any.sa_family,
+                    (is_stream ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
     }
     int err = prepare(fd, address, reuse_port);
-    if (err == 0 && type == SOCK_STREAM) {
+    if (err == 0 && is_stream) {
         /* Connections of the process before may linger on the port: they are no reason to fail. */
         err = set_one(fd, SOL_SOCKET, SO_REUSEADDR);
     }
     if (err == 0 && bind(fd, &name.any, name_len) != 0) {
         err = -errno;
     }
-    if (err == 0 && type == SOCK_STREAM && listen(fd, BACKLOG) != 0) {
+    if (err == 0 && is_stream && listen(fd, BACKLOG) != 0) {
         err = -errno;
     }
     if (err != 0) {
@@ -61,16 +63,6 @@ static int bind_open_socket(const struct address *address, int type, bool reuse_
         return err;
     }
     return fd;
-}
-
-int bind_datagram(const struct address *address, bool reuse_port)
-{
-    return bind_open_socket(address, SOCK_DGRAM, reuse_port);
-}
-
-int bind_stream(const struct address *address, bool reuse_port)
-{
-    return bind_open_socket(address, SOCK_STREAM, reuse_port);
 }
 
 /* Whether no process listens on the socket at that path any more. */

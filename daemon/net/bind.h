@@ -9,16 +9,21 @@
 
 #include "base/address.h"
 
+/* What a socket is for. */
+enum bind_type {
+    BIND_DATAGRAM,
+    BIND_STREAM, /* and it listens */
+    BIND_OTHER,
+};
+
 /**
- * A UDP socket bound to @p address, port 0 for one that the kernel chooses.
+ * A socket bound to @p address, port 0 for one that the kernel chooses.
  *
+ * @param type BIND_DATAGRAM for UDP, or BIND_STREAM for TCP: it listens then.
  * @param reuse_port SO_REUSEPORT: several of our sockets share the address.
  * @return the descriptor or -errno
  */
-int bind_datagram(const struct address *address, bool reuse_port);
-
-/** A TCP socket that listens. @return the descriptor or -errno */
-int bind_stream(const struct address *address, bool reuse_port);
+int bind_socket(enum bind_type type, const struct address *address, bool reuse_port);
 
 /**
  * A Unix stream socket that listens at @p path, made with @p mode. The socket file of an earlier
@@ -31,13 +36,6 @@ int bind_unix(const char *path, unsigned mode);
 
 /** Where a socket is bound. @return 0 or -errno; -EAFNOSUPPORT for another family than IP. */
 int bind_address_of(int fd, struct address *ret_address);
-
-/** Types of inherited sockets. */
-enum bind_type {
-    BIND_DATAGRAM,
-    BIND_STREAM, /* and it listens */
-    BIND_OTHER,
-};
 
 /**
  * The type of the socket @p fd, which stays the caller's; BIND_OTHER for any other socket, and on

@@ -467,9 +467,8 @@ static bool open_context(struct session *session)
     if (!client_coap_listen(context)) {
         return false;
     }
-    session->coap->event =
-        event_new(loop_event_base(upstream->loop), coap_context_get_coap_fd(context),
-                  EV_READ | EV_PERSIST, on_readable, session);
+    session->coap->event = event_new(upstream->loop->base, coap_context_get_coap_fd(context),
+                                     EV_READ | EV_PERSIST, on_readable, session);
     return session->coap->event != NULL && event_add(session->coap->event, NULL) == 0;
 }
 

@@ -451,7 +451,7 @@ void client_dtls_feed(struct session *session, const uint8_t *data, size_t len)
 static bool open_client_socket(struct session *session, enum upstream_status *ret_status)
 {
     struct dtls_end *end = session->dtls;
-    struct event_base *base = loop_event_base(session->upstream->loop);
+    struct event_base *base = session->upstream->loop->base;
 
     end->fd = connect_socket(&session->place->target.address);
     if (end->fd < 0) {

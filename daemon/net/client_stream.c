@@ -243,7 +243,7 @@ static bool connect_to(struct bufferevent *bev, const struct address *address)
 
 static bool stream_open(struct session *session, enum upstream_status *ret_status)
 {
-    struct event_base *base = loop_event_base(session->upstream->loop);
+    struct event_base *base = session->upstream->loop->base;
     const int options = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
     struct stream_end *end = calloc(1, sizeof *end);
 

@@ -204,7 +204,7 @@ void conn_linger(struct conn_listener *listener, evutil_socket_t fd)
     /* The bufferevent closes its own descriptor, at a time of its choosing. */
     linger->fd = dup(fd);
     linger->event = linger->fd < 0 ? NULL
-                                   : event_new(loop_event_base(listener->loop), linger->fd,
+                                   : event_new(listener->loop->base, linger->fd,
                                                EV_READ | EV_PERSIST, linger_on_event, linger);
     if (linger->event == NULL || event_add(linger->event, &time) != 0) {
         if (linger->event != NULL) {
@@ -264,7 +264,7 @@ static struct conn *conn_new(struct conn_listener *listener, evutil_socket_t fd)
                                                                    : STAGE_OPEN;
     conn->bev = conn->stage == STAGE_TLS
                     ? conn_tls_new(conn, fd)
-                    : bufferevent_socket_new(loop_event_base(listener->loop), fd,
+                    : bufferevent_socket_new(listener->loop->base, fd,
                                              BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     if (conn->bev == NULL) {
         conn_tls_free(conn->tls);
@@ -377,7 +377,7 @@ static int take_socket(const struct conn_options *options)
     if (options->fd >= 0) {
         return evutil_make_socket_nonblocking(options->fd) == 0 ? options->fd : -EINVAL;
     }
-    return bind_stream(&options->bind, options->reuse_port);
+    return bind_socket(BIND_STREAM, &options->bind, options->reuse_port);
 }
 
 /* @p fd is taken over. */
@@ -385,7 +385,7 @@ static int start_accepting(struct conn_listener *listener, int fd)
 {
     union sockaddr_any local;
     socklen_t local_len = sizeof(local);
-    struct event_base *base = loop_event_base(listener->loop);
+    struct event_base *base = listener->loop->base;
 
     if (getsockname(fd, &local.any, &local_len) == 0) {
         sockaddr_to_address(&local, local_len, &listener->local);

@@ -140,12 +140,12 @@ static void count_handshake_failure(struct conn *conn, enum handshake why, const
 void conn_handshake_failed(struct conn *conn, enum handshake why, const char *detail)
 {
     count_handshake_failure(conn, why, detail);
-    conn_close_later(conn, handshake_name(why));
+    conn_close_later(conn, handshake_rows[why].name);
 }
 
 /* --- bytes -------------------------------------------------------------- */
 
-void conn_note_use(struct conn *conn)
+static void conn_note_use(struct conn *conn)
 {
     conn->active_ms = loop_now_ms(conn->listener->loop);
     account_touch(&conn->listener->accounts, &conn->holding);
@@ -372,7 +372,7 @@ static void conn_on_event(struct bufferevent *bev, short what, void *context)
     if (conn->stage == STAGE_TLS && conn->why == NULL) {
         const char *detail = "";
         enum handshake why = conn_tls_failure(conn, &detail);
-        conn->why = handshake_name(why);
+        conn->why = handshake_rows[why].name;
         count_handshake_failure(conn, why, detail);
     }
     if (conn->why == NULL) {
@@ -396,7 +396,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *context)
     loop_turn_begin(conn->listener->loop);
     if (conn->why == NULL) {
         counters->timeouts++;
-        conn->why = handshake_name(HANDSHAKE_timeout);
+        conn->why = handshake_rows[HANDSHAKE_timeout].name;
         count_handshake_failure(conn, HANDSHAKE_timeout, "");
     }
     conn_destroy(conn);
@@ -419,7 +419,7 @@ static bool set_limits(struct conn *conn)
     if (options->handshake_ms == 0) {
         return true;
     }
-    conn->deadline = evtimer_new(loop_event_base(conn->listener->loop), on_deadline, conn);
+    conn->deadline = evtimer_new(conn->listener->loop->base, on_deadline, conn);
     return conn->deadline != NULL && event_add(conn->deadline, &handshake) == 0;
 }
 

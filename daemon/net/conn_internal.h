@@ -123,9 +123,6 @@ void conn_note_partial(struct conn *conn, bool is_partial, bool has_moved);
  * connection closes. */
 size_t conn_give(struct conn *conn, const uint8_t *data, size_t len);
 
-/** Bytes were received or sent: the connection is the last one that counts as idle. */
-void conn_note_use(struct conn *conn);
-
 /** Now. Calls on_close, and frees unless the loop holds its task. */
 void conn_destroy(struct conn *conn);
 

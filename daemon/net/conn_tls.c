@@ -62,9 +62,9 @@ struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
     SSL_set_app_data(ssl, tls);
     SSL_set_info_callback(ssl, on_info);
     SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS); /* most connections are idle */
-    struct bufferevent *bev = bufferevent_openssl_socket_new(
-        loop_event_base(listener->loop), fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
-        BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    struct bufferevent *bev =
+        bufferevent_openssl_socket_new(listener->loop->base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING,
+                                       BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
     if (bev == NULL) {
         return NULL; /* libevent 2.1.12 has freed the SSL */
     }

@@ -55,7 +55,7 @@ static void fail_for(struct dtls_session *session, enum handshake reason, const 
         .remote = &session->path.remote, .why = reason, .detail = detail, .identity = claimed};
 
     dtls_count(&session->listener->counters.failed[reason]);
-    session_doom(session, handshake_name(reason));
+    session_doom(session, handshake_rows[reason].name);
     handshake_log("dtls_handshake_failed", &failure);
     if (listener->handler->on_failure != NULL) {
         listener->handler->on_failure(listener->context, &failure);

@@ -25,10 +25,12 @@ struct handshake_failure {
 /** Logs a warning about a failed handshake; @p failure is borrowed for the call. */
 void handshake_log(const char *event, const struct handshake_failure *failure);
 
-/** The row's name, static. */
-const char *handshake_name(enum handshake handshake);
+struct handshake_row {
+    const char *name;
+    const char *help; /* a sentence */
+};
 
-/** The help of the row, a sentence; static. */
-const char *handshake_help(enum handshake handshake);
+/* By enum handshake. */
+extern const struct handshake_row handshake_rows[HANDSHAKE_COUNT];
 
 #endif

@@ -300,7 +300,7 @@ static void http_on_request(struct evhttp_request *request, void *context)
 /* @p fd is taken over. */
 static int http_start(struct http_server *server, int fd, unsigned idle_s)
 {
-    struct event_base *base = loop_event_base(server->loop);
+    struct event_base *base = server->loop->base;
 
     server->http = evhttp_new(base);
     server->retry = evtimer_new(base, on_retry, server);

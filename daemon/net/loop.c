@@ -10,8 +10,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -24,24 +22,6 @@
 
 /* The longest wait; a turn a day does no harm, and no sum can overflow. */
 #define WAIT_MAX_MS UINT64_C(86400000)
-
-struct loop {
-    loop_turn_fn on_turn;
-    void *context;
-    struct event_base *base;
-    struct event *wake, *timeout;
-    int wake_fd;
-    bool has_turn_begun; /* now_ms is this turn's */
-    bool wants_turn;     /* at once: do not wait */
-    bool is_stopping;
-    uint64_t now_ms, now_us;
-    uint64_t timeout_ms; /* when the timeout comes; UINT64_MAX: it is not set */
-    struct udp_batch *udp_batch;
-
-    pthread_mutex_t mutex; /* of what follows */
-    struct loop_task *tasks, **tasks_end;
-    bool has_ended;
-};
 
 static uint64_t clock_us(void)
 {
@@ -78,16 +58,6 @@ uint64_t loop_clock_us(const struct loop *loop)
 {
     (void)loop;
     return clock_us();
-}
-
-struct event_base *loop_event_base(struct loop *loop)
-{
-    return loop->base;
-}
-
-struct udp_batch **loop_udp_batch(struct loop *loop)
-{
-    return &loop->udp_batch;
 }
 
 /* ---- tasks ---- */

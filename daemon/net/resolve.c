@@ -310,8 +310,8 @@ static int watch_socket(struct resolve_question *question, int fd, short what)
         return -ENOMEM;
     }
     *watched = (struct watched){.question = question, .fd = fd};
-    watched->event = event_new(loop_event_base(question->resolver->loop), fd,
-                               (short)(what | EV_PERSIST), on_socket, watched);
+    watched->event = event_new(question->resolver->loop->base, fd, (short)(what | EV_PERSIST),
+                               on_socket, watched);
     if (watched->event == NULL || event_add(watched->event, NULL) != 0) {
         watched_free(watched);
         return -ENOMEM;
@@ -420,7 +420,7 @@ int resolver_ask(struct resolver *resolver, const struct resolve_query *query, r
     question->source = query->source;
     question->may_ask_system = query->may_ask_system && resolver->system != NULL;
     memcpy(question->name, query->name, query->name_len);
-    question->timer = evtimer_new(loop_event_base(resolver->loop), on_question_timer, question);
+    question->timer = evtimer_new(resolver->loop->base, on_question_timer, question);
     int err = -ENOMEM;
     if (question->timer != NULL) {
         /* RFC 6762 section 22.1: names under .local are not DNS's. */

@@ -91,7 +91,7 @@ static void batch_header_reset(struct udp_batch *batch, unsigned i)
 /* Allocate the loop's batch if it has none. @return 0 or -ENOMEM. */
 static int udp_batch_need(struct loop *loop)
 {
-    struct udp_batch **slot = loop_udp_batch(loop);
+    struct udp_batch **slot = &loop->udp_batch;
 
     if (*slot != NULL) {
         return 0;
@@ -367,7 +367,7 @@ static void report_failures(struct udp_socket *socket)
 static void udp_on_readable(int fd, short what, void *context)
 {
     struct udp_socket *socket = context;
-    struct udp_batch *batch = *loop_udp_batch(socket->loop);
+    struct udp_batch *batch = socket->loop->udp_batch;
     (void)fd;
     (void)what;
 
@@ -547,7 +547,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
                                ? options->datagram_max
                                : UDP_DATAGRAM_MAX;
     socket->fd = is_inherited ? take_inherited(options->fd)
-                              : bind_datagram(&options->bind, options->reuse_port);
+                              : bind_socket(BIND_DATAGRAM, &options->bind, options->reuse_port);
     if (socket->fd < 0) {
         err = socket->fd;
         goto fail;
@@ -568,7 +568,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
     err = -ENOMEM;
     socket->out = udp_out_new();
     socket->event =
-        event_new(loop_event_base(loop), socket->fd, EV_READ | EV_PERSIST, udp_on_readable, socket);
+        event_new(loop->base, socket->fd, EV_READ | EV_PERSIST, udp_on_readable, socket);
     if (socket->out == NULL || socket->event == NULL || event_add(socket->event, NULL) != 0) {
         goto fail;
     }

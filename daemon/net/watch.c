@@ -32,8 +32,7 @@ int watch_new(struct loop *loop, int fd, watch_fn on_readable, void *context,
         return -ENOMEM;
     }
     *watch = (struct watch){.loop = loop, .on_readable = on_readable, .context = context};
-    watch->event =
-        event_new(loop_event_base(loop), fd, EV_READ | EV_PERSIST, watch_on_event, watch);
+    watch->event = event_new(loop->base, fd, EV_READ | EV_PERSIST, watch_on_event, watch);
     if (watch->event == NULL || event_add(watch->event, NULL) != 0) {
         watch_free(watch);
         return -ENOMEM;

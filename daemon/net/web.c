@@ -43,7 +43,7 @@ static void web_on_event(evutil_socket_t fd, short kind, void *context)
 static int web_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *assigned)
 {
     struct web_pool *pool = context;
-    struct event_base *base = loop_event_base(pool->web->loop);
+    struct event_base *base = pool->web->loop->base;
     struct event *event = assigned;
     (void)easy;
     if (what == CURL_POLL_REMOVE) {

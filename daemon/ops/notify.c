@@ -83,33 +83,40 @@ void notify_unstore(const char *name)
     send_state(state);
 }
 
-static void send_with_status(const char *state, const char *status)
+static void put_state(char *text, size_t capacity, enum notify_state state)
 {
-    char text[1024];
-
-    (void)snprintf(text, sizeof(text), "%s\nSTATUS=%s", state, status);
-    /* A newline would begin another assignment. */
-    for (char *at = text + strlen(state) + 1; *at != '\0'; at++) {
-        *at = *at == '\n' ? ' ' : *at;
-    }
-    send_state(text);
-}
-
-void notify_ready(const char *status)
-{
-    send_with_status("READY=1", status);
-}
-
-void notify_reloading(void)
-{
+    static const char *const words[] = {
+        [NOTIFY_READY] = "READY=1",
+        [NOTIFY_RELOADING] = "RELOADING=1",
+        [NOTIFY_STOPPING] = "STOPPING=1",
+        [NOTIFY_ALIVE] = "WATCHDOG=1",
+    };
     struct timespec now = {0};
-    char state[64];
 
+    if (state != NOTIFY_RELOADING) {
+        (void)snprintf(text, capacity, "%s", words[state]);
+        return;
+    }
     /* Type=notify-reload wants to know that READY=1 belongs to this reload. */
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t now_us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-    (void)snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_us);
-    send_state(state);
+    (void)snprintf(text, capacity, "%s\nMONOTONIC_USEC=%" PRIu64, words[state], now_us);
+}
+
+void notify_manager(enum notify_state state, const char *status)
+{
+    char text[1024];
+
+    put_state(text, sizeof(text), state);
+    if (status != NULL) {
+        size_t len = strlen(text);
+        (void)snprintf(text + len, sizeof(text) - len, "\nSTATUS=%s", status);
+        /* A newline would begin another assignment. */
+        for (char *at = text + len + 1; *at != '\0'; at++) {
+            *at = *at == '\n' ? ' ' : *at;
+        }
+    }
+    send_state(text);
 }
 
 /* @p text as a number; 0 if it is not one. */
@@ -135,14 +142,4 @@ uint64_t notify_watchdog_ms(void)
     }
     uint64_t interval_us = parse_number(getenv("WATCHDOG_USEC"));
     return interval_us > 0 && interval_us < 1000 ? 1 : interval_us / 1000;
-}
-
-void notify_watchdog(void)
-{
-    send_state("WATCHDOG=1");
-}
-
-void notify_stopping(const char *status)
-{
-    send_with_status("STOPPING=1", status);
 }

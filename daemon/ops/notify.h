@@ -9,14 +9,17 @@
 
 #include <stdint.h>
 
-/**
- * Tells the service manager that every socket is bound; also after a reload. @p status is text for
- * people, borrowed. Failures are ignored.
- */
-void notify_ready(const char *status);
+/* What the process tells of itself. */
+enum notify_state {
+    NOTIFY_READY,     /* every socket is bound; also after a reload */
+    NOTIFY_RELOADING, /* a reload begins; NOTIFY_READY ends it */
+    NOTIFY_STOPPING,
+    NOTIFY_ALIVE, /* for the watchdog */
+};
 
-/** Tells the service manager that a reload begins; notify_ready() ends it. Failures are ignored. */
-void notify_reloading(void);
+/** @p status is text for people, borrowed, or NULL: what was told last holds. Failures are ignored.
+ */
+void notify_manager(enum notify_state state, const char *status);
 
 /**
  * Gives the manager a copy of @p fd to keep under @p name for the process that it starts next
@@ -29,14 +32,5 @@ void notify_unstore(const char *name);
 
 /** How often the manager wants a sign of life (WatchdogSec=), in ms; 0: it does not. */
 uint64_t notify_watchdog_ms(void);
-
-/** Tells the watchdog that the process is alive. Failures are ignored. */
-void notify_watchdog(void);
-
-/**
- * Tells the service manager that the process stops. @p status is text for people, borrowed.
- * Failures are ignored.
- */
-void notify_stopping(const char *status);
 
 #endif

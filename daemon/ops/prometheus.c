@@ -123,7 +123,7 @@ static void write_handshakes(FILE *out, const struct metrics *sum)
                "Handshakes of clients that failed, by the reason, see criproxyd(8).");
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
         (void)fprintf(out, "criproxyd_handshakes_failed_total{reason=\"%s\"} %" PRIu64 "\n",
-                      handshake_name((enum handshake)i), metric_get(&sum->handshakes_failed[i]));
+                      handshake_rows[i].name, metric_get(&sum->handshakes_failed[i]));
     }
 }
 

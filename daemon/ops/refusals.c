@@ -75,7 +75,7 @@ void refusals_add_handshake(struct refusals *refusals, const struct handshake_fa
 {
     const struct refusal_note note = {.client = failure->remote,
                                       .kind = REFUSAL_HANDSHAKE,
-                                      .word = handshake_name(failure->why),
+                                      .word = handshake_rows[failure->why].name,
                                       .identity = failure->identity,
                                       .detail = failure->detail};
     refusals_add(refusals, &note);

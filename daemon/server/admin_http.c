@@ -80,7 +80,7 @@ static void on_admin_request(void *context, const struct http_request *request,
 static int open_socket(struct admin_http *admin, const struct admin_listen *listen)
 {
     if (listen->path == NULL) {
-        return bind_stream(&listen->address, false);
+        return bind_socket(BIND_STREAM, &listen->address, false);
     }
     admin->path = strdup(listen->path);
     if (admin->path == NULL) {

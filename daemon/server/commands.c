@@ -111,10 +111,9 @@ static void put_stats(struct json_writer *lines, const struct metrics *sum)
     }
     for (int i = 0; i < HANDSHAKE_COUNT; i++) {
         char name[80];
-        (void)snprintf(name, sizeof(name), "handshakes_failed_%s",
-                       handshake_name((enum handshake)i));
+        (void)snprintf(name, sizeof(name), "handshakes_failed_%s", handshake_rows[i].name);
         put_stat(lines, name, metric_get(&sum->handshakes_failed[i]), "handshakes",
-                 handshake_help((enum handshake)i));
+                 handshake_rows[i].help);
     }
 }
 
@@ -297,7 +296,7 @@ static void run_drain(struct control_client *client, const struct control_reques
     } else if (stays && server->is_ending) {
         control_end(client, CANNOT_STAY);
     } else if (stays) {
-        int error = server->is_draining ? 0 : server_pause(server);
+        int error = server->is_draining ? 0 : server_pause(server, true);
         control_end(client, error == 0 ? NULL : strerror(-error));
     } else {
         control_end(client, NULL);
@@ -316,7 +315,7 @@ static void run_undrain(struct control_client *client, const struct control_requ
         control_end(client, CANNOT_STAY);
         return;
     }
-    int error = server->is_draining ? server_resume(server) : 0;
+    int error = server->is_draining ? server_pause(server, false) : 0;
     control_end(client, error == 0 ? NULL : strerror(-error));
 }
 

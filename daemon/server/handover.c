@@ -507,7 +507,7 @@ static int try_admin_listen(const struct handover *handover, const struct config
         !admin_listen_parse(where, &listen) || listen.path != NULL) {
         return 0;
     }
-    int fd = bind_stream(&listen.address, false);
+    int fd = bind_socket(BIND_STREAM, &listen.address, false);
     if (fd < 0) {
         log_event(LOG_ERROR, "admin_failed", "key=admin.listen value=%s error=\"%s\"", where,
                   strerror(-fd));

@@ -172,11 +172,8 @@ void server_control_close(struct server *server);
 /** Refuses new requests, and stops when none is in flight. @p why is static text for the log. */
 void server_drain(struct server *server, const char *why);
 
-/** Refuse newcomers until server_resume(), or until the proxy ends. @return 0 or -errno */
-int server_pause(struct server *server);
-
-/** Serve newcomers again; not while the proxy is ending. @return 0 or -errno */
-int server_resume(struct server *server);
+/** Refuse newcomers, or serve them again; not while the proxy is ending. @return 0 or -errno */
+int server_pause(struct server *server, bool is_paused);
 
 /** As many as the configuration says, or the machine has processors. */
 unsigned server_count_workers(const struct config *config);

@@ -45,8 +45,8 @@ static void close_fds(struct opened_listener *opened)
 
 static int bind_one(enum transport transport, const struct address *address, bool shared)
 {
-    return transport_is_stream(transport) ? bind_stream(address, shared)
-                                          : bind_datagram(address, shared);
+    return bind_socket(transport_is_stream(transport) ? BIND_STREAM : BIND_DATAGRAM, address,
+                       shared);
 }
 
 /*

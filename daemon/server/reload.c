@@ -503,7 +503,7 @@ static void note_restart(struct server *server)
 bool server_reload(struct server *server)
 {
     server->reload_error[0] = server->restart_keys[0] = '\0';
-    notify_reloading();
+    notify_manager(NOTIFY_RELOADING, NULL);
     struct config *config = load_anew(server);
     bool is_taken = config != NULL && take_over(server, config);
     if (is_taken) {

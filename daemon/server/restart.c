@@ -219,7 +219,7 @@ static const char *hand_over_and_execute(struct server *server)
     pack_clear(&body);
     if (error == 0) {
         log_event(LOG_INFO, "restarting", "program=%s", server->program);
-        notify_reloading();
+        notify_manager(NOTIFY_RELOADING, NULL);
         execute(server, fd, reply_fd);
         error = -errno;
         (void)handover_file_destroy(fd);
@@ -287,7 +287,7 @@ static void on_trial_end(struct server *server)
         restart->state = RESTART_HOLDING;
         restart->deadline_ms = loop_now_ms(server->loop) + HOLD_MS;
         for (unsigned i = 0; i < server->worker_count; i++) {
-            (void)worker_hold(server->workers[i]);
+            (void)worker_tell(server->workers[i], WORKER_HOLD);
         }
     }
 }
@@ -396,7 +396,7 @@ uint64_t server_restart_turn(struct server *server, uint64_t now_ms)
         break;
     }
     for (unsigned i = 0; i < server->worker_count; i++) {
-        is_quiet = is_quiet && worker_is_quiet(server->workers[i]);
+        is_quiet = is_quiet && (worker_state(server->workers[i]) & WORKER_QUIET) != 0;
     }
     if (!is_quiet && !is_due) {
         return restart->deadline_ms;

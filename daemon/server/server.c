@@ -50,40 +50,33 @@ void server_log_failure(const char *event, int error)
 void server_drain(struct server *server, const char *why)
 {
     log_event(LOG_INFO, "stopping", "why=%s", why);
-    notify_stopping("Draining");
+    notify_manager(NOTIFY_STOPPING, "Draining");
     server->is_draining = true;
     server->is_ending = true;
     server->deadline_ms = loop_now_ms(server->loop) + server_config(server)->proxy_drain_timeout;
     for (unsigned i = 0; i < server->worker_count; i++) {
-        worker_drain(server->workers[i]);
+        /* Without memory the deadline of the drain applies to it. */
+        (void)worker_tell(server->workers[i], WORKER_DRAIN);
     }
 }
 
-int server_pause(struct server *server)
+int server_pause(struct server *server, bool is_paused)
 {
+    enum worker_order order = is_paused ? WORKER_PAUSE : WORKER_RESUME;
     int error = 0;
 
-    log_event(LOG_INFO, "draining", "why=criproxyctl");
-    server->is_draining = true;
-    for (unsigned i = 0; i < server->worker_count && error == 0; i++) {
-        error = worker_pause(server->workers[i]);
+    if (is_paused) {
+        log_event(LOG_INFO, "draining", "why=criproxyctl");
+        server->is_draining = true;
     }
-    server_notify_ready(server); /* not STOPPING=1, which cannot be taken back */
-    return error;
-}
-
-int server_resume(struct server *server)
-{
-    int error = 0;
-
     for (unsigned i = 0; i < server->worker_count && error == 0; i++) {
-        error = worker_resume(server->workers[i]);
+        error = worker_tell(server->workers[i], order);
     }
-    if (error == 0) {
+    if (!is_paused && error == 0) {
         server->is_draining = false;
         log_plain(LOG_INFO, "undrained");
-        server_notify_ready(server);
     }
+    server_notify_ready(server); /* not STOPPING=1, which cannot be taken back */
     return error;
 }
 
@@ -114,7 +107,7 @@ void server_notify_ready(const struct server *server)
                    server->was_reload_good ? "" : server->reload_error,
                    server->was_reload_good ? "" : "; ", (unsigned)server->listener_count,
                    server->worker_count);
-    notify_ready(status);
+    notify_manager(NOTIFY_READY, status);
 }
 
 double server_wall_clock_s(void)
@@ -251,7 +244,7 @@ static void on_signals(void *context, int fd)
 static bool has_drained(const struct server *server)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
-        if (!worker_has_drained(server->workers[i])) {
+        if ((worker_state(server->workers[i]) & WORKER_DRAINED) == 0) {
             return false;
         }
     }
@@ -261,7 +254,7 @@ static bool has_drained(const struct server *server)
 static bool has_failed(const struct server *server)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
-        if (worker_has_failed(server->workers[i])) {
+        if ((worker_state(server->workers[i]) & WORKER_FAILED) != 0) {
             log_event(LOG_ERROR, "worker_failed", "worker=%u", i);
             return true;
         }
@@ -300,7 +293,7 @@ static uint64_t feed_watchdog(struct server *server, uint64_t now_ms)
             is_alive = worker_beat(server->workers[i]) && is_alive;
         }
         if (is_alive) {
-            notify_watchdog();
+            notify_manager(NOTIFY_ALIVE, NULL);
         }
         server->watchdog_at_ms = now_ms + server->watchdog_ms / WATCHDOG_BEATS + 1;
     }

@@ -32,9 +32,7 @@ struct worker {
     struct worker_tap taps[TRACE_TAPS_MAX]; /* the worker's thread's, as all about tracing but: */
     uint64_t blocks_lost;
     atomic_uint blocks_under_way;
-    atomic_bool has_drained;
-    atomic_bool is_quiet;
-    atomic_bool has_failed;
+    atomic_uint state;                         /* as worker_state() */
     _Atomic(const struct config *) wanted;     /* by the main thread */
     _Atomic(const struct config *) in_use;     /* by the engine */
     _Atomic(struct credentials *) credentials; /* that belong to `wanted` */

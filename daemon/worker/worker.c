@@ -24,6 +24,17 @@ static void tell_main(struct worker *worker)
     (void)written;
 }
 
+static void tell_state(struct worker *worker, unsigned more)
+{
+    atomic_fetch_or(&worker->state, more);
+    tell_main(worker);
+}
+
+unsigned worker_state(const struct worker *worker)
+{
+    return atomic_load(&worker->state);
+}
+
 /* The loop is there before the engine, so it cannot have the engine's own function. */
 static uint64_t on_turn(void *context, uint64_t now_ms)
 {
@@ -32,15 +43,13 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 
     /* It goes on answering newcomers with 5.03 until the main thread stops it. */
     if (worker->is_draining && engine_in_flight(worker->engine) == 0 &&
-        engine_stream_count(worker->engine) == 0) {
+        worker->engine->client.stream_count == 0) {
         worker->is_draining = false;
-        atomic_store(&worker->has_drained, true);
-        tell_main(worker);
+        tell_state(worker, WORKER_DRAINED);
     }
-    if (worker->is_holding && !atomic_load(&worker->is_quiet) &&
+    if (worker->is_holding && (worker_state(worker) & WORKER_QUIET) == 0 &&
         engine_in_flight(worker->engine) == 0) {
-        atomic_store(&worker->is_quiet, true);
-        tell_main(worker);
+        tell_state(worker, WORKER_QUIET);
     }
     return next_ms;
 }
@@ -261,8 +270,7 @@ static void *worker_run(void *context)
     (void)pthread_setname_np(pthread_self(), name);
     reserve_begin_thread();
     if (loop_run(worker->loop) != 0) {
-        atomic_store(&worker->has_failed, true);
-        tell_main(worker);
+        tell_state(worker, WORKER_FAILED);
     }
     return NULL;
 }
@@ -376,36 +384,18 @@ static void drain_task(void *context)
     worker->is_draining = true;
 }
 
-void worker_drain(struct worker *worker)
-{
-    if (loop_post(worker->loop, drain_task, worker) != 0) {
-        /* No memory, or the loop has ended: the deadline of the drain covers it. */
-        return;
-    }
-}
-
 static void pause_task(void *context)
 {
     struct worker *worker = context;
 
-    engine_refuse_newcomers(worker->engine);
-}
-
-int worker_pause(struct worker *worker)
-{
-    return loop_post(worker->loop, pause_task, worker);
+    engine_refuse_newcomers(worker->engine, true);
 }
 
 static void resume_task(void *context)
 {
     struct worker *worker = context;
 
-    engine_welcome_newcomers(worker->engine);
-}
-
-int worker_resume(struct worker *worker)
-{
-    return loop_post(worker->loop, resume_task, worker);
+    engine_refuse_newcomers(worker->engine, false);
 }
 
 static void hold_task(void *context)
@@ -416,14 +406,16 @@ static void hold_task(void *context)
     worker->is_holding = true;
 }
 
-int worker_hold(struct worker *worker)
+int worker_tell(struct worker *worker, enum worker_order order)
 {
-    return loop_post(worker->loop, hold_task, worker);
-}
+    static const loop_task_fn tasks[] = {
+        [WORKER_PAUSE] = pause_task,
+        [WORKER_RESUME] = resume_task,
+        [WORKER_DRAIN] = drain_task,
+        [WORKER_HOLD] = hold_task,
+    };
 
-bool worker_is_quiet(const struct worker *worker)
-{
-    return atomic_load(&worker->is_quiet);
+    return loop_post(worker->loop, tasks[order], worker);
 }
 
 /* What was begun in this turn before is sent; what the loop has still to read stays where it is. */
@@ -477,7 +469,7 @@ static void go_on_task(void *context)
     listen_thaw(&worker->engine->client);
     listen_hold(&worker->engine->client, false);
     worker->is_holding = false;
-    atomic_store(&worker->is_quiet, false);
+    atomic_fetch_and(&worker->state, ~WORKER_QUIET);
 }
 
 void worker_go_on(struct worker *worker)
@@ -498,16 +490,6 @@ void worker_go_on(struct worker *worker)
 bool worker_take_over(struct worker *worker, struct unpack *in)
 {
     return listen_take_over(&worker->engine->client, in);
-}
-
-bool worker_has_drained(const struct worker *worker)
-{
-    return atomic_load(&worker->has_drained);
-}
-
-bool worker_has_failed(const struct worker *worker)
-{
-    return atomic_load(&worker->has_failed);
 }
 
 static void stop_task(void *context)

@@ -5,7 +5,7 @@
  * The main thread makes it, gives it sockets and starts it; from then on
  * everything in it belongs to its thread, and the main thread reaches it through
  * the loop's queue. In order: worker_new(), worker_listen(), worker_start(), then
- * worker_drain() if there is time, worker_stop(), worker_join(), worker_free().
+ * WORKER_DRAIN if there is time, worker_stop(), worker_join(), worker_free().
  */
 #ifndef CRIPROXY_WORKER_H
 #define CRIPROXY_WORKER_H
@@ -35,7 +35,7 @@ struct worker_options {
     struct origin_labels *origin_labels; /* borrowed; freed after the worker */
     struct credentials *credentials;     /* borrowed as the config is; NULL: none */
     bool trace;
-    int event_fd; /* an eventfd, written to when the worker has drained or has failed */
+    int event_fd; /* an eventfd, written to when worker_state() has become more */
 };
 
 /** @return 0 or -errno. Free with worker_free(). */
@@ -137,28 +137,31 @@ void worker_untap(struct worker *worker, uint64_t id);
 /** The block has been dealt with: frees it. */
 void worker_block_free(struct worker_block *block);
 
-/**
- * Refuses new requests from now on. From the main thread. Without memory it is left out, and the
- * deadline of the drain applies.
- */
-void worker_drain(struct worker *worker);
+/* What the main thread tells a worker, which does it soon. */
+enum worker_order {
+    WORKER_PAUSE,  /* refuse newcomers, until WORKER_RESUME */
+    WORKER_RESUME, /* serve newcomers again; not after WORKER_DRAIN */
+    WORKER_DRAIN,  /* refuse newcomers for good, and tell by WORKER_DRAINED when no work is left */
+    WORKER_HOLD,   /* receive no more datagrams of clients, and tell by WORKER_QUIET */
+};
 
-/** Refuse newcomers, soon, until worker_resume(). @return 0 or -errno */
-int worker_pause(struct worker *worker);
+/** @return 0 or -errno: -ENOMEM, or the loop has ended. */
+int worker_tell(struct worker *worker, enum worker_order order);
 
-/** Serve newcomers again, soon. Not after worker_drain(). @return 0 or -errno */
-int worker_resume(struct worker *worker);
+/* What the eventfd tells of. */
+enum {
+    WORKER_DRAINED = 1u, /* what was in flight at WORKER_DRAIN has ended */
+    WORKER_QUIET = 2u,   /* nothing is in flight since WORKER_HOLD */
+    WORKER_FAILED = 4u,  /* the loop has ended by itself, which is an error */
+};
+
+/** The sum of those that hold now. */
+unsigned worker_state(const struct worker *worker);
 
 /*
- * Another process is to take over: worker_hold(), and when all workers are quiet, or it takes too
+ * Another process is to take over: WORKER_HOLD, and when all workers are quiet, or it takes too
  * long, worker_park() and worker_hand_over(). From anywhere on the way worker_go_on() leads back.
  */
-
-/** Receive no more datagrams of clients, soon. @return 0 or -errno */
-int worker_hold(struct worker *worker);
-
-/** Whether nothing is in flight since worker_hold(); the eventfd tells when that changes. */
-bool worker_is_quiet(const struct worker *worker);
 
 /**
  * Stop the thread between two tasks, with all sent that was queued.
@@ -179,12 +182,6 @@ void worker_go_on(struct worker *worker);
 
 /** What worker_hand_over() has written, before worker_start(). @return whether it was readable */
 bool worker_take_over(struct worker *worker, struct unpack *in);
-
-/** Whether everything that was in flight when it was told to drain has ended. */
-bool worker_has_drained(const struct worker *worker);
-
-/** Whether the loop has ended by itself, which is an error. */
-bool worker_has_failed(const struct worker *worker);
 
 /** Has the thread leave its loop, soon; tries again without memory. worker_join() waits for it. */
 void worker_stop(struct worker *worker);

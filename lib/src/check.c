@@ -154,7 +154,7 @@ size_t cri__pet_minimal_span(struct cri_slice bytes)
     return bytes.len;
 }
 
-static bool is_scheme_name(struct cri_slice name, bool any_case)
+bool cri__is_scheme_name(struct cri_slice name, bool any_case)
 {
     for (size_t i = 0; i < name.len; i++) {
         uint8_t c = name.data[i];
@@ -165,16 +165,6 @@ static bool is_scheme_name(struct cri_slice name, bool any_case)
         }
     }
     return name.len > 0;
-}
-
-bool cri__is_scheme_name(struct cri_slice name)
-{
-    return is_scheme_name(name, false);
-}
-
-bool cri__is_scheme_name_any_case(struct cri_slice name)
-{
-    return is_scheme_name(name, true);
 }
 
 const char *cri__check_full_path(const struct cri *cri)

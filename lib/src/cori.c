@@ -58,7 +58,7 @@ static enum cri_error check_text(const struct cri__reader *in, enum cri_cori_num
         return cri__fail(ret_fault, CRI_ERR_UTF8, in->pos - in->string.len + span,
                          "text is not valid UTF-8");
     }
-    if (number == CRI_CORI_SCHEME && !cri__is_scheme_name(in->string)) {
+    if (number == CRI_CORI_SCHEME && !cri__is_scheme_name(in->string, false)) {
         return cri__fail(ret_fault, CRI_ERR_SCHEME, in->at, "not a scheme name in lower case");
     }
     if (number == CRI_CORI_PATH && cri__is_dot_segment(in->string)) {

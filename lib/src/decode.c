@@ -222,8 +222,7 @@ static enum cri_error first_section(struct decoder *d, bool *ret_is_discard)
         d->cri.scheme_number = d->in.arg;
         return CRI_OK;
     case CRI__TEXT:
-        if (!(is_raw(d) ? cri__is_scheme_name_any_case(d->in.string)
-                        : cri__is_scheme_name(d->in.string))) {
+        if (!cri__is_scheme_name(d->in.string, is_raw(d))) {
             return fail(d, CRI_ERR_SCHEME, "not a scheme name in lower case");
         }
         use_feature(d, CRI_FEATURE_SCHEME_NAME, CRI__RULE("scheme-name is off"));

@@ -404,13 +404,10 @@ size_t cri__pet_minimal_span(struct cri_slice bytes);
 bool cri__labels_spell_address(const struct cri_list *labels);
 
 /**
- * Whether the name fits the grammar of RFC 3986 section 3.1 in its canonical form, lower case;
- * false for other text.
+ * Whether the name fits the grammar of RFC 3986 section 3.1: in its canonical form, which is lower
+ * case, or in any case; false for other text.
  */
-bool cri__is_scheme_name(struct cri_slice name);
-
-/** Whether the name fits the grammar of RFC 3986 section 3.1 in any case; false for other text. */
-bool cri__is_scheme_name_any_case(struct cri_slice name);
+bool cri__is_scheme_name(struct cri_slice name, bool any_case);
 
 /**
  * The constraints of section 2.3 on a full CRI without a host, whose sections are right by

@@ -108,7 +108,7 @@ static enum cri_error scheme(struct parser *p, struct cri_slice *rest)
     if (!starts_with(after, ':')) {
         return CRI_OK; /* A relative reference. */
     }
-    if (!cri__is_scheme_name_any_case(name)) {
+    if (!cri__is_scheme_name(name, true)) {
         /* Nor is it a path-noscheme, whose first segment has no colon. */
         return fail(p, CRI_ERR_URI_SYNTAX, name.data, "not a scheme");
     }

@@ -479,8 +479,8 @@ static void man_write_handshakes(FILE *out)
                 ".Bl -tag -width Ds\n",
                 out);
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
-        (void)fprintf(out, ".It Li %s\n", handshake_name((enum handshake)i));
-        write_text(out, handshake_help((enum handshake)i));
+        (void)fprintf(out, ".It Li %s\n", handshake_rows[i].name);
+        write_text(out, handshake_rows[i].help);
     }
     (void)fputs(".El\n", out);
 }

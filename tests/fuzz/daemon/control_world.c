@@ -120,17 +120,10 @@ void server_drain(struct server *server, const char *why)
     engine_drain(server->workers[0]->engine);
 }
 
-int server_pause(struct server *server)
+int server_pause(struct server *server, bool is_paused)
 {
-    server->is_draining = true;
-    engine_refuse_newcomers(server->workers[0]->engine);
-    return 0;
-}
-
-int server_resume(struct server *server)
-{
-    server->is_draining = false;
-    engine_welcome_newcomers(server->workers[0]->engine);
+    server->is_draining = is_paused;
+    engine_refuse_newcomers(server->workers[0]->engine, is_paused);
     return 0;
 }
 
@@ -149,8 +142,9 @@ int bind_unix(const char *path, unsigned mode)
     return 0; /* the fake connections have no descriptors */
 }
 
-int bind_stream(const struct address *address, bool reuse_port)
+int bind_socket(enum bind_type type, const struct address *address, bool reuse_port)
 {
+    (void)type;
     (void)address;
     (void)reuse_port;
     return 0;
