@@ -141,7 +141,7 @@ static const char *parse_parent(struct loader *loader, const char *via,
         return "expected direct, refuse, or SCHEME://HOST:PORT with a scheme that has a transport";
     }
     if (transport_is_http(scheme->transport)) {
-        return "a parent proxy is asked over CoAP, not over HTTP";
+        return "a parent proxy is asked over CoAP, not over HTTP, not over HTTP";
     }
     size_t len = strlen(authority);
     if (len > 0 && authority[len - 1] == '/') {

@@ -11,12 +11,13 @@ import pytest
 from coap_wire import PATIENCE_S, Message, Origin, code, uint
 from conftest import UNHURRIED
 from ports import free_port
-from processes import Proxy
+from processes import Proxy, wait_until
 from target import Target
+from test_http import Events
 from test_http_targets import Server
 from test_upstream import ask, make_certificate
 
-HOP_LIMIT, PROXY_URI, BLOCK2 = 16, 35, 23
+OBSERVE, CONTENT_FORMAT, MAX_AGE, HOP_LIMIT, PROXY_URI, BLOCK2 = 6, 12, 14, 16, 35, 23
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
 BLOCK = 1024
 
@@ -88,6 +89,47 @@ def test_a_mebibyte_goes_through_both(first, second):
             number += 1
         assert got == BODY
         assert number == len(BODY) // BLOCK
+
+
+def test_events_come_through_both(second):
+    """HC-11: an HTTP client of one follows what the other observes, and that the device's: one
+    registration each."""
+    one = Proxy(*UNHURRIED, "--set", "proxy.name=one", "--listen", "http://127.0.0.1:0",
+                "--set", "proxy.workers=1", "--set", "route all.target=coap://*",
+                "--set", "route all.via=coap://127.0.0.1:%d" % second.port("coap"),
+                listen=("127.0.0.1",))
+    registered, ended = [], []
+
+    def answer(request):
+        observe = request.values(OBSERVE)
+        (registered if observe == [b""] else ended).append(request)
+        return Message(code=code(2, 5), payload=b"20.0",
+                       options=[(OBSERVE, uint(1)), (CONTENT_FORMAT, b""), (MAX_AGE, uint(3600))])
+
+    with Origin(handler=answer) as origin:
+        clients = [Events(one, "/hc/coap://127.0.0.1:%d/x" % origin.port) for _ in range(10)]
+        for client in clients:
+            client.wait_for(b"data: 20.0\n\n")
+        assert len(registered) == 1
+        origin.send_to(0, Message(
+            type=1, code=code(2, 5), mid=1001, token=registered[0].token, payload=b"20.5",
+            options=[(OBSERVE, uint(2)), (CONTENT_FORMAT, b""), (MAX_AGE, uint(3600))]).encode())
+        for client in clients:
+            client.wait_for(b"data: 20.5\n\n")
+            client.close()
+        wait_until(lambda: ended)
+    one.stop_cleanly()
+
+
+def test_observe_on_an_http_target_is_a_plain_answer(first, second):
+    """CH-14, RFC 7641 1.2: CoAP to HTTP to CoAP: the HTTP hop takes no registration."""
+    with Origin(name="inside") as origin, first.client() as client:
+        uri = "coap://127.0.0.1:%d/plain" % origin.port
+        answer = client.ask([(OBSERVE, b"")] + through(second, uri))
+        assert (answer.code_text, answer.payload) == ("2.05", b"inside")
+        assert answer.values(OBSERVE) == []
+        [request] = origin.requests
+        assert request.values(OBSERVE) == []
 
 
 def test_a_loop_behind_both_ends(second):

@@ -5,6 +5,7 @@ curl are not ours; what is hostile is written to the socket as it is."""
 import hashlib
 import http.client
 import json
+import os
 import re
 import select
 import shutil
@@ -18,7 +19,7 @@ import pytest
 from admin_wire import http as http_of_admin
 from admin_wire import http_place, parse_metrics, value_of
 from coap_wire import PATIENCE_S, Message, Origin, code, uint
-from processes import Proxy, program, wait_until
+from processes import ROOT, Proxy, program, wait_until
 
 BODY = bytes(range(256)) * 4096  # 1 MiB
 BLOCK = 1024
@@ -73,6 +74,13 @@ def talk(proxy, data):
             if not more:
                 return got
             got += more
+
+
+def has_fetch():
+    done = subprocess.run(["node", "-e", "process.exit(typeof fetch === 'function' ? 0 : 1)"],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S,
+                          check=False) if shutil.which("node") else None
+    return done is not None and done.returncode == 0
 
 
 def blocks(request):
@@ -134,6 +142,40 @@ def test_curl_over_tls(proxy, certificate):
              "https://proxy.example" + path_to(origin)],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=True)
         assert done.stdout == b"over tls"
+
+
+@pytest.mark.skipif(not has_fetch(), reason="there is no Node.js with fetch()")
+def test_a_client_of_node(proxy):
+    """HC-1, HC-7, HC-10, HC-11: fetch(), that is undici: a body in chunks, an answer in blocks, an
+    error, and events until it goes."""
+    sensor, taken = Sensor(), []
+
+    def answer(request):
+        path = request.values(11)[0]
+        if path == b"sensor":
+            return sensor.answer(request)
+        if path == b"missing":
+            return Message(code=code(4, 4), payload=b"no such thing")
+        if path == b"echo":
+            taken.append(request.payload)
+        return blocks(request)
+
+    sensor.origin.handler = answer
+    with sensor.origin as origin:
+        client = subprocess.Popen(
+            ["node", os.path.join(ROOT, "tests/system/npm/fetch.js"),
+             "http://127.0.0.1:%d%s" % (port_of(proxy), path_to(origin, ""))],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert client.stdout.readline() == "20.0\n"
+        sensor.notify(1, b"20.5")
+        out, errors = client.communicate(timeout=PATIENCE_S)
+        said = json.loads(out)
+        assert said["put"] == [204, ""], errors
+        assert b"".join(taken) == b"".join(bytes([65 + i % 26]) * 1000 for i in range(100))
+        assert said["long"] == [200, len(BODY)]
+        assert said["missing"] == [404, "no such thing", "text/plain;charset=utf-8"]
+        assert said["events"] == ["20.0", "20.5"]
+        wait_until(sensor.ended.is_set)
 
 
 class Events:

@@ -55,6 +55,7 @@ EXPECTED = {
     WEB: [
         r"^\d{10}$",
         r"^201\na note\n204\n$",
+        r"^/hc/coap://%5B2001:db8::7%5D/temp\n(.|\n)*mapped to  coap://127\.0\.0\.1:5700/time\n",
         r'^</hc/>;rt="core\.hc"\n$',
         r"^\d{10}$",
         r"^event: 2\.05\nid: \d+\ndata: (.|\n)*\n\nevent: 2\.05\n",

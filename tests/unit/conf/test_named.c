@@ -107,7 +107,7 @@ static const struct bad bad_files[] = {
      "a.conf:3: [route x] target: byte 0: expected SCHEME://HOST, got \"coap:/h\""},
     {"[route x]\ntarget = coap://*\nvia = parent\n", "a.conf:3: [route x] via: expected direct"},
     {"[route x]\ntarget = coap://*\nvia = http://h\n",
-     "a.conf:3: [route x] via: a parent proxy is asked over CoAP"},
+     "a.conf:3: [route x] via: a parent proxy is asked over CoAP, not over HTTP"},
     {"[route x]\ntarget = coap://*\nvia = coap://h/x\n",
      "a.conf:3: [route x] via: expected SCHEME://HOST:PORT"},
     {"[route x]\ntarget = coap://*\nvia = coap://h//\n",
