@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The proxy's CSM: Max-Message-Size 65536, Block-Wise-Transfer, Extended-Token-Length 64. */
-#define PROXY_CSM "70 e1 23 010000 20 21 40"
-
-static uint32_t number, max_age;
-
 const char *observe_request(const char *mid, const char *token, unsigned observe)
 {
     char head[64];
@@ -20,81 +15,26 @@ const char *observe_request(const char *mid, const char *token, unsigned observe
     return words(head, observe == 0 ? "6: " TARGET_X : "6:01 " TARGET_X);
 }
 
-/* Observe has to be there; Max-Age may. */
-static void look_at_options(const struct message *message)
-{
-    struct option_iter iter;
-    struct option option;
-    bool has_observe = false;
-    max_age = 60;
-    option_iter_init(&iter, message->options);
-    while (option_iter_next(&iter, &option)) {
-        if (option.number == OPTION_observe) {
-            has_observe = true;
-            number = option_uint(option.value);
-        } else if (option.number == OPTION_max_age) {
-            max_age = option_uint(option.value);
-        }
-    }
-    assert_true(has_observe);
-}
-
-uint8_t expect_state_within(struct fake_peer *peer, uint64_t ms, enum message_type type,
-                            unsigned token, const char *hex, struct fake_datagram *ret_datagram)
+uint8_t expect_state(struct fake_peer *peer, enum message_type type, unsigned token,
+                     const char *hex, struct fake_datagram *ret_datagram)
 {
     struct fake_datagram datagram;
     struct message message;
+    struct bytes observe;
     uint8_t payload[256];
     size_t len = test_hex(hex, payload, sizeof(payload));
-    fake_peer_expect_within(peer, ms, "?? 45 MID ...", &datagram);
+    fake_peer_expect(peer, "?? 45 MID ...", &datagram);
     assert_int_equal(message_decode(datagram.data, datagram.len, &message), MESSAGE_OK);
     assert_int_equal(message.type, type);
     assert_int_equal(message.token.len, 1);
     assert_true(token == ANY_TOKEN || message.token.data[0] == token);
-    look_at_options(&message);
+    assert_true(option_find(message.options, OPTION_observe, &observe));
     assert_int_equal(message.payload.len, len);
     assert_memory_equal(message.payload.data, payload, len);
     if (ret_datagram != NULL) {
         *ret_datagram = datagram;
     }
     return message.token.data[0];
-}
-
-uint8_t expect_state(struct fake_peer *peer, enum message_type type, unsigned token,
-                     const char *hex, struct fake_datagram *ret_datagram)
-{
-    return expect_state_within(peer, 0, type, token, hex, ret_datagram);
-}
-
-uint32_t last_number(void)
-{
-    return number;
-}
-
-uint32_t last_max_age(void)
-{
-    return max_age;
-}
-
-struct fake_stream *open_stream(void)
-{
-    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
-    fake_stream_expect(stream, PROXY_CSM);
-    fake_stream_send(stream, "00 e1");
-    return stream;
-}
-
-void expect_stream_state(struct fake_stream *stream, unsigned token, unsigned payload)
-{
-    static const char *const numbers[] = {"60", "61??", "62????", "63??????"};
-    char text[64];
-    fake_net_run(0);
-    size_t waiting = fake_stream_waiting(stream);
-    /* Head, code, token, marker and payload are 5 bytes; Observe the rest. */
-    assert_in_range(waiting, 6, 9);
-    snprintf(text, sizeof(text), "%zu1 45 %02x %s ff %02x", waiting - 3, token,
-             numbers[waiting - 6], payload);
-    fake_stream_expect(stream, text);
 }
 
 /* --- the scripts' surroundings ------------------------------------------- */
@@ -173,26 +113,7 @@ void acknowledge(struct fake_peer *peer, const struct fake_datagram *notificatio
     fake_peer_reply(peer, notification, "60 00 MID");
 }
 
-void take_state(struct fake_peer *peer, unsigned token, const char *hex)
-{
-    struct fake_datagram notification;
-    (void)expect_state(peer, MESSAGE_CON, token, hex, &notification);
-    acknowledge(peer, &notification);
-}
-
 void leave_x(void)
 {
     fake_peer_send(replay.client, PROXY, DEREGISTER("7001", "aa"));
-}
-
-void reload(const char *const *sets, size_t count)
-{
-    struct config_source source = {.sets = sets, .set_count = count};
-    struct config_errors errors;
-    struct config *fresh;
-    if (config_load(&source, &errors, &fresh) != 0) {
-        config_errors_print(&errors, "", stderr);
-        fail();
-    }
-    replay_take_config(&replay, fresh);
 }

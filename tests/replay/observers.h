@@ -10,9 +10,8 @@
 #include "coap/message.h"
 #include "coap/observe.h"
 
-/* Proxy-Cri coap://h/x?k and coap://h/y?l, as words() has options. */
+/* Proxy-Cri coap://h/x?k as words() has options. */
 #define TARGET_X "235:842081616881617881616b"
-#define TARGET_Y "235:842081616881617981616c"
 
 /* Of a client, CON, with Observe 0 and 1: message id and a token of one byte in hex. */
 #define REGISTER(mid, token) observe_request((mid), (token), 0)
@@ -20,7 +19,6 @@
 
 /* What of these reaches the origin server, and of a plain GET. */
 #define UPSTREAM_REGISTER "48 01 MID TOKEN 3168 30 5178 416b"
-#define UPSTREAM_DEREGISTER "48 01 MID TOKEN 3168 31 01 5178 416b"
 #define UPSTREAM_PLAIN "48 01 MID TOKEN 3168 8178 416b"
 
 #define ANY_TOKEN 0x100u
@@ -37,18 +35,6 @@ const char *observe_request(const char *mid, const char *token, unsigned observe
  */
 uint8_t expect_state(struct fake_peer *peer, enum message_type type, unsigned token,
                      const char *hex, struct fake_datagram *ret_datagram);
-uint8_t expect_state_within(struct fake_peer *peer, uint64_t ms, enum message_type type,
-                            unsigned token, const char *hex, struct fake_datagram *ret_datagram);
-
-/** Observe, and Max-Age (60 where there is none), of what was last looked at. */
-uint32_t last_number(void);
-uint32_t last_max_age(void);
-
-/** A client on TCP that has sent its CSM, and looked at the proxy's. */
-struct fake_stream *open_stream(void);
-
-/** What comes next on @p stream is a 2.05 with Observe, @p token and one byte of payload. */
-void expect_stream_state(struct fake_stream *stream, unsigned token, unsigned payload);
 
 /* The proxy of the test that runs, on UDP and TCP, and a second client, 192.0.2.8:40002. */
 extern struct replay replay;
@@ -73,11 +59,5 @@ void leave_x(void);
 void notify(const struct fake_datagram *registration, const char *text);
 
 void acknowledge(struct fake_peer *peer, const struct fake_datagram *notification);
-
-/** As expect_state() of a CON with that token, and acknowledged. */
-void take_state(struct fake_peer *peer, unsigned token, const char *hex);
-
-/** The proxy reads another configuration. */
-void reload(const char *const *sets, size_t count);
 
 #endif

@@ -3,9 +3,12 @@
  * Answers in the origin server's blocks, for clients that take less in one message: cut once
  * more, and nothing of them is lost (BLK-8, BLK-33, TCP-4).
  */
-#include "replay/bodies.h"
+#include "replay/passers.h"
+#include "replay/replay.h"
+#include "replay/words.h"
 
 #include "support/fake_client.h"
+#include "support/fake_conn.h"
 
 #include "coap/block.h"
 #include "coap/frame.h"
@@ -18,7 +21,40 @@
 #define CHUNK_MAX 61440u /* of an origin server that takes messages of 64 KiB */
 #define FRAMES_MAX 65536u
 
-#define A_UMLAUTS "c3a4c3a4c3a4c3a4c3a4c3a4c3a4c3a4" /* eight of them, in UTF-8 */
+/* Proxy-Cri for coap://h/x?k as it stands in a frame. */
+#define CRI_OPTION "dbde842081616881617881616b"
+
+#define PROXY_CSM "70 e1 23 010000 20 21 40"
+#define CSM "00 e1"
+
+static struct replay replay;
+
+/* A proxy with that setting (NULL: none) that listens on TCP, too. */
+static void bodies_start(const char *setting)
+{
+    const char *settings[] = {setting, NULL};
+    struct conn_options options = {.transport = TRANSPORT_TCP, .fd = -1, .connections_max = 100};
+    replay_start(&replay, setting != NULL ? settings : NULL);
+    assert_true(address_parse(PROXY, strlen(PROXY), 0, &options.bind));
+    assert_int_equal(listen_stream(&replay.engine->client, &options, NULL), 0);
+    passers_start(&replay);
+}
+
+static void bodies_stop(void)
+{
+    fake_net_run(0);
+    replay_stop(&replay);
+    fake_streams_free();
+}
+
+/* A client on TCP that has sent @p csm, and looked at the proxy's. */
+static struct fake_stream *bodies_stream(const char *csm)
+{
+    struct fake_stream *stream = fake_stream_connect(TRANSPORT_TCP, "192.0.2.7:40001");
+    fake_stream_expect(stream, PROXY_CSM);
+    fake_stream_send(stream, csm);
+    return stream;
+}
 
 /* What an origin server on a reliable transport has, and what it was asked. */
 struct origin_server {
@@ -178,107 +214,6 @@ static void test_each_message_size(void **state)
     }
 }
 
-/* A client that does no blocks has to be told; of a request that changed something, that it did. */
-static void test_client_without_blocks(void **state)
-{
-    (void)state;
-    fill_body(CHUNK_MAX, true);
-    bodies_start(NULL);
-    struct fake_stream *stream = client_with(2000, false);
-    send_request(stream, CODE_GET, NULL);
-    struct message message = receive(stream, 2000);
-    assert_int_equal(message.code, CODE(5, 2));
-    send_request(stream, CODE_PUT, NULL);
-    message = receive(stream, 2000);
-    assert_int_equal(message.code, CODE(5, 2));
-    assert_memory_equal(message.payload.data, "carried out", 11);
-    assert_int_equal(origin.carried, 1);
-    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 2);
-    bodies_stop();
-}
-
-/* An error is that error, whatever there is of its words: not 5.02. */
-static void test_long_words_of_an_error(void **state)
-{
-    struct fake_stream *stream;
-    (void)state;
-    bodies_start(NULL);
-    stream = bodies_stream("20 e1 21 40"); /* Max-Message-Size 64 */
-    fake_stream_send(stream, "d1 00 01 aa " CRI_OPTION);
-    fake_peer_serve(
-        replay.origin, words("48 01 MID TOKEN", H_X),
-        words("6T 84 MID TOKEN", "/" A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS A_UMLAUTS));
-    fake_stream_expect(stream, "d1 12 84 aa ff " A_UMLAUTS "c3a4c3a4c3a4c3a4c3a4c3a4c3a4");
-    assert_int_equal(fake_stream_waiting(stream), 0);
-    fake_stream_forget(stream);
-    /* Something that is no text goes as a whole. */
-    fake_stream_send(stream, "d1 00 01 ab " CRI_OPTION);
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
-                    words("6T 84 MID TOKEN", "12:3c /#80"));
-    fake_stream_expect(stream, "21 84 ab c1 3c");
-    assert_int_equal(replay_ended(&replay, REASON_answered), 2);
-    bodies_stop();
-}
-
-/* BLK-34: a block of BERT that the cache has does not reach a datagram as one. */
-static void test_cached_block_of_bert(void **state)
-{
-    (void)state;
-    fill_body(4096, true);
-    bodies_start("cache.max-bytes=1MiB");
-    struct fake_stream *stream = client_with(65535, true);
-    send_request(stream, CODE_GET, NULL);
-    (void)receive(stream, 65535);
-    assert_int_equal(origin.requests, 1);
-    replay_ask(&replay, words("41 01 0001 aa", "35=coap+tcp://h/x?k"));
-    fake_peer_expect(replay.client, "61 45 0001 aa 41 ee d1 06 0e ff 00 07 0e ...", NULL);
-    replay_ask(&replay, words("41 01 0002 aa", "23:16 35=coap+tcp://h/x?k"));
-    fake_peer_expect(replay.client, "61 45 0002 aa 41 ee d1 06 1e ff 01 08 0f ...", NULL);
-    assert_int_equal(fake_client_count(), 0);
-    bodies_stop();
-}
-
-/* What is kept of an older answer is no block of a newer one. */
-static void test_older_body_is_forgotten(void **state)
-{
-    (void)state;
-    bodies_start(NULL);
-    replay_ask(&replay, words("41 01 0001 aa", CRI));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
-                    words("6T 45 MID TOKEN", "4:01 /#3000"));
-    fake_peer_expect(replay.client, words("61 45 0001 aa", "4:01 23:0e 28:0bb8 /#1024"), NULL);
-    replay_ask(&replay, words("41 01 0002 aa", CRI));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X),
-                    words("6T 45 MID TOKEN", "4:02 23:0e /#1024"));
-    fake_peer_expect(replay.client, words("61 45 0002 aa", "4:02 23:0e /#1024"), NULL);
-    replay_ask(&replay, words("41 01 0003 aa", "23:16 " CRI));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:16"),
-                    words("6T 45 MID TOKEN", "4:02 23:16 /62"));
-    fake_peer_expect(replay.client, words("61 45 0003 aa", "4:02 23:16 /62"), NULL);
-    bodies_stop();
-}
-
-/* --- NUM at its end ------------------------------------------------------- */
-
-/* BLK-2: the last number there is passes through; there is none after it. */
-static void test_last_number_passes(void **state)
-{
-    (void)state;
-    bodies_start(NULL);
-    replay_ask(&replay, words("41 01 0001 aa", "23:fffff6 " CRI));
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:fffff6"),
-                    words("6T 45 MID TOKEN", "23:fffff6 /#1024"));
-    fake_peer_expect(replay.client, words("61 45 0001 aa", "23:fffff6 /#1024"), NULL);
-    /* In blocks of 128 it would begin at a number that no option holds. */
-    struct fake_stream *stream = client_with(300, true);
-    fake_stream_send(stream, "d1 05 01 aa d3 0a fffff6 dbc7842081616881617881616b");
-    fake_peer_serve(replay.origin, words("48 01 MID TOKEN", H_X " 23:fffff6"),
-                    words("6T 45 MID TOKEN", "23:fffff6 /#1024"));
-    fake_stream_expect(stream, "d1 ?? a2 aa");
-    assert_int_equal(replay_ended(&replay, REASON_response_too_large), 1);
-    bodies_stop();
-}
-
 /* The proxy's own requests stop at the last number: the one after it would be the first again. */
 static void test_body_with_too_many_blocks(void **state)
 {
@@ -353,11 +288,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_message_size),
-        cmocka_unit_test(test_client_without_blocks),
-        cmocka_unit_test(test_long_words_of_an_error),
-        cmocka_unit_test(test_cached_block_of_bert),
-        cmocka_unit_test(test_older_body_is_forgotten),
-        cmocka_unit_test(test_last_number_passes),
         cmocka_unit_test(test_body_with_too_many_blocks),
         cmocka_unit_test(test_kept_body_with_too_many_blocks),
     };

@@ -4,8 +4,11 @@
  * engine does what was said. "forwarded" and "refused" are promises, and the reason is the
  * one of the refusal; "depends" is for what the question leaves open.
  */
+#include "replay/replay.h"
 #include "support/decision.h"
 #include "support/test.h"
+
+#include "client/explain.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -168,9 +171,38 @@ static void test_explain_says_what_the_proxy_does(void **state)
     assert_true(tally.forwarded > tally.asked / 10 && tally.forwarded < tally.asked);
 }
 
+/* Services of the proxy's own host, and its listener by a way that leads back (bypass.scn). */
+static void test_explain_names_the_own_host(void **state)
+{
+    static const struct explain_options asking = {.client = "10.0.0.7", .address = "192.0.2.9"};
+    static const char *const own_host[] = {
+        "coap://192.0.2.9:5684/x",
+        "coap://[64:ff9b::192.0.2.9]:5684/x",
+        "coap://[64:ff9b::192.0.2.9]/x",
+        "coap://[2002:c000:209::1]/x",
+        "coap://[2001:db8::5efe:192.0.2.9]/x",
+    };
+    struct replay replay;
+    (void)state;
+    replay_start(&replay, (const char *[]){"policy.clients=private", NULL});
+    for (size_t i = 0; i < sizeof(own_host) / sizeof(own_host[0]); i++) {
+        char text[4096] = "";
+        FILE *out = fmemopen(text, sizeof(text), "w");
+        assert_non_null(out);
+        assert_int_equal(explain_target(replay.config, &asking, own_host[i], out).outcome,
+                         EXPLAIN_REFUSED);
+        assert_int_equal(fclose(out), 0);
+        if (strstr(text, "builtin:own-host") == NULL) {
+            fail_msg("%s is explained as\n%s", own_host[i], text);
+        }
+    }
+    replay_stop(&replay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_explain_names_the_own_host),
         cmocka_unit_test(test_explain_says_what_the_proxy_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine_stage.h"
 
+#include "cache/store.h"
 #include "support/fake_client.h"
 #include "support/fake_conn.h"
 #include "support/fake_dtls.h"
@@ -253,6 +254,8 @@ static const char *act_of_stream(struct actor *actor, struct words words)
         fake_net_run(0);
     } else if (endpoint->session != NULL && strcmp(verb, "moves") == 0) {
         endpoint->session = fake_dtls_replace(endpoint->session);
+    } else if (strcmp(verb, "is") == 0 && endpoint->stream == NULL) { /* is refused */
+        return engine_stage_is_refused(actor) ? NULL : "the connection is accepted";
     } else if (endpoint->stream == NULL) {
         return "there is no connection";
     } else if (strcmp(verb, "closes") == 0) {
@@ -337,6 +340,14 @@ static const char *act_of_peer(struct actor *actor, struct words words)
     return NULL;
 }
 
+static bool is_any(void *context, const struct target *target, uint32_t scheme)
+{
+    (void)context;
+    (void)target;
+    (void)scheme;
+    return true;
+}
+
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count)
 {
     struct engine_stage *engine = context;
@@ -356,12 +367,22 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
         strcmp(words[0], "in-flight") == 0) {
         return act_figure(engine, all);
     }
+    if (strcmp(words[0], "flush") == 0 && count == 1) {
+        (void)cache_flush(&engine->replay.engine->fetch.cache, is_any, NULL);
+        return NULL;
+    }
     if (strcmp(words[0], "drain") == 0 && count == 1) {
         engine_drain(engine->replay.engine);
         return NULL;
     }
     if (strcmp(words[0], "resolver") == 0 && count == 2) { /* it has no descriptor, or has */
         fake_net_resolver_fails(strcmp(words[1], "fails") == 0 ? EMFILE : 0);
+        return NULL;
+    }
+    if (strcmp(words[0], "host") == 0 && count == 3 && strcmp(words[2], "ipv6") == 0) {
+        bool has_none = strcmp(words[1], "without") == 0;
+        fake_net_refuse_sockets(has_none ? ADDRESS_IPV6 : ADDRESS_NONE,
+                                has_none ? EAFNOSUPPORT : 0);
         return NULL;
     }
     if (strcmp(words[0], "link") == 0) {

@@ -41,16 +41,18 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
     return NULL;
 }
 
-/* The settings from the start, and these over them. */
+/* The settings from the start, and these over them; after "none" these alone. */
 static const char *stage_reload(void *context, char *const *settings, size_t count)
 {
     struct engine_stage *engine = context;
     const char *list[2 * PLAY_SETTINGS_MAX + 1] = {NULL};
-    for (size_t i = 0; i < engine->setting_count; i++) {
+    bool is_afresh = count > 0 && strcmp(settings[0], "none") == 0;
+    size_t before = is_afresh ? 0 : engine->setting_count;
+    for (size_t i = 0; i < before; i++) {
         list[i] = engine->settings[i];
     }
-    for (size_t i = 0; i < count; i++) {
-        list[engine->setting_count + i] = settings[i];
+    for (size_t i = is_afresh; i < count; i++) {
+        list[before + i - is_afresh] = settings[i];
     }
     replay_reload(&engine->replay, list);
     return NULL;
@@ -201,6 +203,12 @@ static const char *stage_connect(void *context, struct actor *actor)
         fake_stream_set_host(endpoint->stream, actor->host);
     }
     return NULL;
+}
+
+bool engine_stage_is_refused(const struct actor *actor)
+{
+    const struct endpoint *endpoint = actor->end;
+    return fake_stream_connect(transport_of(actor->way), endpoint->address) == NULL;
 }
 
 static void send_on_stream(struct fake_stream *stream, struct wire_bytes bytes, bool is_slow)

@@ -49,6 +49,9 @@ void engine_stage_stop(struct engine_stage *engine);
 const char *engine_stage_listen(struct engine_stage *engine, const char *way,
                                 const struct address *address);
 
+/** Whether the proxy does not let that client connect. */
+bool engine_stage_is_refused(const struct actor *actor);
+
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);
 

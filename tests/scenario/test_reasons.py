@@ -10,10 +10,8 @@ OUT_OF_REACH = {
     "internal": "our own faults: replay_test_upstream",
     "cri_unprocessable": "every feature of CRIs is on",
     "format_changed": "of an observation: observe.scn",
-    "way_changed": "the same: replay_test_crossings",
+    "way_changed": "the same: crossings.scn",
     "not_cached": "of HTTP: replay_test_http",
-    "zone_misplaced": "replay_test_bypass",
-    "client_refused": "replay_test_admission",
 }
 
 
