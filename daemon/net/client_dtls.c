@@ -33,7 +33,6 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -195,64 +194,12 @@ static int connect_socket(const struct address *remote)
 
 /* ---- OpenSSL's way to the socket ---- */
 
-static int end_bio_read(BIO *bio, char *buffer, int capacity)
+static bool end_put(struct dtls_pipe *pipe, const uint8_t *data, size_t len)
 {
-    struct dtls_end *end = BIO_get_data(bio);
+    const struct dtls_end *end = HASH_ENTRY(pipe, struct dtls_end, pipe);
 
-    BIO_clear_retry_flags(bio);
-    if (end->input == NULL || capacity <= 0) {
-        BIO_set_retry_read(bio);
-        return -1;
-    }
-    size_t len = end->input_len < (size_t)capacity ? end->input_len : (size_t)capacity;
-    memcpy(buffer, end->input, len);
-    end->input = NULL; /* a datagram is read at once */
-    return (int)len;
-}
-
-static int end_bio_write(BIO *bio, const char *data, int len)
-{
-    const struct dtls_end *end = BIO_get_data(bio);
-
-    BIO_clear_retry_flags(bio);
-    if (len < 0) {
-        return -1;
-    }
-    client_dtls_put_openssl(end->session, (const uint8_t *)data, (size_t)len);
-    return len;
-}
-
-static long end_bio_control(BIO *bio, int command, long number, void *pointer)
-{
-    (void)bio;
-    (void)number;
-    (void)pointer;
-    switch (command) {
-    case BIO_CTRL_FLUSH:
-    case BIO_CTRL_DUP:
-    case BIO_CTRL_DGRAM_SET_NEXT_TIMEOUT: /* the wheel has the time-outs */
-        return 1;
-    case BIO_CTRL_DGRAM_GET_MTU_OVERHEAD:
-        return 48;
-    default:
-        return 0;
-    }
-}
-
-static BIO_METHOD *end_bio_method;
-
-static void make_bio_method(void)
-{
-    BIO_METHOD *method =
-        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "criproxy origin server");
-
-    if (method != NULL && BIO_meth_set_read(method, end_bio_read) == 1 &&
-        BIO_meth_set_write(method, end_bio_write) == 1 &&
-        BIO_meth_set_ctrl(method, end_bio_control) == 1) {
-        end_bio_method = method;
-    } else {
-        BIO_meth_free(method);
-    }
+    client_dtls_put_openssl(end->session, data, len);
+    return true;
 }
 
 /* ---- the handshake ---- */
@@ -275,18 +222,15 @@ static int on_dtls_verify(int is_good, X509_STORE_CTX *store)
 /* NULL without memory, or if the host cannot be named. */
 static SSL *make_dtls_ssl(struct session *session)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct place *place = session->place;
     SSL *ssl = SSL_new(credentials_dtls_client(session->credentials));
 
-    (void)pthread_once(&once, make_bio_method);
-    BIO *bio = ssl != NULL && end_bio_method != NULL ? BIO_new(end_bio_method) : NULL;
+    session->dtls->pipe.put = end_put;
+    BIO *bio = ssl != NULL ? dtls_bio_new(&session->dtls->pipe) : NULL;
     if (bio == NULL) {
         SSL_free(ssl);
         return NULL;
     }
-    BIO_set_data(bio, session->dtls);
-    BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
     SSL_set_app_data(ssl, session);
     SSL_set_connect_state(ssl);
@@ -379,10 +323,10 @@ static void client_shake_on(struct session *session, const uint8_t *data, size_t
     struct dtls_end *end = session->dtls;
 
     ERR_clear_error();
-    end->input = data;
-    end->input_len = len;
+    end->pipe.input = data;
+    end->pipe.input_len = len;
     int result = SSL_do_handshake(end->ssl);
-    end->input = NULL;
+    end->pipe.input = NULL;
     if (session->is_dead) {
         return; /* what it has sent was refused */
     }

@@ -7,6 +7,7 @@
 #define CRIPROXY_CLIENT_DTLS_INTERNAL_H
 
 #include "net/client_message.h"
+#include "net/dtls_bio.h"
 #include "net/dtls_record.h"
 
 struct event;
@@ -29,10 +30,9 @@ struct dtls_end {
     struct session *session;
     int fd; /* -1: none */
     struct event *event;
-    SSL *ssl;             /* of the handshake, or with OpenSSL's records; NULL */
-    const uint8_t *input; /* what OpenSSL may read now; NULL: nothing */
-    size_t input_len;
-    struct timer timer; /* OpenSSL's next retransmission */
+    SSL *ssl;              /* of the handshake, or with OpenSSL's records; NULL */
+    struct dtls_pipe pipe; /* what OpenSSL may read now, and where it writes */
+    struct timer timer;    /* OpenSSL's next retransmission */
     struct records records;
     struct message_layer layer;
     bool has_keys;      /* records is ready */

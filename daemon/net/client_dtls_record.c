@@ -211,8 +211,8 @@ void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size
     struct dtls_end *end = session->dtls;
     struct dtls_box *box = session->upstream->dtls_box;
 
-    end->input = data;
-    end->input_len = len;
+    end->pipe.input = data;
+    end->pipe.input_len = len;
     while (!session->is_dead) {
         ERR_clear_error();
         int got = SSL_read(end->ssl, box->plaintext, sizeof box->plaintext);
@@ -227,7 +227,7 @@ void client_dtls_feed_openssl(struct session *session, const uint8_t *data, size
             session_die(session, UPSTREAM_CLOSED, "closed by the other side");
         }
     }
-    end->input = NULL;
+    end->pipe.input = NULL;
     ERR_clear_error();
 }
 

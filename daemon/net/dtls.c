@@ -38,6 +38,43 @@ static void advance_clock(struct dtls_listener *listener, uint64_t now_ms)
     }
 }
 
+/* ---- one BIO for all sessions ---- */
+
+/* Queues a datagram to the current peer. */
+static bool dtls_io_put(struct dtls_pipe *pipe, const uint8_t *data, size_t len)
+{
+    struct dtls_listener *listener = dtls_listener_of(pipe);
+    struct dtls_session *session = listener->io.session;
+    bool is_handshake = session != NULL && session->state == SESSION_HANDSHAKING;
+
+    if (listener->io.path == NULL) {
+        return false;
+    }
+    if (is_handshake) {
+        own_note_sent(session, data, len);
+    }
+    if (is_handshake && session->records.peer_cid_len > 0) {
+        cid_send(session, data, len);
+    } else {
+        udp_send(listener->socket, listener->io.path, data, len);
+    }
+    listener->io.written++;
+    return true;
+}
+
+void dtls_io_begin(struct dtls_listener *listener, struct dtls_session *session,
+                   const struct udp_path *path, const uint8_t *input, size_t input_len)
+{
+    listener->io = (struct dtls_io){
+        .pipe = {.input = input,
+                 .input_len = input_len,
+                 .mtu = DTLS_HANDSHAKE_MTU,
+                 .put = dtls_io_put},
+        .path = path,
+        .session = session,
+    };
+}
+
 /* ---- newcomers ---- */
 
 static int make_newcomer(struct dtls_listener *listener)
@@ -60,7 +97,7 @@ static void take_newcomer(struct dtls_listener *listener, const struct datagram 
 {
     struct dtls_session *pending = session_find(listener, &datagram->path, SESSION_HANDSHAKING);
     /* The rest of the datagram, after DTLSv1_listen(), is for the handshake. */
-    size_t left = listener->io.input == NULL ? 0 : datagram->len;
+    size_t left = listener->io.pipe.input == NULL ? 0 : datagram->len;
     const uint8_t *data = datagram->data;
 
     /* The client sends its ClientHello again, a second later at first (RFC 6347 section 4.2.4.1).
@@ -102,7 +139,7 @@ static void on_newcomer(struct dtls_listener *listener, const struct datagram *d
     } else {
         dtls_count(&listener->counters.records_dropped);
     }
-    listener->io = (struct dtls_io){0};
+    dtls_io_begin(listener, NULL, NULL, NULL, 0);
 }
 
 /* ---- datagrams ---- */
@@ -235,7 +272,9 @@ static int init(struct dtls_listener *listener, struct loop *loop)
         error = cookies_new(listener->now_ms, &listener->cookies);
     }
     if (error == 0) {
-        error = dtls_bio_new(listener);
+        dtls_io_begin(listener, NULL, NULL, NULL, 0);
+        listener->bio = dtls_bio_new(&listener->io.pipe);
+        error = listener->bio == NULL ? -ENOMEM : 0;
     }
     if (error != 0) {
         return error;
@@ -295,7 +334,7 @@ void dtls_close_listener(struct dtls_listener *listener)
     udp_close(listener->socket);
     SSL_free(listener->newcomer);
     BIO_ADDR_free(listener->no_address);
-    dtls_bio_free(listener);
+    BIO_free(listener->bio);
     cookies_free(listener->cookies);
     record_crypto_free(listener->crypto);
     hash_map_clear(&listener->map);

@@ -7,7 +7,7 @@
 
 static struct dtls_listener *listener_of(const SSL *ssl)
 {
-    return BIO_get_data(SSL_get_rbio(ssl));
+    return dtls_listener_of(BIO_get_data(SSL_get_rbio(ssl)));
 }
 
 int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len)

@@ -2,7 +2,7 @@
 /*
  * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (a session's life),
  * dtls_shake.c (its handshake), dtls_own.c (what follows, on our own records), dtls_handover.c
- * (its way to another process), dtls_bio.c (OpenSSL's way to the socket), dtls_cookie.c. Records
+ * (its way to another process), dtls_cookie.c; dtls_bio.h has OpenSSL's way to the socket. Records
  * themselves are in dtls_record.h.
  *
  * The states of a session:
@@ -36,6 +36,7 @@
 #include "base/slab.h"
 #include "base/timer.h"
 #include "net/dtls.h"
+#include "net/dtls_bio.h"
 #include "net/dtls_record.h"
 #include "net/tls.h"
 
@@ -128,9 +129,7 @@ struct dtls_session {
 
 /* The input and output of the current call of OpenSSL, through the listener's one BIO. */
 struct dtls_io {
-    const uint8_t *input; /* one datagram; NULL: none, or read already */
-    size_t input_len;
-    bool is_peeking;
+    struct dtls_pipe pipe;
     const struct udp_path *path;  /* where output goes */
     struct dtls_session *session; /* the session of the output; NULL: a HelloVerifyRequest */
     unsigned written;             /* datagrams */
@@ -144,7 +143,6 @@ struct dtls_listener {
     void *context;
     uint64_t now_ms;
 
-    BIO_METHOD *bio_method;
     BIO *bio;
     BIO_ADDR *no_address; /* DTLSv1_listen() wants to write one */
     SSL *newcomer;        /* listens; becomes the next session's */
@@ -170,11 +168,12 @@ struct dtls_listener {
     uint8_t sealed[DTLS_DATAGRAM_MAX + RECORD_OVERHEAD_MAX];
 };
 
-/* dtls_bio.c */
+static inline struct dtls_listener *dtls_listener_of(struct dtls_pipe *pipe)
+{
+    return HASH_ENTRY(pipe, struct dtls_listener, io.pipe);
+}
 
-/** The listener's BIO, shared by all its sessions. @return 0 or -ENOMEM. */
-int dtls_bio_new(struct dtls_listener *listener);
-void dtls_bio_free(struct dtls_listener *listener);
+/* dtls.c */
 
 /**
  * Call it before every call of OpenSSL that may read or write. @p input is borrowed until that call
