@@ -86,6 +86,14 @@ void pack_close(struct pack *pack, size_t at)
     memcpy(pack->data + at - sizeof text, &text, sizeof text);
 }
 
+void pack_address(struct pack *pack, const struct address *address)
+{
+    pack_uint(pack, address->family, 2);
+    pack_uint(pack, address->port, 2);
+    pack_uint(pack, address->scope, 4);
+    pack_raw(pack, address->ip, sizeof address->ip);
+}
+
 void pack_clear(struct pack *pack)
 {
     if (pack->data != NULL) {
@@ -138,4 +146,28 @@ const uint8_t *unpack_bytes(struct unpack *in, size_t *ret_len)
 
     *ret_len = at != NULL ? len : 0;
     return at;
+}
+
+/* What the family does not have is zero: addresses are compared and hashed whole. */
+static bool is_whole_address(const struct address *address)
+{
+    static const uint8_t zeros[sizeof address->ip];
+    size_t len = address_ip_len(address);
+
+    return (address->family == ADDRESS_NONE || len > 0) &&
+           memcmp(address->ip + len, zeros, sizeof address->ip - len) == 0;
+}
+
+struct address unpack_address(struct unpack *in)
+{
+    struct address address = {.family = (uint16_t)unpack_uint(in, 2)};
+
+    address.port = (uint16_t)unpack_uint(in, 2);
+    address.scope = (uint32_t)unpack_uint(in, 4);
+    unpack_raw(in, address.ip, sizeof address.ip);
+    if (in->has_failed || !is_whole_address(&address)) {
+        in->has_failed = true;
+        return (struct address){.family = ADDRESS_NONE};
+    }
+    return address;
 }

@@ -10,6 +10,8 @@
 #ifndef CRIPROXY_PACK_H
 #define CRIPROXY_PACK_H
 
+#include "base/address.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,6 +56,9 @@ size_t pack_open(struct pack *pack);
 /** Ends what pack_open() has begun at @p at; more than 4 GiB sets has_failed. */
 void pack_close(struct pack *pack, size_t at);
 
+/** An address of any family, field by field. */
+void pack_address(struct pack *pack, const struct address *address);
+
 /** Wipes and frees; the struct is the caller's, and empty again. */
 void pack_clear(struct pack *pack);
 
@@ -69,5 +74,8 @@ void unpack_raw(struct unpack *in, void *ret, size_t len);
  * @return NULL, with length 0, where it is not there; never NULL otherwise
  */
 const uint8_t *unpack_bytes(struct unpack *in, size_t *ret_len);
+
+/** What pack_address() has written; zeroed, with has_failed set, where it is no address. */
+struct address unpack_address(struct unpack *in);
 
 #endif

@@ -6,7 +6,7 @@
 #include "coap/media.h"
 #include "coap/option.h"
 #include "conf/config.h"
-#include "ops/via.h"
+#include "net/entropy.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ void http_put_start(struct http_text *text, const struct config *config, int sta
     text->len = 0;
     text->is_full = false;
     http_put(text, "HTTP/1.1 %d %s\r\nVia: 1.1 %s (criproxyd %s)\r\n", status, phrase,
-             config->proxy_name, via_token());
+             config->proxy_name, process_token());
     /* What a device sends is never a page of the proxy's own. */
     http_put(text, "X-Content-Type-Options: nosniff\r\n"
                    "Content-Security-Policy: default-src 'none'; sandbox\r\n");

@@ -5,7 +5,7 @@
 #include "client/http_status.h"
 #include "client/http_token.h"
 #include "coap/block.h"
-#include "ops/via.h"
+#include "net/entropy.h"
 
 #include <stdlib.h>
 
@@ -310,7 +310,7 @@ static size_t take_head(struct http_front *front, struct bytes input)
     if (status == HTTP_HEAD_PARTIAL) {
         return 0;
     }
-    const char *via = via_token();
+    const char *via = process_token();
     http_ask_init(&ask, config, (struct bytes){(const uint8_t *)via, strlen(via)});
     /* cppcheck-suppress autoVariables ; it is taken back below */
     front->ask = &ask;

@@ -15,14 +15,6 @@
 
 /* ---- out ---- */
 
-static void pack_address(const struct address *address, struct pack *out)
-{
-    pack_uint(out, address->family, 2);
-    pack_uint(out, address->port, 2);
-    pack_uint(out, address->scope, 4);
-    pack_raw(out, address->ip, sizeof address->ip);
-}
-
 static void pack_session(const struct dtls_session *session,
                          const struct credentials_marker *marker, struct pack *out)
 {
@@ -30,8 +22,8 @@ static void pack_session(const struct dtls_session *session,
 
     credentials_mark(marker, session->identity, mark);
     pack_uint(out, 1, 1); /* another one */
-    pack_address(&session->path.remote, out);
-    pack_address(&session->path.local, out);
+    pack_address(out, &session->path.remote);
+    pack_address(out, &session->path.local);
     records_pack(&session->records, out);
     pack_uint(out, session->by_cid.key, 8);
     pack_uint(out, session->started_ms, 8);
@@ -78,16 +70,6 @@ void dtls_thaw(struct dtls_listener *listener)
 }
 
 /* ---- in ---- */
-
-static struct address unpack_address(struct unpack *in)
-{
-    struct address address = {.family = (uint16_t)unpack_uint(in, 2)};
-
-    address.port = (uint16_t)unpack_uint(in, 2);
-    address.scope = (uint32_t)unpack_uint(in, 4);
-    unpack_raw(in, address.ip, sizeof address.ip);
-    return address;
-}
 
 /* A session as it was packed, but for its last flight. */
 struct packed_session {

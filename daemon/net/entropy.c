@@ -2,7 +2,9 @@
 #include "net/entropy.h"
 
 #include <errno.h>
-#include <stdatomic.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -41,19 +43,20 @@ uint64_t entropy_u64(struct entropy *entropy)
     return value;
 }
 
-uint64_t entropy_of_process(void)
+static char token_of_process[17];
+
+static void make_process_token(void)
 {
-    static _Atomic uint64_t of_process;
-    uint64_t value = atomic_load(&of_process);
     struct entropy entropy;
 
-    if (value == 0) {
-        uint64_t none = 0;
-        entropy_init(&entropy);
-        value = entropy_u64(&entropy) | 1u;
-        if (!atomic_compare_exchange_strong(&of_process, &none, value)) {
-            value = none; /* another thread was first */
-        }
-    }
-    return value;
+    entropy_init(&entropy);
+    (void)snprintf(token_of_process, sizeof token_of_process, "%016" PRIx64, entropy_u64(&entropy));
+}
+
+const char *process_token(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    (void)pthread_once(&once, make_process_token);
+    return token_of_process;
 }

@@ -30,7 +30,10 @@ void entropy_init(struct entropy *entropy);
  */
 uint64_t entropy_u64(struct entropy *entropy);
 
-/** A value that this process has and no other, the same in all threads; never 0. Cannot fail. */
-uint64_t entropy_of_process(void);
+/**
+ * What this process has and no other, as 16 digits, the same in all threads. Static. Aborts as
+ * entropy_u64() does. In the field Via of HTTP: one that comes back is a loop (HC-17).
+ */
+const char *process_token(void);
 
 #endif

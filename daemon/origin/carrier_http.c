@@ -3,8 +3,8 @@
 
 #include "coap/http_request.h"
 #include "coap/http_response.h"
+#include "net/entropy.h"
 #include "net/web.h"
-#include "ops/via.h"
 #include "origin/sending.h"
 #include "origin/side.h"
 
@@ -37,7 +37,7 @@ static enum reason make_http(struct origin_side *side, const struct sending *sen
         .host = way->host,
         .address = &sending->origin->address,
         .proxy_name = side->context.config->proxy_name,
-        .via_token = via_token(),
+        .via_token = process_token(),
         .tags = side->tags,
         .media = side->context.config->media_own,
     };

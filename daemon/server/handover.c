@@ -187,8 +187,8 @@ static void pack_listener(const struct server *server, const struct server_liste
                           struct pack *out)
 {
     pack_text(transport_row(listener->transport)->scheme, out);
-    pack_raw(out, &listener->wanted, sizeof(listener->wanted));
-    pack_raw(out, &listener->bound, sizeof(listener->bound));
+    pack_address(out, &listener->wanted);
+    pack_address(out, &listener->bound);
     pack_uint(out, listener->is_inherited, 1);
     for (unsigned i = 0; i < server->worker_count; i++) {
         pack_descriptor(listener->fds[i], out);
@@ -314,8 +314,8 @@ static void unpack_listener(struct unpack *in, unsigned worker_count,
 
     unpack_text(in, scheme, sizeof(scheme));
     listener.transport = transport_by_scheme(scheme, strlen(scheme));
-    unpack_raw(in, &listener.wanted, sizeof(listener.wanted));
-    unpack_raw(in, &listener.bound, sizeof(listener.bound));
+    listener.wanted = unpack_address(in);
+    listener.bound = unpack_address(in);
     listener.is_inherited = unpack_uint(in, 1) != 0;
     server_opened_init(ret_opened, &listener);
     for (unsigned i = 0; i < worker_count; i++) {

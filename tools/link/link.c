@@ -38,11 +38,16 @@ struct link {
     uint8_t input[INPUT_MAX];
 };
 
-unsigned long long link_now_ms(void)
+unsigned long long link_now_us(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (unsigned long long)now.tv_sec * 1000 + (unsigned long long)now.tv_nsec / 1000000;
+    return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
+}
+
+unsigned long long link_now_ms(void)
+{
+    return link_now_us() / 1000;
 }
 
 /* Whether @p fd is ready for @p events before the deadline. */

@@ -32,6 +32,9 @@ const char *proxy_find(const char *uri, struct proxy *proxy);
 /** Monotonic time in ms. */
 unsigned long long link_now_ms(void);
 
+/** The same clock in microseconds. */
+unsigned long long link_now_us(void);
+
 /**
  * Connect, with the handshake where there is one.
  *

@@ -4,7 +4,6 @@
 #include <cri/coap.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sys/random.h>
@@ -29,13 +28,6 @@ struct probe {
     size_t request_len, come_len;
     uint8_t *request, *come; /* come: WIRE_MESSAGE_MAX */
 };
-
-static unsigned long long now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
-}
 
 static enum wire_framing framing_of(enum actor_way way)
 {
@@ -166,7 +158,7 @@ static bool listen_until(struct probe *probe, unsigned long long deadline_ms, st
 
 static void converse(struct probe *probe, unsigned long long end_ms, struct reply *reply)
 {
-    unsigned long long start_us = now_us(), repeat_ms = REPEAT_MS;
+    unsigned long long start_us = link_now_us(), repeat_ms = REPEAT_MS;
     do {
         reply->fault = link_send(probe->link, probe->request, probe->request_len);
         if (reply->fault != NULL) {
@@ -177,7 +169,7 @@ static void converse(struct probe *probe, unsigned long long end_ms, struct repl
             until_ms = end_ms;
         }
         if (listen_until(probe, until_ms, reply)) {
-            reply->time_us = now_us() - start_us;
+            reply->time_us = link_now_us() - start_us;
             return;
         }
         repeat_ms *= 2;
