@@ -4,16 +4,11 @@
 #include "client/side.h"
 #include "policy/access.h"
 
-/* A flood comes from few addresses, or from none twice: the last one is worth a look. */
-static bool is_last_admitted(const struct client_side *side, const struct address *remote)
-{
-    return side->admitted_epoch == side->context.policy_epoch &&
-           address_same_host(&side->admitted, remote);
-}
-
 bool admit_datagram(struct client_side *side, const struct address *remote)
 {
-    if (is_last_admitted(side, remote)) {
+    /* A flood comes from few addresses, or from none twice: the last one is worth a look. */
+    if (side->admitted_epoch == side->context.policy_epoch &&
+        address_same_host(&side->admitted, remote)) {
         return true;
     }
     const struct access_client client = access_client_of(remote, CRI_SCHEME_COAP, NULL);

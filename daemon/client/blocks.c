@@ -42,7 +42,7 @@ static void blocks_add_block2(const struct block_request *request, struct additi
 {
     struct block block = block_of(request->options->block2);
     bool is_bert = block.szx == BLOCK_SZX_BERT && request->is_datagram_hop;
-    if (request->options->block2.data != NULL && (block.more || is_bert)) {
+    if (block.more || is_bert) {
         block.more = false; /* BLK-7 */
         block.szx = is_bert ? BLOCK_SZX_MAX : block.szx;
         additions->block2 = (struct own_option){true, true, block_value(&block)};
@@ -120,14 +120,13 @@ static struct bytes upload_key(const struct client_side *side, const struct bloc
 static bool is_of_assembled_body(struct client_side *side, const struct block_request *request)
 {
     uint8_t buffer[SERVE_KEY_MAX];
-    struct bytes block1 = request->options->block1;
-    if (block1.data != NULL && request->is_http_hop) {
+    if (request->is_http_hop) {
         return true;
     }
-    if (block1.data == NULL || !request->is_datagram_hop) {
+    if (!request->is_datagram_hop) {
         return false;
     }
-    struct block block = block_of(block1);
+    struct block block = block_of(request->options->block1);
     if (block.szx == BLOCK_SZX_BERT) {
         return true;
     }
@@ -193,21 +192,24 @@ enum block_plan blocks_plan(struct client_side *side, const struct block_request
                             struct reply *ret_reply, enum reason *ret_reason)
 {
     const struct message *message = request->message;
-    struct bytes block1 = request->options->block1;
-    blocks_add_block2(request, additions);
+    bool has_block1 = request->options->block1.data != NULL;
+    bool has_block2 = request->options->block2.data != NULL;
+    if (has_block2) {
+        blocks_add_block2(request, additions);
+    }
     additions->etag_seed = side->fetch.bodies.seed;
-    if (is_of_assembled_body(side, request)) {
+    if (has_block1 && is_of_assembled_body(side, request)) {
         return assemble(side, request, ret_payload, ret_reply, ret_reason);
     }
     bool is_too_long = request->leg->kind == LEG_STREAM && request->is_datagram_hop &&
                        message->payload.len > side->context.config->block_size &&
                        !passes_whole(request);
-    if (is_too_long && block1.data == NULL) {
+    if (is_too_long && !has_block1) {
         *ret_payload = message->payload;
         return BLOCK_PLAN_TRANSFER;
     }
-    bool is_later_block2 = request->options->block2.data != NULL && !request->leg->is_safe;
-    if (block1.data != NULL || is_later_block2) {
+    bool is_later_block2 = has_block2 && !request->leg->is_safe;
+    if (has_block1 || is_later_block2) {
         /* The answer's later blocks are asked for under the upload's tag (BLK-31). */
         additions->request_tag =
             transfer_tag(&side->fetch, request->leg->asker.serial, message->options);

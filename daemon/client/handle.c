@@ -125,26 +125,20 @@ static void begin_request(struct client_side *side, struct request *request)
 }
 
 /*
- * Answers that clients leave unacknowledged hold a slot for 93 s: the oldest of them,
- * sent before, makes room when all slots are in use.
+ * A request, with the fetch that is to answer it. Answers that clients leave unacknowledged hold
+ * a slot for 93 s: the oldest of them, sent before, makes room when all slots are in use.
  */
-static struct request *take_request_slot(struct client_side *side, const struct leg *leg)
+static enum reason make_request(struct client_side *side, const struct incoming *incoming,
+                                struct fetch_recipe *recipe, struct request **ret_request)
 {
+    struct leg *leg = incoming->leg;
     struct request_table *table = &side->requests;
     if (request_table_is_full(table) && !list_is_empty(&table->delivering)) {
         metric_add(&side->context.metrics.deliveries_cut, 1);
         request_drop(side, HASH_ENTRY(table->delivering.first, struct request, waiting),
                      REASON_client_unreachable);
     }
-    return request_new(side, leg);
-}
-
-/* A request, with the fetch that is to answer it. */
-static enum reason make_request(struct client_side *side, const struct incoming *incoming,
-                                struct fetch_recipe *recipe, struct request **ret_request)
-{
-    struct leg *leg = incoming->leg;
-    struct request *request = take_request_slot(side, leg);
+    struct request *request = request_new(side, leg);
     if (request == NULL) {
         return REASON_proxy_busy;
     }
@@ -242,22 +236,18 @@ static bool answer_from_cache(struct client_side *side, struct incoming *incomin
     return true;
 }
 
-/* Whether the origin server is told what the client does not want to hear (NOR-4). */
-static bool forwards_no_response(const struct client_side *side, const struct incoming *incoming)
-{
-    return side->context.config->proxy_no_response == NO_RESPONSE_FORWARD &&
-           !incoming->leg->is_safe && incoming->leg->unwanted != 0;
-}
-
 /* What the fetch is made from. */
 static struct fetch_recipe recipe_of(const struct client_side *side,
                                      const struct incoming *incoming, const struct finding *finding)
 {
     const struct cached_lookup *lookup = &finding->lookup;
-    bool is_forwarded = forwards_no_response(side, incoming);
+    const struct leg *leg = incoming->leg;
+    /* The origin server is told what the client does not want to hear (NOR-4). */
+    bool tells_unwanted = side->context.config->proxy_no_response == NO_RESPONSE_FORWARD &&
+                          !leg->is_safe && leg->unwanted != 0;
     return (struct fetch_recipe){
-        .mirrors_non = incoming->leg->kind == LEG_DATAGRAM && !incoming->leg->confirmable,
-        .is_safe = incoming->leg->is_safe,
+        .mirrors_non = leg->kind == LEG_DATAGRAM && !leg->confirmable,
+        .is_safe = leg->is_safe,
         .target = &incoming->target,
         .message = incoming->message,
         .hop = &finding->hop,
@@ -265,10 +255,10 @@ static struct fetch_recipe recipe_of(const struct client_side *side,
         .additions = {.hop_limit = finding->hop_limit,
                       .etags = lookup->etags,
                       .etag_count = lookup->etag_count,
-                      .no_response = {true, is_forwarded, incoming->leg->unwanted},
+                      .no_response = {true, tells_unwanted, leg->unwanted},
                       .drops_echo = incoming->drops_echo},
-        .may_stay_unanswered = is_forwarded,
-        .asks_for_block = incoming->leg->has_block2,
+        .may_stay_unanswered = tells_unwanted,
+        .asks_for_block = leg->has_block2,
         .is_group = incoming->options.multicast_timeout.data != NULL,
         .group_timeout_s = option_uint(incoming->options.multicast_timeout),
         .not_local = incoming->options.not_local,
@@ -277,31 +267,25 @@ static struct fetch_recipe recipe_of(const struct client_side *side,
 }
 
 /*
- * Whether a client on a reliable transport can send more at once than the next hop takes: that
- * is reached with datagrams; or is to be treated as if it were, as what the client has sent is
- * longer than a fetch holds.
+ * What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. A client on a reliable transport
+ * can send more at once than a next hop takes that is reached with datagrams; one to which the
+ * client has sent more than a fetch holds is treated as if it were.
  */
-static bool is_datagram_hop(const struct client_side *side, const struct incoming *incoming,
-                            const struct next_hop *hop)
-{
-    const struct message *message = incoming->message;
-    bool is_long = message->options.len + message->payload.len + FETCH_OVERHEAD >
-                   side->context.config->limits_datagram_bytes;
-    return incoming->leg->kind == LEG_STREAM &&
-           (transport_is_datagram(hop->scheme->transport) || is_long);
-}
-
-/* What its blocks ask for; BLOCK_PLAN_ANSWER has been answered. */
 static enum block_plan plan_blocks(struct client_side *side, struct incoming *incoming,
                                    struct fetch_recipe *recipe, struct bytes *ret_body)
 {
+    const struct message *message = incoming->message;
+    enum transport transport = recipe->hop->scheme->transport;
+    bool is_long = message->options.len + message->payload.len + FETCH_OVERHEAD >
+                   side->context.config->limits_datagram_bytes;
     const struct block_request blocks = {
         .leg = incoming->leg,
-        .message = incoming->message,
+        .message = message,
         .options = &incoming->options,
         .target = &incoming->target,
-        .is_datagram_hop = is_datagram_hop(side, incoming, recipe->hop),
-        .is_http_hop = transport_is_http(recipe->hop->scheme->transport),
+        .is_datagram_hop =
+            incoming->leg->kind == LEG_STREAM && (transport_is_datagram(transport) || is_long),
+        .is_http_hop = transport_is_http(transport),
     };
     struct reply reply;
     enum reason reason;
@@ -363,7 +347,7 @@ static struct question question_of(const struct client_side *side, struct incomi
         .options = &incoming->options,
         .drops_echo = incoming->drops_echo,
         .needs_echo = echo_is_required(leg, &incoming->options),
-        .is_registration = registration_is_one(side, &incoming->options),
+        .is_registration = side->observers.capacity > 0 && registration_is_one(&incoming->options),
         .takes_blocks = leg_takes_blocks(leg),
         .is_not_from_cache = (leg->cache_wish & LEG_NO_CACHE) != 0,
         .is_not_stored = (leg->cache_wish & LEG_NO_STORE) != 0,
@@ -372,17 +356,12 @@ static struct question question_of(const struct client_side *side, struct incomi
     };
 }
 
-/* No open proxy for the web, in whatever form the target was named (HC-3). */
-static bool is_web_to_web(const struct incoming *incoming)
-{
-    return transport_is_http(transport_by_number(incoming->leg->asker.scheme)) &&
-           transport_is_http(incoming->target.scheme->transport);
-}
-
 /* A request for a target elsewhere, or at one of our own listeners. */
 static void proxy_request(struct client_side *side, struct incoming *incoming)
 {
-    if (is_web_to_web(incoming)) {
+    if (transport_is_http(incoming->target.scheme->transport) &&
+        transport_is_http(transport_by_number(incoming->leg->asker.scheme))) {
+        /* No open proxy for the web, in whatever form the target was named (HC-3). */
         refuse_request(side, incoming, &(struct problem){.reason = REASON_scheme_unsupported});
         return;
     }
@@ -442,12 +421,6 @@ static enum reason admit_request(struct client_side *side, const struct incoming
     return reason;
 }
 
-/* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
-static uint8_t unwanted_classes(struct bytes no_response)
-{
-    return no_response.data != NULL ? (uint8_t)option_uint(no_response) : 0;
-}
-
 /* Its options, and what those mean that are between the client and us. */
 static bool take_options(struct client_side *side, struct incoming *incoming,
                          struct problem *ret_problem)
@@ -459,7 +432,10 @@ static bool take_options(struct client_side *side, struct incoming *incoming,
     }
     registration_on_request(side, leg, options);
     incoming->drops_echo = echo_take(side, leg, options->echo);
-    leg->unwanted = unwanted_classes(options->no_response);
+    /* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
+    if (options->no_response.data != NULL) {
+        leg->unwanted = (uint8_t)option_uint(options->no_response);
+    }
     if (!blocks_check(leg, incoming->message, options, ret_problem)) {
         return false;
     }
@@ -468,18 +444,6 @@ static bool take_options(struct client_side *side, struct incoming *incoming,
         leg->block2 = block_of(options->block2);
     }
     return true;
-}
-
-/* Where the request came to; port 0 for the default of the scheme that it came over (PXO-22). */
-static struct address received_at(const struct client_side *side, const struct leg *leg,
-                                  const struct address *local)
-{
-    const struct scheme *scheme = config_scheme_by_number(side->context.config, leg->asker.scheme);
-    struct address at = *local;
-    if (scheme != NULL && at.port == scheme->default_port) {
-        at.port = 0;
-    }
-    return at;
 }
 
 /*
@@ -492,7 +456,6 @@ static bool is_early_stop(struct client_side *side, struct incoming *incoming)
     struct leg *leg = incoming->leg;
     bool is_stop = incoming->target.form == TARGET_FORM_NONE &&
                    incoming->message->code == CODE_GET &&
-                   incoming->options.multicast_timeout.data != NULL &&
                    option_uint(incoming->options.multicast_timeout) == 0;
     struct request *request = is_stop ? request_of_token(side, leg) : NULL;
     if (request == NULL || request->fetch == NULL || request->fetch->state != FETCH_collecting) {
@@ -504,31 +467,40 @@ static bool is_early_stop(struct client_side *side, struct incoming *incoming)
     return true;
 }
 
-/* The interface of a link-local target; most are not, and cost nothing here. */
-static bool find_zone(struct client_side *side, const struct address *local, struct target *target,
-                      struct problem *ret_problem)
-{
-    bool is_plain =
-        target->zone[0] == '\0' && (target->is_name || !address_needs_scope(&target->address));
-    return is_plain || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
-}
-
+/* What it is for, and through which interface if that is link-local; it came to @p local. */
 static bool find_target(struct client_side *side, struct incoming *incoming,
                         const struct address *local, struct problem *ret_problem)
 {
+    const struct config *config = side->context.config;
+    const struct scheme *scheme = config_scheme_by_number(config, incoming->leg->asker.scheme);
     struct target_memory memory = {side->context.target_memory, side->context.target_memory_bytes};
-    struct address at = received_at(side, incoming->leg, local);
+    struct target *target = &incoming->target;
+    struct address at = *local;
+    if (scheme != NULL && at.port == scheme->default_port) {
+        at.port = 0; /* the default of the scheme that it came over (PXO-22) */
+    }
     incoming->options.default_host = leg_default_host(incoming->leg);
-    if (!target_find(side->context.config, incoming->message, &incoming->options, &at, memory,
-                     &incoming->target, ret_problem)) {
+    if (!target_find(config, incoming->message, &incoming->options, &at, memory, target,
+                     ret_problem)) {
         return false;
     }
-    incoming->found = incoming->target.form != TARGET_FORM_NONE ? &incoming->target : NULL;
-    return find_zone(side, local, &incoming->target, ret_problem);
+    incoming->found = target->form != TARGET_FORM_NONE ? target : NULL;
+    bool needs_zone =
+        target->zone[0] != '\0' || (!target->is_name && address_needs_scope(&target->address));
+    return !needs_zone || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
 }
 
-static void handle(struct client_side *side, struct incoming *incoming, const struct address *local)
+static struct incoming incoming_of(struct leg *leg, const struct message *message)
 {
+    leg->token = message->token;
+    leg->is_safe = message->code == CODE_GET || message->code == CODE_FETCH;
+    return (struct incoming){.message = message, .leg = leg};
+}
+
+void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
+                    const struct address *local)
+{
+    struct incoming made = incoming_of(leg, message), *incoming = &made;
     struct problem problem = {.reason = admit_request(side, incoming)};
     metric_add(&side->context.metrics.requests, 1);
     incoming->leg->peer->requests++;
@@ -543,7 +515,7 @@ static void handle(struct client_side *side, struct incoming *incoming, const st
     if (target_is_mixed(&incoming->options)) {
         metric_add(&side->context.metrics.overridden_targets, 1); /* AMB-18 */
     }
-    if (is_early_stop(side, incoming)) {
+    if (incoming->options.multicast_timeout.data != NULL && is_early_stop(side, incoming)) {
         return;
     }
     replace_older(side, incoming->leg);
@@ -554,27 +526,11 @@ static void handle(struct client_side *side, struct incoming *incoming, const st
     }
 }
 
-static bool is_safe_method(uint8_t code)
-{
-    return code == CODE_GET || code == CODE_FETCH;
-}
-
-void request_handle(struct client_side *side, struct leg *leg, const struct message *message,
-                    const struct address *local)
-{
-    struct incoming incoming = {.message = message, .leg = leg};
-    leg->token = message->token;
-    leg->is_safe = is_safe_method(message->code);
-    handle(side, &incoming, local);
-}
-
 void request_refuse(struct client_side *side, struct leg *leg, const struct message *message,
                     enum reason reason)
 {
-    struct incoming incoming = {.message = message, .leg = leg};
+    struct incoming incoming = incoming_of(leg, message);
     struct problem problem = {.reason = reason};
     metric_add(&side->context.metrics.requests, 1);
-    leg->token = message->token;
-    leg->is_safe = is_safe_method(message->code);
     refuse_request(side, &incoming, &problem);
 }

@@ -70,20 +70,17 @@ static bool take_source(struct client_side *side, enum source_kind kind, const s
                        context_now_ms(&side->context));
 }
 
-/* Of all that comes from its address; a client with a rate of its own does not count. */
-static bool is_address_too_fast(struct client_side *side, const struct leg *leg)
-{
-    uint32_t rate = side->context.config->limits_address_rate;
-    return rate > 0 && limits_of(side, leg->peer)->rate == 0 &&
-           !take_source(side, SOURCE_REQUESTS, leg, rate);
-}
-
 enum reason limit_take(struct client_side *side, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
-    bool is_too_much = peer->in_flight >= limit_exchanges(side, peer) || is_too_fast(side, peer) ||
-                       is_address_too_fast(side, leg);
-    return is_too_much ? REASON_client_busy : REASON_none;
+    uint32_t rate = side->context.config->limits_address_rate;
+    if (peer->in_flight >= limit_exchanges(side, peer) || is_too_fast(side, peer)) {
+        return REASON_client_busy;
+    }
+    /* Of all that comes from its address; a client with a rate of its own does not count. */
+    bool is_counted = rate > 0 && limits_of(side, peer)->rate == 0;
+    return is_counted && !take_source(side, SOURCE_REQUESTS, leg, rate) ? REASON_client_busy
+                                                                        : REASON_none;
 }
 
 bool limit_may_answer(struct client_side *side, struct leg *leg, const struct message *message)

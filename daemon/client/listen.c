@@ -33,22 +33,6 @@ static void totals_add_sessions(struct totals *totals, const struct dtls_counter
     }
 }
 
-static void add_grouped(struct datagram_totals *totals, const struct udp_counters *counters)
-{
-    totals->gso_datagrams += metric_get(&counters->gso_datagrams);
-    totals->gso_messages += metric_get(&counters->gso_messages);
-    totals->gso_refusals += metric_get(&counters->gso_refusals);
-    totals->gro_datagrams += metric_get(&counters->gro_datagrams);
-    totals->gro_messages += metric_get(&counters->gro_messages);
-}
-
-/* What is there only as long as the socket. */
-static void add_buffers(struct datagram_totals *totals, const struct udp_counters *counters)
-{
-    totals->receive_asked += metric_get(&counters->receive_asked_bytes);
-    totals->receive_buffers += metric_get(&counters->receive_bytes);
-}
-
 static void totals_add_datagrams(struct datagram_totals *totals,
                                  const struct udp_counters *counters)
 {
@@ -56,7 +40,13 @@ static void totals_add_datagrams(struct datagram_totals *totals,
     totals->out += metric_get(&counters->datagrams_out);
     totals->overflowed += metric_get(&counters->receive_overflows);
     totals->unsent += metric_get(&counters->send_failures);
-    add_grouped(totals, counters);
+    totals->gso_datagrams += metric_get(&counters->gso_datagrams);
+    totals->gso_messages += metric_get(&counters->gso_messages);
+    totals->gso_refusals += metric_get(&counters->gso_refusals);
+    totals->gro_datagrams += metric_get(&counters->gro_datagrams);
+    totals->gro_messages += metric_get(&counters->gro_messages);
+    totals->receive_asked += metric_get(&counters->receive_asked_bytes);
+    totals->receive_buffers += metric_get(&counters->receive_bytes);
 }
 
 static void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
@@ -128,51 +118,43 @@ static void update_sessions(struct client_side *side)
     metric_set(&side->context.metrics.sessions, sessions);
 }
 
-/* Source ports stay open: what they have counted needs no keeping. @return what was dropped */
-static uint64_t add_source_ports(const struct client_side *side, struct datagram_totals *sum)
+/* Datagrams of clients, in @p down, and of origin servers, in @p up. */
+static void publish_datagrams(const struct datagram_totals *down, const struct datagram_totals *up,
+                              struct metrics *metrics)
 {
-    uint64_t dropped = 0;
-    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
-        const struct port_pool *pool = &side->origin.origins.pools[family];
-        for (uint32_t i = 0; i < pool->count; i++) {
-            const struct udp_counters *counters = udp_counters(pool->ports[i].socket);
-            dropped += metric_get(&counters->receive_overflows);
-            add_grouped(sum, counters);
-            add_buffers(sum, counters);
-        }
-    }
-    return dropped;
-}
-
-static void publish_datagrams(const struct datagram_totals *sum, struct metrics *metrics)
-{
-    metric_set(&metrics->datagrams_in, sum->in);
-    metric_set(&metrics->datagrams_out, sum->out);
-    metric_set(&metrics->datagrams_overflowed, sum->overflowed);
-    metric_set(&metrics->datagrams_unsent, sum->unsent);
-    metric_set(&metrics->gso_datagrams, sum->gso_datagrams);
-    metric_set(&metrics->gso_messages, sum->gso_messages);
-    metric_set(&metrics->gso_refusals, sum->gso_refusals);
-    metric_set(&metrics->gro_datagrams, sum->gro_datagrams);
-    metric_set(&metrics->gro_messages, sum->gro_messages);
-    metric_set(&metrics->receive_buffers_asked_bytes, sum->receive_asked);
-    metric_set(&metrics->receive_buffers_bytes, sum->receive_buffers);
+    metric_set(&metrics->datagrams_in, down->in);
+    metric_set(&metrics->datagrams_out, down->out);
+    metric_set(&metrics->datagrams_overflowed, down->overflowed);
+    metric_set(&metrics->datagrams_unsent, down->unsent);
+    metric_set(&metrics->upstream_overflowed, up->overflowed);
+    metric_set(&metrics->gso_datagrams, down->gso_datagrams + up->gso_datagrams);
+    metric_set(&metrics->gso_messages, down->gso_messages + up->gso_messages);
+    metric_set(&metrics->gso_refusals, down->gso_refusals + up->gso_refusals);
+    metric_set(&metrics->gro_datagrams, down->gro_datagrams + up->gro_datagrams);
+    metric_set(&metrics->gro_messages, down->gro_messages + up->gro_messages);
+    metric_set(&metrics->receive_buffers_asked_bytes, down->receive_asked + up->receive_asked);
+    metric_set(&metrics->receive_buffers_bytes, down->receive_buffers + up->receive_buffers);
 }
 
 void totals_update(struct client_side *side)
 {
-    struct datagram_totals sum = side->closed_datagrams;
+    struct datagram_totals down = side->closed_datagrams, up = {0};
     bool has_sessions = side->stream_listener_count > 0;
     for (uint32_t i = 0; i < slots_used(side); i++) {
         const struct listener *listener = &side->listeners[i];
         if (listener->socket != NULL) {
-            totals_add_datagrams(&sum, udp_counters(listener->socket));
-            add_buffers(&sum, udp_counters(listener->socket));
+            totals_add_datagrams(&down, udp_counters(listener->socket));
         }
         has_sessions = has_sessions || listener->dtls != NULL;
     }
-    metric_set(&side->context.metrics.upstream_overflowed, add_source_ports(side, &sum));
-    publish_datagrams(&sum, &side->context.metrics);
+    /* Source ports stay open: what they have counted needs no keeping. */
+    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
+        const struct port_pool *pool = &side->origin.origins.pools[family];
+        for (uint32_t i = 0; i < pool->count; i++) {
+            totals_add_datagrams(&up, udp_counters(pool->ports[i].socket));
+        }
+    }
+    publish_datagrams(&down, &up, &side->context.metrics);
     if (has_sessions) { /* what has only UDP pays nothing */
         update_sessions(side);
     }
@@ -307,6 +289,8 @@ static void close_listener(struct client_side *side, struct listener *listener)
                     &listener->bound);
     if (listener->socket != NULL) {
         totals_add_datagrams(&side->closed_datagrams, udp_counters(listener->socket));
+        side->closed_datagrams.receive_asked = 0; /* gone with the socket */
+        side->closed_datagrams.receive_buffers = 0;
     }
     udp_close(listener->socket);
     if (listener->dtls != NULL) {

@@ -140,22 +140,17 @@ static bool observation_join(struct client_side *side, struct request *request,
  * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
  * are groups.
  */
-static bool is_registration(const struct request_options *options)
+bool registration_is_one(const struct request_options *options)
 {
     return options->observe.data != NULL && options->multicast_timeout.data == NULL &&
            option_uint(options->observe) == OBSERVE_REGISTER && block_of(options->block2).num == 0;
-}
-
-bool registration_is_one(const struct client_side *side, const struct request_options *options)
-{
-    return side->observers.capacity > 0 && is_registration(options);
 }
 
 void registration_on_request(struct client_side *side, const struct leg *leg,
                              const struct request_options *options)
 {
     struct observer *observer = observer_find(side, leg);
-    if (observer != NULL && !is_registration(options)) {
+    if (observer != NULL && !registration_is_one(options)) {
         observer_remove(side, observer);
     }
 }

@@ -8,13 +8,6 @@
 
 #include <string.h>
 
-/* Whether an option of the origin server's answer reaches the client (OPT-7, Appendix A). */
-static bool reply_is_forwarded(uint16_t number)
-{
-    const struct option_row *row = option_row(number);
-    return row == NULL || row->in_response != OPTION_USE_OWN;
-}
-
 /* An option of the proxy's own that is still to be written. */
 struct own_option_due {
     uint16_t number;
@@ -35,17 +28,21 @@ static void reply_write_own(struct message_writer *writer, struct own_option_due
     }
 }
 
-/* Whether one of ours stands in for the origin server's. */
-static bool reply_is_replaced(const struct reply *reply, uint16_t number)
+/*
+ * Whether an option of the origin server's answer reaches the client (OPT-7, Appendix A): it is
+ * not for one hop only, and none of ours stands in for it.
+ */
+static bool reply_forwards(const struct reply *reply, uint16_t number)
 {
+    const struct option_row *row = option_row(number);
     switch (number) {
     case OPTION_max_age:
-        return reply->is_aged;
+        return !reply->is_aged;
     case OPTION_block2:
     case OPTION_size2:
-        return reply->has_block2;
+        return !reply->has_block2;
     default:
-        return false;
+        return row == NULL || row->in_response != OPTION_USE_OWN;
     }
 }
 
@@ -64,7 +61,7 @@ void reply_write_options(struct message_writer *writer, const struct reply *repl
     };
     option_iter_init(&iter, reply->options);
     while (option_iter_next(&iter, &option)) {
-        if (reply_is_forwarded(option.number) && !reply_is_replaced(reply, option.number)) {
+        if (reply_forwards(reply, option.number)) {
             reply_write_own(writer, own, option.number);
             message_writer_option(writer, option.number, option.value);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How requests are answered and end: towards the fetch by part_from_fetch(), towards the client by
- * part_from_client().
+ * request_finish().
  */
 #include "client/request.h"
 
@@ -62,11 +62,6 @@ bool request_table_is_full(const struct request_table *table)
     return table->in_use == table->capacity;
 }
 
-static uint8_t *own_memory(const struct request_table *table, uint32_t slot)
-{
-    return table->memory + (size_t)slot * REQUEST_MEMORY_BYTES;
-}
-
 static void take_leg(struct request *request, const struct leg *leg)
 {
     uint8_t *token = memory_alloc(&request->memory, leg->token.len);
@@ -90,8 +85,8 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     } else {
         return NULL;
     }
-    if (!memory_take(&side->fetch.large, &memory, own_memory(table, slot), REQUEST_MEMORY_BYTES,
-                     leg->token.len)) {
+    uint8_t *own = table->memory + (size_t)slot * REQUEST_MEMORY_BYTES;
+    if (!memory_take(&side->fetch.large, &memory, own, REQUEST_MEMORY_BYTES, leg->token.len)) {
         return NULL;
     }
     struct request *request = &table->slots[slot];
@@ -118,14 +113,6 @@ void request_charge_large(struct client_side *side, struct request *request)
     if (request->large.account == NULL) {
         account_charge(&side->fetch.large.accounts, &request->large,
                        &request->leg.asker.path.remote, 1);
-    }
-}
-
-/* Its fetch is over: a large block is charged only if the request itself has one. */
-static void request_discharge_large(struct client_side *side, struct request *request)
-{
-    if (request->large.account != NULL && !request->memory.is_large) {
-        account_discharge(&side->fetch.large.accounts, &request->large);
     }
 }
 
@@ -221,9 +208,7 @@ void request_leave_all(struct client_side *side, struct peer *peer)
     }
 }
 
-/* Out of everything on the client's side, and counted. @return the stream to be settled. */
-static struct peer *part_from_client(struct client_side *side, struct request *request,
-                                     struct bytes answer)
+void request_finish(struct client_side *side, struct request *request, struct bytes answer)
 {
     const struct leg *leg = &request->leg;
     trace_count(side, leg, request->reason, request->ended_code, request->ended_upstream);
@@ -240,7 +225,10 @@ static struct peer *part_from_client(struct client_side *side, struct request *r
     hash_map_remove(&request->by_message);
     struct peer *stream = leg->kind == LEG_STREAM ? leg->peer : NULL;
     leave_peer(request);
-    return stream;
+    request_free(side, request);
+    if (stream != NULL) {
+        stream_settle(stream);
+    }
 }
 
 void request_abandon(struct client_side *side, struct request *request)
@@ -250,15 +238,6 @@ void request_abandon(struct client_side *side, struct request *request)
     hash_map_remove(&request->by_token);
     leave_peer(request);
     request_free(side, request);
-}
-
-void request_finish(struct client_side *side, struct request *request, struct bytes answer)
-{
-    struct peer *stream = part_from_client(side, request, answer);
-    request_free(side, request);
-    if (stream != NULL) {
-        stream_settle(stream);
-    }
 }
 
 /* --- its fetch ------------------------------------------------------------ */
@@ -278,7 +257,10 @@ static void part_from_fetch(struct client_side *side, struct request *request, e
     request->reason = reason;
     trace_ended(side, request, reason, code);
     request->fetch = NULL;
-    request_discharge_large(side, request);
+    /* A large block is charged from now on only if the request itself has one. */
+    if (request->large.account != NULL && !request->memory.is_large) {
+        account_discharge(&side->fetch.large.accounts, &request->large);
+    }
 }
 
 void request_drop(struct client_side *side, struct request *request, enum reason reason)

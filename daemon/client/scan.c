@@ -70,21 +70,16 @@ static void collect(struct request_options *options, const struct option *option
     }
 }
 
-static bool is_defined_for(const struct option_row *row, uint8_t code)
-{
-    if (row->number == OPTION_observe) {
-        return code == CODE_GET || code == CODE_FETCH; /* RFC 7641 section 2, RFC 8132 */
-    }
-    return row->in_request != OPTION_USE_NONE;
-}
-
 static void scan_option(struct scan *scan, const struct message *message,
                         const struct option *option, struct request_options *options)
 {
     const struct option_row *row = option_row(option->number);
     bool is_extra = row != NULL && row == scan->last_row && !row->repeats_in_request;
-    bool is_recognised = row != NULL && is_defined_for(row, message->code) && !is_extra &&
-                         option_length_is_good(row, option->value);
+    /* RFC 7641 section 2, RFC 8132: only these two methods observe. */
+    bool is_defined =
+        row != NULL && row->in_request != OPTION_USE_NONE &&
+        (row->number != OPTION_observe || message->code == CODE_GET || message->code == CODE_FETCH);
+    bool is_recognised = is_defined && !is_extra && option_length_is_good(row, option->value);
     scan->last_row = row;
     if (is_recognised) {
         collect(options, option);

@@ -153,14 +153,6 @@ static struct block choose_block(const struct client_side *side, const struct le
                   leg->kind == LEG_STREAM || most < size ? most : size);
 }
 
-static bool fits_whole(const struct client_side *side, const struct leg *leg,
-                       const struct reply *reply)
-{
-    return leg->kind == LEG_STREAM
-               ? reply_fits(side, leg, reply)
-               : reply_fits_datagram(side, leg, reply, message_max(side, leg, reply));
-}
-
 static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
                          const struct reply *reply)
 {
@@ -170,9 +162,15 @@ static bool is_to_be_cut(const struct client_side *side, const struct leg *leg,
     if (leg->has_block2 && (leg->block2.num > 0 || reply->payload.len > block_size(&leg->block2))) {
         return true;
     }
+    bool fits_whole = leg->kind == LEG_STREAM
+                          ? reply_fits(side, leg, reply)
+                          : reply_fits_datagram(side, leg, reply, message_max(side, leg, reply));
+    if (fits_whole) {
+        return false;
+    }
     /* Of no use where it is the options that are too long. */
     struct block block = choose_block(side, leg, piece_max(side, leg, reply));
-    return reply->payload.len > block_size(&block) && !fits_whole(side, leg, reply);
+    return reply->payload.len > block_size(&block);
 }
 
 static bool is_of_whole(uint16_t number)

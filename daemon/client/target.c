@@ -89,11 +89,6 @@ static bool is_utf8(struct bytes text)
 
 /* --- packed segments ---------------------------------------------------- */
 
-static void segments_begin(const struct builder *builder, struct segments *segments)
-{
-    *segments = (struct segments){.packed = builder->at};
-}
-
 /* One plain item; the caller has checked that it is at most 255 bytes. */
 static bool segments_add(struct builder *builder, struct segments *segments, struct bytes item)
 {
@@ -157,7 +152,7 @@ static bool pack_list(struct builder *builder, const struct cri_list *list,
     struct cri_item item;
     struct bytes text;
     uint8_t room[TARGET_NAME_MAX];
-    segments_begin(builder, ret_segments);
+    *ret_segments = (struct segments){.packed = builder->at};
     cri_iter_init(&iter, list);
     while (cri_iter_next(&iter, &item)) {
         if (!item_text(builder, &item, room, &text) || !segments_add(builder, ret_segments, text)) {
@@ -410,7 +405,7 @@ static bool pack_options(struct builder *builder, uint16_t number, struct segmen
 {
     struct option_iter iter;
     struct option option;
-    segments_begin(builder, ret_segments);
+    *ret_segments = (struct segments){.packed = builder->at};
     option_iter_init(&iter, builder->message->options);
     while (option_iter_next(&iter, &option) && option.number <= number) {
         if (option.number != number) {
@@ -546,8 +541,8 @@ bool target_find(const struct config *config, const struct message *message,
     ret_target->address = (struct address){0};
     memset(ret_target->zone, 0, sizeof(ret_target->zone));
     ret_target->port = 0;
-    segments_begin(&builder, &ret_target->path);
-    segments_begin(&builder, &ret_target->query);
+    ret_target->path = (struct segments){.packed = builder.at};
+    ret_target->query = (struct segments){.packed = builder.at};
 
     if (options->proxy_scheme.data != NULL && options->proxy_scheme_number.data != NULL) {
         return fail_target(&builder, REASON_proxy_scheme_twice); /* PXO-17 */

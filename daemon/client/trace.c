@@ -21,17 +21,6 @@ static const char *code_text(uint8_t code, char text[8])
     return text;
 }
 
-/* Without a fetch it is being delivered: it has been logged before, with its target. */
-static bool has_target(const struct request *request)
-{
-    return request->fetch != NULL;
-}
-
-static uint8_t trace_method_of(const struct request *request)
-{
-    return has_target(request) ? request->fetch->sending.datagram[1] : 0;
-}
-
 /* Text for "client=": the address, and the identity if there is one. */
 #define CLIENT_TEXT_MAX (ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX + 16)
 
@@ -179,7 +168,7 @@ static void trace_block(struct client_side *side, const struct request *request,
     struct trace_view view = {.client = client_text(&request->leg, client),
                               .target = target_format(target, target_text, sizeof(target_text)),
                               .reason = reason_row(reason)->name,
-                              .method = method_name(trace_method_of(request)),
+                              .method = method_name(request->fetch->sending.datagram[1]),
                               .form = target_form_name(target->form),
                               .cache = cache_answer_name(request->fetch->ticket.answer),
                               .route = request->fetch->hop.route,
@@ -189,7 +178,8 @@ static void trace_block(struct client_side *side, const struct request *request,
     log_block_init(&block);
     (void)code_text(code, view.code);
     log_block_line(&block, "request %" PRIu64 " from %s: %s %s", request->trail.id, client,
-                   type_name(request->leg.confirmable), method_name(trace_method_of(request)));
+                   type_name(request->leg.confirmable),
+                   method_name(request->fetch->sending.datagram[1]));
     add_target(&block, target, target_text);
     log_block_line(&block, "  options    %s",
                    describe_options(request->fetch->sending.datagram,
@@ -269,41 +259,35 @@ static void note_refusal(struct client_side *side, const struct leg *leg, enum r
                                       .word = reason_row(reason)->name,
                                       .identity = leg->asker.identity,
                                       .detail = why};
-    if (!reason_is_success(reason)) {
-        refusals_add(&side->refusals, &note);
-    }
-}
-
-/* The values for the counters, for when the request is over for the client, too. */
-static void note_end(struct request *request, uint8_t code)
-{
-    request->ended_code = code;
-    if (has_target(request)) {
-        request->ended_upstream = request->fetch->candidate_count > 0
-                                      ? (uint8_t)(request->fetch->hop.scheme->transport + 1)
-                                      : 0;
-    }
+    refusals_add(&side->refusals, &note);
 }
 
 void trace_ended(struct client_side *side, struct request *request, enum reason reason,
                  uint8_t code)
 {
+    /* Without a fetch it is being delivered: it has been logged before, with its target. */
+    const struct fetch *fetch = request->fetch;
     const struct access_record record = {
         .leg = &request->leg,
         .request = request,
-        .target = has_target(request) ? &request->fetch->target : NULL,
-        .cache = has_target(request) ? request->fetch->ticket.answer : CACHE_ANSWER_OFF,
+        .target = fetch != NULL ? &fetch->target : NULL,
+        .cache = fetch != NULL ? fetch->ticket.answer : CACHE_ANSWER_OFF,
         .reason = reason,
-        .method = trace_method_of(request),
+        .method = fetch != NULL ? fetch->sending.datagram[1] : 0,
         .code = code,
     };
-    note_end(request, code);
-    note_refusal(side, &request->leg, reason, NULL);
-    if (record.target != NULL) {
+    /* For the counters, when the request is over for the client, too. */
+    request->ended_code = code;
+    if (!reason_is_success(reason)) {
+        note_refusal(side, &request->leg, reason, NULL);
+    }
+    if (fetch != NULL) {
+        request->ended_upstream =
+            fetch->candidate_count > 0 ? (uint8_t)(fetch->hop.scheme->transport + 1) : 0;
         count_duration(side, &request->leg, false, elapsed_us(side, request->trail.started_us));
     }
     access_log(side, &record);
-    if (side->context.trace && record.target != NULL) {
+    if (side->context.trace && fetch != NULL) {
         trace_block(side, request, reason, code);
         request->trail.last_event = 0; /* these were shown */
     }
@@ -387,7 +371,9 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
                                          .code = code,
                                          .why = problem->text};
     trace_count(side, leg, problem->reason, code, 0);
-    note_refusal(side, leg, problem->reason, problem->text);
+    if (!reason_is_success(problem->reason)) {
+        note_refusal(side, leg, problem->reason, problem->text);
+    }
     access_log(side, &record);
     if (side->context.trace) {
         trace_short_block(side, &record, request);

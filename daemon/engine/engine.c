@@ -201,7 +201,9 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
         session_ms = engine->origin.upstream != NULL
                          ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
-        web_ms = carrier_http_turn(&engine->origin, now_ms); /* likewise */
+        web_ms = engine->origin.web != NULL
+                     ? carrier_http_turn(&engine->origin, now_ms) /* likewise */
+                     : UINT64_MAX;
     } while (!list_is_empty(&engine->client.observers.ready) ||
              engine->client.observations.idle != NULL ||
              !list_is_empty(&engine->client.http.ready));

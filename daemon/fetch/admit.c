@@ -6,16 +6,11 @@
 #include "fetch/side.h"
 #include "policy/access.h"
 
-static struct access_client admit_client_of(const struct asker *asker)
-{
-    return access_client_of(&asker->path.remote, asker->scheme, asker->identity);
-}
-
 static struct access_request request_of(const struct fetch_side *side, const struct asker *asker,
                                         const struct target *target, uint8_t method)
 {
     struct access_request request = {
-        .client = admit_client_of(asker),
+        .client = access_client_of(&asker->path.remote, asker->scheme, asker->identity),
         .standing = (enum access_standing)asker->standing,
         .target = target,
         .method = method,

@@ -37,11 +37,6 @@ const char *cache_answer_name(enum cache_answer answer)
 
 /* --- looking up --------------------------------------------------------- */
 
-static bool cached_is_secure(const struct scheme *scheme)
-{
-    return transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
-}
-
 /*
  * For whom an answer may be kept: what came over a secure transport is not for everybody
  * (RFC 7252 section 11.2; CACHE-20). False: for no client.
@@ -50,7 +45,9 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
                          struct cache_key_source *source)
 {
     enum config_cache_secure_targets rule = side->context.config->cache_secure_targets;
-    if (!cached_is_secure(source->target->scheme) || rule == CACHE_SECURE_SHARED) {
+    const struct scheme *scheme = source->target->scheme;
+    bool is_secure = transport_is_secure(scheme->transport) || scheme->number == CRI_SCHEME_HTTPS;
+    if (!is_secure || rule == CACHE_SECURE_SHARED) {
         return true;
     }
     if (rule == CACHE_SECURE_OFF) {
@@ -259,9 +256,6 @@ size_t cached_bytes(const struct cached_lookup *lookup, const struct message *me
 static bool keep_etags(struct fetch *fetch, const struct message *message)
 {
     struct memory *memory = &fetch->memory;
-    if (!message_has_option(message, OPTION_etag)) {
-        return true;
-    }
     uint8_t *at = memory->bytes + memory->used;
     size_t len = etags_copy(message->options, at, memory->capacity - memory->used);
     fetch->ticket.etags = (struct bytes){at, len};
@@ -297,7 +291,8 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
         return true;
     }
     uint8_t *bytes = memory_alloc(&fetch->memory, lookup->key.len);
-    if (bytes == NULL || !keep_etags(fetch, message)) {
+    if (bytes == NULL ||
+        (message_has_option(message, OPTION_etag) && !keep_etags(fetch, message))) {
         return false;
     }
     ticket->has_key = true;
@@ -311,7 +306,7 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
             ticket->candidates.entries[ticket->candidates.count++] = lookup->candidates.entries[i];
         }
     }
-    ticket->has_foreign_etags = has_foreign_etags(side, fetch);
+    ticket->has_foreign_etags = ticket->etags.len > 0 && has_foreign_etags(side, fetch);
     return true;
 }
 

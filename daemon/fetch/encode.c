@@ -16,7 +16,7 @@ struct merge {
     const struct target *target;
     const struct naming *naming;
     const struct additions *additions;
-    size_t next; /* row of own_options to be written next */
+    size_t next; /* of own_numbers, to be written next */
 };
 
 static void write_segments(struct message_writer *writer, uint16_t number,
@@ -29,144 +29,94 @@ static void write_segments(struct message_writer *writer, uint16_t number,
     }
 }
 
-static void encode_write_host(struct merge *merge)
+static void write_number(struct message_writer *writer, uint16_t number, bool is_present,
+                         uint32_t value)
 {
-    if (merge->naming->host.data != NULL) {
-        message_writer_option(&merge->writer, OPTION_uri_host, merge->naming->host);
+    if (is_present) {
+        message_writer_option_uint(writer, number, value);
     }
 }
 
-static void write_port(struct merge *merge)
+static void write_request_tag(struct message_writer *writer, uint64_t tag)
 {
-    if (merge->naming->has_port) {
-        message_writer_option_uint(&merge->writer, OPTION_uri_port, merge->target->port);
-    }
-}
-
-static void write_etags(struct merge *merge)
-{
-    for (size_t i = 0; i < merge->additions->etag_count; i++) {
-        message_writer_option(&merge->writer, OPTION_etag, merge->additions->etags[i]);
-    }
-}
-
-static void write_observe(struct merge *merge)
-{
-    if (merge->additions->has_observe) {
-        message_writer_option_uint(&merge->writer, OPTION_observe, merge->additions->observe);
-    }
-}
-
-static void write_path(struct merge *merge)
-{
-    if (merge->naming->has_uri_options) {
-        write_segments(&merge->writer, OPTION_uri_path, &merge->target->path);
-    }
-}
-
-static void write_query(struct merge *merge)
-{
-    if (merge->naming->has_uri_options) {
-        write_segments(&merge->writer, OPTION_uri_query, &merge->target->query);
-    }
-}
-
-static void write_hop_limit(struct merge *merge)
-{
-    if (merge->additions->hop_limit > 0) {
-        message_writer_option_uint(&merge->writer, OPTION_hop_limit, merge->additions->hop_limit);
-    }
-}
-
-static void encode_write_named(struct merge *merge, uint16_t number)
-{
-    if (merge->naming->option == number) {
-        message_writer_option(&merge->writer, number, merge->naming->value);
-    }
-}
-
-static void write_proxy_uri(struct merge *merge)
-{
-    encode_write_named(merge, OPTION_proxy_uri);
-}
-
-static void write_proxy_scheme(struct merge *merge)
-{
-    encode_write_named(merge, OPTION_proxy_scheme);
-}
-
-static void write_proxy_cri(struct merge *merge)
-{
-    encode_write_named(merge, OPTION_proxy_cri);
-}
-
-static void write_proxy_scheme_number(struct merge *merge)
-{
-    encode_write_named(merge, OPTION_proxy_scheme_number);
-}
-
-static void write_one(struct merge *merge, uint16_t number, const struct own_option *option)
-{
-    if (option->is_present) {
-        message_writer_option_uint(&merge->writer, number, option->value);
-    }
-}
-
-static void write_block2(struct merge *merge)
-{
-    write_one(merge, OPTION_block2, &merge->additions->block2);
-}
-
-static void write_block1(struct merge *merge)
-{
-    write_one(merge, OPTION_block1, &merge->additions->block1);
-}
-
-static void write_size1(struct merge *merge)
-{
-    write_one(merge, OPTION_size1, &merge->additions->size1);
-}
-
-static void write_no_response(struct merge *merge)
-{
-    write_one(merge, OPTION_no_response, &merge->additions->no_response);
-}
-
-static void write_request_tag(struct merge *merge)
-{
-    uint64_t tag = merge->additions->request_tag;
     uint8_t value[8];
-    if (tag == 0) {
-        return;
-    }
     for (unsigned i = 0; i < sizeof(value); i++) {
         value[i] = (uint8_t)(tag >> (8 * i));
     }
-    message_writer_option(&merge->writer, OPTION_request_tag, (struct bytes){value, sizeof(value)});
+    message_writer_option(writer, OPTION_request_tag, (struct bytes){value, sizeof(value)});
 }
 
 /* In ascending order of their numbers. */
-static const struct {
-    uint16_t number;
-    void (*write)(struct merge *merge);
-} own_options[] = {
-    {OPTION_uri_host, encode_write_host},
-    {OPTION_etag, write_etags},
-    {OPTION_observe, write_observe},
-    {OPTION_uri_port, write_port},
-    {OPTION_uri_path, write_path},
-    {OPTION_uri_query, write_query},
-    {OPTION_hop_limit, write_hop_limit},
-    {OPTION_block2, write_block2},
-    {OPTION_block1, write_block1},
-    {OPTION_proxy_uri, write_proxy_uri},
-    {OPTION_proxy_scheme, write_proxy_scheme},
-    {OPTION_size1, write_size1},
-    {OPTION_proxy_cri, write_proxy_cri},
-    {OPTION_proxy_scheme_number, write_proxy_scheme_number},
-    {OPTION_no_response, write_no_response},
-    {OPTION_request_tag, write_request_tag},
+static const uint16_t own_numbers[] = {
+    OPTION_uri_host,     OPTION_etag,
+    OPTION_observe,      OPTION_uri_port,
+    OPTION_uri_path,     OPTION_uri_query,
+    OPTION_hop_limit,    OPTION_block2,
+    OPTION_block1,       OPTION_proxy_uri,
+    OPTION_proxy_scheme, OPTION_size1,
+    OPTION_proxy_cri,    OPTION_proxy_scheme_number,
+    OPTION_no_response,  OPTION_request_tag,
 };
+
+/* The option of that number, which is one of own_numbers, if there is one. */
+static void write_own_option(struct merge *merge, uint16_t number)
+{
+    struct message_writer *writer = &merge->writer;
+    const struct target *target = merge->target;
+    const struct naming *naming = merge->naming;
+    const struct additions *additions = merge->additions;
+    switch (number) {
+    case OPTION_uri_host:
+        if (naming->host.data != NULL) {
+            message_writer_option(writer, number, naming->host);
+        }
+        break;
+    case OPTION_uri_port:
+        write_number(writer, number, naming->has_port, target->port);
+        break;
+    case OPTION_uri_path:
+    case OPTION_uri_query:
+        if (naming->has_uri_options) {
+            write_segments(writer, number,
+                           number == OPTION_uri_path ? &target->path : &target->query);
+        }
+        break;
+    case OPTION_etag:
+        for (size_t i = 0; i < additions->etag_count; i++) {
+            message_writer_option(writer, number, additions->etags[i]);
+        }
+        break;
+    case OPTION_observe:
+        write_number(writer, number, additions->has_observe, additions->observe);
+        break;
+    case OPTION_hop_limit:
+        write_number(writer, number, additions->hop_limit > 0, additions->hop_limit);
+        break;
+    case OPTION_block2:
+        write_number(writer, number, additions->block2.is_present, additions->block2.value);
+        break;
+    case OPTION_block1:
+        write_number(writer, number, additions->block1.is_present, additions->block1.value);
+        break;
+    case OPTION_size1:
+        write_number(writer, number, additions->size1.is_present, additions->size1.value);
+        break;
+    case OPTION_no_response:
+        write_number(writer, number, additions->no_response.is_present,
+                     additions->no_response.value);
+        break;
+    case OPTION_request_tag:
+        if (additions->request_tag != 0) {
+            write_request_tag(writer, additions->request_tag);
+        }
+        break;
+    default: /* Proxy-Cri and the other forms: the one that names the target */
+        if (naming->option == number) {
+            message_writer_option(writer, number, naming->value);
+        }
+        break;
+    }
+}
 
 /*
  * Write our own options up to number @p limit: ours before a malformed one of the client,
@@ -174,10 +124,9 @@ static const struct {
  */
 static void write_own(struct merge *merge, uint32_t limit)
 {
-    while (merge->next < sizeof(own_options) / sizeof(own_options[0]) &&
-           own_options[merge->next].number <= limit) {
-        own_options[merge->next].write(merge);
-        merge->next++;
+    while (merge->next < sizeof(own_numbers) / sizeof(own_numbers[0]) &&
+           own_numbers[merge->next] <= limit) {
+        write_own_option(merge, own_numbers[merge->next++]);
     }
 }
 

@@ -153,25 +153,22 @@ const struct sending_calls forward_calls = {
 
 /* --- where to ----------------------------------------------------------- */
 
-/* The first candidate, from the present one on, that can be asked from here. */
-static enum reason choose_candidate(struct fetch_side *side, struct fetch *fetch)
-{
-    enum reason reason;
-    while ((reason = sending_choose(&side->origin, &fetch->sending,
-                                    &fetch->candidates[fetch->candidate])) == REASON_no_route &&
-           fetch->candidate + 1 < fetch->candidate_count) {
-        fetch->candidate++;
-    }
-    return reason;
-}
-
-/* Send to its origin server, which is chosen now if @p is_new, or wait for the window. */
+/*
+ * Send to its origin server, or wait for the window. If @p is_new, that server is chosen now: the
+ * first candidate, from the present one on, that can be asked from here.
+ */
 static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
 {
     fetch_set_state(side, fetch, FETCH_queued);
     timer_cancel(&side->context.wheel, &fetch->timer);
     fetch->sending.scheme = fetch->hop.scheme;
-    enum reason reason = is_new ? choose_candidate(side, fetch) : REASON_none;
+    enum reason reason = REASON_none;
+    while (is_new &&
+           (reason = sending_choose(&side->origin, &fetch->sending,
+                                    &fetch->candidates[fetch->candidate])) == REASON_no_route &&
+           fetch->candidate + 1 < fetch->candidate_count) {
+        fetch->candidate++;
+    }
     if (reason == REASON_none) {
         fetch->sending.is_group =
             fetch->is_group && address_is_multicast(&fetch->candidates[fetch->candidate]);
@@ -187,11 +184,17 @@ static void enqueue(struct fetch_side *side, struct fetch *fetch, bool is_new)
 /*
  * A name may lead where a literal address would not be let (ERR-12, MCAST-3). An address
  * that the request named was asked about as the target; a parent proxy is the
- * configuration's choice, and looks after what it forwards to itself.
+ * configuration's choice, and looks after what it forwards to itself. Gives @p address the
+ * interface that it has by default.
  */
 static enum reason reason_against(struct fetch_side *side, struct fetch *fetch,
-                                  const struct address *address)
+                                  struct address *address)
 {
+    /* A link-local address needs an interface: the operator's, or one that clients may use. */
+    bool has_zone = fetch->hop.is_parent && address->scope != 0;
+    if (!has_zone && address_is_ipv6_link_local(address) && !zones_admit(zones_of(side), address)) {
+        return REASON_zone_needed;
+    }
     enum reason reason =
         group_reason_against(side->context.config, &fetch->hop, fetch->is_group, address);
     if (reason != REASON_none) {
@@ -204,13 +207,6 @@ static enum reason reason_against(struct fetch_side *side, struct fetch *fetch,
         return REASON_none;
     }
     return admit_address(side, fetch->asker, &fetch->target, fetch->sending.datagram[1], address);
-}
-
-/* A link-local address needs an interface: the operator's, or one that clients may use. */
-static bool has_zone(struct fetch_side *side, const struct fetch *fetch, struct address *address)
-{
-    bool is_operators = fetch->hop.is_parent && address->scope != 0;
-    return is_operators || zones_admit(zones_of(side), address);
 }
 
 /* A request that is sent again stays at its address for as long as the name has that one. */
@@ -267,8 +263,7 @@ void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
             meet_ourselves(side, fetch);
             return;
         }
-        against = has_zone(side, fetch, &address) ? reason_against(side, fetch, &address)
-                                                  : REASON_zone_needed;
+        against = reason_against(side, fetch, &address);
         if (against == REASON_none) {
             fetch->candidates[fetch->candidate_count++] = address;
         }

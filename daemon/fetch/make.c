@@ -43,54 +43,40 @@ static size_t memory_needed(const struct fetch_recipe *recipe, const struct nami
            cached_bytes(recipe->lookup, recipe->message) + 64;
 }
 
-/* A copy in the memory of @p fetch; false where it does not fit. */
-static bool keep_bytes(struct fetch *fetch, struct bytes *bytes)
+/* Have @p data, of @p len bytes, point to a copy in the memory of @p fetch; false: no room. */
+static bool keep_bytes(struct fetch *fetch, const uint8_t **data, size_t len)
 {
-    uint8_t *copy = memory_alloc(&fetch->memory, bytes->len);
-    if (copy != NULL && bytes->len > 0) {
-        memcpy(copy, bytes->data, bytes->len);
+    uint8_t *copy = memory_alloc(&fetch->memory, len);
+    if (copy != NULL && len > 0) {
+        memcpy(copy, *data, len);
     }
-    bytes->data = copy;
+    *data = copy;
     return copy != NULL;
 }
 
-/* The way outlives the configuration that it was found in. */
-static bool keep_hop(struct fetch *fetch, const struct next_hop *hop, uint32_t epoch)
+/*
+ * What has to outlive the request and the configuration that the way was found in; @p hop is that
+ * of the recipe, or the parent with what is known of it.
+ */
+static bool keep_recipe(struct fetch *fetch, const struct fetch_recipe *recipe,
+                        const struct next_hop *hop)
 {
+    struct target *target = &fetch->target;
+    *target = *recipe->target;
     fetch->hop = *hop;
-    fetch->route_epoch = epoch;
     if (!hop->is_parent && hop->is_name) {
-        fetch->hop.name.data = fetch->target.name;
+        fetch->hop.name.data = target->name;
     }
-    return (!hop->is_parent || keep_bytes(fetch, &fetch->hop.name)) &&
-           keep_bytes(fetch, &fetch->hop.route);
-}
-
-/* Copy what has to outlive the request: the target's segments. */
-static bool keep_recipe(struct fetch *fetch, const struct fetch_recipe *recipe)
-{
-    const struct target *target = recipe->target;
-    uint8_t *path = memory_alloc(&fetch->memory, target->path.len);
-    uint8_t *query = memory_alloc(&fetch->memory, target->query.len);
-    if (path == NULL || query == NULL) {
-        return false;
-    }
-    if (target->path.len > 0) {
-        memcpy(path, target->path.packed, target->path.len);
-    }
-    if (target->query.len > 0) {
-        memcpy(query, target->query.packed, target->query.len);
-    }
-    fetch->target = *target;
-    fetch->target.path.packed = path;
-    fetch->target.query.packed = query;
     fetch->is_safe = recipe->is_safe;
     fetch->not_local = recipe->not_local;
     fetch->may_stay_unanswered = recipe->may_stay_unanswered;
     fetch->asks_for_block = recipe->asks_for_block;
     fetch->is_group = recipe->is_group;
     fetch->group_timeout_s = recipe->group_timeout_s;
-    return true;
+    return keep_bytes(fetch, &target->path.packed, target->path.len) &&
+           keep_bytes(fetch, &target->query.packed, target->query.len) &&
+           (!hop->is_parent || keep_bytes(fetch, &fetch->hop.name.data, hop->name.len)) &&
+           keep_bytes(fetch, &fetch->hop.route.data, hop->route.len);
 }
 
 /* On whose behalf, and what the trace knows it by. */
@@ -135,7 +121,8 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     fetch->waiter = waiter;
     fetch_set_token(fetch, entropy_u64(&side->context.entropy));
     keep_asker(side, fetch, recipe);
-    if (!keep_recipe(fetch, recipe) || !keep_hop(fetch, hop, side->context.policy_epoch) ||
+    fetch->route_epoch = side->context.policy_epoch;
+    if (!keep_recipe(fetch, recipe, hop) ||
         !cached_begin(side, fetch, recipe->lookup, recipe->message) ||
         !forward_encode(side, fetch, recipe, &naming)) {
         cached_release(side, fetch);

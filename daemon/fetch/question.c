@@ -10,12 +10,6 @@
 
 /* --- may it be asked ---------------------------------------------------- */
 
-static bool is_for_proxy(struct fetch_side *side, const struct target *target)
-{
-    return !target->is_name && own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
-                                                      target->scheme->transport, &target->address);
-}
-
 /*
  * A request of our own that came back: its token is one that we have given to a request
  * which is still out, and those are random. Loops by way of other proxies, which give
@@ -27,31 +21,28 @@ static bool is_own_request(const struct fetch_side *side, const struct message *
            fetch_by_token(&side->fetches, message->token) != NULL;
 }
 
-static bool is_for_group(const struct question *question)
-{
-    return question->options->multicast_timeout.data != NULL ||
-           (!question->target->is_name && address_is_multicast(&question->target->address));
-}
-
 static enum reason check_question(struct fetch_side *side, const struct question *question,
                                   uint8_t *ret_hop_limit)
 {
     const struct config *config = side->context.config;
-    if (is_for_proxy(side, question->target)) {
+    const struct target *target = question->target;
+    if (!target->is_name && own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
+                                                   target->scheme->transport, &target->address)) {
         return REASON_local;
     }
     if (is_own_request(side, question->message)) {
         return REASON_loop_detected;
     }
-    enum reason reason = is_for_group(question)
-                             ? group_check(config, question->target, question->options)
-                             : REASON_none;
+    bool is_for_group = question->options->multicast_timeout.data != NULL ||
+                        (!target->is_name && address_is_multicast(&target->address));
+    enum reason reason =
+        is_for_group ? group_check(config, target, question->options) : REASON_none;
     if (reason != REASON_none) {
         return reason;
     }
     reason = hops_take(config, question->options->hop_limit, ret_hop_limit);
     if (reason == REASON_none) {
-        reason = admit_target(side, question->asker, question->target, question->message->code,
+        reason = admit_target(side, question->asker, target, question->message->code,
                               ADMIT_RESOLVER_BY_ROUTE);
     }
     return reason == REASON_none && question->needs_echo ? REASON_echo_required : reason;
@@ -89,9 +80,6 @@ static bool is_throttled(struct fetch_side *side, const struct question *questio
                          struct finding *finding)
 {
     uint8_t method = question->message->code;
-    if (context_now_ms(&side->context) >= side->origin.throttles.latest_ms) {
-        return false;
-    }
     /* What a lookup has made lies where another key would be made. */
     finding->throttled_s =
         finding->lookup.has_key
@@ -105,7 +93,8 @@ static enum reason find_way(struct fetch_side *side, const struct question *ques
 {
     finding->has_reply = false;
     finding->route = NULL;
-    if (is_throttled(side, question, finding)) {
+    bool is_any_throttled = context_now_ms(&side->context) < side->origin.throttles.latest_ms;
+    if (is_any_throttled && is_throttled(side, question, finding)) {
         return REASON_origin_throttles;
     }
     return question->is_only_from_cache

@@ -49,31 +49,14 @@ static bool has_bad_option(const struct message *message, const struct scheme *s
     return false;
 }
 
-/* Codes that may go to the client (MSG-40, MSG-41). */
-static bool is_good_code(const struct message *message)
-{
-    unsigned class = CODE_CLASS(message->code);
-    if (message->code == CODE(2, 31)) {
-        return message_has_option(message, OPTION_block1);
-    }
-    return class == 2 || class == 4 || class == 5;
-}
-
 /* 2.31 asks for the next block (RFC 7959 section 2.9.1): of a request that has one. */
-static bool is_stray_continue(const struct fetch *fetch, const struct message *answer)
+static bool is_stray_continue(const struct fetch *fetch)
 {
     struct message request;
     struct bytes block1;
-    return answer->code == CODE(2, 31) &&
-           (message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &request) !=
-                MESSAGE_OK ||
-            !option_find(request.options, OPTION_block1, &block1) || !block_of(block1).more);
-}
-
-/* A diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
-static bool is_hop_limit_reached(const struct message *message)
-{
-    return message->code == CODE(5, 8) && !message_has_option(message, OPTION_content_format);
+    return message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &request) !=
+               MESSAGE_OK ||
+           !option_find(request.options, OPTION_block1, &block1) || !block_of(block1).more;
 }
 
 /*
@@ -102,7 +85,10 @@ static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
 
 bool receive_is_usable(const struct message *message, const struct scheme *scheme)
 {
-    return is_good_code(message) && !has_bad_option(message, scheme);
+    unsigned class = CODE_CLASS(message->code);
+    bool is_good_code = message->code == CODE(2, 31) ? message_has_option(message, OPTION_block1)
+                                                     : class == 2 || class == 4 || class == 5;
+    return is_good_code && !has_bad_option(message, scheme); /* MSG-40, MSG-41 */
 }
 
 void receive_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
@@ -121,7 +107,8 @@ void receive_response(struct fetch_side *side, struct fetch *fetch, const struct
     if (rename_and_ask_again(side, fetch, message->code)) {
         return;
     }
-    if (!receive_is_usable(message, fetch->hop.scheme) || is_stray_continue(fetch, message)) {
+    if (!receive_is_usable(message, fetch->hop.scheme) ||
+        (message->code == CODE(2, 31) && is_stray_continue(fetch))) {
         fetch_fail(side, fetch, REASON_origin_invalid, NULL);
         return;
     }
@@ -134,7 +121,8 @@ void receive_response(struct fetch_side *side, struct fetch *fetch, const struct
         .options = message->options,
         .payload = message->payload,
     };
-    if (is_hop_limit_reached(message)) {
+    /* With a diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
+    if (message->code == CODE(5, 8) && !message_has_option(message, OPTION_content_format)) {
         pass_hop_limit_back(side, fetch, &reply);
     } else {
         cached_answer(side, fetch, &reply);

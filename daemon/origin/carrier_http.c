@@ -203,9 +203,6 @@ static struct web *web_of(struct origin_side *side)
 
 uint64_t carrier_http_turn(struct origin_side *side, uint64_t now_ms)
 {
-    if (side->web == NULL) {
-        return UINT64_MAX;
-    }
     uint64_t next_ms = web_turn(side->web, now_ms);
     const struct web_counters *counters = web_counters(side->web);
     struct metrics *metrics = &side->context.metrics;
