@@ -26,13 +26,6 @@ bool freshness_is_partial(struct bytes options)
     return option_find(options, OPTION_block2, &value) && (option_uint(value) & ~UINT32_C(7)) != 0;
 }
 
-/* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
-static bool is_cacheable_code(uint8_t code)
-{
-    unsigned class = CODE_CLASS(code);
-    return code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
-}
-
 /* More than one: which of them is the representation's is not known (OPT-18). */
 static bool has_several_etags(struct bytes options)
 {
@@ -48,7 +41,10 @@ static bool has_several_etags(struct bytes options)
 
 enum answer_use freshness_use(uint8_t code, struct bytes options)
 {
-    if (!is_cacheable_code(code) || options_have(options, OPTION_oscore) ||
+    unsigned class = CODE_CLASS(code);
+    /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
+    bool is_cacheable = code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
+    if (!is_cacheable || options_have(options, OPTION_oscore) ||
         options_have(options, OPTION_edhoc) || options_have(options, OPTION_echo) ||
         options_have(options, OPTION_block1)) {
         return ANSWER_FOR_ONE;

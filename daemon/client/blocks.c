@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/blocks.h"
 
-#include "client/limit.h"
+#include "client/admission.h"
 #include "client/serve.h"
 #include "client/side.h"
 #include "coap/option.h"

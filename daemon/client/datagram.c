@@ -10,7 +10,6 @@
 #include "client/admission.h"
 #include "client/echo.h"
 #include "client/handle.h"
-#include "client/limit.h"
 #include "client/reply.h"
 #include "client/side.h"
 #include "policy/access.h"

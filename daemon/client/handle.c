@@ -8,7 +8,6 @@
 #include "client/admission.h"
 #include "client/blocks.h"
 #include "client/echo.h"
-#include "client/limit.h"
 #include "client/local.h"
 #include "client/registration.h"
 #include "client/reply.h"

@@ -17,7 +17,7 @@
 #include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/forward.h"
-#include "fetch/own.h"
+#include "fetch/make.h"
 #include "fetch/route.h"
 #include "policy/access.h"
 

@@ -4,7 +4,7 @@
 #define CRIPROXY_OBSERVATION_INTERNAL_H
 
 #include "client/observation.h"
-#include "fetch/own.h"
+#include "fetch/make.h"
 
 /**
  * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:

@@ -2,7 +2,7 @@
 #include "client/observer.h"
 
 #include "base/identity.h"
-#include "client/limit.h"
+#include "client/admission.h"
 #include "client/observation.h"
 #include "client/reply.h"
 #include "client/serve.h"

@@ -6,7 +6,7 @@
 #include "client/side.h"
 #include "coap/option.h"
 #include "fetch/cached.h"
-#include "fetch/own.h"
+#include "fetch/make.h"
 
 /* --- joining an observation ---------------------------------------------------- */
 

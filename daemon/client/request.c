@@ -15,7 +15,6 @@
 #include "client/trace.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
-#include "fetch/own.h"
 #include "fetch/transfer.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 
 #include "cache/freshness.h"
 #include "cache/key.h"
-#include "client/limit.h"
+#include "client/admission.h"
 #include "client/side.h"
 #include "client/stream.h"
 #include "coap/option.h"

@@ -3,9 +3,9 @@
 #ifndef CRIPROXY_CLIENT_SIDE_H
 #define CRIPROXY_CLIENT_SIDE_H
 
+#include "client/admission.h"
 #include "client/client.h"
 #include "client/http_front.h"
-#include "client/limit.h"
 #include "client/listen.h"
 #include "client/observation.h"
 #include "client/observer.h"

@@ -19,7 +19,6 @@
 #include "client/handle.h"
 #include "client/http_front.h"
 #include "client/http_token.h"
-#include "client/limit.h"
 #include "client/reply.h"
 #include "client/side.h"
 

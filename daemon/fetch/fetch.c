@@ -5,9 +5,66 @@
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
-#include "fetch/own.h"
 #include "fetch/side.h"
 #include "fetch/transfer.h"
+
+/* --- what is told of it, and on whose behalf ------------------------------- */
+
+void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
+                 uint32_t number)
+{
+    if (!context->trace) {
+        return;
+    }
+    const struct event event = {.exchange = trail->id,
+                                .at_us = loop_clock_us(context->loop),
+                                .number = number,
+                                .kind = kind};
+    event_ring_add(context->events, &event, &trail->last_event);
+}
+
+bool fetch_lost(struct fetch_side *side, struct fetch *fetch)
+{
+    const struct waiter *waiter = &fetch->waiter;
+    return fetch->state == FETCH_observing && waiter->calls->on_lost != NULL &&
+           waiter->calls->on_lost(side, waiter->owner, fetch);
+}
+
+static enum waiter_wish on_answer_without_waiter(struct fetch_side *side, void *owner,
+                                                 struct fetch *fetch, enum reason reason,
+                                                 const struct reply *reply)
+{
+    (void)side;
+    (void)owner;
+    (void)fetch;
+    (void)reason;
+    (void)reply;
+    return WAITER_DONE;
+}
+
+static const struct waiter_calls calls_without_waiter = {.on_answer = on_answer_without_waiter};
+
+bool fetch_is_disowned(const struct fetch *fetch)
+{
+    return fetch->waiter.calls == &calls_without_waiter;
+}
+
+void fetch_disown(struct fetch *fetch)
+{
+    fetch->waiter = (struct waiter){.calls = &calls_without_waiter};
+    if (fetch->asker != &fetch->own_asker) {
+        fetch->own_asker = *fetch->asker;
+        (void)identity_acquire(fetch->own_asker.identity);
+        fetch->asker = &fetch->own_asker;
+    }
+    if (fetch->trail != &fetch->own_trail) {
+        fetch->own_trail = *fetch->trail;
+        fetch->trail = &fetch->own_trail;
+    }
+    fetch->sending.queued.turn = NULL;
+}
+
+/* --- answers and ends ----------------------------------------------------- */
 
 static void on_fetch_deadline(void *context, struct timer *timer, uint64_t now_ms)
 {
@@ -91,7 +148,8 @@ void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reas
     uint8_t etag_option[ETAG_OPTION_MAX];
     coalesce_answer(side, fetch, reason, reply);
     struct reply own = cached_reply_for(fetch, reply, etag_option);
-    if (transfer_gather(side, fetch, &own) || transfer_in_blocks(side, fetch, &own)) {
+    if (own.code == CODE(4, 13) ? transfer_in_blocks(side, fetch, &own)
+                                : transfer_gather(side, fetch, &own)) {
         return;
     }
     const struct waiter *waiter = &fetch->waiter;

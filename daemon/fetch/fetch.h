@@ -21,15 +21,22 @@
 #include "coap/reply.h"
 #include "fetch/route.h"
 #include "fetch/ticket.h"
-#include "fetch/trail.h"
 #include "origin/names.h"
 #include "origin/sending.h"
 #include "policy/asker.h"
 
 struct block;
+struct context;
 struct fetch_side;
 struct fetch;
 struct transfer;
+
+/* How the trace knows a request with its fetch, or a fetch of the proxy's own. */
+struct trail {
+    uint64_t id;         /* for people: counts up */
+    uint32_t last_event; /* serial of its last one in the trace's ring; 0: none */
+    uint64_t started_us, started_ms;
+};
 
 enum fetch_state {
 #define STATE(name, help) FETCH_##name,
@@ -229,5 +236,25 @@ void fetch_leave(struct fetch_side *side, struct fetch *fetch, enum reason reaso
 
 /** It ends with @p reason when its time is over, unless something else comes: 5.04. */
 void fetch_set_deadline(struct fetch_side *side, struct fetch *fetch);
+
+/** Something has happened on @p trail; nothing is done while no trace runs. */
+void trail_event(struct context *context, struct trail *trail, enum event_kind kind,
+                 uint32_t number);
+
+/**
+ * The session over which @p fetch, in state observing, would get further answers has ended.
+ *
+ * @return whether it stays all the same; if not, it is to be ended.
+ */
+bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
+
+/**
+ * Its waiter has gone: the answer is for the cache and for equal fetches that wait. The parts
+ * of the request that it borrowed (asker, trail) are copied; the identity is acquired.
+ */
+void fetch_disown(struct fetch *fetch);
+
+/** Whether it was disowned. */
+bool fetch_is_disowned(const struct fetch *fetch);
 
 #endif

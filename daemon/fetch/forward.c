@@ -4,7 +4,6 @@
 #include "fetch/admit.h"
 #include "fetch/group.h"
 #include "fetch/keyring.h"
-#include "fetch/own.h"
 #include "fetch/receive.h"
 #include "fetch/self.h"
 #include "fetch/side.h"

@@ -44,44 +44,45 @@ static bool is_name(struct bytes name, const char *ours)
     return name.len == strlen(ours) && memcmp(name.data, ours, name.len) == 0;
 }
 
-struct trail {
+/* Names with a space between them. */
+struct hop_names {
     char *text;
     size_t len;
 };
 
-static bool add_name(struct trail *trail, struct bytes name)
+static bool add_name(struct hop_names *names, struct bytes name)
 {
-    size_t separator = trail->len > 0 ? 1 : 0;
-    if (name.len + separator > HOPS_TRAIL_MAX - trail->len) {
+    size_t separator = names->len > 0 ? 1 : 0;
+    if (name.len + separator > HOPS_NAMES_MAX - names->len) {
         return false;
     }
     if (separator > 0) {
-        trail->text[trail->len] = ' ';
-        trail->len++;
+        names->text[names->len] = ' ';
+        names->len++;
     }
-    memcpy(trail->text + trail->len, name.data, name.len);
-    trail->len += name.len;
+    memcpy(names->text + names->len, name.data, name.len);
+    names->len += name.len;
     return true;
 }
 
 enum hops_verdict hops_pass_back(const struct config *config, struct bytes payload,
-                                 char ret_trail[HOPS_TRAIL_MAX], size_t *ret_len)
+                                 char ret_names[HOPS_NAMES_MAX], size_t *ret_len)
 {
     const char *ours = config->proxy_name;
-    struct trail trail = {ret_trail, 0};
+    struct hop_names names = {ret_names, 0};
     struct bytes rest = payload, name;
     bool is_loop = false,
-         fits = add_name(&trail, (struct bytes){(const uint8_t *)ours, strlen(ours)});
+         fits = add_name(&names, (struct bytes){(const uint8_t *)ours, strlen(ours)});
     while (hops_next_name(&rest, &name)) {
         if (is_name(name, ours)) {
             is_loop = true;
         } else if (config->proxy_hop_trail) {
-            fits = fits && add_name(&trail, name);
+            fits = fits && add_name(&names, name);
         }
     }
     if (!is_loop && !fits) {
         return HOPS_UNCHANGED; /* no room for us (RFC 8768 section 4) */
     }
-    *ret_len = trail.len;
+    *ret_len = names.len;
     return is_loop ? HOPS_LOOP : HOPS_NAMED;
 }

@@ -15,7 +15,7 @@
 #include "conf/config.h"
 
 /* Longest list of names that is put together: it has to fit any path (RFC 7252 section 4.6). */
-#define HOPS_TRAIL_MAX 1024u
+#define HOPS_NAMES_MAX 1024u
 
 /**
  * Hop-Limit towards the next hop (RFC 8768 section 3).
@@ -36,11 +36,11 @@ enum hops_verdict {
 /**
  * The diagnostic payload of a 5.08 on its way back (RFC 8768 section 4).
  *
- * @param ret_trail NAMED: the payload to pass on. LOOP: names of the proxies in the loop,
+ * @param ret_names NAMED: the payload to pass on. LOOP: names of the proxies in the loop,
  *                  ours first, each as it came. Not NUL-terminated.
  * @param ret_len   bytes of it; untouched for UNCHANGED.
  */
 enum hops_verdict hops_pass_back(const struct config *config, struct bytes payload,
-                                 char ret_trail[HOPS_TRAIL_MAX], size_t *ret_len);
+                                 char ret_names[HOPS_NAMES_MAX], size_t *ret_len);
 
 #endif

@@ -136,3 +136,28 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     *ret_fetch = fetch;
     return REASON_none;
 }
+
+enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
+                            struct waiter waiter, struct fetch **ret_fetch)
+{
+    struct fetch_recipe own = *recipe;
+    struct next_hop hop;
+    own.hop = &hop;
+    own.trail = NULL;
+    own.turn = NULL;
+    own.is_own = true;
+    own.mirrors_non = false;
+    own.asks_for_block = false;
+    enum reason reason = route_find(side->context.config, recipe->target, &hop, &own.route);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    struct fetch *fetch;
+    reason = fetch_make(side, &own, waiter, &fetch);
+    if (reason != REASON_none) {
+        return reason;
+    }
+    *ret_fetch = fetch;
+    forward_start(side, fetch);
+    return REASON_none;
+}

@@ -39,4 +39,19 @@ struct fetch_recipe {
 enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recipe,
                        struct waiter waiter, struct fetch **ret_fetch);
 
+/**
+ * Fetch something for a part of the proxy.
+ *
+ * @param recipe    its asker says on whose behalf: path, scheme, identity, standing and rule, as
+ *                  policy asks for them. Without an address it is for no client, and gets what
+ *                  policy gives to strangers. Its hop and route do not count: they are found anew.
+ * @param waiter    told what comes of it.
+ * @param ret_fetch set before anything is done with it; the waiter may be called, and the fetch
+ *                  be over, before this returns.
+ * @return REASON_none, and the waiter is called for the end unless fetch_leave() is; or why
+ *         it could not be begun, and the waiter is not called.
+ */
+enum reason fetch_start_own(struct fetch_side *side, const struct fetch_recipe *recipe,
+                            struct waiter waiter, struct fetch **ret_fetch);
+
 #endif

@@ -66,16 +66,16 @@ static bool is_stray_continue(const struct fetch *fetch)
 static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
                                 const struct reply *reply)
 {
-    char trail[HOPS_TRAIL_MAX + 1];
+    char names[HOPS_NAMES_MAX + 1];
     struct reply named = *reply;
     size_t len = 0;
-    switch (hops_pass_back(side->context.config, reply->payload, trail, &len)) {
+    switch (hops_pass_back(side->context.config, reply->payload, names, &len)) {
     case HOPS_LOOP:
-        trail[len] = '\0';
-        fetch_fail(side, fetch, REASON_hop_loop, trail);
+        names[len] = '\0';
+        fetch_fail(side, fetch, REASON_hop_loop, names);
         return;
     case HOPS_NAMED:
-        named.payload = (struct bytes){(const uint8_t *)trail, len};
+        named.payload = (struct bytes){(const uint8_t *)names, len};
         break;
     case HOPS_UNCHANGED:
         break;

@@ -6,7 +6,7 @@
 #include "coap/option.h"
 #include "fetch/cached.h"
 #include "fetch/forward.h"
-#include "fetch/own.h"
+#include "fetch/make.h"
 #include "fetch/side.h"
 
 #include <stdlib.h>

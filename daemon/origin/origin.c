@@ -51,8 +51,8 @@ void origin_table_clear(struct origin_table *table)
     *table = (struct origin_table){0};
 }
 
-static struct origin *find(const struct origin_table *table, const struct address *address,
-                           enum transport transport, uint64_t key)
+static struct origin *origin_lookup(const struct origin_table *table, const struct address *address,
+                                    enum transport transport, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
     for (; node != NULL; node = hash_map_find_next(node)) {
@@ -94,12 +94,12 @@ static struct origin *slot_to_use(struct origin_table *table)
 
 struct origin *origin_find(const struct origin_table *table, const struct address *address)
 {
-    return find(table, address, TRANSPORT_UDP, address_hash(address, table->map.seed));
+    return origin_lookup(table, address, TRANSPORT_UDP, address_hash(address, table->map.seed));
 }
 
 struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address)
 {
-    return find(table, address, TRANSPORT_DTLS, address_hash(address, table->map.seed));
+    return origin_lookup(table, address, TRANSPORT_DTLS, address_hash(address, table->map.seed));
 }
 
 /* An HTTP connection carries one request at a time: what has no connection waits in the queue. */
@@ -121,7 +121,7 @@ struct origin *origin_get(struct origin_side *side, const struct address *addres
 {
     struct origin_table *table = &side->origins;
     uint64_t key = address_hash(address, table->map.seed);
-    struct origin *origin = find(table, address, scheme->transport, key);
+    struct origin *origin = origin_lookup(table, address, scheme->transport, key);
     if (origin == NULL) {
         origin = slot_to_use(table);
         if (origin == NULL) {
@@ -325,9 +325,4 @@ void origin_queue_remove(struct origin *origin, struct queued *queued)
     list_remove(&origin->queue, &queued->node);
     queued->is_in = false;
     origin->queue_count--;
-}
-
-struct queued *origin_queue_first(const struct origin *origin)
-{
-    return origin->queue.first != NULL ? queued_of(origin->queue.first) : NULL;
 }

@@ -20,7 +20,6 @@
 #include "coap/mid.h"
 #include "conf/config.h"
 #include "net/udp.h"
-#include "origin/silence.h"
 #include "origin/window.h"
 
 struct origin_side;
@@ -160,8 +159,5 @@ void origin_queue_add(struct origin *origin, struct queued *queued);
 
 /** Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
 void origin_queue_remove(struct origin *origin, struct queued *queued);
-
-/** What is to be sent first, or NULL. */
-struct queued *origin_queue_first(const struct origin *origin);
 
 #endif

@@ -10,7 +10,7 @@
 /* The scheme of what waits first: origin servers have none of their own. */
 static const struct scheme *scheme_of(const struct origin *origin)
 {
-    return sending_of_queued(origin_queue_first(origin))->scheme;
+    return sending_first(origin)->scheme;
 }
 
 static uint64_t interval_ms(const struct scheme *scheme)

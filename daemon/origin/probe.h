@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that wait while their origin server is silent (origin/silence.h). It may have been
+ * Requests that wait while their origin server is silent (origin/window.h). It may have been
  * restarted long before it may be sent a request again: so as not to keep them waiting it is
  * sent a Ping now and then, four bytes (RFC 7252 section 4.3). Whatever it responds with
  * opens the way.

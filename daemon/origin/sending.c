@@ -4,16 +4,11 @@
 #include "origin/probe.h"
 #include "origin/side.h"
 
-static const struct sending_calls *calls_of(const struct origin_side *side)
-{
-    return side->origins.calls;
-}
-
 void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
                    uint32_t number)
 {
     if (side->context.trace) {
-        calls_of(side)->on_event(side, sending, kind, number);
+        side->origins.calls->on_event(side, sending, kind, number);
     }
 }
 
@@ -42,35 +37,29 @@ static void on_unsent(void *context, struct timer *timer, uint64_t now_ms)
     sending_failed(context, sending, sending->reason, NULL);
 }
 
-static void sending_note_sent(struct origin_side *side, struct sending *sending)
-{
-    struct origin *origin = sending->origin;
-    sending->stage = SENDING_OUT;
-    sending->sent_ms = context_now_ms(&side->context);
-    sending->sent_us = context_now_us(&side->context);
-    sending->is_outstanding = true;
-    window_on_send(&origin->window);
-    metric_add(&side->context.metrics.upstream_requests, 1);
-    origin->requests++;
-}
-
 /* @return false where nothing can be sent to its origin server now. */
 static bool send_one(struct origin_side *side, struct sending *sending)
 {
+    struct origin *origin = sending->origin;
     enum carrier_result result = carrier_of(sending->scheme->transport)->send(side, sending);
     if (result == CARRIER_WAITS) {
         return false;
     }
-    sending->origin->queue_round = sending->queued.round;
-    origin_queue_remove(sending->origin, &sending->queued);
+    origin->queue_round = sending->queued.round;
+    origin_queue_remove(origin, &sending->queued);
+    sending->stage = SENDING_OUT;
     if (result == CARRIER_SENT) {
-        sending_note_sent(side, sending);
+        sending->sent_ms = context_now_ms(&side->context);
+        sending->sent_us = context_now_us(&side->context);
+        sending->is_outstanding = true;
+        window_on_send(&origin->window);
+        metric_add(&side->context.metrics.upstream_requests, 1);
+        origin->requests++;
     } else {
-        sending->stage = SENDING_OUT;
         timer_set(&side->context.wheel, &sending->timer, context_now_ms(&side->context), on_unsent);
     }
     if (!sending->is_starting) {
-        calls_of(side)->on_sent(side, sending);
+        side->origins.calls->on_sent(side, sending);
     }
     return true;
 }
@@ -79,7 +68,7 @@ void origin_resume(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
     while (origin->queue.first != NULL && window_is_open(&origin->window)) {
-        struct sending *sending = sending_of_queued(origin_queue_first(origin));
+        struct sending *sending = sending_first(origin);
         if (is_held_back(sending, now_ms) || !send_one(side, sending)) {
             break;
         }
@@ -223,7 +212,7 @@ void sending_acknowledged(struct origin_side *side, struct sending *sending)
     sending_settle(side, sending, true);
     sending->stage = SENDING_ACKNOWLEDGED;
     sending_await_end(side, sending);
-    calls_of(side)->on_acknowledged(side, sending);
+    side->origins.calls->on_acknowledged(side, sending);
 }
 
 /* How long the origin server took, sending again included; of an observation once. */
@@ -246,36 +235,30 @@ static void count_answer(struct origin_side *side, const struct sending *sending
                          context_now_us(&side->context) - sending->sent_us);
 }
 
-/* It is over as far as its origin server goes; what is_sent says is still of use. */
-static void let_go(struct origin_side *side, struct sending *sending)
-{
-    sending_keep(side, sending);
-    carrier_of(sending->scheme->transport)->cancel(side, sending);
-    sending->origin->fetches--;
-    sending->origin = NULL;
-}
-
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated)
 {
     count_answer(side, sending);
     sending_settle(side, sending, true);
-    if (!sending->is_kept) {
-        let_go(side, sending);
+    if (!sending->is_kept) { /* over, as far as the origin server goes; is_sent is still of use */
+        sending_keep(side, sending);
+        carrier_of(sending->scheme->transport)->cancel(side, sending);
+        sending->origin->fetches--;
+        sending->origin = NULL;
     }
-    calls_of(side)->on_response(side, sending, response, truncated);
+    side->origins.calls->on_response(side, sending, response, truncated);
 }
 
 void sending_failed(struct origin_side *side, struct sending *sending, enum reason reason,
                     const char *text)
 {
-    calls_of(side)->on_failure(side, sending, reason, text);
+    side->origins.calls->on_failure(side, sending, reason, text);
 }
 
 void sending_timed_out(struct origin_side *side, struct sending *sending)
 {
     /* Something came, but nothing that could be read (ERR-11). */
-    calls_of(side)->on_timeout(
+    side->origins.calls->on_timeout(
         side, sending, sending->has_malformed ? REASON_origin_invalid : REASON_origin_timeout);
 }
 

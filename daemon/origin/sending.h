@@ -171,10 +171,10 @@ void origin_on_heard(struct origin_side *side, struct origin *origin);
 /** Work off the queue of @p origin as far as window, silence and carrier allow. */
 void origin_resume(struct origin_side *side, struct origin *origin);
 
-/** The one that @p queued is of. */
-static inline struct sending *sending_of_queued(struct queued *queued)
+/** The first of the queue of @p origin, in which something waits. */
+static inline struct sending *sending_first(const struct origin *origin)
 {
-    return HASH_ENTRY(queued, struct sending, queued);
+    return HASH_ENTRY(origin->queue.first, struct sending, queued.node);
 }
 
 #endif

@@ -39,24 +39,19 @@ void window_on_end(struct window *window)
     window->outstanding--;
 }
 
-static void measure(struct window *window, uint32_t rtt_ms)
+void window_on_success(struct window *window, uint32_t rtt_ms)
 {
     /* RFC 6298 section 2, in the integer form that keeps 3 and 2 bits of fraction. */
     uint32_t rtt = rtt_ms > 0 ? rtt_ms : 1;
     if (window->srtt_ms_x8 == 0) {
         window->srtt_ms_x8 = rtt * 8;
         window->rttvar_ms_x4 = rtt * 2;
-        return;
+    } else {
+        uint32_t srtt = window->srtt_ms_x8 / 8;
+        uint32_t error = rtt > srtt ? rtt - srtt : srtt - rtt;
+        window->rttvar_ms_x4 = window->rttvar_ms_x4 - window->rttvar_ms_x4 / 4 + error;
+        window->srtt_ms_x8 = window->srtt_ms_x8 - window->srtt_ms_x8 / 8 + rtt;
     }
-    uint32_t srtt = window->srtt_ms_x8 / 8;
-    uint32_t error = rtt > srtt ? rtt - srtt : srtt - rtt;
-    window->rttvar_ms_x4 = window->rttvar_ms_x4 - window->rttvar_ms_x4 / 4 + error;
-    window->srtt_ms_x8 = window->srtt_ms_x8 - window->srtt_ms_x8 / 8 + rtt;
-}
-
-void window_on_success(struct window *window, uint32_t rtt_ms)
-{
-    measure(window, rtt_ms);
     /* A window that is not used is not tested either: it does not grow. */
     if ((window->outstanding + 1) * 2 < window->size_x256 / ONE) {
         return;
