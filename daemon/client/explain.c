@@ -552,7 +552,7 @@ static enum reason print_request(const struct config *config, const struct targe
         return REASON_request_too_large;
     }
     fprintf(out, "options    %s\n", describe_options(upstream, len, text, sizeof(text)));
-    return hop->is_name && !name_is_askable(hop->name.data, hop->name.len)
+    return hop->is_name && !resolve_is_host_name((const char *)hop->name.data, hop->name.len)
                ? REASON_name_unresolvable
                : REASON_none;
 }

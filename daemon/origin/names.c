@@ -50,30 +50,6 @@ void name_table_clear(struct name_table *table)
     *table = (struct name_table){0};
 }
 
-bool name_is_askable(const uint8_t *name, size_t len)
-{
-    if (len > 0 && name[len - 1] == '.') {
-        len--; /* a fully qualified name */
-    }
-    if (len == 0 || len > RESOLVE_NAME_MAX) {
-        return false;
-    }
-    size_t label = 0; /* where the last label starts */
-    for (size_t i = 0; i < len; i++) {
-        uint8_t c = name[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-        if (c == '.') {
-            if (i == label || i - label > 63) {
-                return false;
-            }
-            label = i + 1;
-        } else if (!is_plain) {
-            return false;
-        }
-    }
-    return len - label <= 63;
-}
-
 static struct name *find_name(const struct name_table *table, struct bytes text, uint64_t key)
 {
     struct hash_node *node = hash_map_find(&table->map, key);
@@ -486,7 +462,7 @@ bool names_resolve(struct origin_side *side, struct name_wait *wait)
 {
     const struct name_table *table = &side->names;
     struct bytes text = wait->text;
-    if (!name_is_askable(text.data, text.len)) {
+    if (!resolve_is_host_name((const char *)text.data, text.len)) {
         give_failure(side, wait, REASON_name_unresolvable);
         return false;
     }

@@ -82,14 +82,6 @@ int name_table_init(struct name_table *table, name_result_fn *on_result, uint32_
 void name_table_clear(struct name_table *table);
 
 /**
- * Whether the resolver may be asked for @p name: letters, digits and hyphens.
- *
- * @return false for a name that is longer than the DNS has them, or has an empty label (C2O-18).
- *         It has come through policy/hostname.h, so it is no number (TGT-12).
- */
-bool name_is_askable(const uint8_t *name, size_t len);
-
-/**
  * Find the addresses of @p wait->text, at once or later: then the table's on_result is called.
  *
  * @return whether it waits for them.
