@@ -212,6 +212,95 @@ static void test_what_was_counted_of_another_owner_is_not_added(void **state)
     free(sum);
 }
 
+/* Each bucket of each worker is in the sum, and a label that another owner takes begins at 0. */
+static void test_buckets_of_all_workers_are_added(void **state)
+{
+    struct metrics *one = metrics_new(), *other = metrics_new(), *sum = metrics_new();
+    (void)state;
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        uint64_t us = i < METRICS_BUCKETS ? metrics_bucket_limit_us(i) : UINT64_C(1) << 40;
+        histogram_add(&one->durations[TRANSPORT_UDP][0], us);
+        histogram_add(&other->durations[TRANSPORT_UDP][0], us);
+        histogram_add(&one->by_route[3], us);
+        metrics_count_origin(one, 4, 1, us);
+    }
+    metrics_add(sum, one);
+    metrics_add(sum, other);
+    metrics_count_origin(one, 4, 2, 0); /* the next owner of the label */
+    for (unsigned i = 0; i <= METRICS_BUCKETS; i++) {
+        assert_int_equal(metric_get(&sum->durations[TRANSPORT_UDP][0].buckets[i]), 2);
+        assert_int_equal(metric_get(&sum->by_route[3].buckets[i]), 1);
+        assert_int_equal(metric_get(&sum->by_origin[4].durations.buckets[i]), 1);
+        assert_int_equal(metric_get(&one->by_origin[4].durations.buckets[i]), i == 0);
+    }
+    assert_true(metric_get(&sum->durations[TRANSPORT_UDP][0].sum_us) > UINT64_C(2) << 40);
+    free(one);
+    free(other);
+    free(sum);
+}
+
+/* The text of @p status and no counters; the caller frees it. */
+static char *text_of(const struct process_status *status)
+{
+    struct metrics *sum = metrics_new();
+    char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    prometheus_write(out, sum, status);
+    assert_int_equal(fclose(out), 0);
+    free(sum);
+    return text;
+}
+
+static void test_what_the_process_says_of_itself(void **state)
+{
+    static const struct library libraries[] = {{"openssl", "3.1"}, {0}};
+    static const struct process_status status = {
+        .version = "1.2",
+        .workers = 3,
+        .listeners = 5,
+        .is_ready = true,
+        .was_reload_good = true,
+        .started_s = 1700000000.25,
+        .reloaded_s = 1700000001,
+        .log_lines_lost = 7,
+        .libraries = libraries,
+        .processor_s = 1.5,
+        .resident_bytes = 11,
+        .descriptors = 13,
+        .descriptors_max = 17,
+    };
+    static const char *const lines[] = {
+        "\ncriproxyd_build_info{openssl=\"3.1\",version=\"1.2\"} 1\n",
+        "\ncriproxyd_ready 1\n",
+        "\ncriproxyd_workers 3\n",
+        "\n# TYPE criproxyd_listeners gauge\ncriproxyd_listeners 5\n",
+        "\ncriproxyd_config_last_reload_successful 1\n",
+        "\ncriproxyd_config_last_reload_success_timestamp_seconds 1700000001\n",
+        "\ncriproxyd_log_lines_lost_total 7\n",
+        "\nprocess_start_time_seconds 1700000000.250\n",
+        "\nprocess_cpu_seconds_total 1.500000\n",
+        "\nprocess_resident_memory_bytes 11\n",
+        "\nprocess_open_fds 13\n",
+        "\nprocess_max_fds 17\n",
+    };
+    struct process_status down = status;
+    (void)state;
+    char *text = text_of(&status);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (strstr(text, lines[i]) == NULL) {
+            fail_msg("not there: %s", lines[i]);
+        }
+    }
+    free(text);
+    down.is_ready = down.was_reload_good = false;
+    text = text_of(&down);
+    assert_non_null(strstr(text, "\ncriproxyd_ready 0\n"));
+    assert_non_null(strstr(text, "\ncriproxyd_config_last_reload_successful 0\n"));
+    free(text);
+}
+
 /* Buckets add up; the last one and the count have all of them. */
 static void test_histograms_as_text(void **state)
 {
@@ -261,6 +350,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_durations_fall_into_their_buckets),
+        cmocka_unit_test(test_buckets_of_all_workers_are_added),
+        cmocka_unit_test(test_what_the_process_says_of_itself),
         cmocka_unit_test(test_histograms_as_text),
         cmocka_unit_test(test_each_combination_of_labels_is_counted_by_itself),
         cmocka_unit_test(test_too_many_combinations_are_counted_by_their_reason_alone),
