@@ -66,6 +66,19 @@ static const char *act_name(struct engine_stage *engine, struct words words)
     return NULL;
 }
 
+/* interface NAME = NUMBER, or none */
+static const char *act_interface(struct words words)
+{
+    unsigned long long index = words.count == 4 && strcmp(words.at[3], "none") == 0
+                                   ? 0
+                                   : number_of(words.at[words.count - 1]);
+    if (words.count != 4 || strcmp(words.at[2], "=") != 0 || index > UINT32_MAX) {
+        return "interface NAME = NUMBER|none";
+    }
+    fake_net_interface(words.at[1], (uint32_t)index);
+    return NULL;
+}
+
 /* --- counters ------------------------------------------------------------- */
 
 static const char *compare(struct engine_stage *engine, const char *name, uint64_t got,
@@ -359,6 +372,9 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
     }
     if (strcmp(words[0], "name") == 0) {
         return act_name(engine, all);
+    }
+    if (strcmp(words[0], "interface") == 0) {
+        return act_interface(all);
     }
     if (strcmp(words[0], "metric") == 0 || strcmp(words[0], "ended") == 0) {
         return act_count(engine, all);

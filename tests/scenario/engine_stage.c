@@ -33,6 +33,7 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
         engine->settings[engine->setting_count] = settings[i];
         list[engine->setting_count++] = settings[i];
     }
+    fake_net_interface("", 0);
     replay_start(&engine->replay, list);
     engine->is_started = true;
     if (engine->has_passers) {

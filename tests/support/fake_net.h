@@ -109,6 +109,10 @@ void fake_net_name(const char *text, uint64_t delay_ms, enum resolve_status stat
 /** The time to live of the name @p text, which was set before; otherwise it is not known. */
 void fake_net_name_ttl(const char *text, uint32_t ttl_s);
 
+/** From now on, and in what follows fake_net_stop(), the host has the interface @p name besides lo,
+ * wpan0 and eth0; @p index 0: not. */
+void fake_net_interface(const char *name, uint32_t index);
+
 /** From now on no question can be asked, for errno @p error; 0: they can again. */
 void fake_net_resolver_fails(int error);
 
