@@ -108,14 +108,14 @@ static void put_binary(struct event_text *out, struct bytes payload, uint32_t fo
 }
 
 /* "id: coap://192.0.2.5": the member of a group that has answered. */
-static bool put_member(struct event_text *out, const struct reply *reply)
+static void put_member(struct event_text *out, const struct reply *reply)
 {
     struct bytes value;
     struct cri cri;
     char uri[MEMBER_URI_MAX];
     size_t len = 0;
     if (!option_find(reply->options, OPTION_reply_from, &value)) {
-        return false;
+        return;
     }
     const struct cri_slice encoded = {value.data, value.len};
     if (cri_decode(encoded, NULL, &cri, NULL) == CRI_OK &&
@@ -124,11 +124,10 @@ static bool put_member(struct event_text *out, const struct reply *reply)
         event_put(out, uri, len);
         event_put_text(out, "\n");
     }
-    return true;
 }
 
-size_t http_event_format(const struct media_own *own, const struct reply *reply, char *text,
-                         size_t capacity)
+size_t http_event_format(const struct media_own *own, const struct reply *reply, bool is_member,
+                         char *text, size_t capacity)
 {
     struct event_text out = {.text = text, .capacity = capacity};
     uint32_t format = http_format_of(reply);
@@ -137,8 +136,8 @@ size_t http_event_format(const struct media_own *own, const struct reply *reply,
     (void)snprintf(head, sizeof(head), "event: %u.%02u\n", CODE_CLASS(reply->code),
                    CODE_DETAIL(reply->code));
     event_put_text(&out, head);
-    if (put_member(&out, reply)) {
-        /* one of several answers: others may come */
+    if (is_member) {
+        put_member(&out, reply);
     } else if (reply->has_observe) {
         (void)snprintf(head, sizeof(head), "id: %" PRIu32 "\n", reply->observe);
         event_put_text(&out, head);

@@ -85,10 +85,11 @@ uint32_t http_max_age_of(const struct reply *reply);
  * An answer as an event of text/event-stream: code, number and representation.
  *
  * @param own the media types of the configuration.
+ * @param is_member it is one of several answers of a group.
  * @param text room for @p capacity bytes; NULL to learn how long it is.
  * @return its length.
  */
-size_t http_event_format(const struct media_own *own, const struct reply *reply, char *text,
-                         size_t capacity);
+size_t http_event_format(const struct media_own *own, const struct reply *reply, bool is_member,
+                         char *text, size_t capacity);
 
 #endif

@@ -197,13 +197,13 @@ static void give_events(struct http_front *front, const struct reply *reply)
         begin_events(front);
     }
     const struct media_own *own = front_config(front)->media_own;
-    size_t len = http_event_format(own, reply, NULL, 0);
+    size_t len = http_event_format(own, reply, is_member, NULL, 0);
     char *text = malloc(len);
     if (text == NULL) {
         front_cut(front);
         return;
     }
-    (void)http_event_format(own, reply, text, len);
+    (void)http_event_format(own, reply, is_member, text, len);
     send_chunk(front, text, len);
     free(text);
     if (!reply->has_observe && !is_member) {

@@ -80,6 +80,12 @@ static struct bytes reply_from(const struct fetch *fetch, const struct address *
     return (struct bytes){room, naming_cri(&member, room, &len) ? len : 0};
 }
 
+/* What a member says of itself is not told: only the proxy has seen where the answer came from. */
+static bool is_no_reply_from(uint16_t number)
+{
+    return number != OPTION_reply_from;
+}
+
 void group_on_response(struct fetch_side *side, struct fetch *fetch, const struct message *message,
                        const struct address *remote)
 {
@@ -91,7 +97,8 @@ void group_on_response(struct fetch_side *side, struct fetch *fetch, const struc
     struct message_writer writer = {.buffer = side->context.target_memory,
                                     .capacity = side->context.target_memory_bytes};
     const struct option member = {OPTION_reply_from, reply_from(fetch, remote, room)};
-    message_writer_options(&writer, message->options, NULL, member.value.len > 0 ? &member : NULL);
+    message_writer_options(&writer, message->options, is_no_reply_from,
+                           member.value.len > 0 ? &member : NULL);
     const struct reply reply = {
         .code = message->code,
         .options = {writer.buffer, writer.len},

@@ -64,7 +64,8 @@ static void test_events_without_an_observation(void **state)
     http_start(NULL, NULL);
     http_send(http_stream, GET_X "Accept: text/event-stream\r\n\r\n");
     fake_peer_expect(http_replay.origin, words("48 01 MID TOKEN", "3=h 6: 11=x"), &request);
-    fake_peer_reply(http_replay.origin, &request, words("6T 45 MID TOKEN", "12: 14:05 /31"));
+    fake_peer_reply(http_replay.origin, &request,
+                    words("6T 45 MID TOKEN", "12: 14:05 248:82208144c0000209 /31"));
     http_expect_in(http_taken(http_stream), "event: 2.05\nretry: 5000\ndata: 1\n\n\r\n0\r\n\r\n");
     http_stop();
 }
@@ -149,6 +150,10 @@ static void test_answers_of_a_group_are_events(void **state)
     http_expect_in(text, "\r\nContent-Type: text/event-stream\r\n");
     http_expect_in(text, "retry: 10000\n\n");
     fake_peer_reply(http_replay.origin, &request, words("5T 45 0101 TOKEN", "12: /31"));
+    http_expect_in(http_taken(http_stream), "event: 2.05\nid: coap://192.0.2.5\ndata: 1\n\n");
+    /* A member that says it is another one. */
+    fake_peer_reply(http_replay.origin, &request,
+                    words("5T 45 0103 TOKEN", "12: 248:82208144c0000209 /31"));
     http_expect_in(http_taken(http_stream), "event: 2.05\nid: coap://192.0.2.5\ndata: 1\n\n");
     fake_peer_reply(member, &request, words("5T 84 0102 TOKEN", "/6e6f"));
     http_expect_in(http_taken(http_stream),

@@ -71,6 +71,9 @@ static struct config *load(void)
         "observe.max=16",
         "observe.targets=16",
         "multicast.enabled=yes",
+        "access groups.target=*://224.0.1.187",
+        "access groups.action=allow",
+        "media 65001.type=application/x.own",
         "http.origins=http://o",
         "http.hosts=p",
         "http.loose=yes",
@@ -218,6 +221,7 @@ static void start(void)
     fake_net_name("h", 0, RESOLVE_OK, "192.0.2.5");
     world.origin = fake_peer_new("192.0.2.5:5683");
     fake_peer_on_datagram(world.origin, to_origin, NULL);
+    fake_peer_on_datagram(fake_peer_new("224.0.1.187:5683"), to_origin, NULL);
     for (unsigned i = 0; i < STREAMS; i++) {
         world.streams[i] = connect_again(TRANSPORT_HTTP, 1 + i);
         world.has_answered[i] = false;
