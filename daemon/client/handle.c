@@ -16,13 +16,13 @@
 #include "client/scan.h"
 #include "client/serve.h"
 #include "client/side.h"
-#include "client/target.h"
 #include "client/trace.h"
 #include "coap/option.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/question.h"
+#include "fetch/target.h"
 #include "fetch/transfer.h"
 
 #include <stdio.h>

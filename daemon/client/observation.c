@@ -290,6 +290,40 @@ static void end_for_reason(struct client_side *side, struct observation *observa
     end_observation(side, observation, reason, &reply);
 }
 
+/* Whether the registration was made on behalf of the client of @p request. */
+static bool is_registrant(const struct observation *observation, const struct request *request)
+{
+    const struct asker *registrant = observation->fetch->asker, *asker = &request->leg.asker;
+    return asker->identity == registrant->identity &&
+           address_equal(&asker->path.remote, &registrant->path.remote);
+}
+
+/*
+ * The answer is for the client alone that the registration was made for (CH-6): others that wait
+ * ask for themselves, and observers are to ask again.
+ */
+static void end_for_one(struct client_side *side, struct observation *observation,
+                        const struct reply *reply)
+{
+    bool has_observers = !list_is_empty(&observation->observers), is_given = false;
+    while (!list_is_empty(&observation->followers)) {
+        struct request *request = first_follower(observation);
+        bool is_its = !has_observers && !is_given && is_registrant(observation, request);
+        enum reason against =
+            is_its ? reason_against_follower(side, observation, request) : REASON_none;
+        observation_unfollow(side, request);
+        if (against != REASON_none) {
+            fetch_fail(&side->fetch, request->fetch, against, NULL);
+        } else if (is_its) {
+            is_given = true;
+            fetch_answer(&side->fetch, request->fetch, REASON_answered, reply);
+        } else {
+            forward_start(&side->fetch, request->fetch);
+        }
+    }
+    end_for_reason(side, observation, REASON_way_changed);
+}
+
 /* --- what the origin server says ---------------------------------------- */
 
 /*
@@ -316,6 +350,20 @@ static void register_for_present(struct observation *observation)
     identity_release(before);
 }
 
+/* What an HTTP server is asked about (CH-14). */
+static void note_known(struct observation *observation)
+{
+    struct sending *sending = &observation->fetch->sending;
+    const struct bytes options = {observation->latest.bytes, observation->latest.options_len};
+    struct bytes etag = freshness_etag(options);
+    sending->known_len = 0;
+    if (observation->latest.code == CODE(2, 5) && etag.len > 0 &&
+        etag.len <= sizeof(sending->known_etag)) {
+        sending->known_len = (uint8_t)etag.len;
+        memcpy(sending->known_etag, etag.data, etag.len);
+    }
+}
+
 void observation_register_again(struct client_side *side, struct observation *observation)
 {
     metric_add(&side->context.metrics.reregistrations, 1);
@@ -323,6 +371,7 @@ void observation_register_again(struct client_side *side, struct observation *ob
     observation->state = OBSERVATION_REGISTERING;
     observation->changes = changes_count(side->origin.changes);
     register_for_present(observation);
+    note_known(observation);
     forward_again(&side->fetch, observation->fetch);
 }
 
@@ -339,6 +388,12 @@ static void on_silence(void *context, struct timer *timer, uint64_t now_ms)
     }
 }
 
+/* An HTTP server does not notify: it is asked again and again. */
+static bool is_polled(const struct observation *observation)
+{
+    return transport_is_http(observation->fetch->hop.scheme->transport);
+}
+
 /* The next notification is due within @p max_age_s. */
 static void await_next(struct client_side *side, struct observation *observation,
                        uint32_t max_age_s)
@@ -348,9 +403,11 @@ static void await_next(struct client_side *side, struct observation *observation
     if (observation->is_private) {
         return; /* its client registers again */
     }
-    timer_set(&side->context.wheel, &observation->timer,
-              context_now_ms(&side->context) + (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS +
-                  spread_ms,
+    uint64_t wait_ms = (uint64_t)max_age_s * 1000 + AGAIN_MIN_MS + spread_ms;
+    if (is_polled(observation) && side->context.config->http_poll > 0) {
+        wait_ms = side->context.config->http_poll;
+    }
+    timer_set(&side->context.wheel, &observation->timer, context_now_ms(&side->context) + wait_ms,
               on_silence);
 }
 
@@ -406,6 +463,35 @@ static bool is_format_taken(const struct observation *observation, uint32_t form
     return accept == NO_CONTENT_FORMAT || accept == format;
 }
 
+/* The next option that says what the representation is, and not for how long. */
+static bool next_of_state(struct option_iter *iter, struct option *ret_option)
+{
+    while (option_iter_next(iter, ret_option)) {
+        if (ret_option->number != OPTION_observe && ret_option->number != OPTION_max_age) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a poll has brought what is here already. */
+static bool is_unchanged(const struct observation *observation, const struct reply *reply)
+{
+    const struct observed_state *latest = &observation->latest;
+    struct option_iter ours, theirs;
+    struct option one, other;
+    bool is_same = latest->code == reply->code &&
+                   bytes_equal(reply->payload, (struct bytes){latest->bytes + latest->options_len,
+                                                              latest->payload_len});
+    option_iter_init(&ours, (struct bytes){latest->bytes, latest->options_len});
+    option_iter_init(&theirs, reply->options);
+    while (is_same && next_of_state(&ours, &one)) {
+        is_same = next_of_state(&theirs, &other) && one.number == other.number &&
+                  bytes_equal(one.value, other.value);
+    }
+    return reply->code == CODE(2, 3) || (is_same && !next_of_state(&theirs, &other));
+}
+
 /* A 2.xx with Observe, or one without in the middle of an observation (OBS-17). */
 static void take_state(struct client_side *side, struct observation *observation,
                        const struct reply *reply, bool is_registered)
@@ -413,6 +499,7 @@ static void take_state(struct client_side *side, struct observation *observation
     uint32_t format = uint_option(reply->options, OPTION_content_format, NO_CONTENT_FORMAT);
     bool is_first = observation->latest.code == CODE_EMPTY;
     bool has_format = reply->code != CODE(2, 3); /* the one that is here goes on */
+    bool is_news = is_first || !is_polled(observation) || !is_unchanged(observation, reply);
     if (!is_first && has_format && !is_format_taken(observation, format)) {
         end_for_reason(side, observation, REASON_format_changed); /* OBS-15 */
         return;
@@ -427,7 +514,9 @@ static void take_state(struct client_side *side, struct observation *observation
     observation->failures = 0;
     note_source(side, observation);
     await_next(side, observation, is_registered ? observation->latest.max_age_s : 0);
-    tell_observers(side, observation);
+    if (is_news) {
+        tell_observers(side, observation);
+    }
     answer_followers(side, observation, REASON_answered, reply);
     enum reason against = side->is_draining ? REASON_shutting_down
                                             : observation_reason_against_way(side, observation);
@@ -478,6 +567,11 @@ static bool on_notification(struct client_side *side, struct observation *observ
     observation->fetch->ticket.changes = observation->changes;
     if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
         return ask_for_state(side, observation);
+    }
+    if (!has_observe && is_asked && fetch_is_for_one(observation->fetch)) {
+        observation_remember_unobservable(side, &observation->key);
+        end_for_one(side, observation, reply);
+        return false;
     }
     if (CODE_CLASS(reply->code) != 2) {
         cached_note(&side->fetch, observation->fetch, reply);

@@ -181,6 +181,17 @@ static void put_validators(struct request_text *text, struct http_request *reque
     }
 }
 
+/* Of a poll (CH-14): the tag that the last answer had. */
+static void put_polled_tag(struct request_text *text, struct http_request *request,
+                           const struct http_request_source *source)
+{
+    char tag[HTTP_TAG_TEXT_MAX];
+    if (http_tag_give(source->tags, source->known, tag)) {
+        begin_field(text, request);
+        request_put(text, "If-None-Match: %s%c", tag, '\0');
+    }
+}
+
 /* Where it has come from, and how far it may go on (HC-17). */
 static void put_way(struct request_text *text, struct http_request *request,
                     const struct http_request_source *source)
@@ -247,6 +258,8 @@ enum reason http_request_make(const struct http_request_source *source, char *bu
     if (options_have(options, OPTION_if_none_match)) {
         begin_field(&text, &request);
         request_put(&text, "If-None-Match: *%c", '\0');
+    } else if (method->code == CODE_GET && source->known.len > 0) {
+        put_polled_tag(&text, &request, source);
     } else if (method->code == CODE_GET) {
         put_validators(&text, &request, source, OPTION_etag, "If-None-Match");
     }

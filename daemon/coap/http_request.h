@@ -25,6 +25,7 @@ struct http_request_source {
     const char *via_token;         /* and the token that shows a loop */
     const struct http_tags *tags;
     const struct media_own *media; /* of [media N] */
+    struct bytes known; /* ETag of what is here already, in place of those of the message */
 };
 
 struct http_request {

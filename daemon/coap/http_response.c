@@ -78,7 +78,7 @@ static bool http_date_parse(const char *text, uint64_t *ret_s)
 struct cache_control {
     bool has_max_age, has_s_maxage;
     uint32_t max_age_s, s_maxage_s;
-    bool is_private, is_public, must_revalidate; /* is_private: no-store and no-cache as well */
+    bool is_private, is_no_cache, is_public, must_revalidate; /* is_private: or no-store */
 };
 
 static bool is_directive(const char *text, size_t len, const char *name)
@@ -102,9 +102,10 @@ static void take_directive(struct cache_control *control, const char *text, size
             control->s_maxage_s = 0;
         }
     } else if (is_directive(text, name_len, "no-store") ||
-               is_directive(text, name_len, "no-cache") ||
                is_directive(text, name_len, "private")) {
         control->is_private = true; /* with field names, too: section 5.2.2.7 allows it */
+    } else if (is_directive(text, name_len, "no-cache")) {
+        control->is_no_cache = true;
     } else if (is_directive(text, name_len, "public")) {
         control->is_public = true;
     } else if (is_directive(text, name_len, "must-revalidate")) {
@@ -184,7 +185,7 @@ uint32_t http_response_fresh_s(const struct http_response *response)
     const struct cache_control control = control_of(response);
     uint64_t lifetime = lifetime_s(response, &control), age = http_age_s(response);
     uint64_t left = lifetime > age ? lifetime - age : 0;
-    if (control.is_private) {
+    if (control.is_private || control.is_no_cache) {
         return 0;
     }
     return left > SECONDS_MAX ? SECONDS_MAX : (uint32_t)left;
@@ -207,12 +208,18 @@ static bool varies_beyond_key(const struct http_response *response)
     return false;
 }
 
-static bool is_for_one(const struct http_response *response, bool has_credentials)
+/* Not for a shared cache, nor for several observers. */
+static bool is_unshared(const struct http_response *response, bool has_credentials)
 {
     const struct cache_control control = control_of(response);
     bool may_be_shared = control.is_public || control.must_revalidate || control.has_s_maxage;
     return control.is_private || varies_beyond_key(response) ||
            (has_credentials && !may_be_shared); /* section 3.5 */
+}
+
+static bool is_for_one(const struct http_response *response, bool has_credentials)
+{
+    return control_of(response).is_no_cache || is_unshared(response, has_credentials);
 }
 
 /* Retry-After as seconds from now (RFC 9110 section 10.2.3). */
@@ -402,6 +409,13 @@ static bool map_valid(struct mapping *mapping)
     struct option option;
     unsigned count = 0;
     bool has_own = mapping->etag_len > 0;
+    if (mapping->question->known.len > 0) {
+        count++;
+        if (mapping->etag_len == 0) {
+            memcpy(mapping->etag, mapping->question->known.data, mapping->question->known.len);
+            mapping->etag_len = mapping->question->known.len;
+        }
+    }
     option_iter_init(&iter, mapping->question->request->options);
     while (option_iter_next(&iter, &option) && option.number <= OPTION_etag) {
         if (option.number == OPTION_etag) {
@@ -456,6 +470,31 @@ static void map_location(struct mapping *mapping)
                             is_same_authority(&base, &mapping->target);
 }
 
+bool http_response_redirect(const struct http_response *response, const char *url, uint8_t method,
+                            uint8_t *buffer, size_t capacity, struct bytes *ret_cri)
+{
+    const char *location = http_response_field(response, "Location");
+    unsigned status = response->status;
+    bool is_kept = status == 307 || status == 308;
+    bool is_redirect =
+        is_kept || (method == CODE_GET && (status == 301 || status == 302 || status == 303));
+    char text[CRI_ROOM];
+    uint8_t base_room[CRI_ROOM], reference_room[CRI_ROOM];
+    struct cri base, reference, target;
+    size_t len = location != NULL ? strcspn(location, "#") : 0;
+    if (!is_redirect || location == NULL || len >= sizeof(text)) {
+        return false;
+    }
+    memcpy(text, location, len);
+    text[len] = '\0';
+    bool is_good = parse_uri(url, base_room, &base) &&
+                   parse_uri(text, reference_room, &reference) &&
+                   cri_resolve(&base, &reference, buffer, capacity, &len, NULL) == CRI_OK &&
+                   cri_decode((struct cri_slice){buffer, len}, NULL, &target, NULL) == CRI_OK;
+    *ret_cri = (struct bytes){buffer, is_good ? len : 0};
+    return is_good && cri_is_full(&target);
+}
+
 static void write_items(struct message_writer *writer, uint16_t number, const struct cri_list *list)
 {
     struct cri_iter iter;
@@ -477,6 +516,9 @@ static void write_answer_options(const struct mapping *mapping, bool with_locati
         message_writer_option(writer, OPTION_etag,
                               (struct bytes){mapping->etag, mapping->etag_len});
     }
+    if (mapping->mapped->is_observed) {
+        message_writer_option_uint(writer, OPTION_observe, 0);
+    }
     if (with_location) {
         write_items(writer, OPTION_location_path, &mapping->target.path);
     }
@@ -497,6 +539,9 @@ static void map_max_age(struct mapping *mapping)
     uint8_t code = mapping->mapped->code;
     mapping->has_max_age = code == CODE(2, 5) || code == CODE(2, 3) || CODE_CLASS(code) > 2;
     mapping->max_age_s = mapping->mapped->is_private ? 0 : http_response_fresh_s(mapping->response);
+    if (mapping->mapped->is_observed && mapping->max_age_s < mapping->question->poll_s) {
+        mapping->max_age_s = mapping->question->poll_s; /* then it is asked about again */
+    }
     if (code == CODE(4, 29) || code == CODE(5, 3)) {
         (void)find_retry_after(mapping->response, &mapping->max_age_s);
     }
@@ -531,19 +576,24 @@ enum reason http_response_map(const struct http_response *response,
 {
     struct http_mapped mapped = {
         .code = code_of_status(response->status, question->request->code),
-        .is_private = is_for_one(response, question->has_credentials),
+        .is_private = question->is_elsewhere || is_for_one(response, question->has_credentials),
         .payload = response->body,
     };
     struct mapping mapping = {
         .response = response, .question = question, .mapped = &mapped, .format = MEDIA_NONE};
     const char *etag = http_response_field(response, "ETag");
-    if (etag != NULL) {
+    if (etag != NULL && !question->is_elsewhere) {
         mapping.etag_len = http_tag_take(question->tags, etag, mapping.etag);
     }
     enum reason reason = map_by_code(&mapping);
     if (reason != REASON_none) {
         return reason;
     }
+    bool is_state = mapped.code == CODE(2, 5) || mapped.code == CODE(2, 3);
+    mapped.is_observed = !question->is_elsewhere &&
+
+                         question->poll_s > 0 && is_state &&
+                         !is_unshared(response, question->has_credentials);
     if (mapped.code == CODE(2, 1)) {
         map_location(&mapping);
     }

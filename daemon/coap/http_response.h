@@ -36,11 +36,15 @@ struct http_question {
     bool refuses_unmapped;         /* http.unmapped = refuse */
     struct http_tags *tags;        /* longer entity-tags are added */
     const struct media_own *media; /* of [media N] */
+    struct bytes known;            /* as in struct http_request_source */
+    bool is_elsewhere;             /* a redirect has led there: its tag is of another resource */
+    uint32_t poll_s;               /* a registration that is answered again and again; 0: no such */
 };
 
 struct http_mapped {
     uint8_t code;
     bool is_private;      /* for this request alone, and not to be kept (RFC 9111) */
+    bool is_observed;     /* it has Observe: a registration that polls may share it (CH-14) */
     struct bytes options; /* in the caller's buffer */
     struct bytes payload; /* of the answer's body, or static words */
 };
@@ -53,6 +57,18 @@ struct http_mapped {
 enum reason http_response_map(const struct http_response *response,
                               const struct http_question *question, uint8_t *buffer,
                               size_t capacity, struct http_mapped *ret_mapped);
+
+/**
+ * Where a redirect leads that may be followed (RFC 9110 section 15.4): 301, 302 and 303 of a GET,
+ * 307 and 308 of any method.
+ *
+ * @param url    of the request, which Location is relative to.
+ * @param method code of the request.
+ * @param ret_cri a full CRI without a fragment, in @p buffer.
+ * @return false: it is no such answer, or its Location no URI that fits.
+ */
+bool http_response_redirect(const struct http_response *response, const char *url, uint8_t method,
+                            uint8_t *buffer, size_t capacity, struct bytes *ret_cri);
 
 /** The value of the first field of that name (any case), or NULL. Borrowed. */
 const char *http_response_field(const struct http_response *response, const char *name);

@@ -259,6 +259,9 @@ static void check_name(struct loader *loader)
     }
 }
 
+/* A server is not to be flooded, even by mistake. */
+#define POLL_MIN_MS 1000u
+
 static void check_http(struct loader *loader)
 {
     const char *prefix = loader->config->http_prefix;
@@ -280,6 +283,10 @@ static void check_http(struct loader *loader)
     if (wrong != NULL) {
         loader_error(loader, check_place_of(loader, "http", "template"), "http", "template",
                      "%s, got %s", wrong, got_text(got, template, strlen(template)));
+    }
+    if (loader->config->http_poll > 0 && loader->config->http_poll < POLL_MIN_MS) {
+        loader_error(loader, check_place_of(loader, "http", "poll"), "http", "poll",
+                     "expected 0s, or 1s or more");
     }
 }
 

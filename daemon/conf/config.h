@@ -87,6 +87,9 @@ struct config_upstream {
     /* Derived from target. */
     const struct target_pattern *patterns;
     size_t pattern_count;
+    /* Derived from header and header_file: "Name: value". */
+    const char *const *lines;
+    size_t line_count;
 };
 
 /* An [access NAME] section: which clients may use which methods on some targets. */
@@ -151,6 +154,7 @@ struct config {
     size_t route_count;
     const struct config_upstream *upstreams;
     size_t upstream_count;
+    bool has_web_credentials; /* some of these, or [upstream], may go to HTTP targets */
     const struct config_access *access_rules;
     size_t access_count;
     const struct config_limit *limits;

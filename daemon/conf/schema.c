@@ -201,7 +201,7 @@ const char *schema_preset(const struct config_row *row, enum config_proxy_size s
 
 bool schema_is_secret(const struct config_row *row)
 {
-    static const char *const endings[] = {"psk_key", "secret", "password"};
+    static const char *const endings[] = {"psk_key", "secret", "password", "header"};
     size_t len = strlen(row->name);
 
     for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {

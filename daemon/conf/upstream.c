@@ -6,6 +6,10 @@
  */
 #include "conf/loader.h"
 
+#include "coap/http_line.h"
+
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define KEY_DIGITS_MAX 128u /* 64 bytes: RFC 4279 section 5.3 */
@@ -91,14 +95,113 @@ static void check_named(struct loader *loader, const struct named_draft *draft)
     named_error(loader, CONFIG_NAMED_UPSTREAM, draft, place, key, "%s", wrong);
 }
 
+/* --- lines of the head of HTTP requests ------------------------------------------ */
+
+/* Longest of header-file, with its line feed and NUL. */
+#define HEADER_LINE_MAX 4096u
+
+/* Comments included. */
+#define HEADER_FILE_LINES_MAX 1000u
+
+struct line_taker {
+    struct loader *loader;
+    const struct named_draft *draft;
+    const char *key; /* that is read: header or header-file */
+    const char *lines[HTTP_LINES_MAX];
+    size_t count;
+};
+
+/* The value is not repeated: it may be a secret. */
+static bool refuse_line(struct line_taker *taker, unsigned number, const char *why)
+{
+    const struct place *place = named_place(CONFIG_NAMED_UPSTREAM, taker->draft, taker->key);
+    named_error(taker->loader, CONFIG_NAMED_UPSTREAM, taker->draft, place, taker->key,
+                "line %u: %s", number, why);
+    return false;
+}
+
+static bool take_header_line(struct line_taker *taker, unsigned number, const char *text,
+                             size_t len)
+{
+    const char *line = arena_text(taker->loader->config->arena, text, len);
+    if (line == NULL) {
+        taker->loader->no_memory = true;
+        return false;
+    }
+    const char *why = http_line_error(line);
+    if (why != NULL) {
+        return refuse_line(taker, number, why);
+    }
+    if (taker->count == HTTP_LINES_MAX) {
+        return refuse_line(taker, number, "more than 16 lines");
+    }
+    taker->lines[taker->count++] = line;
+    return true;
+}
+
+static void take_line_file(struct line_taker *taker, FILE *file)
+{
+    char text[HEADER_LINE_MAX];
+    bool is_good = true;
+    for (unsigned number = 1; is_good && fgets(text, sizeof(text), file) != NULL; number++) {
+        if (number > HEADER_FILE_LINES_MAX) {
+            (void)refuse_line(taker, number, "too many lines");
+            break;
+        }
+        size_t len = strlen(text);
+        if (len + 1 == sizeof(text)) {
+            is_good = refuse_line(taker, number, "too long");
+            break;
+        }
+        while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL) {
+            len--;
+        }
+        is_good = len == 0 || text[0] == '#' || take_header_line(taker, number, text, len);
+    }
+    explicit_bzero(text, sizeof(text));
+}
+
+static void take_lines(struct loader *loader, const struct named_draft *draft,
+                       struct config_upstream *upstream)
+{
+    struct line_taker taker = {.loader = loader, .draft = draft, .key = "header"};
+    for (size_t i = 0; i < upstream->header.count; i++) {
+        const char *text = upstream->header.items[i];
+        (void)take_header_line(&taker, (unsigned)i + 1, text, strlen(text));
+    }
+    taker.key = "header-file";
+    if (upstream->header_file[0] != '\0') {
+        FILE *file = fopen(upstream->header_file, "re");
+        if (file == NULL) {
+            named_error(loader, CONFIG_NAMED_UPSTREAM, draft,
+                        named_place(CONFIG_NAMED_UPSTREAM, draft, taker.key), taker.key,
+                        "%s cannot be read: %s", upstream->header_file, strerror(errno));
+            return;
+        }
+        (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
+        take_line_file(&taker, file);
+        (void)fclose(file);
+    }
+    const char **kept = arena_alloc(loader->config->arena, sizeof(taker.lines));
+    if (kept == NULL) {
+        loader->no_memory = true;
+        return;
+    }
+    memcpy(kept, taker.lines, sizeof(taker.lines));
+    upstream->lines = kept;
+    upstream->line_count = taker.count;
+}
+
+/* --- secrets that others might read ------------------------------------------------ */
+
 /* The file that a key was read from, if it was a file: whether others may read it is checked
  * with those of other secrets. */
-static void note_secret(struct loader *loader, const struct place *place, const char *psk,
+static void note_secret(struct loader *loader, const struct place *place, bool is_there,
                         const char **files)
 {
     struct config_list *list = &loader->config->secret_files;
 
-    if (psk[0] == '\0' || place->kind != PLACE_FILE) {
+    if (!is_there || place->kind != PLACE_FILE) {
         return;
     }
     for (size_t i = 0; i < list->count; i++) {
@@ -112,19 +215,25 @@ static void note_secret(struct loader *loader, const struct place *place, const 
 static void note_secrets(struct loader *loader)
 {
     const struct named_drafts *drafts = &loader->named[CONFIG_NAMED_UPSTREAM];
-    const char **files =
-        arena_alloc(loader->config->arena, CONFIG_FILES_MAX * sizeof(const char *));
+    const char **files = arena_alloc(
+        loader->config->arena, (CONFIG_FILES_MAX + CONFIG_UPSTREAM_MAX) * sizeof(const char *));
 
     if (files == NULL) {
         loader->no_memory = true;
         return;
     }
     loader->config->secret_files.items = files;
-    note_secret(loader, place_of(loader, "psk-key"), loader->config->upstream_psk_key, files);
+    note_secret(loader, place_of(loader, "psk-key"), loader->config->upstream_psk_key[0] != '\0',
+                files);
     for (size_t i = 0; i < drafts->count; i++) {
         const struct config_upstream *upstream = drafts->items[i].row;
         note_secret(loader, named_place(CONFIG_NAMED_UPSTREAM, &drafts->items[i], "psk-key"),
-                    upstream->psk_key, files);
+                    upstream->psk_key[0] != '\0', files);
+        note_secret(loader, named_place(CONFIG_NAMED_UPSTREAM, &drafts->items[i], "header"),
+                    upstream->header.count > 0, files);
+        if (upstream->header_file[0] != '\0') {
+            files[loader->config->secret_files.count++] = upstream->header_file;
+        }
     }
 }
 
@@ -134,10 +243,14 @@ void loader_check_upstreams(struct loader *loader)
 
     note_secrets(loader);
     check_plain(loader);
+    loader->config->has_web_credentials = loader->config->upstream_certificate[0] != '\0';
     for (size_t i = 0; i < drafts->count && !loader->no_memory; i++) {
         const struct named_draft *draft = &drafts->items[i];
         struct config_upstream *upstream = draft->row;
         check_named(loader, draft);
+        take_lines(loader, draft, upstream);
+        loader->config->has_web_credentials |=
+            upstream->line_count > 0 || upstream->certificate[0] != '\0';
         upstream->patterns = named_patterns(loader, CONFIG_NAMED_UPSTREAM, draft, "target",
                                             &upstream->target, true, &upstream->pattern_count);
     }

@@ -3,6 +3,7 @@
 
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
+#include "fetch/redirect.h"
 #include "fetch/transfer.h"
 #include "net/cookie.h"
 #include "origin/carrier_http.h"
@@ -278,6 +279,11 @@ void engine_set_config(struct engine *engine, const struct config *config)
             fetch->target.scheme = renewed(engine, fetch->target.scheme);
             fetch->hop.scheme = renewed(engine, fetch->hop.scheme);
             fetch->sending.scheme = fetch->hop.scheme;
+            if (fetch->redirect != NULL) {
+                fetch->redirect->target.scheme = renewed(engine, fetch->redirect->target.scheme);
+                fetch->redirect->first_hop.scheme =
+                    renewed(engine, fetch->redirect->first_hop.scheme);
+            }
             renew_asker(engine, &fetch->own_asker);
         }
     }

@@ -54,6 +54,15 @@ enum reason admit_target(struct fetch_side *side, struct asker *asker, const str
     return conclude(side, asker, &request.client, &target->address, verdict);
 }
 
+bool admit_is_named(const struct fetch_side *side, const struct asker *asker,
+                    const struct target *target, uint8_t method)
+{
+    const struct access_request request = request_of(side, asker, target, method);
+    const struct access_verdict verdict =
+        access_check_target(side->context.config->access, &request);
+    return verdict.reason == REASON_none && verdict.is_named;
+}
+
 enum reason admit_address(struct fetch_side *side, struct asker *asker, const struct target *target,
                           uint8_t method, const struct address *address)
 {

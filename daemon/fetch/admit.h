@@ -29,6 +29,14 @@ enum reason admit_target(struct fetch_side *side, struct asker *asker, const str
                          uint8_t method, enum admit_resolver resolver);
 
 /**
+ * Whether an [access] section that allows has a pattern for the target as it is named, and decides:
+ * what the configuration has for such requests alone may go along (CH-12). False where the default
+ * policy opens it, or a range one of its addresses.
+ */
+bool admit_is_named(const struct fetch_side *side, const struct asker *asker,
+                    const struct target *target, uint8_t method);
+
+/**
  * The same for one address of a target that is a name, before it is used: REASON_none, or the
  * reason of the refusal.
  */

@@ -64,6 +64,22 @@ static bool set_audience(const struct fetch_side *side, const struct asker *aske
     return true;
 }
 
+/*
+ * A request to an HTTP target that a rule names may have had the credentials of the configuration,
+ * and others have not: neither is an answer to the other (CH-12).
+ */
+#define AUDIENCE_NAMED 0x40u
+
+static uint8_t audience_of_rules(const struct fetch_side *side, const struct question *question)
+{
+    bool is_told_apart = transport_is_http(question->target->scheme->transport) &&
+                         side->context.config->has_web_credentials;
+    return is_told_apart &&
+                   admit_is_named(side, question->asker, question->target, question->message->code)
+               ? AUDIENCE_NAMED
+               : 0;
+}
+
 static bool cached_make_key(struct fetch_side *side, const struct question *question,
                             struct cache_key *ret_key)
 {
@@ -74,8 +90,11 @@ static bool cached_make_key(struct fetch_side *side, const struct question *ques
         .payload = question->message->payload,
         .drops_echo = question->drops_echo,
     };
-    return set_audience(side, question->asker, &source) &&
-           cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
+    if (!set_audience(side, question->asker, &source)) {
+        return false;
+    }
+    source.audience_kind ^= audience_of_rules(side, question);
+    return cache_key_make(&source, side->origin.key_memory, sizeof(side->origin.key_memory),
                           side->origin.changes->seed, ret_key);
 }
 
@@ -496,7 +515,7 @@ static void answer_valid(struct fetch_side *side, struct fetch *fetch, const str
 
 static enum answer_use use_of(const struct fetch *fetch, const struct reply *reply)
 {
-    bool is_for_one = !fetch->ticket.has_key || fetch->sending.is_private;
+    bool is_for_one = !fetch->ticket.has_key || fetch_is_for_one(fetch);
     return is_for_one ? ANSWER_FOR_ONE : freshness_use(reply->code, reply->options);
 }
 

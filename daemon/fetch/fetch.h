@@ -29,6 +29,7 @@ struct block;
 struct context;
 struct fetch_side;
 struct fetch;
+struct redirect;
 struct transfer;
 
 /* How the trace knows a request with its fetch, or a fetch of the proxy's own. */
@@ -118,6 +119,7 @@ struct fetch {
     bool is_group;             /* the client expects the answers of a group, */
     uint32_t group_timeout_s;  /* for so long */
     struct transfer *transfer; /* that moves its bodies in blocks, or NULL */
+    struct redirect *redirect; /* HTTP: where it has been led to (fetch/redirect.h), or NULL */
     struct name_wait asking;   /* for the addresses of its name */
     struct list_node waiting;  /* for an equal fetch */
     uint32_t route_epoch;      /* of the configuration that hop came from */
@@ -196,6 +198,12 @@ static inline bool fetch_answer_may_follow_action(const struct fetch *fetch, uin
     bool is_given_up = code == CODE(5, 3) && fetch->hop.is_parent;
     return CODE_CLASS(code) == 2 || code == CODE(5, 0) || code == CODE(5, 2) ||
            code == CODE(5, 4) || is_given_up;
+}
+
+/** Whether its answer is for the client that has asked, and no other (CH-5, CH-6). */
+static inline bool fetch_is_for_one(const struct fetch *fetch)
+{
+    return fetch->sending.is_private;
 }
 
 /** The fetch whose token towards an origin server is @p token, or NULL. */

@@ -5,6 +5,7 @@
 #include "fetch/group.h"
 #include "fetch/keyring.h"
 #include "fetch/receive.h"
+#include "fetch/redirect.h"
 #include "fetch/self.h"
 #include "fetch/side.h"
 #include "fetch/transfer.h"
@@ -74,6 +75,12 @@ static void forward_on_member(struct origin_side *below, struct sending *sending
     group_on_response(side, fetch_of_sending(sending), response, remote);
 }
 
+static void forward_on_redirect(struct origin_side *below, struct sending *sending,
+                                struct bytes cri)
+{
+    redirect_follow(fetch_side_of(below), fetch_of_sending(sending), cri);
+}
+
 static void forward_on_failure(struct origin_side *below, struct sending *sending,
                                enum reason reason, const char *text)
 {
@@ -127,6 +134,22 @@ static const char *host_of(const struct next_hop *hop, char *buffer, size_t capa
     return buffer;
 }
 
+/* What the configuration has for an HTTP target is for requests that a rule names (CH-12). */
+static void find_web_credentials(struct fetch_side *side, const struct fetch *fetch,
+                                 struct carrier_way *ret_way)
+{
+    const struct config *config = side->context.config;
+    bool is_secure = fetch->hop.scheme->transport == TRANSPORT_HTTPS;
+    bool is_named =
+        config->has_web_credentials && (fetch->redirect == NULL || !fetch->redirect->has_left) &&
+        admit_is_named(side, fetch->asker, redirect_target(fetch), fetch->sending.datagram[1]);
+    ret_way->credentials = is_secure ? keyring_find(config, fetch) : NULL;
+    if (is_named) {
+        ret_way->lines = keyring_lines(config, fetch, &ret_way->line_count);
+        ret_way->shows_certificate = is_secure && keyring_has_certificate(config, fetch);
+    }
+}
+
 static void forward_find_way(struct origin_side *below, struct sending *sending,
                              struct carrier_way *ret_way)
 {
@@ -134,8 +157,14 @@ static void forward_find_way(struct origin_side *below, struct sending *sending,
     struct fetch *fetch = fetch_of_sending(sending);
     ret_way->source = fetch->asker->path.remote;
     ret_way->host = host_of(&fetch->hop, ret_way->room, sizeof(ret_way->room));
-    bool is_plain = sending->scheme->transport == TRANSPORT_HTTP; /* needs no trust anchors */
-    ret_way->credentials = is_plain ? NULL : keyring_find(side->context.config, fetch);
+    ret_way->lines = NULL;
+    ret_way->line_count = 0;
+    ret_way->shows_certificate = false;
+    if (transport_is_http(sending->scheme->transport)) {
+        find_web_credentials(side, fetch, ret_way);
+    } else {
+        ret_way->credentials = keyring_find(side->context.config, fetch);
+    }
 }
 
 const struct sending_calls forward_calls = {
@@ -143,6 +172,7 @@ const struct sending_calls forward_calls = {
     .on_acknowledged = forward_on_acknowledged,
     .on_response = forward_on_response,
     .on_member = forward_on_member,
+    .on_redirect = forward_on_redirect,
     .on_failure = forward_on_failure,
     .on_timeout = forward_on_timeout,
     .on_event = forward_on_event,
@@ -202,10 +232,11 @@ static enum reason reason_against(struct fetch_side *side, struct fetch *fetch,
     if (fetch->hop.is_parent && address_is_unspecified(address)) {
         return REASON_target_refused; /* Linux would take it for the host itself */
     }
-    if (!fetch->target.is_name || fetch->hop.is_parent) {
+    const struct target *target = redirect_target(fetch);
+    if (!target->is_name || fetch->hop.is_parent) {
         return REASON_none;
     }
-    return admit_address(side, fetch->asker, &fetch->target, fetch->sending.datagram[1], address);
+    return admit_address(side, fetch->asker, target, fetch->sending.datagram[1], address);
 }
 
 /* A request that is sent again stays at its address for as long as the name has that one. */
@@ -237,7 +268,9 @@ static void try_again(struct fetch_side *side, struct fetch *fetch)
 /* The way leads to one of our own listeners. */
 static void meet_ourselves(struct fetch_side *side, struct fetch *fetch)
 {
-    if (fetch->hop.is_parent) {
+    if (fetch->redirect != NULL) {
+        fetch_fail(side, fetch, REASON_redirect_refused, NULL);
+    } else if (fetch->hop.is_parent) {
         fetch_fail(side, fetch, REASON_route_loop, NULL);
     } else {
         self_answer(side, fetch); /* TGT-4 */
@@ -255,7 +288,7 @@ void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
         struct address address = addresses[i];
         address.port = fetch->hop.port;
         /* A name by default that leads to where it came in is the proxy's own (TGT-5). */
-        bool is_entrance = fetch->target.is_entrance_name &&
+        bool is_entrance = redirect_target(fetch)->is_entrance_name &&
                            address_same_host(&address, &fetch->asker->path.local);
         if (is_entrance || own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
                                                   fetch->hop.scheme->transport, &address)) {
@@ -369,6 +402,10 @@ static void begin_fetch_anew(const struct fetch_side *side, struct fetch *fetch)
 
 void forward_again(struct fetch_side *side, struct fetch *fetch)
 {
+    if (fetch->redirect != NULL) {
+        forward_release(side, fetch);
+        redirect_forget(fetch);
+    }
     begin_fetch_anew(side, fetch);
     if (fetch->sending.origin == NULL || fetch->hop.is_name) {
         forward_start(side, fetch); /* a name may have other addresses by now */
@@ -385,6 +422,9 @@ void forward_renamed(struct fetch_side *side, struct fetch *fetch)
 
 bool forward_deregister(struct fetch_side *side, struct fetch *fetch)
 {
+    if (transport_is_http(fetch->hop.scheme->transport)) {
+        return false; /* it polls, the server knows of nothing */
+    }
     size_t capacity =
         fetch->memory.capacity - (size_t)(fetch->sending.datagram - fetch->memory.bytes);
     size_t len =

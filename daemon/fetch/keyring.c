@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/keyring.h"
 
-#include "fetch/fetch.h"
+#include "fetch/redirect.h"
 #include "net/client.h"
 #include "policy/pattern.h"
 
@@ -140,12 +140,6 @@ void keyring_free(struct keyring *keyring)
     free(keyring);
 }
 
-static struct upstream_credentials *plain_of(struct keyring *keyring)
-{
-    return keyring->is_plain_late ? upstream_credentials_late(&keyring->items[0])
-                                  : keyring->items[0];
-}
-
 /* A parent proxy as if it were the target. */
 static struct target target_of(const struct next_hop *hop)
 {
@@ -173,24 +167,63 @@ static bool keyring_matches(const struct config_upstream *upstream, const struct
     return false;
 }
 
-struct upstream_credentials *keyring_find(const struct config *config, const struct fetch *fetch)
+/* The section that is for the next hop of @p fetch: 0 is [upstream], others count from 1. */
+static size_t section_of(const struct config *config, const struct fetch *fetch)
 {
-    const struct keyring *keyring = config->keyring;
     const struct address *address = &fetch->candidates[fetch->candidate];
+    const struct target *target = redirect_target(fetch);
     struct target parent;
-    const struct target *target = &fetch->target;
-
-    if (keyring == NULL) {
-        return NULL;
-    }
     if (fetch->hop.is_parent) {
         parent = target_of(&fetch->hop);
         target = &parent;
     }
-    for (size_t i = 0; i + 1 < keyring->count; i++) {
+    for (size_t i = 0; i < config->upstream_count; i++) {
         if (keyring_matches(&config->upstreams[i], target, address)) {
-            return keyring->items[i + 1];
+            return i + 1;
         }
     }
-    return plain_of(config->keyring);
+    return 0;
+}
+
+struct upstream_credentials *keyring_find(const struct config *config, const struct fetch *fetch)
+{
+    struct keyring *keyring = config->keyring;
+    size_t section = keyring != NULL ? section_of(config, fetch) : 0;
+    if (keyring == NULL) {
+        return NULL;
+    }
+    return section == 0 && keyring->is_plain_late ? upstream_credentials_late(&keyring->items[0])
+                                                  : keyring->items[section];
+}
+
+bool keyring_has_certificate(const struct config *config, const struct fetch *fetch)
+{
+    size_t section = section_of(config, fetch);
+    return (section > 0 ? config->upstreams[section - 1].certificate
+                        : config->upstream_certificate)[0] != '\0';
+}
+
+/* As it is named: who owns a zone of the DNS chooses the addresses. In the clear only if said. */
+static bool takes_lines(const struct config_upstream *upstream, const struct target *target)
+{
+    bool is_secure = transport_is_secure(target->scheme->transport);
+    for (size_t i = 0; i < upstream->pattern_count; i++) {
+        const struct target_pattern *pattern = &upstream->patterns[i];
+        if ((is_secure || pattern->scheme != PATTERN_SCHEME_ANY) &&
+            target_pattern_matches(pattern, target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *const *keyring_lines(const struct config *config, const struct fetch *fetch,
+                                 size_t *ret_count)
+{
+    size_t section = section_of(config, fetch);
+    const struct config_upstream *upstream = section > 0 ? &config->upstreams[section - 1] : NULL;
+    bool has_lines = upstream != NULL && upstream->line_count > 0 &&
+                     takes_lines(upstream, redirect_target(fetch));
+    *ret_count = has_lines ? upstream->line_count : 0;
+    return has_lines ? upstream->lines : NULL;
 }

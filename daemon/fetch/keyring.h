@@ -7,6 +7,7 @@
 #ifndef CRIPROXY_KEYRING_H
 #define CRIPROXY_KEYRING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct config;
@@ -24,6 +25,19 @@ struct keyring *keyring_load(const struct config *config, char *ret_error, size_
 
 /** Frees it; takes NULL. Credentials that sessions use live as long as these. */
 void keyring_free(struct keyring *keyring);
+
+/**
+ * Lines that the head of an HTTP request has besides those that the proxy makes: of the same
+ * section, if one of its patterns is for the target as it is named, and names the scheme where that
+ * is http.
+ *
+ * @return borrowed from the configuration, *ret_count of them; NULL: none.
+ */
+const char *const *keyring_lines(const struct config *config, const struct fetch *fetch,
+                                 size_t *ret_count);
+
+/** Whether keyring_find() has a certificate of ours to be shown. */
+bool keyring_has_certificate(const struct config *config, const struct fetch *fetch);
 
 /**
  * For the next hop of @p fetch: of the first section with a pattern that matches it, or

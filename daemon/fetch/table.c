@@ -27,6 +27,7 @@ void fetch_table_clear(struct fetch_table *table)
 {
     for (uint32_t i = 0; i < table->used; i++) {
         identity_release(table->slots[i].own_asker.identity);
+        free(table->slots[i].redirect);
     }
     free(table->slots);
     free(table->free);
@@ -68,6 +69,8 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     memory_give_back(large, &fetch->memory);
     identity_release(fetch->own_asker.identity);
     fetch->own_asker.identity = NULL;
+    free(fetch->redirect);
+    fetch->redirect = NULL;
     fetch->state = FETCH_free;
     table->free[table->free_count++] = fetch->slot;
     table->in_use--;

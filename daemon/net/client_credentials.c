@@ -364,12 +364,19 @@ bool credentials_apply(struct upstream_credentials *credentials, SSL_CTX *contex
            use_holder(context, credentials->holder);
 }
 
-bool credentials_apply_web(const struct upstream_credentials *credentials, SSL_CTX *context)
+bool credentials_apply_web(const struct upstream_credentials *credentials, SSL_CTX *context,
+                           bool shows_certificate)
 {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_security_level(context, SECURITY_LEVEL);
-    return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-           use_holder(context, credentials->holder);
+    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1) {
+        return false;
+    }
+    if (!shows_certificate) {
+        SSL_CTX_set1_cert_store(context, SSL_CTX_get_cert_store(credentials->holder));
+        return true;
+    }
+    return use_holder(context, credentials->holder);
 }
 
 /* libcoap's sessions have a list of its own. */

@@ -337,13 +337,13 @@ struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
 bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_st *context);
 
 /**
- * The trust anchors, certificate and key of @p credentials for an HTTPS connection, whose other
- * settings are libcurl's. Not its pre-shared key.
+ * The trust anchors of @p credentials for an HTTPS connection, whose other settings are libcurl's;
+ * with @p shows_certificate certificate and key as well. Not its pre-shared key.
  *
  * @return false without memory.
  */
 bool credentials_apply_web(const struct upstream_credentials *credentials,
-                           struct ssl_ctx_st *context);
+                           struct ssl_ctx_st *context, bool shows_certificate);
 
 /** The contexts for connections on TLS, and for our sessions on DTLS; borrowed. */
 struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);

@@ -87,8 +87,12 @@ static void limit_pool(const struct web_pool *pool)
 }
 
 static bool is_of_credentials(const struct web_pool *pool,
-                              const struct upstream_credentials *credentials)
+                              const struct upstream_credentials *credentials,
+                              bool shows_certificate)
 {
+    if (pool->shows_certificate != shows_certificate) {
+        return false;
+    }
     if (pool->credentials == NULL || credentials == NULL) {
         return pool->credentials == credentials;
     }
@@ -96,7 +100,8 @@ static bool is_of_credentials(const struct web_pool *pool,
                   UPSTREAM_DIGEST_LEN) == 0;
 }
 
-static struct web_pool *make_pool(struct web *web, struct upstream_credentials *credentials)
+static struct web_pool *make_pool(struct web *web, struct upstream_credentials *credentials,
+                                  bool shows_certificate)
 {
     struct web_pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) {
@@ -109,6 +114,7 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
     }
     pool->web = web;
     pool->timer_ms = UINT64_MAX;
+    pool->shows_certificate = shows_certificate;
     pool->credentials = credentials != NULL ? upstream_credentials_acquire(credentials) : NULL;
     (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETFUNCTION, web_on_socket);
     (void)web_curl.multi_setopt(pool->multi, CURLMOPT_SOCKETDATA, pool);
@@ -127,14 +133,15 @@ static void free_pool(struct web_pool *pool)
     free(pool);
 }
 
-static struct web_pool *pool_for(struct web *web, struct upstream_credentials *credentials)
+static struct web_pool *pool_for(struct web *web, struct upstream_credentials *credentials,
+                                 bool shows_certificate)
 {
     for (struct list_node *node = web->pools.first; node != NULL; node = node->next) {
-        if (is_of_credentials(pool_of_node(node), credentials)) {
+        if (is_of_credentials(pool_of_node(node), credentials, shows_certificate)) {
             return pool_of_node(node);
         }
     }
-    return make_pool(web, credentials);
+    return make_pool(web, credentials, shows_certificate);
 }
 
 /* --- for the owner ------------------------------------------------------------------ */
@@ -195,7 +202,7 @@ void web_set_options(struct web *web, const struct web_options *options)
 
 struct web_request *web_send(struct web *web, const struct web_ask *ask, void *user)
 {
-    struct web_pool *pool = pool_for(web, ask->credentials);
+    struct web_pool *pool = pool_for(web, ask->credentials, ask->shows_certificate);
     struct web_request *request = pool != NULL ? calloc(1, sizeof(*request)) : NULL;
     if (request == NULL) {
         return NULL;

@@ -46,6 +46,7 @@ struct web_ask {
     bool may_repeat;        /* a connection that dies under it leads to another one */
     struct address address; /* with the port: the only one that is connected to */
     struct upstream_credentials *credentials; /* of https; NULL: none, the handshake fails */
+    bool shows_certificate;                   /* that they have, if the server asks for one */
 };
 
 enum web_status {

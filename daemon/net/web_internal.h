@@ -15,9 +15,10 @@ struct web_pool {
     struct web *web;
     CURLM *multi;
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
-    uint32_t requests;                        /* now */
-    uint64_t idle_since_ms;                   /* while there is none */
-    uint64_t timer_ms; /* when libcurl wants to be called; UINT64_MAX: not at all */
+    bool shows_certificate;
+    uint32_t requests;      /* now */
+    uint64_t idle_since_ms; /* while there is none */
+    uint64_t timer_ms;      /* when libcurl wants to be called; UINT64_MAX: not at all */
 };
 
 struct web_request {

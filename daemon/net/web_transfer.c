@@ -61,7 +61,8 @@ static CURLcode web_on_tls(CURL *easy, void *tls, void *context)
     const struct web_request *request = context;
     (void)easy;
     return request->pool->credentials != NULL &&
-                   credentials_apply_web(request->pool->credentials, tls)
+                   credentials_apply_web(request->pool->credentials, tls,
+                                         request->pool->shows_certificate)
                ? CURLE_OK
                : CURLE_SSL_CONNECT_ERROR;
 }

@@ -90,6 +90,9 @@ struct carrier_way {
     struct address source; /* the client, for whose share a session counts; not a destination */
     const char *host;      /* name for SNI and the certificate, in room; NULL: it is an address */
     struct upstream_credentials *credentials; /* borrowed for the call; NULL in the clear */
+    const char *const *lines; /* HTTP: "Name: value" of the configuration; likewise */
+    size_t line_count;
+    bool shows_certificate; /* HTTP: the one that the credentials have, if the server asks */
     char room[TARGET_NAME_MAX + 1];
 };
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/carrier_http.h"
 
+#include "coap/http_line.h"
 #include "coap/http_request.h"
 #include "coap/http_response.h"
+#include "coap/observe.h"
+#include "coap/option.h"
 #include "net/entropy.h"
 #include "net/web.h"
 #include "origin/sending.h"
@@ -10,6 +13,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+
+/* A CRI that a redirect leads to. */
+#define REDIRECT_MAX 2048u
 
 /* Failures in a row from which on an address is left alone. */
 #define FAILURES_MAX 2u
@@ -40,6 +46,7 @@ static enum reason make_http(struct origin_side *side, const struct sending *sen
         .via_token = process_token(),
         .tags = side->tags,
         .media = side->context.config->media_own,
+        .known = {sending->known_etag, sending->known_len},
     };
     if (buffer == NULL) {
         return REASON_proxy_busy;
@@ -97,6 +104,30 @@ static const char *url_of(struct origin_side *side, struct sending *sending,
                                                                                    : NULL;
 }
 
+/* How often the representation is asked for, where that is what a registration gets (CH-14). */
+static uint32_t poll_s_of(const struct origin_side *side, const struct message *request)
+{
+    struct bytes observe;
+    bool is_registration = option_find(request->options, OPTION_observe, &observe) &&
+                           option_uint(observe) == OBSERVE_REGISTER;
+    return is_registration ? (side->context.config->http_poll + 999) / 1000 : 0;
+}
+
+/* @return whether it was told where the answer leads. */
+static bool go_where_it_leads(struct origin_side *side, struct sending *sending,
+                              const struct message *request, const char *url,
+                              const struct http_response *response)
+{
+    uint8_t buffer[REDIRECT_MAX];
+    struct bytes cri;
+    if (side->context.config->http_redirects == 0 || url == NULL ||
+        !http_response_redirect(response, url, request->code, buffer, sizeof(buffer), &cri)) {
+        return false;
+    }
+    sending_redirected(side, sending, cri);
+    return true;
+}
+
 static void carrier_http_on_answer(void *context, void *user, const struct http_response *response)
 {
     struct origin_side *side = context;
@@ -111,9 +142,18 @@ static void carrier_http_on_answer(void *context, void *user, const struct http_
         return;
     }
     char *room = NULL;
+    const char *url = url_of(side, sending, &request, response, &room);
+    if (go_where_it_leads(side, sending, &request, url, response)) {
+        free(room);
+        return;
+    }
     const struct http_question question = {
         .request = &request,
-        .url = url_of(side, sending, &request, response, &room),
+        .url = url,
+        .has_credentials = sending->has_credentials,
+        .known = {sending->known_etag, sending->known_len},
+        .is_elsewhere = sending->is_elsewhere,
+        .poll_s = poll_s_of(side, &request),
         .refuses_unmapped = side->context.config->http_unmapped == HTTP_UNMAPPED_REFUSE,
         .tags = side->tags,
         .media = side->context.config->media_own,
@@ -244,6 +284,20 @@ static enum carrier_result fail_http(struct sending *sending, enum reason reason
     return CARRIER_FAILED;
 }
 
+/* Those of the request, then those of the configuration. */
+static size_t join_fields(const struct http_request *request, const struct carrier_way *way,
+                          const char *fields[HTTP_REQUEST_FIELDS_MAX + HTTP_LINES_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < request->field_count; i++) {
+        fields[count++] = request->fields[i];
+    }
+    for (size_t i = 0; i < way->line_count && i < HTTP_LINES_MAX; i++) {
+        fields[count++] = way->lines[i];
+    }
+    return count;
+}
+
 static enum carrier_result carrier_http_send(struct origin_side *side, struct sending *sending)
 {
     struct web *web = web_of(side);
@@ -264,17 +318,20 @@ static enum carrier_result carrier_http_send(struct origin_side *side, struct se
     if (reason != REASON_none) {
         return fail_http(sending, reason);
     }
+    const char *fields[HTTP_REQUEST_FIELDS_MAX + HTTP_LINES_MAX];
     const struct web_ask ask = {
         .method = request.method,
         .url = request.url,
-        .fields = request.fields,
-        .field_count = request.field_count,
+        .fields = fields,
+        .field_count = join_fields(&request, &way, fields),
         .body = sending->body.data != NULL ? sending->body : message.payload,
         .has_body = request.takes_body,
         .may_repeat = request.is_idempotent,
         .address = sending->origin->address,
         .credentials = way.credentials,
+        .shows_certificate = way.shows_certificate,
     };
+    sending->has_credentials = way.line_count > 0 || way.shows_certificate;
     sending->again.count = 0;
     sending->web = web_send(web, &ask, sending);
     free(room);

@@ -249,6 +249,13 @@ void sending_answered(struct origin_side *side, struct sending *sending,
     side->origins.calls->on_response(side, sending, response, truncated);
 }
 
+void sending_redirected(struct origin_side *side, struct sending *sending, struct bytes cri)
+{
+    count_answer(side, sending);
+    sending_settle(side, sending, true);
+    side->origins.calls->on_redirect(side, sending, cri);
+}
+
 void sending_failed(struct origin_side *side, struct sending *sending, enum reason reason,
                     const char *text)
 {

@@ -50,8 +50,11 @@ struct sending {
     /* For the owner to read. */
     struct origin *origin; /* NULL before it is known */
     bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
-    bool is_outstanding; /* counted in the origin server's window */
-    bool is_private;     /* HTTP: the answer is for this request alone, and not to be kept */
+    bool is_outstanding;  /* counted in the origin server's window */
+    bool is_private;      /* HTTP: the answer is for this request alone, and not to be kept */
+    bool has_credentials; /* HTTP: it was sent with those of the configuration */
+    bool is_elsewhere;    /* HTTP: it goes where a redirect has led; set by the owner */
+    uint8_t known_etag[8], known_len; /* HTTP: of what is here already; set by the owner */
     struct retransmission again;
 
     /* Of sending.c and the carriers alone. */
@@ -85,6 +88,8 @@ struct sending_calls {
     /* An answer of a member of the group, from @p remote; each is told once. */
     void (*on_member)(struct origin_side *side, struct sending *sending,
                       const struct message *response, const struct address *remote);
+    /* HTTP: the server says to ask for @p cri instead, a full CRI; nothing is out any more. */
+    void (*on_redirect)(struct origin_side *side, struct sending *sending, struct bytes cri);
     /* There will be no answer from there, for @p reason. @p text: NULL or "": the reason's own. */
     void (*on_failure)(struct origin_side *side, struct sending *sending, enum reason reason,
                        const char *text);
@@ -149,6 +154,9 @@ void sending_acknowledged(struct origin_side *side, struct sending *sending);
 /** A response has come that belongs to it: on_response. May free it. */
 void sending_answered(struct origin_side *side, struct sending *sending,
                       const struct message *response, bool truncated);
+
+/** The answer leads to @p cri: on_redirect. May free it. */
+void sending_redirected(struct origin_side *side, struct sending *sending, struct bytes cri);
 
 /**
  * There will be no answer: on_failure. May free it.

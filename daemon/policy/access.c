@@ -154,6 +154,7 @@ static struct access_verdict judge_by_rule(const struct judgement *judgement)
         struct access_verdict verdict = allowed_by(rule->name);
         const struct target_pattern *pattern = judgement->match.pattern;
         verdict.is_by_range = pattern != NULL && pattern->host == PATTERN_HOST_ADDRESS;
+        verdict.is_named = pattern != NULL;
         return verdict;
     }
     return depends_on_client ? refused_to(&request->client, rule->name) : refused_by(rule->name);

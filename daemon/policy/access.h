@@ -87,6 +87,7 @@ struct access_verdict {
     enum reason reason; /* REASON_none: allowed, as far as is known */
     const char *rule;   /* which decided: its name, or "builtin:..." */
     bool is_by_range;   /* a rule that allows a range of addresses has */
+    bool is_named;      /* a rule that allows, with a pattern for the target */
     bool may_be_opened; /* a refusal of a name, whose addresses some rule may allow */
 };
 

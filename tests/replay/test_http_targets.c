@@ -17,12 +17,18 @@
 static struct replay replay;
 static unsigned mid;
 
+static void start_with(const char *const *settings)
+{
+    replay_start(&replay, settings);
+    fake_net_name("g", 0, RESOLVE_OK, "192.0.2.6");
+    mid = 0;
+}
+
 static void start(const char *a, const char *b)
 {
     const char *const settings[] = {"cache.max-bytes=1MiB", a != NULL ? a : "cache.coalesce=no",
                                     b != NULL ? b : "cache.followers=16", NULL};
-    replay_start(&replay, settings);
-    mid = 0;
+    start_with(settings);
 }
 
 static void stop(void)
@@ -375,6 +381,536 @@ static void test_a_cancelled_request_is_taken_back(void **state)
     stop();
 }
 
+/* --- redirects (CH-5) --------------------------------------------------------- */
+
+#define FOLLOW "http.redirects=2"
+#define TO_G "Location: http://g/y?z#part"
+#define REFUSED "redirect not followed: "
+
+/* 5.02 with these words. */
+static void expect_refused(const char *why)
+{
+    char head[32];
+    (void)snprintf(head, sizeof(head), "61 a2 %04x %02x", mid, mid);
+    fake_net_run(0);
+    replay_expect_words(&replay, head, why);
+}
+
+static void ask_and_lead(unsigned code, const char *options, unsigned status, const char *fields)
+{
+    ask(code, options);
+    fake_web_expect(code == 0x01 ? "192.0.2.5:80 GET http://h/x" : "192.0.2.5:80 PUT http://h/x");
+    fake_web_answer(status, fields, "");
+    fake_net_run(0);
+}
+
+static void test_redirects_are_followed(void **state)
+{
+    static const unsigned statuses[] = {301, 302, 303, 307, 308};
+    (void)state;
+    start(FOLLOW, NULL);
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
+        ask_and_lead(0x01, GET_X, statuses[i], TO_G);
+        fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+        fake_web_answer(200, KEPT, "there");
+        expect(0x45, "12: 14: /7468657265"); /* and not kept: it is asked for again */
+    }
+    ask_and_lead(0x01, GET_X, 302, "Location: other/y");
+    fake_web_expect("192.0.2.5:80 GET http://h/other/y"); /* relative to what was asked for */
+    fake_web_answer(200, TEXT, "other");
+    expect(0x45, "12: 14: /6f74686572");
+    assert_int_equal(replay_ended(&replay, REASON_answered), 6);
+    stop();
+}
+
+/* What is here of one resource says nothing about another. */
+static void test_redirects_take_no_validators(void **state)
+{
+    (void)state;
+    start(FOLLOW, NULL);
+    ask(0x01, "4=v1 " GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_field("If-None-Match: \"v1\"");
+    fake_web_answer(307, TO_G, "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+    fake_web_expect_no_field("If-None-Match");
+    fake_web_answer(200, KEPT, "there");
+    expect(0x45, "12: 14: /7468657265");
+    stop();
+}
+
+static void test_redirects_keep_method_and_body(void **state)
+{
+    (void)state;
+    start(FOLLOW, NULL);
+    for (unsigned status = 301; status <= 303; status++) {
+        ask_and_lead(0x03, "1=v1 " GET_X " /74776f", status, TO_G);
+        expect_refused("redirect not followed"); /* it would have to become a GET */
+    }
+    for (unsigned status = 307; status <= 308; status++) {
+        ask_and_lead(0x03, "1=v1 " GET_X " /74776f", status, TO_G);
+        fake_web_expect("192.0.2.6:80 PUT http://g/y?z");
+        fake_web_expect_field("If-Match: \"v1\"");
+        fake_web_expect_body("two");
+        fake_web_answer(204, "", "");
+        expect(0x44, "");
+    }
+    stop();
+}
+
+static void test_redirects_end(void **state)
+{
+    (void)state;
+    start(FOLLOW, NULL);
+    ask_and_lead(0x01, GET_X, 302, "Location: /x");
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(302, "Location: /x", "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(302, "Location: /x", "");
+    expect_refused(REFUSED "too many");
+    stop();
+    start("http.redirects=0", NULL);
+    ask_and_lead(0x01, GET_X, 302, TO_G);
+    expect_refused("redirect not followed");
+    stop();
+}
+
+/* Each target on the way, and each of its addresses, as if the client had named it. */
+static void test_redirects_are_judged(void **state)
+{
+    static const struct {
+        const char *rule, *location, *words;
+    } rows[] = {
+        {"access no.target=http://g", "http://g/", "target refused"},
+        {"access no.target=http://192.0.2.0/24", "http://192.0.2.6/", "target refused"},
+        {"access no.target=http://g", "http://127.0.0.1/", "target refused"},
+        {"access no.target=http://g", "coap://h/", "not http"},
+        {"access no.target=http://g", "ftp://h/", "scheme not supported"},
+        {"access no.target=http://g", "http://u:p@h/", "userinfo present"},
+        {"access no.target=http://g", "http://[fe80::1%25eth0]/", NULL},
+        {"access no.target=http://g", "http://[ff02::1]/", NULL},
+        {"access no.target=http://g", "http://h:0/", "port 0"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *const settings[] = {FOLLOW, rows[i].rule, "access no.action=deny", NULL};
+        char fields[128], words_expected[128];
+        print_message("    %s\n", rows[i].location);
+        start_with(settings);
+        ask(0x01, GET_X);
+        (void)snprintf(fields, sizeof(fields), "Location: %s", rows[i].location);
+        if (strstr(rows[i].rule, "192.0.2") == NULL) {
+            fake_web_expect("192.0.2.5:80 GET http://h/x");
+            fake_web_answer(302, fields, "");
+            fake_net_run(0);
+            fake_web_expect_nothing();
+            if (rows[i].words != NULL) {
+                (void)snprintf(words_expected, sizeof(words_expected), REFUSED "%s", rows[i].words);
+                expect_refused(words_expected);
+            }
+        }
+        while (fake_peer_take(replay.client, &(struct fake_datagram){0})) {
+        }
+        stop();
+    }
+}
+
+/* Where its name leads is not known before it is resolved. */
+static void test_addresses_of_redirects_are_judged(void **state)
+{
+    static const char *const settings[] = {FOLLOW, "access no.target=http://192.0.2.6",
+                                           "access no.action=deny", NULL};
+    (void)state;
+    start_with(settings);
+    ask_and_lead(0x01, GET_X, 302, TO_G);
+    fake_net_run(0);
+    fake_web_expect_nothing();
+    fake_peer_expect(replay.client, "61 a5 0001 01 ...", NULL);
+    assert_int_equal(replay_ended(&replay, REASON_target_refused), 1);
+    stop();
+}
+
+/* Two clients ask for the same: the answer of one's redirect is not the other's. */
+static void test_redirected_answers_are_for_one(void **state)
+{
+    static const char *const settings[] = {FOLLOW, "cache.max-bytes=1MiB", "cache.coalesce=yes",
+                                           NULL};
+    (void)state;
+    start_with(settings);
+    ask(0x01, GET_X);
+    replay_ask(&replay, words("41 01 7001 bb", GET_X));
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_nothing();
+    fake_web_answer(302, TO_G, "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+    fake_web_answer(200, KEPT, "one");
+    expect(0x45, "12: 14: /6f6e65");
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(200, TEXT, "two");
+    fake_net_run(0);
+    fake_peer_expect(replay.client, words("61 45 7001 bb", "12: 14: /74776f"), NULL);
+    stop();
+}
+
+static void test_https_does_not_lead_to_http(void **state)
+{
+    static const char *const settings[] = {FOLLOW, "policy.require-secure-leg=no",
+                                           "policy.clients=any", NULL};
+    (void)state;
+    start_with(settings);
+    ask(0x01, GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(301, "Location: https://h/x", "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:443 GET https://h/x");
+    fake_web_answer(301, "Location: http://h/x", "");
+    expect_refused(REFUSED "from https to http");
+    stop();
+}
+
+/* A client that is gone takes it along wherever it is; a reload meets one on its way. */
+static void test_redirects_are_taken_back(void **state)
+{
+    (void)state;
+    start(FOLLOW, NULL);
+    ask_and_lead(0x01, GET_X, 302, TO_G);
+    fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+    replay_reload(&replay, (const char *const[]){FOLLOW, NULL});
+    assert_int_equal(fake_web_count(), 1);
+    engine_drain(replay.engine);
+    fake_net_run(300000);
+    assert_int_equal(fake_web_count(), 0);
+    while (fake_peer_take(replay.client, &(struct fake_datagram){0})) {
+    }
+    stop();
+}
+
+/* --- credentials of the configuration (CH-12) ----------------------------------- */
+
+#define TOKEN "Authorization: Bearer t0k3n"
+#define API "upstream api.target=http://h", "upstream api.header=" TOKEN
+#define ALLOW(target) "access api.action=allow", "access api.target=" target
+
+static void test_lines_go_to_what_a_rule_names(void **state)
+{
+    static const struct {
+        const char *rule; /* NULL: none */
+        bool goes;
+    } rows[] = {{"http://h", true},
+                {"http://h/x", true},
+                {"*://h", true},
+                {NULL, false},
+                {"http://g", false},
+                {"http://h/y", false},
+                {"http://192.0.2.0/24", false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char target[64];
+        const char *const settings[] = {API, "cache.max-bytes=1MiB",
+                                        rows[i].rule != NULL ? "access api.action=allow" : NULL,
+                                        target, NULL};
+        print_message("    %s\n", rows[i].rule != NULL ? rows[i].rule : "none");
+        (void)snprintf(target, sizeof(target), "access api.target=%s",
+                       rows[i].rule != NULL ? rows[i].rule : "");
+        start_with(settings);
+        ask(0x01, GET_X);
+        fake_web_expect("192.0.2.5:80 GET http://h/x");
+        if (rows[i].goes) {
+            fake_web_expect_field(TOKEN);
+        } else {
+            fake_web_expect_no_field("Authorization");
+        }
+        fake_web_answer(200, KEPT, "one");
+        /* To credentials it is for one, as it does not say otherwise (RFC 9111 section 3.5). */
+        expect(0x45, rows[i].goes ? "4=v1 12: 14: /6f6e65" : "4=v1 12: 14:3c /6f6e65");
+        stop();
+    }
+}
+
+/* Not to another origin, nor on the way back from there. */
+static void test_lines_do_not_leave_the_origin(void **state)
+{
+    static const char *const settings[] = {API,
+                                           "upstream api.target=https://g",
+                                           FOLLOW,
+                                           ALLOW("http://h"),
+                                           "access api.target=http://g",
+                                           NULL};
+    (void)state;
+    start_with(settings);
+    ask(0x01, GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_field(TOKEN);
+    fake_web_answer(302, "Location: /other", "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/other");
+    fake_web_expect_field(TOKEN);
+    fake_web_answer(302, TO_G, "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+    fake_web_expect_no_field("Authorization");
+    fake_web_answer(302, "Location: http://h/x", "");
+    expect_refused(REFUSED "too many");
+    ask(0x01, GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(302, TO_G, "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.6:80 GET http://g/y?z");
+    fake_web_answer(302, "Location: http://h/x", "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_no_field("Authorization");
+    fake_web_answer(200, TEXT, "back");
+    expect(0x45, "12: 14: /6261636b");
+    stop();
+}
+
+/* A pattern with any scheme is for https; so is a certificate. */
+static void test_lines_go_in_the_clear_only_where_that_is_said(void **state)
+{
+    static const char *const settings[] = {
+        "upstream api.target=*://h",    "upstream api.header=" TOKEN, ALLOW("*://h"),
+        "policy.require-secure-leg=no", "policy.clients=any",         NULL};
+    (void)state;
+    start_with(settings);
+    ask(0x01, GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_no_field("Authorization");
+    fake_web_answer(200, TEXT, "one");
+    expect(0x45, "12: 14: /6f6e65");
+    ask(0x01, "35=https://h/x");
+    fake_web_expect("192.0.2.5:443 GET https://h/x");
+    fake_web_expect_field(TOKEN);
+    fake_web_expect_certificate(false); /* there is none */
+    fake_web_answer(200, TEXT, "two");
+    expect(0x45, "12: 14: /74776f");
+    stop();
+}
+
+/* A certificate of ours is for requests that a rule names, as lines are. */
+static void test_certificates_are_for_what_a_rule_names(void **state)
+{
+    static const char *const settings[] = {"upstream.certificate=c.pem",
+                                           "upstream.key=k.pem",
+                                           ALLOW("https://h"),
+                                           "policy.require-secure-leg=no",
+                                           FOLLOW,
+                                           "policy.clients=any",
+                                           NULL};
+    (void)state;
+    start_with(settings);
+    ask(0x01, "35=https://g/x");
+    fake_web_expect("192.0.2.6:443 GET https://g/x");
+    fake_web_expect_certificate(false);
+    fake_web_answer(200, TEXT, "one");
+    expect(0x45, "12: 14: /6f6e65");
+    ask(0x01, "35=https://h/x");
+    fake_web_expect("192.0.2.5:443 GET https://h/x");
+    fake_web_expect_certificate(true);
+    fake_web_answer(302, "Location: https://g/x", "");
+    fake_net_run(0);
+    fake_web_expect("192.0.2.6:443 GET https://g/x");
+    fake_web_expect_certificate(false);
+    fake_web_answer(200, TEXT, "two");
+    expect(0x45, "12: 14: /74776f");
+    stop();
+}
+
+/* What came with credentials is for clients that rules name, what came without for the others. */
+static void test_answers_to_credentials_are_kept_apart(void **state)
+{
+    static const char *const settings[] = {API,
+                                           ALLOW("http://h"),
+                                           "access api.clients=192.0.2.7",
+                                           "policy.clients=any",
+                                           "cache.max-bytes=1MiB",
+                                           "policy.echo-exempt=192.0.2.0/24",
+                                           "cache.coalesce=yes",
+                                           NULL};
+    static const char shared[] = TEXT "\nCache-Control: public, max-age=60";
+    (void)state;
+    start_with(settings);
+    struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+    ask(0x01, GET_X);
+    fake_peer_send(other, PROXY, words("41 01 7001 bb", GET_X));
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_field(TOKEN);
+    fake_web_answer(200, shared, "one");
+    fake_web_expect("192.0.2.5:80 GET http://h/x"); /* no follower of the first */
+    fake_web_expect_no_field("Authorization");
+    fake_web_answer(401, shared, "");
+    expect(0x45, "12: 14:3c /6f6e65");
+    fake_peer_expect(other, "61 81 7001 bb ...", NULL);
+    ask(0x01, GET_X);
+    expect(0x45, "12: /6f6e65"); /* from the cache */
+    fake_peer_send(other, PROXY, words("41 01 7002 bc", GET_X));
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_no_field("Authorization");
+    fake_web_answer(401, shared, "");
+    fake_net_run(0);
+    fake_peer_expect(other, "61 81 7002 bc ...", NULL);
+    stop();
+}
+
+/* --- Observe by polling (CH-14) --------------------------------------------------- */
+
+#define POLL "http.poll=10s"
+#define TAGGED TEXT "\nCache-Control: no-cache\nETag: \"v1\""
+
+/* A registration, and its answer. */
+static void observe(const char *fields, const char *body)
+{
+    ask(0x01, "6: " GET_X);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_no_field("If-None-Match");
+    fake_web_answer(200, fields, body);
+    fake_net_run(0);
+}
+
+static void expect_notification(unsigned code, const char *body)
+{
+    struct fake_datagram got;
+    struct message message;
+    fake_peer_expect(replay.client, "...", &got);
+    assert_int_equal(message_decode(got.data, got.len, &message), MESSAGE_OK);
+    assert_int_equal(message.code, code);
+    assert_int_equal(message.payload.len, strlen(body));
+    assert_memory_equal(message.payload.data, body, strlen(body));
+    if (message.type == MESSAGE_CON) {
+        fake_peer_reply(replay.client, &got, "60 00 MID");
+        fake_net_run(0);
+    }
+}
+
+static void test_observers_are_told_of_changes(void **state)
+{
+    (void)state;
+    start(POLL, NULL);
+    observe(TAGGED, "one");
+    fake_peer_expect(replay.client, "61 45 0001 01 ...", NULL);
+    assert_int_equal(replay_metric(&replay, observations), 1);
+    for (unsigned i = 0; i < 3; i++) { /* the server stands by it */
+        fake_net_run(10000);
+        fake_web_expect("192.0.2.5:80 GET http://h/x");
+        fake_web_expect_field("If-None-Match: \"v1\"");
+        fake_web_answer(i == 1 ? 200 : 304, TAGGED, i == 1 ? "one" : "");
+        fake_net_run(0);
+        fake_peer_expect_nothing(replay.client);
+    }
+    fake_net_run(10000);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(200, TEXT "\nETag: \"v2\"", "two");
+    fake_net_run(0);
+    expect_notification(0x45, "two");
+    fake_net_run(10000);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_expect_field("If-None-Match: \"v2\"");
+    fake_web_fail(WEB_REFUSED, false, NULL); /* for a moment: it is asked again */
+    fake_net_run(10000);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(404, "", "");
+    fake_net_run(0);
+    expect_notification(0x84, ""); /* the end */
+    fake_net_run(60000);
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    stop();
+}
+
+/* Nothing is said to the server when the last observer leaves, or when polls are switched off. */
+static void test_polls_end_with_the_observers(void **state)
+{
+    (void)state;
+    start(POLL, NULL);
+    observe(TAGGED, "one");
+    fake_peer_expect(replay.client, "61 45 0001 01 ...", NULL);
+    replay_ask(&replay, words("41 01 0002 01", "6:01 " GET_X)); /* Observe 1, the same token */
+    fake_net_run(0);
+    fake_web_expect("192.0.2.5:80 GET http://h/x"); /* a request of its own */
+    fake_web_answer(200, TEXT, "two");
+    fake_net_run(0);
+    fake_peer_expect(replay.client, "61 45 0002 01 ...", NULL);
+    fake_net_run(60000);
+    fake_web_expect_nothing();
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    stop();
+}
+
+/* What was for all observers becomes private: none of them gets it, and they ask again. */
+static void test_private_answers_end_polls(void **state)
+{
+    (void)state;
+    start(POLL, NULL);
+    observe(TAGGED, "one");
+    fake_peer_expect(replay.client, "61 45 0001 01 ...", NULL);
+    fake_net_run(10000);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(200, TEXT "\nCache-Control: private", "mine");
+    fake_net_run(0);
+    expect_notification(0xa3, "another way to the target, ask again");
+    fake_net_run(60000);
+    fake_web_expect_nothing();
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    stop();
+}
+
+/* Two register at once, and the answer is for the first alone: the other one asks for itself. */
+static void test_private_answers_are_not_shared_by_registrations(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) { /* with polls, and without */
+        start(i == 0 ? POLL : "http.poll=0s", NULL);
+        struct fake_peer *other = fake_peer_new("192.0.2.8:40001");
+        ask(0x01, "6: " GET_X);
+        fake_peer_send(other, PROXY, words("41 01 7001 bb", "6: " GET_X));
+        fake_net_run(0);
+        fake_web_expect("192.0.2.5:80 GET http://h/x");
+        fake_web_expect_nothing();
+        fake_web_answer(200, TEXT "\nCache-Control: private", "mine");
+        expect(0x45, "12: 14: /6d696e65");
+        fake_web_expect("192.0.2.5:80 GET http://h/x");
+        fake_web_answer(200, TEXT "\nCache-Control: private", "yours");
+        fake_net_run(0);
+        fake_peer_expect(other, words("61 45 7001 bb", "12: 14: /796f757273"), NULL);
+        stop();
+    }
+}
+
+/* A reload that switches polls off ends them with the next answer, one that is plain. */
+static void test_polls_end_with_a_reload(void **state)
+{
+    (void)state;
+    start(POLL, NULL);
+    observe(TAGGED, "one");
+    fake_peer_expect(replay.client, "61 45 0001 01 ...", NULL);
+    replay_reload(&replay, (const char *const[]){"cache.coalesce=no", NULL});
+    fake_net_run(10000);
+    fake_web_expect("192.0.2.5:80 GET http://h/x");
+    fake_web_answer(200, TEXT, "two");
+    fake_net_run(0);
+    expect_notification(0x45, "two");
+    fake_net_run(60000);
+    fake_web_expect_nothing();
+    assert_int_equal(replay_metric(&replay, observations), 0);
+    stop();
+}
+
+/* A route leads there by way of a parent proxy, whose own policy would decide. */
+static void test_redirects_do_not_lead_to_parents(void **state)
+{
+    static const char *const settings[] = {FOLLOW, "route up.target=http://g",
+                                           "route up.via=coap://192.0.2.5", NULL};
+    (void)state;
+    start_with(settings);
+    ask_and_lead(0x01, GET_X, 302, TO_G);
+    expect_refused(REFUSED "its route leads to a parent proxy");
+    stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -393,6 +929,26 @@ int main(void)
         cmocka_unit_test(test_observe_gets_a_plain_answer),
         cmocka_unit_test(test_a_put_makes_the_cache_stale),
         cmocka_unit_test(test_a_cancelled_request_is_taken_back),
+        cmocka_unit_test(test_redirects_are_followed),
+        cmocka_unit_test(test_redirects_take_no_validators),
+        cmocka_unit_test(test_redirects_keep_method_and_body),
+        cmocka_unit_test(test_redirects_end),
+        cmocka_unit_test(test_redirects_are_judged),
+        cmocka_unit_test(test_addresses_of_redirects_are_judged),
+        cmocka_unit_test(test_redirected_answers_are_for_one),
+        cmocka_unit_test(test_https_does_not_lead_to_http),
+        cmocka_unit_test(test_redirects_are_taken_back),
+        cmocka_unit_test(test_lines_go_to_what_a_rule_names),
+        cmocka_unit_test(test_lines_do_not_leave_the_origin),
+        cmocka_unit_test(test_lines_go_in_the_clear_only_where_that_is_said),
+        cmocka_unit_test(test_certificates_are_for_what_a_rule_names),
+        cmocka_unit_test(test_answers_to_credentials_are_kept_apart),
+        cmocka_unit_test(test_observers_are_told_of_changes),
+        cmocka_unit_test(test_polls_end_with_the_observers),
+        cmocka_unit_test(test_private_answers_end_polls),
+        cmocka_unit_test(test_private_answers_are_not_shared_by_registrations),
+        cmocka_unit_test(test_polls_end_with_a_reload),
+        cmocka_unit_test(test_redirects_do_not_lead_to_parents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ OUT_OF_REACH = {
     "format_changed": "of an observation: observe.scn",
     "way_changed": "the same: crossings.scn",
     "not_cached": "of HTTP: replay_test_http",
+    "redirect_refused": "the same: replay_test_http_targets",
 }
 
 

@@ -6,8 +6,8 @@
 #ifndef CRIPROXY_DECISION_H
 #define CRIPROXY_DECISION_H
 
-#include "client/target.h"
 #include "coap/reason.h"
+#include "fetch/target.h"
 
 #include <stddef.h>
 

@@ -12,7 +12,7 @@
 #define BODY_MAX 65536u
 
 struct web_request {
-    bool is_used, is_seen, is_due, is_failure;
+    bool is_used, is_seen, is_due, is_failure, shows_certificate;
     uint64_t serial;
     void *user;
     char line[TEXT_MAX];
@@ -90,6 +90,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     assert_non_null(user);
     memset(request, 0, sizeof(*request));
     request->is_used = true;
+    request->shows_certificate = ask->shows_certificate;
     request->serial = ++serial;
     request->user = user;
     (void)snprintf(request->line, sizeof(request->line), "%s %s %s",
@@ -209,6 +210,12 @@ void fake_web_expect_no_field(const char *start)
     if (strstr(all, line) != NULL) {
         fail_msg("a field %s in:%s", start, all);
     }
+}
+
+void fake_web_expect_certificate(bool is_shown)
+{
+    assert_non_null(current);
+    assert_int_equal(current->shows_certificate, is_shown);
 }
 
 void fake_web_expect_body(const char *body)

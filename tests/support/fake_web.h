@@ -22,6 +22,9 @@ void fake_web_expect(const char *line);
 void fake_web_expect_field(const char *field);
 void fake_web_expect_no_field(const char *start);
 
+/** A certificate of ours is shown to it if it asks. */
+void fake_web_expect_certificate(bool is_shown);
+
 /** It has this body, as text. */
 void fake_web_expect_body(const char *body);
 

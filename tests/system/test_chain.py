@@ -151,18 +151,21 @@ def test_a_loop_behind_both_ends(second):
 
 
 def test_our_certificate_is_shown_to_a_server(tmp_path):
-    """CH-12: to the server that [upstream NAME] is for, and to no other."""
+    """CH-12: to the server that [upstream NAME] is for, where a rule names the target; no other."""
     theirs = make_certificate(tmp_path, "server", "IP:127.0.0.1")
     ours = make_certificate(tmp_path, "ours", "DNS:ours.example")
     servers = [Server(theirs, client_ca=ours[0]), Server(theirs, client_ca=ours[0])]
     known = "https://127.0.0.1:%d" % servers[0].server_port
+    named = known + "/x"
     proxy = Proxy(*UNHURRIED, "--set", "upstream.ca=" + theirs[0],
                   "--set", "upstream api.target=" + known, "--set", "upstream api.ca=" + theirs[0],
                   "--set", "upstream api.certificate=" + ours[0],
-                  "--set", "upstream api.key=" + ours[1], listen=("127.0.0.1",))
+                  "--set", "upstream api.key=" + ours[1], "--set", "access api.action=allow",
+                  "--set", "access api.target=" + named, listen=("127.0.0.1",))
     assert ask(proxy, servers[0].target("x", scheme="https")).code_text == "2.05"
     assert ask(proxy, servers[1].target("x", scheme="https")).code_text == "5.02"
-    assert ask(proxy, servers[0].target("y", scheme="https")).code_text == "2.05"
+    assert ask(proxy, servers[0].target("x", "y", scheme="https")).code_text == "2.05"
+    assert ask(proxy, servers[0].target("y", scheme="https")).code_text == "5.02"
     assert [bool(server.seen) for server in servers] == [True, False]
     proxy.stop_cleanly()
     for server in servers:

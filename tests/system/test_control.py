@@ -749,7 +749,7 @@ def test_the_configuration_is_shown_without_secrets(start, path):
     key = "00112233445566778899aabbccddeeff"
     start("--set", "upstream.psk-identity=us", "--set", "upstream.psk-key=" + key,
           "--set", "upstream lab.target=coaps://lab.example", "--set", "upstream lab.psk-key=" + key,
-          "--set", "upstream lab.psk-identity=lab", "--set", "limits.clients=1234")
+          "--set", "upstream lab.psk-identity=lab", "--set", "upstream lab.header=X-Key: " + key, "--set", "limits.clients=1234")
     rows = {(row["section"], row["key"]): row for row in items(path, "config")}
     assert rows["limits", "clients"]["value"] == "1234"
     assert rows["limits", "clients"]["default"] is False
@@ -757,6 +757,7 @@ def test_the_configuration_is_shown_without_secrets(start, path):
     assert rows["upstream", "psk-identity"]["value"] == "us"
     assert rows["upstream", "psk-key"]["value"] == "(hidden)"
     assert rows["upstream lab", "psk-key"]["value"] == "(hidden)"
+    assert rows["upstream lab", "header"]["value"] == "(hidden)"
     assert key not in ctl(path, "config") and key not in ctl(path, "--json", "config")
     assert {row["section"] for row in items(path, "config", "limits")} == {"limits"}
     assert len(rows) > 150

@@ -19,19 +19,19 @@ from target import FORMS, Target
 from test_upstream import ask, make_certificate
 from web_origins import files, proxy
 
-ETAG, FORMAT, MAX_AGE, BLOCK1, BLOCK2 = 4, 12, 14, 27, 23
+ETAG, OBSERVE, FORMAT, MAX_AGE, BLOCK1, BLOCK2 = 4, 6, 12, 14, 27, 23
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/long is a mebibyte; a PUT is stored; /moved leads elsewhere; else words."""
+    """/long is a mebibyte; a PUT is stored; what `leads` has leads elsewhere; else words."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         self.server.seen.append((self.command, self.path, dict(self.headers)))
-        if self.path == "/moved":
-            return self.answer(301, b"", Location="/elsewhere")
+        if self.path in self.server.leads:
+            return self.answer(301, b"", Location=self.server.leads[self.path])
         body = BODY if self.path == "/long" else self.server.stored.get(
             self.path, b"made with http.server: " + self.path.encode())
         tag = '"%d"' % len(body)
@@ -64,7 +64,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, certificate=None, client_ca=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.seen, self.stored = [], {}
+        self.seen, self.stored, self.leads = [], {}, {"/moved": "/elsewhere"}
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)
@@ -173,6 +173,45 @@ def test_a_redirect_is_not_followed(proxy, server):
     answer = ask(proxy, server.target("moved"))
     assert (answer.code_text, answer.payload) == ("5.02", b"redirect not followed")
     assert not [path for _, path, _ in server.seen if path == "/elsewhere"]
+
+
+def test_a_redirect_is_followed(server, tmp_path):
+    """CH-5, CH-12: a token goes along as far as the server, and no further."""
+    other = Server()
+    (tmp_path / "lines").write_text("# of the gateway\nAuthorization: Bearer t0k3n\n")
+    proxy = Proxy("--set", "http.redirects=3",
+                  "--set", "upstream api.target=http://127.0.0.1:%d" % server.server_port,
+                  "--set", "upstream api.header-file=%s" % (tmp_path / "lines"),
+                  "--set", "access api.action=allow",
+                  "--set", "access api.target=http://127.0.0.1", listen=("127.0.0.1",))
+    there = "http://127.0.0.1:%d/there" % other.server_port
+    server.leads["/away"], server.leads["/round"] = "/hop", "/round"
+    server.leads["/hop"] = there
+    answer = ask(proxy, server.target("away"))
+    assert (answer.code_text, answer.payload) == ("2.05", b"made with http.server: /there")
+    tokens = [fields.get("Authorization") for _, path, fields in server.seen
+              if path in ("/away", "/hop")]
+    assert tokens == ["Bearer t0k3n"] * 2
+    assert [fields.get("Authorization") for _, path, fields in other.seen] == [None]
+    assert ask(proxy, server.target("round")).payload == b"redirect not followed: too many"
+    proxy.stop_cleanly()
+    other.stop()
+
+
+def test_observers_of_a_resource_that_is_polled(server):
+    """CH-14: told when it has changed."""
+    proxy = Proxy("--set", "http.poll=1s", listen=("127.0.0.1",))
+    server.stored["/polled"] = b"before"
+    with proxy.client() as client:
+        request = client.make([(OBSERVE, b"")] + server.target("polled").options("cri"))
+        client.send(request.encode())
+        answer = client.response_to(request)
+        assert (answer.payload, len(answer.values(OBSERVE))) == (b"before", 1)
+        server.stored["/polled"] = b"much later"
+        told = client.receive()
+        assert (told.token, told.payload) == (request.token, b"much later")
+        client.acknowledge(told)
+    proxy.stop_cleanly()
 
 
 def test_a_tag_of_the_client_is_valid(proxy, server):

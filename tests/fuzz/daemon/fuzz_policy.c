@@ -8,9 +8,9 @@
  */
 #include "base/arena.h"
 #include "client/scan.h"
-#include "client/target.h"
 #include "coap/option.h"
 #include "conf/config.h"
+#include "fetch/target.h"
 #include "policy/access.h"
 #include "policy/ranges.h"
 

@@ -9,10 +9,10 @@
  */
 #include "client/describe.h"
 #include "client/scan.h"
-#include "client/target.h"
 #include "coap/option.h"
 #include "conf/config.h"
 #include "fetch/encode.h"
+#include "fetch/target.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -146,6 +148,14 @@ static const struct bad bad_files[] = {
      "a.conf:5: [upstream x] psk-identity: needs upstream.psk-key"},
     {"[upstream x]\nca = a\n", "a.conf:2: [upstream x] target: needed"},
     {"[upstream x]\ntarget = coap:/h\n", "a.conf:2: [upstream x] target: byte 0"},
+    {"[upstream x]\ntarget = http://h\nheader = Authorization\n",
+     "a.conf:3: [upstream x] header: line 1: expected a field"},
+    {"[upstream x]\ntarget = http://h\nheader = X-A: b\nheader = Host: other\n",
+     "a.conf:4: [upstream x] header: line 2: the proxy sets this field itself"},
+    {"[upstream x]\ntarget = http://h\nheader-file = /nonexistent/lines\n",
+     "a.conf:3: [upstream x] header-file: /nonexistent/lines cannot be read: No such file"},
+    {"[http]\npoll = 10ms\n", "a.conf:2: [http] poll: expected 0s, or 1s or more"},
+    {"[http]\nredirects = 11\n", "a.conf:2: [http] redirects: expected"},
     {"[route]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
     {"[route a\"b]\nvia = direct\n", "a.conf:1: expected the section proxy"},
@@ -177,6 +187,36 @@ static void test_bad_sections_are_refused_with_the_place(void **state)
         print_message("%s\n", errors.text[0]);
         assert_memory_equal(errors.text[0], bad_files[i].error, strlen(bad_files[i].error));
     }
+}
+
+/* CH-12: lines of both, in this order; comments and empty lines are none. */
+static void test_header_lines_come_from_keys_and_a_file(void **state)
+{
+    static const char *const bad[] = {"X-B: c\nContent-Length: 5\n", "X-B: c\001d\n", "X-B\n"};
+    char name[] = "/tmp/criproxy-lines-XXXXXX", text[256];
+    int fd = mkstemp(name);
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(dprintf(fd, "# of the gateway\n\nX-B: c\r\n"), 26);
+    (void)snprintf(text, sizeof(text),
+                   "[upstream x]\ntarget = http://h\nheader = X-A: b\nheader-file = %s\n", name);
+    struct config *config = load_good(text, NULL, 0);
+    assert_int_equal(config->upstreams[0].line_count, 2);
+    assert_string_equal(config->upstreams[0].lines[0], "X-A: b");
+    assert_string_equal(config->upstreams[0].lines[1], "X-B: c");
+    assert_true(config->has_web_credentials);
+    config_free(config);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct config_source source = {
+            .file = "a.conf", .text = text, .text_len = strlen(text)};
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, bad[i], strlen(bad[i]), 0), strlen(bad[i]));
+        assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
+        assert_non_null(strstr(errors.text[0], "[upstream x] header-file: line "));
+        assert_null(strstr(errors.text[0], "X-B")); /* it may be a secret */
+    }
+    (void)close(fd);
+    (void)unlink(name);
 }
 
 static void test_an_unknown_section_is_told_all_there_are(void **state)
@@ -242,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_set_reaches_named_sections),
         cmocka_unit_test(test_kinds_have_tables_of_their_own),
         cmocka_unit_test(test_bad_sections_are_refused_with_the_place),
+        cmocka_unit_test(test_header_lines_come_from_keys_and_a_file),
         cmocka_unit_test(test_an_unknown_section_is_told_all_there_are),
         cmocka_unit_test(test_a_section_is_told_what_is_near),
         cmocka_unit_test(test_number_of_sections_is_bounded),

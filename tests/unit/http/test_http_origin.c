@@ -5,10 +5,13 @@
  */
 #include "support/test.h"
 
+#include "coap/http_line.h"
 #include "coap/http_request.h"
 #include "coap/http_response.h"
 #include "coap/option.h"
 
+#include <cri/cri.h>
+#include <cri/uri.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -498,6 +501,135 @@ static void test_answers_to_credentials_are_for_one(void **state)
     }
 }
 
+/* CH-5: where an answer leads, relative to http://h.example/a. */
+static void test_redirects_lead_somewhere(void **state)
+{
+    static const struct {
+        unsigned status;
+        uint8_t method;
+        const char *location;
+        const char *uri; /* NULL: nowhere */
+    } rows[] = {
+        {301, CODE_GET, "http://g/x?y", "http://g/x?y"},
+        {302, CODE_GET, "/b", "http://h.example/b"},
+        {303, CODE_GET, "b/c", "http://h.example/b/c"},
+        {307, CODE_POST, "?q", "http://h.example/a?q"},
+        {308, CODE_PUT, "//g/#part", "http://g/"},
+        {301, CODE_GET, "HTTPS://G.Example:443/x", "https://g.example/x"},
+        {302, CODE_POST, "/b", NULL},
+        {303, CODE_DELETE, "/b", NULL},
+        {300, CODE_GET, "/b", NULL},
+        {304, CODE_GET, "/b", NULL},
+        {200, CODE_GET, "/b", NULL},
+        {302, CODE_GET, NULL, NULL},
+        {302, CODE_GET, "http://[::1", NULL},
+        {302, CODE_GET, "http://g/a b", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t buffer[2048];
+        char uri[256];
+        size_t len = 0;
+        struct bytes found;
+        struct cri cri;
+        const struct http_field field = {"location", rows[i].location};
+        const struct http_response response = {
+            .status = rows[i].status, .fields = &field, .field_count = rows[i].location != NULL};
+        bool leads =
+            http_response_redirect(&response, URL, rows[i].method, buffer, sizeof(buffer), &found);
+        print_message("    %u %s\n", rows[i].status, rows[i].location);
+        assert_int_equal(leads, rows[i].uri != NULL);
+        if (leads) {
+            assert_int_equal(
+                cri_decode((struct cri_slice){found.data, found.len}, NULL, &cri, NULL), CRI_OK);
+            assert_int_equal(cri_uri_format(&cri, NULL, uri, sizeof(uri) - 1, &len, NULL), CRI_OK);
+            uri[len] = '\0';
+            assert_string_equal(uri, rows[i].uri);
+        }
+    }
+}
+
+/* CH-12 */
+static void test_lines_of_the_configuration(void **state)
+{
+    static const struct {
+        const char *line;
+        bool is_good;
+    } rows[] = {
+        {"Authorization: Bearer abc", true},
+        {"X-Key:v", true},
+        {"x: a\tb", true},
+        {"Cookie: a=b; c", true},
+        {"", false},
+        {"X-Key", false},
+        {"X-Key:", false},
+        {"X-Key: ", false},
+        {": v", false},
+        {"X Key: v", false},
+        {"X: a\r\nb", false},
+        {"X: a\001", false},
+        {"host: other", false},
+        {"Via: me", false},
+        {"TE: trailers", false},
+        {"Content-length: 1", false},
+        {"If-Match: *", false},
+        {"Hosts: fine", true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("    %s\n", rows[i].line);
+        assert_int_equal(http_line_error(rows[i].line) == NULL, rows[i].is_good);
+    }
+}
+
+/* CH-14: what several observers may share, with a Max-Age that lasts until the next poll. */
+static void test_registrations_that_poll(void **state)
+{
+    static const struct {
+        unsigned status;
+        const char *fields;
+        bool has_credentials, is_observed;
+        uint32_t max_age_s;
+    } rows[] = {
+        {200, "", false, true, 10},
+        {200, "Cache-Control: no-cache\n", false, true, 10},
+        {200, "Cache-Control: max-age=60\n", false, true, 60},
+        {304, "Cache-Control: max-age=5\n", false, true, 10},
+        {200, "Cache-Control: private, max-age=60\n", false, false, 0},
+        {200, "Cache-Control: no-store\n", false, false, 0},
+        {200, "Vary: *\n", false, false, 0},
+        {200, "Cache-Control: max-age=60\n", true, false, 0},
+        {200, "Cache-Control: max-age=60, public\n", true, true, 60},
+        {404, "Cache-Control: max-age=60\n", false, false, 60},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[128];
+        uint8_t buffer[256];
+        struct http_field fields[HTTP_RESPONSE_FIELDS_MAX];
+        struct http_mapped mapped;
+        struct bytes value;
+        const struct message request = {.code = CODE_GET};
+        (void)snprintf(text, sizeof(text), "%s", rows[i].fields);
+        const struct http_response response = {.status = rows[i].status,
+                                               .fields = fields,
+                                               .field_count = fields_of(text, fields),
+                                               .received_s = NOW};
+        const struct http_question question = {.request = &request,
+                                               .has_credentials = rows[i].has_credentials,
+                                               .tags = tags,
+                                               .known = {(const uint8_t *)"v1", 2},
+                                               .poll_s = 10};
+        print_message("    %u %s", rows[i].status, rows[i].fields);
+        assert_int_equal(http_response_map(&response, &question, buffer, sizeof(buffer), &mapped),
+                         REASON_none);
+        assert_int_equal(mapped.is_observed, rows[i].is_observed);
+        assert_int_equal(option_find(mapped.options, OPTION_observe, &value), rows[i].is_observed);
+        assert_true(option_find(mapped.options, OPTION_max_age, &value));
+        assert_int_equal(option_uint(value), rows[i].max_age_s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +642,9 @@ int main(void)
         cmocka_unit_test(test_long_tags_find_their_way_back),
         cmocka_unit_test(test_freshness_is_that_of_rfc_9111),
         cmocka_unit_test(test_answers_to_credentials_are_for_one),
+        cmocka_unit_test(test_redirects_lead_somewhere),
+        cmocka_unit_test(test_lines_of_the_configuration),
+        cmocka_unit_test(test_registrations_that_poll),
     };
     return cmocka_run_group_tests(tests, start_tags, stop_tags);
 }
