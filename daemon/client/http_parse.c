@@ -50,7 +50,8 @@ static int on_head_complete(struct http_parser *parser)
     line->is_chunked = (parser->flags & F_CHUNKED) != 0;
     line->length =
         (parser->flags & F_CONTENTLENGTH) != 0 && !line->is_chunked ? parser->content_length : 0;
-    line->keeps_alive = http_should_keep_alive(parser) != 0;
+    /* A proxy keeps no connection of HTTP/1.0, which would have to be told (RFC 9112 9.3). */
+    line->keeps_alive = http_should_keep_alive(parser) != 0 && !line->is_1_0;
     line->is_upgrade = parser->upgrade != 0;
     parse->has_head = true;
     parser->upgrade = 0; /* its body is parsed all the same: who upgrades decides later */

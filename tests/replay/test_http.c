@@ -243,13 +243,15 @@ static void test_connections_end(void **state)
     (void)state;
     static const char *const heads[] = {
         "GET " TARGET " HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n",
-        "GET " TARGET " HTTP/1.0\r\n\r\n", GET_X "\r\n", /* the second on its connection */
+        "GET " TARGET " HTTP/1.0\r\n\r\n",
+        "GET " TARGET " HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        GET_X "\r\n", /* the second on its connection */
     };
     http_start("http.requests=2", NULL);
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         struct fake_datagram request;
         struct fake_stream *one = fake_stream_connect(TRANSPORT_HTTP, "192.0.2.7:40001");
-        if (i == 2) {
+        if (i == 3) {
             http_send(one, "GET / HTTP/1.1\r\n" HOST "\r\n");
             http_expect_not_in(http_taken(one), "Connection: close");
         }
