@@ -11,8 +11,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #define DEFAULT_MAX_AGE_S 60u
+#define DATE_MAX_S UINT64_C(253402300799) /* the end of the year 9999 */
 
 void http_put(struct http_text *text, const char *format, ...)
 {
@@ -28,13 +30,27 @@ void http_put(struct http_text *text, const char *format, ...)
     }
 }
 
-void http_put_start(struct http_text *text, const struct config *config, int status,
-                    const char *phrase, const char *origin)
+/* Not strftime(): its names are those of the locale. */
+void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES])
+{
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t at = (time_t)(seconds < DATE_MAX_S ? seconds : DATE_MAX_S);
+    struct tm tm = {0};
+    (void)gmtime_r(&at, &tm);
+    (void)snprintf(text, HTTP_DATE_BYTES, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
+                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
+                   tm.tm_sec);
+}
+
+void http_put_start(struct http_text *text, const struct config *config, const char *date,
+                    int status, const char *phrase, const char *origin)
 {
     text->len = 0;
     text->is_full = false;
-    http_put(text, "HTTP/1.1 %d %s\r\nVia: 1.1 %s (criproxyd %s)\r\n", status, phrase,
-             config->proxy_name, process_token());
+    http_put(text, "HTTP/1.1 %d %s\r\nDate: %s\r\nVia: 1.1 %s (criproxyd %s)\r\n", status, phrase,
+             date, config->proxy_name, process_token());
     /* What a device sends is never a page of the proxy's own. */
     http_put(text, "X-Content-Type-Options: nosniff\r\n"
                    "Content-Security-Policy: default-src 'none'; sandbox\r\n");
@@ -181,11 +197,11 @@ static void put_location(struct http_text *text, const struct config *config,
     }
 }
 
-void http_put_answer(struct http_text *text, const struct config *config,
+void http_put_answer(struct http_text *text, const struct config *config, const char *date,
                      const struct http_exchange *exchange, const struct reply *reply, int status)
 {
     bool is_method = reply->code == CODE(4, 5); /* RFC 8075 section 7, note 7 */
-    http_put_start(text, config, status,
+    http_put_start(text, config, date, status,
                    is_method ? "CoAP server returned 4.05" : http_status_phrase(status),
                    exchange->origin);
     put_etag(text, reply);

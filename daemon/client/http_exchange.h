@@ -5,6 +5,7 @@
 #define CRIPROXY_HTTP_EXCHANGE_H
 
 #include "client/http_ask.h"
+#include "client/http_front.h"
 #include "coap/reply.h"
 
 struct block;
@@ -65,13 +66,19 @@ struct http_tag http_reply_tag(const struct reply *reply);
 void http_put(struct http_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** The first lines of an answer: status, Via, and what keeps browsers from misusing it. Cannot
- * fail: they fit. */
-void http_put_start(struct http_text *text, const struct config *config, int status,
-                    const char *phrase, const char *origin);
+/** @p seconds since 1970 as an HTTP-date in @p text; the last one that fits for what has more than
+ * four digits of years. */
+void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES]);
+
+/**
+ * The first lines of an answer: status, Date, Via, and what keeps browsers from misusing it. Cannot
+ * fail: they fit.
+ */
+void http_put_start(struct http_text *text, const struct config *config, const char *date,
+                    int status, const char *phrase, const char *origin);
 
 /** The fields of the answer @p reply to @p exchange, both borrowed, but those about its length. */
-void http_put_answer(struct http_text *text, const struct config *config,
+void http_put_answer(struct http_text *text, const struct config *config, const char *date,
                      const struct http_exchange *exchange, const struct reply *reply, int status);
 
 /** The Content-Format of an answer; MEDIA_NONE if it has none. */

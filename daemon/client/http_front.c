@@ -69,6 +69,19 @@ static const struct http_parse_calls parse_calls = {
     .on_body = front_on_body,
 };
 
+/* --- dates ----------------------------------------------------------------------- */
+
+const char *front_date(struct http_front *front)
+{
+    struct http_fronts *fronts = fronts_of(front);
+    uint64_t now_s = loop_wall_s(front->stream->side->context.loop);
+    if (fronts->date_s != now_s || fronts->date[0] == '\0') {
+        http_date_format(now_s, fronts->date);
+        fronts->date_s = now_s;
+    }
+    return fronts->date;
+}
+
 /* --- the end of an exchange --------------------------------------------------- */
 
 void front_end_exchange(struct http_front *front, bool keeps_alive)
@@ -117,7 +130,8 @@ void front_refuse(struct http_front *front, int status, const char *why, const c
     struct http_text text;
     metric_add(&front->stream->side->context.metrics.http_refused, 1);
     note_http_refusal(front, status, why);
-    http_put_start(&text, front_config(front), status, http_status_phrase(status), origin);
+    http_put_start(&text, front_config(front), front_date(front), status,
+                   http_status_phrase(status), origin);
     http_put(&text, "Cache-Control: no-store\r\nContent-Type: text/plain;charset=utf-8\r\n%s",
              status == 401 ? "WWW-Authenticate: Bearer\r\n" : "");
     bool is_head = front->ask != NULL        ? front->ask->is_head
@@ -245,7 +259,8 @@ static void answer_preflight(struct http_front *front, const struct http_ask *as
 {
     struct http_text text;
     bool keeps_alive = ask->line.keeps_alive && !http_ask_has_body(ask);
-    http_put_start(&text, front_config(front), 204, http_status_phrase(204), ask->origin);
+    http_put_start(&text, front_config(front), front_date(front), 204, http_status_phrase(204),
+                   ask->origin);
     http_put(&text,
              "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
              "Access-Control-Allow-Headers: Accept, Authorization, Cache-Control, Content-Type, "

@@ -24,11 +24,16 @@
 struct http_front;
 struct reply;
 
+/* An HTTP-date with its NUL (RFC 9110 section 5.6.7). */
+#define HTTP_DATE_BYTES 30u
+
 /* Of one engine. */
 struct http_fronts {
     struct list ready;          /* connections with something to do at the end of the turn */
     uint64_t body_bytes;        /* of requests that are being received, */
     struct account_book bodies; /* and which source holds how much of them */
+    uint64_t date_s;            /* when the date was made, */
+    char date[HTTP_DATE_BYTES]; /* which is that of answers */
 };
 
 /** @param bytes_max block.bodies-bytes. @return 0 or -ENOMEM; free with http_fronts_clear(). */

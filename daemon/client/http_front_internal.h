@@ -44,6 +44,9 @@ static inline const struct config *front_config(const struct http_front *front)
 /** It has something to do at the end of the turn. */
 void front_make_ready(struct http_front *front);
 
+/** Now, as an HTTP-date; borrowed, until the next second. */
+const char *front_date(struct http_front *front);
+
 /** The head of an answer is sent to the client; copied. */
 void front_send_text(struct http_front *front, const struct http_text *text);
 

@@ -124,7 +124,7 @@ static void give_answer(struct http_front *front, const struct reply *reply)
     int status = status_of(front, reply);
     exchange->is_private =
         front->stream->identity != NULL || identity_is_known(conn_identity(front->stream->conn));
-    http_put_answer(&text, front_config(front), exchange, reply, status);
+    http_put_answer(&text, front_config(front), front_date(front), exchange, reply, status);
     bool has_more = http_reply_block2(reply, &block) && block.more && block.num == 0 &&
                     status == 200 && exchange->code == CODE_GET;
     bool has_body = !exchange->is_head && status != 204 && status != 304;
@@ -164,7 +164,8 @@ static void begin_events(struct http_front *front)
     struct http_text text;
     exchange->has_events = true;
     exchange->is_started = true;
-    http_put_start(&text, front_config(front), 200, http_status_phrase(200), exchange->origin);
+    http_put_start(&text, front_config(front), front_date(front), 200, http_status_phrase(200),
+                   exchange->origin);
     http_put(&text,
              "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n"
              "X-Accel-Buffering: no\r\n%s\r\n",

@@ -60,6 +60,13 @@ uint64_t loop_clock_us(const struct loop *loop)
     return clock_us();
 }
 
+uint64_t loop_wall_s(const struct loop *loop)
+{
+    (void)loop;
+    time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
+}
+
 /* ---- tasks ---- */
 
 int loop_post_task(struct loop *loop, struct loop_task *task)

@@ -70,4 +70,9 @@ uint64_t loop_now_us(const struct loop *loop);
  */
 uint64_t loop_clock_us(const struct loop *loop);
 
+/**
+ * The time of day in whole seconds since 1970, read now; it may jump. For dates that others read.
+ */
+uint64_t loop_wall_s(const struct loop *loop);
+
 #endif

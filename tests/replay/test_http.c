@@ -8,6 +8,20 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+/* Date is now (RFC 9110 section 6.6.1). */
+static void expect_date(const char *text)
+{
+    const char *at = strstr(text, "\r\nDate: ");
+    struct tm tm = {0};
+    assert_non_null(at);
+    const char *end = strptime(at, "%nDate: %a, %d %b %Y %H:%M:%S GMT", &tm);
+    assert_non_null(end);
+    assert_int_equal(end - at, strlen("\r\nDate: Sun, 13 Sep 2020 12:26:40 GMT"));
+    assert_memory_equal(end, "\r\n", 2);
+    assert_int_equal(timegm(&tm), loop_wall_s(http_replay.engine->client.context.loop));
+}
 
 /* HC-2, HC-8: a GET, the fields of its answer, and the next one on the same connection. */
 static void test_a_get_and_its_answer(void **state)
@@ -25,6 +39,7 @@ static void test_a_get_and_its_answer(void **state)
     http_expect_in(text, "\r\nETag: \"0a0b\"\r\n");
     http_expect_in(text, "\r\nContent-Length: 2\r\n");
     http_expect_in(text, "\r\nVia: 1.1 criproxy (criproxyd ");
+    expect_date(text);
     http_expect_not_in(text, "Connection: close");
     http_send(http_stream, GET_X "\r\n");
     fake_peer_expect(http_replay.origin, UPSTREAM_X, &request);

@@ -278,6 +278,11 @@ uint64_t loop_clock_us(const struct loop *loop)
     return loop_now_ms(loop) * 1000; /* computing takes no time here */
 }
 
+uint64_t loop_wall_s(const struct loop *loop)
+{
+    return UINT64_C(1600000000) + loop_now_ms(loop) / 1000;
+}
+
 void loop_stop(struct loop *loop)
 {
     loop->is_stopping = true;
