@@ -81,14 +81,6 @@ static struct request *request_of_token(const struct client_side *side, const st
     return NULL;
 }
 
-static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
-{
-    (void)now_ms;
-    struct client_side *side = context;
-    metric_add(&side->context.metrics.acknowledgements, 1);
-    reply_acknowledge(side, HASH_ENTRY(timer, struct request, ack_timer));
-}
-
 /*
  * What waits under the token that the client uses again waits no more (MSG-26), whether or not
  * the new one is kept: a deregistration that the cache answers ends a
@@ -102,24 +94,6 @@ static void replace_older(struct client_side *side, const struct leg *leg)
         peer->in_flight++; /* its connection is not through: there is the new request */
         request_drop(side, older, REASON_client_replaced);
         peer->in_flight--;
-    }
-}
-
-/* Enter the request into the maps and start its clocks. */
-static void begin_request(struct client_side *side, struct request *request)
-{
-    struct request_table *table = &side->requests;
-    uint64_t now_ms = context_now_ms(&side->context);
-    const struct leg *leg = &request->leg;
-    request_join(request, leg->peer);
-    hash_map_add(&table->tokens, &request->by_token, leg_token_key(leg, table->tokens.seed));
-    if (leg->kind == LEG_DATAGRAM) {
-        hash_map_add(&table->map, &request->by_request,
-                     key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid));
-    }
-    if (leg->confirmable) {
-        timer_set(&side->context.wheel, &request->ack_timer,
-                  now_ms + side->context.config->proxy_ack_delay, on_ack_due);
     }
 }
 
@@ -142,7 +116,7 @@ static enum reason make_request(struct client_side *side, const struct incoming 
         return REASON_proxy_busy;
     }
     request->query = serve_query(side, incoming->message);
-    begin_request(side, request);
+    request_begin(side, request);
     recipe->asker = &request->leg.asker;
     recipe->trail = &request->trail;
     recipe->turn = &leg->peer->turn;
@@ -346,7 +320,8 @@ static struct question question_of(const struct client_side *side, struct incomi
         .options = &incoming->options,
         .drops_echo = incoming->drops_echo,
         .needs_echo = echo_is_required(leg, &incoming->options),
-        .is_registration = side->observers.capacity > 0 && registration_is_one(&incoming->options),
+        .is_registration =
+            incoming->options.observe.data != NULL && registration_is_one(side, &incoming->options),
         .takes_blocks = leg_takes_blocks(leg),
         .is_not_from_cache = (leg->cache_wish & LEG_NO_CACHE) != 0,
         .is_not_stored = (leg->cache_wish & LEG_NO_STORE) != 0,
@@ -429,8 +404,10 @@ static bool take_options(struct client_side *side, struct incoming *incoming,
     if (!scan_options(incoming->message, options, ret_problem)) {
         return false;
     }
-    registration_on_request(side, leg, options);
-    incoming->drops_echo = echo_take(side, leg, options->echo);
+    if (leg->peer->watcher != NULL) { /* it observes something */
+        registration_on_request(side, leg, options);
+    }
+    incoming->drops_echo = options->echo.data != NULL && echo_take(side, leg, options->echo);
     /* RFC 7967 section 2: 2, 8 and 16 stand for no interest in 2.xx, 4.xx and 5.xx. */
     if (options->no_response.data != NULL) {
         leg->unwanted = (uint8_t)option_uint(options->no_response);

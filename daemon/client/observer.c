@@ -444,9 +444,7 @@ void observer_end(struct client_side *side, struct observer *observer, enum reas
     if (leg->kind == LEG_STREAM) {
         stream_reply(side, leg, &last);
     } else if (take_mid(side, observer)) {
-        struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
-                                             MESSAGE_NON, observer->mid, leg, &last);
-        leg_send(leg, datagram.data, datagram.len);
+        reply_send_non(side, leg, observer->mid, &last);
     }
     observer_remove(side, observer);
 }

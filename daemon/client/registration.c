@@ -140,9 +140,10 @@ static bool observation_join(struct client_side *side, struct request *request,
  * Other values than 0 and 1 mean nothing (OBS-1); blocks but the first are not observed, nor
  * are groups.
  */
-bool registration_is_one(const struct request_options *options)
+bool registration_is_one(const struct client_side *side, const struct request_options *options)
 {
-    return options->observe.data != NULL && options->multicast_timeout.data == NULL &&
+    return side->observers.capacity > 0 && options->observe.data != NULL &&
+           options->multicast_timeout.data == NULL &&
            option_uint(options->observe) == OBSERVE_REGISTER && block_of(options->block2).num == 0;
 }
 
@@ -150,7 +151,7 @@ void registration_on_request(struct client_side *side, const struct leg *leg,
                              const struct request_options *options)
 {
     struct observer *observer = observer_find(side, leg);
-    if (observer != NULL && !registration_is_one(options)) {
+    if (observer != NULL && !registration_is_one(side, options)) {
         observer_remove(side, observer);
     }
 }

@@ -15,8 +15,8 @@ struct request_options;
 void registration_on_request(struct client_side *side, const struct leg *leg,
                              const struct request_options *options);
 
-/** Whether the request is a registration, as far as its options say. */
-bool registration_is_one(const struct request_options *options);
+/** Whether the request is a registration; false where observe.max is 0. */
+bool registration_is_one(const struct client_side *side, const struct request_options *options);
 
 /**
  * Deal with @p request, which is a registration.

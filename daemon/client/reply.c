@@ -279,15 +279,21 @@ static void send_separate(struct client_side *side, struct request *request,
               on_retransmit);
 }
 
+void reply_send_non(struct client_side *side, const struct leg *leg, uint16_t mid,
+                    const struct reply *reply)
+{
+    struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
+                                         MESSAGE_NON, mid, leg, reply);
+    leg_send(leg, datagram.data, datagram.len);
+}
+
 /* A separate answer that is never sent again: five times the answer is too much (AMP-1). */
 static void send_once(struct client_side *side, struct request *request, const struct reply *reply)
 {
     const struct leg *leg = &request->leg;
     uint16_t mid;
     if (leg_take_mid(side, leg, &mid)) {
-        struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
-                                             MESSAGE_NON, mid, leg, reply);
-        leg_send(leg, datagram.data, datagram.len);
+        reply_send_non(side, leg, mid, reply);
     }
     finish_acknowledged(side, request);
 }
@@ -336,12 +342,10 @@ void reply_one_of_many(struct client_side *side, struct request *request, const 
     if (!leg_take_mid(side, leg, &mid)) {
         return;
     }
-    struct bytes datagram = reply_encode(side->context.scratch, leg_message_max(side, leg),
-                                         MESSAGE_NON, mid, leg, reply);
     hash_map_remove(&request->by_message);
     hash_map_add(&side->requests.map, &request->by_message,
                  key_of_client(side, KEY_CLIENT_RESPONSE, leg->client, mid));
-    leg_send(leg, datagram.data, datagram.len);
+    reply_send_non(side, leg, mid, reply);
 }
 
 void reply_acknowledge(struct client_side *side, struct request *request)

@@ -58,6 +58,13 @@ void reply_reason_at_once(struct client_side *side, struct leg *leg, enum reason
 void reply_to_request(struct client_side *side, struct request *request, const struct reply *reply);
 
 /**
+ * Send @p reply to a client of datagrams as a NON with the id @p mid, which was taken with
+ * leg_take_mid(). One that cannot be sent is lost, as on the network.
+ */
+void reply_send_non(struct client_side *side, const struct leg *leg, uint16_t mid,
+                    const struct reply *reply);
+
+/**
  * Give the client one of several answers under its token; the request goes on. On datagrams it is
  * a NON; an RST ends the request while that is the latest one. Nothing is sent where the answer
  * does not fit, is not wanted, or no message id is free. @p reply is borrowed.

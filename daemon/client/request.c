@@ -61,17 +61,6 @@ bool request_table_is_full(const struct request_table *table)
     return table->in_use == table->capacity;
 }
 
-static void take_leg(struct request *request, const struct leg *leg)
-{
-    uint8_t *token = memory_alloc(&request->memory, leg->token.len);
-    if (leg->token.len > 0) {
-        memcpy(token, leg->token.data, leg->token.len);
-    }
-    request->leg = *leg;
-    request->leg.token.data = token;
-    (void)identity_acquire(request->leg.asker.identity);
-}
-
 struct request *request_new(struct client_side *side, const struct leg *leg)
 {
     struct request_table *table = &side->requests;
@@ -93,7 +82,13 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     request->slot = slot;
     request->is_used = true;
     request->memory = memory;
-    take_leg(request, leg);
+    uint8_t *token = memory_alloc(&request->memory, leg->token.len);
+    if (leg->token.len > 0) {
+        memcpy(token, leg->token.data, leg->token.len);
+    }
+    request->leg = *leg;
+    request->leg.token.data = token;
+    (void)identity_acquire(request->leg.asker.identity);
     if (table->free_count > 0) {
         table->free_count--;
     } else {
@@ -160,9 +155,19 @@ bool request_renew_memory(struct client_side *side, struct request *request, siz
 
 /* --- its client ----------------------------------------------------------- */
 
-void request_join(struct request *request, struct peer *peer)
+static void on_ack_due(void *context, struct timer *timer, uint64_t now_ms)
 {
-    request->leg.peer = peer;
+    (void)now_ms;
+    struct client_side *side = context;
+    metric_add(&side->context.metrics.acknowledgements, 1);
+    reply_acknowledge(side, HASH_ENTRY(timer, struct request, ack_timer));
+}
+
+void request_begin(struct client_side *side, struct request *request)
+{
+    struct request_table *table = &side->requests;
+    const struct leg *leg = &request->leg;
+    struct peer *peer = leg->peer;
     request->next_of_peer = peer->pending;
     request->link_of_peer = &peer->pending;
     if (peer->pending != NULL) {
@@ -170,6 +175,16 @@ void request_join(struct request *request, struct peer *peer)
     }
     peer->pending = request;
     peer->in_flight++;
+    hash_map_add(&table->tokens, &request->by_token, leg_token_key(leg, table->tokens.seed));
+    if (leg->kind == LEG_DATAGRAM) {
+        hash_map_add(&table->map, &request->by_request,
+                     key_of_client(side, KEY_CLIENT_REQUEST, leg->client, leg->mid));
+    }
+    if (leg->confirmable) {
+        timer_set(&side->context.wheel, &request->ack_timer,
+                  context_now_ms(&side->context) + side->context.config->proxy_ack_delay,
+                  on_ack_due);
+    }
 }
 
 static void leave_peer(struct request *request)

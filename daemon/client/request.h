@@ -114,8 +114,11 @@ extern const struct waiter_calls request_waiter_calls;
 /** The request that waits for @p fetch, or NULL. */
 struct request *request_of_fetch(const struct fetch *fetch);
 
-/** Enter it into the list of its client, which must not be freed while it is there. Cannot fail. */
-void request_join(struct request *request, struct peer *peer);
+/**
+ * Enter it into the maps and into the list of its client, which must not be freed while it is
+ * there; start its clocks. Cannot fail.
+ */
+void request_begin(struct client_side *side, struct request *request);
 
 /**
  * It is over for @p reason, without any answer; also for a separate answer under delivery. Its

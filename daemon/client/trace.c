@@ -141,12 +141,6 @@ static void add_events(const struct client_side *side, const struct request *req
     }
 }
 
-/* Since @p started_us: the clock is read, as what was done in this turn took time too. */
-static uint64_t elapsed_us(const struct client_side *side, uint64_t started_us)
-{
-    return loop_clock_us(side->context.loop) - started_us;
-}
-
 /* --- blocks ------------------------------------------------------------- */
 
 /* The form of the target, and the target; @p uri: as text. */
@@ -173,7 +167,7 @@ static void trace_block(struct client_side *side, const struct request *request,
                               .cache = cache_answer_name(request->fetch->ticket.answer),
                               .route = request->fetch->hop.route,
                               .exchange = request->trail.id,
-                              .us = elapsed_us(side, request->trail.started_us)};
+                              .us = loop_clock_us(side->context.loop) - request->trail.started_us};
     const struct leg *leg = &request->leg;
     log_block_init(&block);
     (void)code_text(code, view.code);
@@ -219,7 +213,7 @@ void trace_delivered(struct client_side *side, const struct request *request)
                               .target = "",
                               .reason = reason_row(request->reason)->name,
                               .exchange = request->trail.id,
-                              .us = elapsed_us(side, request->trail.started_us)};
+                              .us = loop_clock_us(side->context.loop) - request->trail.started_us};
     const struct leg *leg = &request->leg;
     log_block_init(&block);
     log_block_line(&block, "request %" PRIu64 " from %s: its separate answer", request->trail.id,
@@ -239,6 +233,7 @@ void trace_count(struct client_side *side, const struct leg *leg, enum reason re
     metrics_count_end(&side->context.metrics, &end);
 }
 
+/* @p duration_us up to now, not to the begin of this turn: what was done in it took time too. */
 static void count_duration(struct client_side *side, const struct leg *leg, bool is_hit,
                            uint64_t duration_us)
 {
@@ -284,7 +279,8 @@ void trace_ended(struct client_side *side, struct request *request, enum reason 
     if (fetch != NULL) {
         request->ended_upstream =
             fetch->candidate_count > 0 ? (uint8_t)(fetch->hop.scheme->transport + 1) : 0;
-        count_duration(side, &request->leg, false, elapsed_us(side, request->trail.started_us));
+        count_duration(side, &request->leg, false,
+                       loop_clock_us(side->context.loop) - request->trail.started_us);
     }
     access_log(side, &record);
     if (side->context.trace && fetch != NULL) {
@@ -348,7 +344,8 @@ void trace_hit(struct client_side *side, const struct leg *leg, const struct tar
                const struct message *request, uint8_t code)
 {
     trace_count(side, leg, REASON_cached, code, 0);
-    count_duration(side, leg, true, elapsed_us(side, context_now_us(&side->context)));
+    count_duration(side, leg, true,
+                   loop_clock_us(side->context.loop) - context_now_us(&side->context));
     const struct access_record record = {.leg = leg,
                                          .target = target,
                                          .cache = CACHE_ANSWER_HIT,

@@ -86,16 +86,6 @@ bool message_decode_content(const uint8_t *data, size_t len, struct message *mes
     return true;
 }
 
-static bool decode_body(struct cursor *in, unsigned token_nibble, struct message *message)
-{
-    uint32_t token_len;
-    if (!take_extended(in, token_nibble, &token_len) || token_len > in->left) {
-        return false;
-    }
-    message->token = (struct bytes){in->at, token_len};
-    return message_decode_content(in->at + token_len, in->left - token_len, message);
-}
-
 enum message_error message_decode(const uint8_t *data, size_t len, struct message *ret_message)
 {
     if (len < MESSAGE_HEADER_LEN) {
@@ -110,11 +100,16 @@ enum message_error message_decode(const uint8_t *data, size_t len, struct messag
         .mid = (uint16_t)(data[2] << 8 | data[3]),
     };
     struct cursor in = {data + MESSAGE_HEADER_LEN, len - MESSAGE_HEADER_LEN};
+    uint32_t token_len;
     bool good;
     if (message.code == CODE_EMPTY) {
         good = len == MESSAGE_HEADER_LEN && (data[0] & 15u) == 0; /* RFC 7252 section 4.1 */
     } else {
-        good = decode_body(&in, data[0] & 15u, &message);
+        good = take_extended(&in, data[0] & 15u, &token_len) && token_len <= in.left;
+        if (good) {
+            message.token = (struct bytes){in.at, token_len};
+            good = message_decode_content(in.at + token_len, in.left - token_len, &message);
+        }
     }
     *ret_message = message;
     return good ? MESSAGE_OK : MESSAGE_FORMAT_ERROR;

@@ -211,18 +211,6 @@ static struct cache_entry *cached_look_at(struct fetch_side *side, const struct 
     return NULL;
 }
 
-/* What asks for a block may have it of a body that is here as a whole. */
-static struct cache_entry *look_twice(struct fetch_side *side, const struct question *question,
-                                      struct cached_lookup *lookup)
-{
-    struct cache_key base = cache_key_base(&lookup->key);
-    struct cache_entry *entry = NULL;
-    if (lookup->key.len > base.len) {
-        entry = cached_look_at(side, &base, question, lookup);
-    }
-    return entry == NULL ? cached_look_at(side, &lookup->key, question, lookup) : entry;
-}
-
 /* The request goes on: count what the cache had. */
 static void note_miss(struct fetch_side *side, struct cached_lookup *lookup)
 {
@@ -246,7 +234,13 @@ struct cache_entry *cached_look(struct fetch_side *side, const struct question *
     if (!is_on || question->is_registration || question->is_not_from_cache) {
         return NULL;
     }
-    struct cache_entry *entry = look_twice(side, question, ret_lookup);
+    /* What asks for a block may have it of a body that is here as a whole. */
+    const struct cache_key base = cache_key_base(key);
+    struct cache_entry *entry =
+        key->len > base.len ? cached_look_at(side, &base, question, ret_lookup) : NULL;
+    if (entry == NULL) {
+        entry = cached_look_at(side, key, question, ret_lookup);
+    }
     if (entry == NULL) {
         note_miss(side, ret_lookup);
     }
@@ -404,9 +398,9 @@ static void note_change(struct fetch_side *side, struct fetch *fetch, const stru
 {
     bool is_change =
         reply->code == CODE(2, 1) || reply->code == CODE(2, 2) || reply->code == CODE(2, 4);
-    bool may_be_one = fetch_answer_may_follow_action(fetch, reply->code);
+    bool may_be_one = !fetch->is_safe && fetch_answer_may_follow_action(fetch, reply->code);
     fetch->sending.is_sent = false; /* the answer tells what became of it */
-    if (is_change || (may_be_one && !fetch->is_safe)) {
+    if (is_change || may_be_one) {
         change(side, &fetch->target);
     }
     if (reply->code == CODE(2, 1)) {

@@ -8,19 +8,15 @@
 
 #include <string.h>
 
-/* How the target is named to the next hop. */
-static enum reason find_naming(const struct fetch_side *side, const struct fetch_recipe *recipe,
-                               struct next_hop *parent, struct naming_room *room,
-                               struct naming *ret_naming)
+/* How the target is named to the recipe's parent, of which @p ret_parent is what is known. */
+static enum reason name_to_parent(const struct fetch_side *side, const struct fetch_recipe *recipe,
+                                  struct next_hop *ret_parent, struct naming_room *room,
+                                  struct naming *ret_naming)
 {
-    if (recipe->hop->is_parent) {
-        *parent = *recipe->hop;
-        enum config_route_form form = rename_form(side, parent, recipe->route->form);
-        parent->has_bare_ipv6 = rename_host_is_bare(side, parent);
-        return naming_for_parent(recipe->target, form, parent, room, ret_naming);
-    }
-    *ret_naming = naming_for_origin(recipe->target);
-    return REASON_none;
+    *ret_parent = *recipe->hop;
+    enum config_route_form form = rename_form(side, ret_parent, recipe->route->form);
+    ret_parent->has_bare_ipv6 = rename_host_is_bare(side, ret_parent);
+    return naming_for_parent(recipe->target, form, ret_parent, room, ret_naming);
 }
 
 /* Bytes that a fetch for this request needs: target, way, datagram. */
@@ -105,11 +101,16 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
     struct naming_room room; /* a kilobyte, which needs no clearing */
     struct naming naming;
     struct next_hop parent;
-    enum reason reason = find_naming(side, recipe, &parent, &room, &naming);
-    if (reason != REASON_none) {
-        return reason;
+    const struct next_hop *hop = recipe->hop;
+    if (hop->is_parent) {
+        enum reason reason = name_to_parent(side, recipe, &parent, &room, &naming);
+        if (reason != REASON_none) {
+            return reason;
+        }
+        hop = &parent;
+    } else {
+        naming = naming_for_origin(recipe->target);
     }
-    const struct next_hop *hop = recipe->hop->is_parent ? &parent : recipe->hop;
     size_t needed = memory_needed(recipe, &naming);
     if (needed > side->large.block_bytes) {
         return REASON_request_too_large;
@@ -129,7 +130,9 @@ enum reason fetch_make(struct fetch_side *side, const struct fetch_recipe *recip
         fetch_free(&side->fetches, &side->large, fetch);
         return REASON_request_too_large;
     }
-    fetch->form = (uint8_t)naming_form(&naming);
+    if (hop->is_parent) {
+        fetch->form = (uint8_t)naming_form(&naming);
+    }
     fetch->sending.body = recipe->body;
     fetch->sending.deadline_ms =
         context_now_ms(&side->context) + side->context.config->proxy_request_timeout;

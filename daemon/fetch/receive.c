@@ -104,7 +104,7 @@ void receive_response(struct fetch_side *side, struct fetch *fetch, const struct
         return;
     }
     /* Before anything in it counts: libcoap's 4.02 has the option that it does not know. */
-    if (rename_and_ask_again(side, fetch, message->code)) {
+    if (fetch->hop.is_parent && rename_and_ask_again(side, fetch, message->code)) {
         return;
     }
     if (!receive_is_usable(message, fetch->hop.scheme) ||

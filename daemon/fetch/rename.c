@@ -232,9 +232,6 @@ static bool rename_to_bare(struct fetch_side *side, struct fetch *fetch, uint8_t
 
 bool rename_and_ask_again(struct fetch_side *side, struct fetch *fetch, uint8_t code)
 {
-    if (!fetch->hop.is_parent) {
-        return false;
-    }
     if (shows_taken(fetch, code)) {
         learn(side, fetch);
     }

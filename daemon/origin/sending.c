@@ -14,14 +14,6 @@ void sending_event(struct origin_side *side, struct sending *sending, enum event
 
 /* --- the queue ---------------------------------------------------------- */
 
-/* Whether it has to wait although the window is open: its origin server is silent. */
-static bool is_held_back(const struct sending *sending, uint64_t now_ms)
-{
-    const struct silence *silence = &sending->origin->silence;
-    return silence_is_on(silence, sending->scheme, now_ms) &&
-           now_ms < silence_until_ms(silence, sending->scheme);
-}
-
 /* Probing an origin server ends when no request waits for it. */
 static void check_probe(struct origin_side *side, struct origin *origin)
 {
@@ -69,7 +61,10 @@ void origin_resume(struct origin_side *side, struct origin *origin)
     uint64_t now_ms = context_now_ms(&side->context);
     while (origin->queue.first != NULL && window_is_open(&origin->window)) {
         struct sending *sending = sending_first(origin);
-        if (is_held_back(sending, now_ms) || !send_one(side, sending)) {
+        /* Although the window is open, it waits while its origin server is silent. */
+        bool is_held_back = silence_is_on(&origin->silence, sending->scheme, now_ms) &&
+                            now_ms < silence_until_ms(&origin->silence, sending->scheme);
+        if (is_held_back || !send_one(side, sending)) {
             break;
         }
     }
