@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define OWN_OPTIONS 16u
+
 /*
  * The client's options that are passed on and those that are made from the
  * target have to come out in one ascending order.
@@ -16,7 +18,8 @@ struct merge {
     const struct target *target;
     const struct naming *naming;
     const struct additions *additions;
-    size_t next; /* of own_numbers, to be written next */
+    uint16_t due[OWN_OPTIONS]; /* numbers of our own options, in ascending order, */
+    size_t due_count, next;    /* and which of these is to be written next */
 };
 
 static void write_segments(struct message_writer *writer, uint16_t number,
@@ -29,14 +32,6 @@ static void write_segments(struct message_writer *writer, uint16_t number,
     }
 }
 
-static void write_number(struct message_writer *writer, uint16_t number, bool is_present,
-                         uint32_t value)
-{
-    if (is_present) {
-        message_writer_option_uint(writer, number, value);
-    }
-}
-
 static void write_request_tag(struct message_writer *writer, uint64_t tag)
 {
     uint8_t value[8];
@@ -46,19 +41,40 @@ static void write_request_tag(struct message_writer *writer, uint64_t tag)
     message_writer_option(writer, OPTION_request_tag, (struct bytes){value, sizeof(value)});
 }
 
-/* In ascending order of their numbers. */
-static const uint16_t own_numbers[] = {
-    OPTION_uri_host,     OPTION_etag,
-    OPTION_observe,      OPTION_uri_port,
-    OPTION_uri_path,     OPTION_uri_query,
-    OPTION_hop_limit,    OPTION_block2,
-    OPTION_block1,       OPTION_proxy_uri,
-    OPTION_proxy_scheme, OPTION_size1,
-    OPTION_proxy_cri,    OPTION_proxy_scheme_number,
-    OPTION_no_response,  OPTION_request_tag,
-};
+/* Which options of our own there will be. */
+static void find_due(struct merge *merge)
+{
+    const struct naming *naming = merge->naming;
+    const struct additions *additions = merge->additions;
+    /* In ascending order of their numbers. */
+    const struct {
+        uint16_t number;
+        bool is_due;
+    } own[OWN_OPTIONS] = {
+        {OPTION_uri_host, naming->host.data != NULL},
+        {OPTION_etag, additions->etag_count > 0},
+        {OPTION_observe, additions->has_observe},
+        {OPTION_uri_port, naming->has_port},
+        {OPTION_uri_path, naming->has_uri_options},
+        {OPTION_uri_query, naming->has_uri_options},
+        {OPTION_hop_limit, additions->hop_limit > 0},
+        {OPTION_block2, additions->block2.is_present},
+        {OPTION_block1, additions->block1.is_present},
+        {OPTION_proxy_uri, naming->option == OPTION_proxy_uri},
+        {OPTION_proxy_scheme, naming->option == OPTION_proxy_scheme},
+        {OPTION_size1, additions->size1.is_present},
+        {OPTION_proxy_cri, naming->option == OPTION_proxy_cri},
+        {OPTION_proxy_scheme_number, naming->option == OPTION_proxy_scheme_number},
+        {OPTION_no_response, additions->no_response.is_present},
+        {OPTION_request_tag, additions->request_tag != 0},
+    };
+    for (size_t i = 0; i < OWN_OPTIONS; i++) {
+        if (own[i].is_due) {
+            merge->due[merge->due_count++] = own[i].number;
+        }
+    }
+}
 
-/* The option of that number, which is one of own_numbers, if there is one. */
 static void write_own_option(struct merge *merge, uint16_t number)
 {
     struct message_writer *writer = &merge->writer;
@@ -67,19 +83,7 @@ static void write_own_option(struct merge *merge, uint16_t number)
     const struct additions *additions = merge->additions;
     switch (number) {
     case OPTION_uri_host:
-        if (naming->host.data != NULL) {
-            message_writer_option(writer, number, naming->host);
-        }
-        break;
-    case OPTION_uri_port:
-        write_number(writer, number, naming->has_port, target->port);
-        break;
-    case OPTION_uri_path:
-    case OPTION_uri_query:
-        if (naming->has_uri_options) {
-            write_segments(writer, number,
-                           number == OPTION_uri_path ? &target->path : &target->query);
-        }
+        message_writer_option(writer, number, naming->host);
         break;
     case OPTION_etag:
         for (size_t i = 0; i < additions->etag_count; i++) {
@@ -87,33 +91,37 @@ static void write_own_option(struct merge *merge, uint16_t number)
         }
         break;
     case OPTION_observe:
-        write_number(writer, number, additions->has_observe, additions->observe);
+        message_writer_option_uint(writer, number, additions->observe);
+        break;
+    case OPTION_uri_port:
+        message_writer_option_uint(writer, number, target->port);
+        break;
+    case OPTION_uri_path:
+        write_segments(writer, number, &target->path);
+        break;
+    case OPTION_uri_query:
+        write_segments(writer, number, &target->query);
         break;
     case OPTION_hop_limit:
-        write_number(writer, number, additions->hop_limit > 0, additions->hop_limit);
+        message_writer_option_uint(writer, number, additions->hop_limit);
         break;
     case OPTION_block2:
-        write_number(writer, number, additions->block2.is_present, additions->block2.value);
+        message_writer_option_uint(writer, number, additions->block2.value);
         break;
     case OPTION_block1:
-        write_number(writer, number, additions->block1.is_present, additions->block1.value);
+        message_writer_option_uint(writer, number, additions->block1.value);
         break;
     case OPTION_size1:
-        write_number(writer, number, additions->size1.is_present, additions->size1.value);
+        message_writer_option_uint(writer, number, additions->size1.value);
         break;
     case OPTION_no_response:
-        write_number(writer, number, additions->no_response.is_present,
-                     additions->no_response.value);
+        message_writer_option_uint(writer, number, additions->no_response.value);
         break;
     case OPTION_request_tag:
-        if (additions->request_tag != 0) {
-            write_request_tag(writer, additions->request_tag);
-        }
+        write_request_tag(writer, additions->request_tag);
         break;
-    default: /* Proxy-Cri and the other forms: the one that names the target */
-        if (naming->option == number) {
-            message_writer_option(writer, number, naming->value);
-        }
+    default: /* Proxy-Cri or another form: it names the target */
+        message_writer_option(writer, number, naming->value);
         break;
     }
 }
@@ -124,9 +132,8 @@ static void write_own_option(struct merge *merge, uint16_t number)
  */
 static void write_own(struct merge *merge, uint32_t limit)
 {
-    while (merge->next < sizeof(own_numbers) / sizeof(own_numbers[0]) &&
-           own_numbers[merge->next] <= limit) {
-        write_own_option(merge, own_numbers[merge->next++]);
+    while (merge->next < merge->due_count && merge->due[merge->next] <= limit) {
+        write_own_option(merge, merge->due[merge->next++]);
     }
 }
 
@@ -179,6 +186,7 @@ size_t encode_request(const struct target *target, const struct naming *naming,
     struct option_iter iter;
     struct option option;
     struct merge merge = {.target = target, .naming = naming, .additions = additions};
+    find_due(&merge);
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, request->code, 0, token);
     option_iter_init(&iter, request->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
@@ -200,6 +208,7 @@ size_t encode_renamed(const struct target *target, const struct naming *naming,
     struct option_iter iter;
     struct option option;
     struct merge merge = {.target = target, .naming = naming, .additions = &none};
+    find_due(&merge);
     message_writer_init(&merge.writer, buffer, capacity, MESSAGE_CON, sent->code, 0, token);
     option_iter_init(&iter, sent->options);
     while (option_iter_next(&iter, &option)) {

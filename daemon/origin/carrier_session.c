@@ -123,7 +123,7 @@ static void carrier_session_on_heard(void *context, const struct address *addres
     }
 }
 
-/* As over UDP: it takes no place in the window any more, and may still be answered (MSG-32). */
+/* As over UDP: it is no longer outstanding in the window, and may still be answered (MSG-32). */
 static void give_up_non(struct origin_side *side, struct sending *sending)
 {
     uint64_t until_ms = sending->sent_ms + sending->scheme->non_lifetime;

@@ -85,8 +85,8 @@ static void udp_on_timer(void *context, struct timer *timer, uint64_t now_ms)
     } else if (sending->is_confirmable) {
         retransmit(side, sending, now_ms);
     } else {
-        /* A NON that is unanswered when an ACK would be overdue counts as lost, and takes no place
-         * in the window any more: silence_is_on() sees to the rate (MSG-32). It may still be
+        /* A NON that is unanswered when an ACK would be overdue counts as lost, and is no longer
+         * outstanding in the window: silence_is_on() sees to the rate (MSG-32). It may still be
          * answered. */
         await_timeout(side, sending, sending->sent_ms + sending->scheme->non_lifetime);
         sending_settle(side, sending, false);
