@@ -37,6 +37,8 @@ ROWS = [
      "a > again @3\na < ACK @2\n", ["mid: expected 2, got 3"]),
     ("= Test\ndefine f\n    a > GET coap://h/{path}\nf\nh < GET /y\nwhere path\n    x\n",
      ['"x"', ":5: h < GET /y"]),
+    ("= Test\nclient w ws\nw > slowly GET coap://h/x\n", ["slowly: only on TCP and TLS"]),
+    ("= Test\na > slowly GET coap://h/x\n", ["slowly: only on TCP and TLS"]),
     ("= Test\nin-flight = 1\n", ["in-flight: expected 1, got 0"]),
     ("= Test\nmetric requests >= 1\n", ["requests: expected at least 1, got 0"]),
     ("= Test\nmetric requests > 1\n", ["NAME = NUMBER, or NAME >= NUMBER"]),

@@ -7,6 +7,9 @@ bool play_send_bytes(struct play *play, struct actor *actor, const struct play_p
                      struct wire_bytes bytes, bool is_slow)
 {
     struct wire_message *message = play->message;
+    if (is_slow && play_framing(actor->way) != WIRE_STREAM) {
+        return play_fail(play, "", "slowly: only on TCP and TLS; else a message comes whole");
+    }
     const char *fault = wire_decode(play_framing(actor->way), bytes.data, bytes.len, message);
     play_add_rung(play, actor, true,
                   fault == NULL
