@@ -171,11 +171,19 @@ static void write_host(struct wire_writer *writer, const struct target *target)
     wire_add_uint(writer, WIRE_URI_PORT, target->port);
 }
 
+static void write_format(struct wire_writer *writer, const struct resource *resource)
+{
+    if (resource->has_format) {
+        wire_add_uint(writer, WIRE_CONTENT_FORMAT, resource->format);
+    }
+}
+
 static void write_resource(struct wire_writer *writer, const struct resource *resource)
 {
     for (unsigned i = 0; i < resource->segment_count; i++) {
         wire_add_option(writer, WIRE_URI_PATH, resource->segments[i]);
     }
+    write_format(writer, resource);
     if (resource->query.len > 0) {
         wire_add_option(writer, WIRE_URI_QUERY, resource->query);
     }
@@ -191,10 +199,12 @@ void form_write(struct wire_writer *writer, enum form form, const struct target 
     switch (form) {
     case FORM_CRI:
         make_cri(&text, target, resource);
+        write_format(writer, resource);
         write_text(writer, WIRE_PROXY_CRI, &text);
         break;
     case FORM_URI:
         make_uri(&text, target, resource);
+        write_format(writer, resource);
         write_text(writer, WIRE_PROXY_URI, &text);
         break;
     case FORM_SCHEME_NUMBER:

@@ -39,6 +39,8 @@ struct resource {
     struct view segments[FORM_SEGMENTS_MAX];
     unsigned segment_count;
     struct view query; /* one parameter; empty: none */
+    bool has_format;   /* a Content-Format: */
+    uint16_t format;
 };
 
 /** "127.0.0.1:5683", "[::1]:5683" or "name:5683". @return 0 or -EINVAL. */

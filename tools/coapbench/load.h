@@ -53,6 +53,8 @@ struct load_options {
     unsigned weight_sum;
     uint32_t ids; /* message ids of one endpoint before the client moves on */
     unsigned token_len, body_len;
+    bool has_format; /* of the payload, a Content-Format: */
+    uint16_t format;
     bool id_in_query; /* each request is unlike every other */
     bool check;       /* 2.xx payloads are echo lines */
     bool own_sockets;

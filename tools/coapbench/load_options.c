@@ -3,6 +3,7 @@
 
 #include "args.h"
 #include "clock.h"
+#include "format.h"
 #include "link.h"
 #include "wire.h"
 
@@ -40,6 +41,7 @@ enum {
     OPT_METHODS,
     OPT_TOKEN,
     OPT_BODY,
+    OPT_FORMAT,
     OPT_IDS,
     OPT_SAME,
     OPT_NO_CHECK,
@@ -77,6 +79,7 @@ static const struct option long_options[] = {
     {"methods", required_argument, NULL, OPT_METHODS},
     {"token-length", required_argument, NULL, OPT_TOKEN},
     {"body", required_argument, NULL, OPT_BODY},
+    {"content-format", required_argument, NULL, OPT_FORMAT},
     {"ids", required_argument, NULL, OPT_IDS},
     {"same", no_argument, NULL, OPT_SAME},
     {"no-check", no_argument, NULL, OPT_NO_CHECK},
@@ -126,6 +129,7 @@ static void print_usage(void)
          "  --same                   no request id in the query: equal requests occur\n"
          "  --methods LIST           such as get=8,put=1,fetch=1 (get)\n"
          "  --body BYTES             payload of a PUT, POST, FETCH..., at least 16 (16)\n"
+         "  --content-format TYPE    of that payload: application/json, or a number (none)\n"
          "  --token-length N         0 to 64 bytes (8)\n"
          "  --ids N                  message IDs of one source port (65536)\n"
          "  --no-check               the origin is not coapbench's: do not compare payloads\n"
@@ -354,6 +358,11 @@ static int set_count(struct load_options *options, int option, const char *text)
         return set_u32(0, LOAD_TOKEN_MAX, &options->token_len, "token-length", text);
     case OPT_BODY:
         return set_u32(0, LOAD_BODY_MAX, &options->body_len, "body", text);
+    case OPT_FORMAT:
+        options->has_format = true;
+        return format_parse(text, &options->format) == 0
+                   ? STATUS_OK
+                   : args_bad_value("content-format", text, "a media type or a number");
     case OPT_IDS:
         return set_u32(1, LOAD_IDS_MAX, &options->ids, "ids", text);
     case OPT_SEED:

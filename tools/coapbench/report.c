@@ -5,6 +5,7 @@
 #include "args.h"
 #include "clock.h"
 #include "commands.h"
+#include "format.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,6 +153,9 @@ void report_text(const struct load_options *options, const struct load_result *r
                ", not from the peer %" PRIu64 "\n",
                counters->overrun, counters->refused, counters->foreign);
     }
+    if (options->has_format) {
+        printf("payload    content-format %u, %s\n", options->format, format_name(options->format));
+    }
     printf("measured   %" PRIu64 " answers in %.2f s, %.0f a second\n", result->measured_answers,
            seconds(result->measured_ns), rate(result));
     printf("latency us mean %.1f", us(histogram_mean(&result->latency)));
@@ -222,6 +226,11 @@ void report_json(const struct load_options *options, const struct load_result *r
 {
     printf("{\"seed\":%" PRIu64 ",\"form\":\"%s\",\"clients\":%" PRIu32 ",\"total_s\":%.6f,",
            options->seed, form_names[options->form], options->clients, seconds(result->total_ns));
+    if (options->has_format) {
+        printf("\"content_format\":%u,\"media_type\":", options->format);
+        json_string(format_name(options->format));
+        putchar(',');
+    }
     json_counters(&result->counters);
     json_reasons(&result->counters);
     printf(",\"measured\":{\"seconds\":%.6f,\"answers\":%" PRIu64

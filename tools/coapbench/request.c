@@ -61,6 +61,8 @@ void request_word(const struct load_options *options, const struct pending *requ
         memset(ret_wording->body, '.', len);
         hex_id((char *)ret_wording->body, request->id);
         ret_wording->payload = (struct view){ret_wording->body, len};
+        ret_wording->resource.has_format = options->has_format;
+        ret_wording->resource.format = options->format;
     }
 }
 

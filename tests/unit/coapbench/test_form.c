@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "echo.h"
 #include "form.h"
+#include "format.h"
 #include "support/test.h"
 
 #include <string.h>
@@ -111,6 +112,55 @@ static void test_forms_give_their_options(void **state)
     }
 }
 
+/* Content-Format is in its place among the options of each form. */
+static void test_a_format_is_among_the_options(void **state)
+{
+    static const struct {
+        enum form form;
+        const char *options;
+    } rows[] = {
+        {FORM_DIRECT, "b1 62 11 32 31 71"},
+        {FORM_URI, "c1 32 dd 0a 01 636f61703a2f2f683a312f623f71"},
+        {FORM_CRI, "c1 32 dc d2 84 20 82 6168 01 81 6162 81 6171"},
+        {FORM_SCHEME, "31 68 41 01 41 62 11 32 31 71 d4 0b 636f6170"},
+    };
+    const struct resource resource = {.segments = {text("b")},
+                                      .segment_count = 1,
+                                      .query = text("q"),
+                                      .has_format = true,
+                                      .format = 50};
+    struct target target;
+
+    (void)state;
+    assert_int_equal(target_parse("h:1", &target), 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint8_t bytes[ROOM], expected[ROOM];
+        struct wire_writer writer;
+        wire_begin(&writer, bytes, ROOM,
+                   &(struct wire_header){.type = WIRE_CON, .code = WIRE_PUT, .mid = 1});
+        form_write(&writer, rows[i].form, &target, &resource);
+        size_t expected_len = test_hex(rows[i].options, expected, sizeof(expected));
+        assert_int_equal(writer.len - WIRE_HEADER_LEN, expected_len);
+        assert_memory_equal(bytes + WIRE_HEADER_LEN, expected, expected_len);
+    }
+}
+
+static void test_formats_have_names(void **state)
+{
+    uint16_t format = 0;
+
+    (void)state;
+    assert_int_equal(format_parse("application/JSON", &format), 0);
+    assert_int_equal(format, 50);
+    assert_int_equal(format_parse("65535", &format), 0);
+    assert_int_equal(format, 65535);
+    assert_int_not_equal(format_parse("65536", &format), 0);
+    assert_int_not_equal(format_parse("application/nope", &format), 0);
+    assert_int_not_equal(format_parse("", &format), 0);
+    assert_string_equal(format_name(60), "application/cbor");
+    assert_string_equal(format_name(65535), "unknown");
+}
+
 static void test_target_parse_refuses_what_is_none(void **state)
 {
     static const char *const rows[] = {"",     "h",    "h:",    ":5683", "h:0", "h:65536",
@@ -169,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms_give_their_options),
+        cmocka_unit_test(test_a_format_is_among_the_options),
+        cmocka_unit_test(test_formats_have_names),
         cmocka_unit_test(test_target_parse_refuses_what_is_none),
         cmocka_unit_test(test_echo_line_is_the_same_at_both_ends),
         cmocka_unit_test(test_echo_line_differs_by_every_part),

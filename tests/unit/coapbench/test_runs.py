@@ -54,6 +54,15 @@ def test_every_request_to_an_origin_is_answered():
     assert result["process"]["rss_kib_after"] > 0
 
 
+def test_a_content_format_has_a_name():
+    """The table of media.def: of what is sent, and in the report."""
+    with started("origin") as (_, address):
+        result = load("--proxy", address, "--form", "direct", "--count", "20", "--warmup", "0",
+                      "--methods", "put=1", "--content-format", "application/senml+cbor")
+    assert result["ends"]["answered"] == 20
+    assert (result["content_format"], result["media_type"]) == (112, "application/senml+cbor")
+
+
 @pytest.mark.parametrize("single", [[], ["--single"]])
 def test_relay_brings_each_answer_to_its_client(single):
     with started("origin") as (_, origin), \
@@ -156,6 +165,7 @@ def test_a_swapped_answer_is_caught(swap, counter):
     ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--methods", "get=0"],
     ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--path", "a b"],
     ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--time", "5"],
+    ["load", "--proxy", "127.0.0.1:1", "--target", "127.0.0.1:1", "--content-format", "a/b"],
     ["origin", "--listen", "192.0.2.1:1"], ["origin", "--loss", "2"], ["origin", "--size", "5000"],
     ["relay"], ["relay", "--upstream", "[::1]:1"], ["relay", "--nonsense"],
 ])
