@@ -77,7 +77,8 @@ void cri__put_item(struct cri_writer *writer, const struct cri_item *item)
     }
 }
 
-void cri__put_items(struct cri_writer *writer, const struct cri_list *list)
+/* The items alone, without the array's head. */
+static void put_items(struct cri_writer *writer, const struct cri_list *list)
 {
     struct cri_iter iter;
     struct cri_item item;
@@ -118,7 +119,7 @@ static void put_authority(struct cri_writer *writer, const struct cri *cri)
             cri__put_text(writer, cri->zone);
         }
     } else {
-        cri__put_items(writer, &cri->labels);
+        put_items(writer, &cri->labels);
     }
     if (cri->has_port) {
         cri__put_head(writer, CRI__MAJOR_UINT, cri->port);
@@ -136,9 +137,9 @@ static void put_list(struct cri_writer *writer, const struct cri_list *list,
     }
     cri__put_head(writer, CRI__MAJOR_ARRAY, prefix_count + list->count);
     if (prefix != NULL) {
-        cri__put_items(writer, prefix);
+        put_items(writer, prefix);
     }
-    cri__put_items(writer, list);
+    put_items(writer, list);
 }
 
 /*

@@ -191,11 +191,6 @@ void cri__put_raw(struct cri_writer *writer, const void *data, size_t len);
 void cri__put_text(struct cri_writer *writer, struct cri_slice text);
 void cri__put_bytes(struct cri_writer *writer, struct cri_slice bytes);
 void cri__put_item(struct cri_writer *writer, const struct cri_item *item);
-/**
- * Writes the items alone, without the array's head, each with the shortest head. Bytes that do not
- * fit are only counted by the writer.
- */
-void cri__put_items(struct cri_writer *writer, const struct cri_list *list);
 
 /** Length in bytes of the shortest head that holds arg. */
 size_t cri__head_len(uint64_t arg);
@@ -469,14 +464,6 @@ bool cri__authority_is_equal(const struct cri *a, const struct cri *b);
 
 /* Whether both have the same items, in whatever encoding; false where only one is set. */
 bool cri__list_is_equal(const struct cri_list *a, const struct cri_list *b);
-
-/* --- resolve.c --- */
-
-/** The first count items of the list, borrowed from it; count is at most the list's. */
-struct cri_list cri__list_front(const struct cri_list *list, size_t count);
-
-/** The items of the list after the first count, borrowed from it; count is at most the list's. */
-struct cri_list cri__list_behind(const struct cri_list *list, size_t count);
 
 /* --- nfc.c --- */
 

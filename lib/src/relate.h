@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The search for the shortest reference, of either kind; see relate.c. */
+/* The search for the shortest reference, of either kind; see resolve.c. */
 #ifndef CRI_RELATE_H
 #define CRI_RELATE_H
 

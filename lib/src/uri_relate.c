@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The shortest URI reference from a base to a target; how, is in relate.c. */
+/* The shortest URI reference from a base to a target; how, is in resolve.c. */
 #include <cri/uri.h>
 
 #include "relate.h"
