@@ -2,7 +2,7 @@
 /*
  * Shared by dtls.c (the listener: the session of a datagram), dtls_session.c (a session's life),
  * dtls_shake.c (its handshake), dtls_own.c (what follows, on our own records), dtls_handover.c
- * (its way to another process), dtls_cookie.c; dtls_bio.h has OpenSSL's way to the socket. Records
+ * (its way to another process); dtls_bio.h has OpenSSL's way to the socket. Records
  * themselves are in dtls_record.h.
  *
  * The states of a session:
@@ -18,7 +18,7 @@
  *
  * For one path (both addresses) there may be one of each of the first two: an
  * established session stays until the new handshake is done (RFC 6347 section
- * 4.2.8). Sessions with connection ids (dtls_cid.c) are found by these, wherever their records
+ * 4.2.8). Sessions with connection ids (in dtls.c) are found by these, wherever their records
  * come from, and several may be at one address. Nothing is freed while OpenSSL or the owner may be
  * at work with it.
  *
@@ -229,22 +229,8 @@ struct dtls_session *session_find_hello(const struct dtls_listener *listener,
 struct dtls_session *session_adopt(struct dtls_listener *listener, const struct udp_path *path,
                                    const struct records *records, uint64_t cid);
 
-/* dtls_cid.c */
-
-/** @return the session of the first record of type tls12_cid in the datagram; NULL: there is none
- */
-struct dtls_session *cid_find(const struct dtls_listener *listener, const uint8_t *data,
-                              size_t len);
-
-/** What OpenSSL sends in a handshake with connection ids, borrowed: sealed again with the peer's.
- */
-void cid_send(struct dtls_session *session, const uint8_t *data, size_t len);
-
 /** The session goes on at @p path, which is copied; on_move tells. Cannot fail. */
 void session_move(struct dtls_session *session, const struct udp_path *path);
-
-/** Sessions idle for too long are ended. @return when the next one will be, or UINT64_MAX */
-uint64_t session_end_idle(struct dtls_listener *listener);
 
 /** A record of the peer was authentic just now. Cannot fail. */
 static inline void session_hear(struct dtls_session *session)
@@ -310,14 +296,12 @@ bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len);
 /**
  * Seals and queues one record; a session that has no number left is doomed.
  *
+ * @param path mostly the session's
  * @param len 1 to dtls_session_room() bytes
  * @return whether it was queued
  */
-bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len);
-
-/** The same to another address than the session's. @return whether it was queued */
-bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint8_t type,
-                 const uint8_t *data, size_t len);
+bool own_send(struct dtls_session *session, const struct udp_path *path, uint8_t type,
+              const uint8_t *data, size_t len);
 
 /** Sends close_notify; without effect where no number is left. The owner ends the session. */
 void own_close(struct dtls_session *session);

@@ -302,7 +302,7 @@ static bool take_handshake(struct dtls_session *session, const uint8_t *message,
     }
     bool is_start = (message[6] | message[7] | message[8]) == 0; /* not a later fragment */
     if (message[0] == CLIENT_HELLO && is_start) {
-        return own_send(session, CONTENT_ALERT, refusal, sizeof refusal);
+        return own_send(session, &session->path, CONTENT_ALERT, refusal, sizeof refusal);
     }
     if (message[0] != FINISHED || !is_start || session->flight == NULL) {
         return false;
@@ -401,13 +401,8 @@ bool own_feed(struct dtls_session *session, const uint8_t *data, size_t len)
 
 /* ---- what goes ---- */
 
-bool own_send(struct dtls_session *session, uint8_t type, const uint8_t *data, size_t len)
-{
-    return own_send_to(session, &session->path, type, data, len);
-}
-
-bool own_send_to(struct dtls_session *session, const struct udp_path *path, uint8_t type,
-                 const uint8_t *data, size_t len)
+bool own_send(struct dtls_session *session, const struct udp_path *path, uint8_t type,
+              const uint8_t *data, size_t len)
 {
     struct dtls_listener *listener = session->listener;
 
@@ -429,5 +424,5 @@ void own_close(struct dtls_session *session)
 {
     static const uint8_t close_notify[] = {SSL3_AL_WARNING, SSL_AD_CLOSE_NOTIFY};
 
-    (void)own_send(session, CONTENT_ALERT, close_notify, sizeof close_notify);
+    (void)own_send(session, &session->path, CONTENT_ALERT, close_notify, sizeof close_notify);
 }

@@ -533,11 +533,6 @@ void records_accept(struct records *records, uint64_t number)
     }
 }
 
-bool records_is_newest(const struct records *records, uint64_t number)
-{
-    return number > records->newest || records->seen == 0;
-}
-
 /* ---- the way out ---- */
 
 /* The header, as far as the length. @return where the payload begins */

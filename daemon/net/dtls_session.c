@@ -192,21 +192,6 @@ void session_free_doomed(struct dtls_listener *listener)
 
 /* ---- time ---- */
 
-/* The list is in the order of use, so no session needs a timer for this. */
-uint64_t session_end_idle(struct dtls_listener *listener)
-{
-    uint64_t idle_ms = listener->options.idle_ms;
-
-    while (idle_ms != 0 && listener->established.first != NULL) {
-        struct dtls_session *session = listener->established.first;
-        if (listener->now_ms - session->used_ms < idle_ms) {
-            return session->used_ms + idle_ms;
-        }
-        session_shut(session, "idle");
-    }
-    return UINT64_MAX;
-}
-
 void session_touch(struct dtls_session *session)
 {
     struct dtls_listener *listener = session->listener;
@@ -431,8 +416,9 @@ void dtls_send(struct dtls_session *session, const uint8_t *data, size_t len)
     bool can =
         session->state == SESSION_ESTABLISHED && len > 0 && len <= dtls_session_room(session);
 
-    if (can && (session->shake == NULL ? own_send(session, CONTENT_APPLICATION_DATA, data, len)
-                                       : write_record(session, data, len))) {
+    if (can && (session->shake == NULL
+                    ? own_send(session, &session->path, CONTENT_APPLICATION_DATA, data, len)
+                    : write_record(session, data, len))) {
         session_touch(session);
     } else {
         dtls_count(&session->listener->counters.sends_dropped);
@@ -444,7 +430,7 @@ void dtls_send_to(struct dtls_session *session, const struct udp_path *path, con
 {
     if (session->state != SESSION_ESTABLISHED || session->shake != NULL || len == 0 ||
         len > dtls_session_room(session) ||
-        !own_send_to(session, path, CONTENT_APPLICATION_DATA, data, len)) {
+        !own_send(session, path, CONTENT_APPLICATION_DATA, data, len)) {
         dtls_count(&session->listener->counters.sends_dropped);
     }
 }

@@ -104,18 +104,18 @@ bool credentials_hold_mark(const struct credentials_marker *marker, const struct
                            const uint8_t mark[CREDENTIALS_MARK_LEN]);
 
 /**
- * OpenSSL's callback, in dtls_cookie.c, for every DTLS context: writes a cookie and its length in
+ * OpenSSL's callback, in dtls.c, for every DTLS context: writes a cookie and its length in
  * bytes. 1, or 0 on failure.
  */
 int dtls_on_cookie_generate(SSL *ssl, unsigned char *cookie, unsigned *ret_len);
 
 /**
- * OpenSSL's callback, in dtls_cookie.c, for every DTLS context. 1 for a valid cookie, 0 for an
+ * OpenSSL's callback, in dtls.c, for every DTLS context. 1 for a valid cookie, 0 for an
  * invalid or expired one.
  */
 int dtls_on_cookie_verify(SSL *ssl, const unsigned char *cookie, unsigned len);
 
-/** In dtls_cid.c: every DTLS context answers connection_id (RFC 9146). @return false without memory
+/** In dtls.c: every DTLS context answers connection_id (RFC 9146). @return false without memory
  */
 bool dtls_add_cid_extension(SSL_CTX *context);
 

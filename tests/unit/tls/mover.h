@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client with connection ids (RFC 9146). It is OpenSSL's; what net/dtls_cid.c does for the
+ * A client with connection ids (RFC 9146). It is OpenSSL's; what net/dtls.c does for the
  * server is done for it here: records get and lose their ids between its SSL and the network.
  */
 #ifndef CRIPROXY_MOVER_H
