@@ -43,7 +43,7 @@ bool cache_was_pushed_out(const struct cache_store *store, uint64_t hash)
 {
     const struct cache_ghost *ghost = ghost_of(store, hash);
     return ghost->at != 0 && ghost->print == (uint32_t)hash &&
-           store->ghost_clock - ghost->at < store->capacity;
+           store->ghost_clock - ghost->at < store->free.capacity;
 }
 
 static void cache_lose(struct cache_store *store, struct cache_entry *entry);
@@ -168,7 +168,7 @@ static bool cache_add_record(struct cache_store *store, enum cache_ring ring, ui
 static struct cache_entry *cache_take_slot(struct cache_store *store)
 {
     uint32_t chances = CHANCES_MAX, oldest;
-    while (store->free_count == 0 && store->used == store->capacity) {
+    while (free_slots_next(&store->free) == NO_SLOT) {
         if (ring_oldest(&store->rings[CACHE_SMALL], &oldest)) {
             turn_small(store, &chances);
         } else if (ring_oldest(&store->rings[CACHE_MAIN], &oldest)) {
@@ -177,8 +177,7 @@ static struct cache_entry *cache_take_slot(struct cache_store *store)
             return NULL;
         }
     }
-    uint32_t slot = store->free_count > 0 ? store->free[--store->free_count] : store->used++;
-    return &store->entries[slot];
+    return &store->entries[free_slots_take(&store->free)];
 }
 
 /* Bytes of the budget for each entry that can be kept: some 200 for the entry itself. */
@@ -214,12 +213,11 @@ static int init_entries(struct cache_store *store, uint32_t capacity)
         store->ghost_bits++;
     }
     store->entries = calloc(capacity, sizeof(*store->entries));
-    store->free = calloc(capacity, sizeof(*store->free));
     store->ghosts = calloc((size_t)1 << store->ghost_bits, sizeof(*store->ghosts));
-    bool has_all = store->entries != NULL && store->free != NULL && store->ghosts != NULL &&
+    bool has_all = store->entries != NULL && store->ghosts != NULL &&
+                   free_slots_init(&store->free, capacity) == 0 &&
                    hash_map_init(&store->by_key, capacity, store->seed) == 0 &&
                    hash_map_init(&store->by_target, capacity, ~store->seed) == 0;
-    store->capacity = capacity;
     return has_all ? 0 : -ENOMEM;
 }
 
@@ -254,20 +252,10 @@ void cache_store_clear(struct cache_store *store)
     ring_clear(&store->rings[CACHE_SMALL]);
     ring_clear(&store->rings[CACHE_MAIN]);
     free(store->entries);
-    free(store->free);
+    free_slots_clear(&store->free);
     free(store->ghosts);
     free(store->moving);
     *store = (struct cache_store){0};
-}
-
-uint64_t cache_store_bytes(const struct cache_store *store)
-{
-    return (uint64_t)store->rings[CACHE_SMALL].used + store->rings[CACHE_MAIN].used;
-}
-
-uint32_t cache_store_count(const struct cache_store *store)
-{
-    return store->used - store->free_count;
 }
 
 /* --- entries ------------------------------------------------------------ */
@@ -339,7 +327,7 @@ struct cache_entry *cache_store_find_next(const struct cache_store *store,
 static void cache_free_slot(struct cache_store *store, struct cache_entry *entry)
 {
     *entry = (struct cache_entry){.is_used = false};
-    store->free[store->free_count++] = cache_slot_of(store, entry);
+    free_slots_give(&store->free, cache_slot_of(store, entry));
 }
 
 /* Take it out of the maps; a pinned entry stays until it is unpinned. */
@@ -628,7 +616,7 @@ void cache_store_invalidate(struct cache_store *store, const struct cache_key *t
 uint32_t cache_flush(struct cache_store *store, cache_match_fn match, void *context)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < store->used; i++) {
+    for (uint32_t i = 0; i < store->free.used; i++) {
         struct cache_entry *entry = &store->entries[i];
         struct target target;
         uint32_t scheme;

@@ -19,6 +19,7 @@
 #ifndef CRIPROXY_STORE_H
 #define CRIPROXY_STORE_H
 
+#include "base/free_slots.h"
 #include "base/hash.h"
 #include "base/ring.h"
 #include "cache/freshness.h"
@@ -66,9 +67,7 @@ struct cache_counts {
 
 struct cache_store {
     struct cache_entry *entries;
-    uint32_t capacity, used;
-    uint32_t *free;
-    uint32_t free_count;
+    struct free_slots free; /* of entries */
     struct hash_map by_key, by_target;
     struct ring rings[CACHE_RINGS];
     struct cache_ghost *ghosts;
@@ -102,14 +101,20 @@ void cache_store_clear(struct cache_store *store);
 
 static inline bool cache_store_is_on(const struct cache_store *store)
 {
-    return store->capacity > 0;
+    return store->free.capacity > 0;
 }
 
 /** Bytes of records that are in the rings, dead ones too. */
-uint64_t cache_store_bytes(const struct cache_store *store);
+static inline uint64_t cache_store_bytes(const struct cache_store *store)
+{
+    return (uint64_t)store->rings[CACHE_SMALL].used + store->rings[CACHE_MAIN].used;
+}
 
 /** Entries that can be found. */
-uint32_t cache_store_count(const struct cache_store *store);
+static inline uint32_t cache_store_count(const struct cache_store *store)
+{
+    return free_slots_taken(&store->free);
+}
 
 /** The newest entry with @p key, or NULL; then others with the same key, the newest first. */
 struct cache_entry *cache_store_find(const struct cache_store *store, const struct cache_key *key);

@@ -266,7 +266,7 @@ int listen_stream(struct client_side *side, const struct conn_options *options,
 
 static bool has_requests(const struct client_side *side, const struct listener *listener)
 {
-    for (uint32_t i = 0; i < side->requests.used; i++) {
+    for (uint32_t i = 0; i < side->requests.free.used; i++) {
         const struct request *request = &side->requests.slots[i];
         if (request->is_used && request->leg.kind == LEG_DATAGRAM &&
             request->leg.listener == listener) {

@@ -721,9 +721,10 @@ static void displace_fetch(struct client_side *side, struct observation *observa
     const struct fetch_table *table = &side->fetch.fetches;
     struct fetch *fetch = observation->fetch;
     bool is_cancelling = observation->state == OBSERVATION_CANCELLING;
-    bool may_last = table->in_use < table->capacity - table->capacity / 4 &&
-                    !observation->is_private && fetch->sending.origin != NULL &&
-                    (is_cancelling || fetch->state == FETCH_observing);
+    bool may_last =
+        free_slots_taken(&table->free) < table->free.capacity - table->free.capacity / 4 &&
+        !observation->is_private && fetch->sending.origin != NULL &&
+        (is_cancelling || fetch->state == FETCH_observing);
     observation->fetch = NULL;
     fetch_disown(fetch);
     if (!may_last || (!is_cancelling && !forward_deregister(&side->fetch, fetch))) {

@@ -27,11 +27,10 @@
 
 int request_table_init(struct request_table *table, uint32_t capacity, uint64_t seed)
 {
-    struct request_table made = {.capacity = capacity};
+    struct request_table made = {.slots = NULL};
     made.slots = calloc(capacity, sizeof(*made.slots));
-    made.free = calloc(capacity, sizeof(*made.free));
     made.memory = malloc((size_t)capacity * REQUEST_MEMORY_BYTES);
-    if (made.slots == NULL || made.free == NULL || made.memory == NULL ||
+    if (made.slots == NULL || made.memory == NULL || free_slots_init(&made.free, capacity) != 0 ||
         hash_map_init(&made.map, (size_t)capacity * 2, seed) != 0 ||
         hash_map_init(&made.tokens, capacity, seed) != 0 ||
         account_book_init(&made.accounts, capacity, capacity, ACCOUNT_IPV6_BITS, seed) != 0) {
@@ -44,33 +43,29 @@ int request_table_init(struct request_table *table, uint32_t capacity, uint64_t 
 
 void request_table_clear(struct request_table *table)
 {
-    for (uint32_t i = 0; i < table->used; i++) {
+    for (uint32_t i = 0; i < table->free.used; i++) {
         identity_release(table->slots[i].leg.asker.identity);
     }
     hash_map_clear(&table->map);
     hash_map_clear(&table->tokens);
     account_book_clear(&table->accounts);
     free(table->slots);
-    free(table->free);
+    free_slots_clear(&table->free);
     free(table->memory);
     *table = (struct request_table){0};
 }
 
 bool request_table_is_full(const struct request_table *table)
 {
-    return table->in_use == table->capacity;
+    return free_slots_next(&table->free) == NO_SLOT;
 }
 
 struct request *request_new(struct client_side *side, const struct leg *leg)
 {
     struct request_table *table = &side->requests;
     struct memory memory;
-    uint32_t slot;
-    if (table->free_count > 0) {
-        slot = table->free[table->free_count - 1];
-    } else if (table->used < table->capacity) {
-        slot = table->used;
-    } else {
+    uint32_t slot = free_slots_next(&table->free);
+    if (slot == NO_SLOT) {
         return NULL;
     }
     uint8_t *own = table->memory + (size_t)slot * REQUEST_MEMORY_BYTES;
@@ -89,12 +84,7 @@ struct request *request_new(struct client_side *side, const struct leg *leg)
     request->leg = *leg;
     request->leg.token.data = token;
     (void)identity_acquire(request->leg.asker.identity);
-    if (table->free_count > 0) {
-        table->free_count--;
-    } else {
-        table->used++;
-    }
-    table->in_use++;
+    (void)free_slots_take(&table->free);
     account_charge(&table->accounts, &request->holding, &leg->asker.path.remote, 1);
     if (memory.is_large) {
         request_charge_large(side, request);
@@ -134,8 +124,7 @@ static void request_free(struct client_side *side, struct request *request)
     request->leg.asker.identity = NULL;
     request->is_used = false;
     request->is_delivering = false;
-    table->free[table->free_count++] = request->slot;
-    table->in_use--;
+    free_slots_give(&table->free, request->slot);
 }
 
 bool request_renew_memory(struct client_side *side, struct request *request, size_t bytes)

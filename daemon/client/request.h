@@ -10,6 +10,7 @@
 #ifndef CRIPROXY_REQUEST_H
 #define CRIPROXY_REQUEST_H
 
+#include "base/free_slots.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/memory.h"
@@ -55,10 +56,7 @@ struct request {
 struct request_table {
     struct request *slots;
     uint8_t *memory;
-    uint32_t capacity, used; /* slots ever used: memory is touched in order */
-    uint32_t *free;          /* stack of slots that are free again */
-    uint32_t free_count;
-    uint32_t in_use;
+    struct free_slots free;
     struct list delivering; /* the oldest first */
     uint32_t delivering_count;
     struct hash_map map;          /* by_request and by_message: exact keys */

@@ -131,7 +131,7 @@ void engine_free(struct engine *engine)
         return;
     }
     listen_close_all(&engine->client);
-    for (uint32_t i = 0; i < engine->fetch.fetches.used; i++) {
+    for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         transfer_cancel(&engine->fetch, &engine->fetch.fetches.slots[i]);
     }
     carrier_session_free(&engine->origin);
@@ -247,7 +247,7 @@ void engine_drain(struct engine *engine)
 
 size_t engine_in_flight(const struct engine *engine)
 {
-    return engine->fetch.fetches.in_use + engine->client.requests.delivering_count;
+    return free_slots_taken(&engine->fetch.fetches.free) + engine->client.requests.delivering_count;
 }
 
 /* The same scheme in the configuration that has come. */
@@ -273,7 +273,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
     engine->context.coap = config_scheme_by_number(config, CRI_SCHEME_COAP);
     engine->fetch.zones_until_ms = 0;
     /* What is in flight goes on under the new snapshot: the old one will be freed. */
-    for (uint32_t i = 0; i < engine->fetch.fetches.used; i++) {
+    for (uint32_t i = 0; i < engine->fetch.fetches.free.used; i++) {
         struct fetch *fetch = &engine->fetch.fetches.slots[i];
         if (fetch->state != FETCH_free) {
             fetch->target.scheme = renewed(engine, fetch->target.scheme);
@@ -287,7 +287,7 @@ void engine_set_config(struct engine *engine, const struct config *config)
             renew_asker(engine, &fetch->own_asker);
         }
     }
-    for (uint32_t i = 0; i < engine->client.requests.used; i++) {
+    for (uint32_t i = 0; i < engine->client.requests.free.used; i++) {
         if (engine->client.requests.slots[i].is_used) {
             renew_asker(engine, &engine->client.requests.slots[i].leg.asker);
         }

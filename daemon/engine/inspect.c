@@ -325,7 +325,7 @@ static bool add_own_fetch(const struct engine *engine, const struct fetch *fetch
 /* Requests have the first places, the fetches' begin after their capacity. */
 static bool add_exchange_at(const struct engine *engine, uint64_t place, struct json_writer *out)
 {
-    const uint64_t requests = engine->client.requests.capacity;
+    const uint64_t requests = engine->client.requests.free.capacity;
     return place < requests
                ? add_request(engine, &engine->client.requests.slots[place], out)
                : add_own_fetch(engine, &engine->fetch.fetches.slots[place - requests], out);
@@ -334,15 +334,15 @@ static bool add_exchange_at(const struct engine *engine, uint64_t place, struct 
 bool inspect_exchanges(struct engine *engine, const char *argument, uint64_t *cursor,
                        struct json_writer *out)
 {
-    const uint64_t requests = engine->client.requests.capacity;
+    const uint64_t requests = engine->client.requests.free.capacity;
     uint64_t end = *cursor + PIECE_SLOTS;
     (void)argument;
-    for (; *cursor < requests + engine->fetch.fetches.used; (*cursor)++) {
-        if (*cursor >= engine->client.requests.used && *cursor < requests) {
+    for (; *cursor < requests + engine->fetch.fetches.free.used; (*cursor)++) {
+        if (*cursor >= engine->client.requests.free.used && *cursor < requests) {
             end += requests - *cursor;
             *cursor = requests;
         }
-        if (*cursor >= requests + engine->fetch.fetches.used) {
+        if (*cursor >= requests + engine->fetch.fetches.free.used) {
             break;
         }
         if (*cursor == end || !add_exchange_at(engine, *cursor, out)) {

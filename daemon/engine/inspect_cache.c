@@ -82,12 +82,12 @@ bool inspect_cache(struct engine *engine, const char *argument, uint64_t *cursor
         arena_free(search.arena);
         return true;
     }
-    while (*cursor < store->used && *cursor < end &&
+    while (*cursor < store->free.used && *cursor < end &&
            look_at(&search, &store->entries[*cursor], out)) {
         (*cursor)++;
     }
     arena_free(search.arena);
-    return *cursor >= store->used;
+    return *cursor >= store->free.used;
 }
 
 bool inspect_cache_flush(struct engine *engine, const char *argument, uint64_t *cursor,

@@ -85,7 +85,7 @@ static void find_tables(const struct engine *engine, struct table_list *list)
     const struct observation_table *observations = &engine->client.observations;
     list->count = 0;
     add_table(list, HELD_REQUESTS, &engine->client.requests.accounts,
-              engine->client.requests.capacity);
+              engine->client.requests.free.capacity);
     add_table(list, HELD_BODY_BYTES, &engine->fetch.bodies.kept, engine->fetch.bodies.bytes_max);
     add_table(list, HELD_TRANSFER_BYTES, &engine->fetch.bodies.transfers,
               engine->fetch.bodies.bytes_max);

@@ -13,6 +13,7 @@
 #ifndef CRIPROXY_FETCH_H
 #define CRIPROXY_FETCH_H
 
+#include "base/free_slots.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/memory.h"
@@ -139,10 +140,7 @@ struct fetch {
 struct fetch_table {
     struct fetch *slots;
     uint8_t *memory;
-    uint32_t capacity, used; /* slots ever used: memory is touched in order */
-    uint32_t *free;          /* stack of slots that are free again */
-    uint32_t free_count;
-    uint32_t in_use;
+    struct free_slots free;
     uint64_t last_id, id_step; /* of trails; those of several workers interleave */
     uint64_t changes_unknown;  /* of states, that fetch.def does not have */
 };

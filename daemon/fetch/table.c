@@ -11,11 +11,10 @@
 
 int fetch_table_init(struct fetch_table *table, uint32_t capacity)
 {
-    struct fetch_table made = {.capacity = capacity, .id_step = 1};
+    struct fetch_table made = {.id_step = 1};
     made.slots = calloc(capacity, sizeof(*made.slots));
-    made.free = calloc(capacity, sizeof(*made.free));
     made.memory = malloc((size_t)capacity * FETCH_MEMORY_BYTES);
-    if (made.slots == NULL || made.free == NULL || made.memory == NULL) {
+    if (made.slots == NULL || made.memory == NULL || free_slots_init(&made.free, capacity) != 0) {
         fetch_table_clear(&made);
         return -ENOMEM;
     }
@@ -25,28 +24,22 @@ int fetch_table_init(struct fetch_table *table, uint32_t capacity)
 
 void fetch_table_clear(struct fetch_table *table)
 {
-    for (uint32_t i = 0; i < table->used; i++) {
+    for (uint32_t i = 0; i < table->free.used; i++) {
         identity_release(table->slots[i].own_asker.identity);
         free(table->slots[i].redirect);
     }
     free(table->slots);
-    free(table->free);
+    free_slots_clear(&table->free);
     free(table->memory);
     *table = (struct fetch_table){0};
 }
 
 struct fetch *fetch_new(struct fetch_table *table, struct memory_pool *large, size_t bytes)
 {
-    uint32_t slot;
+    uint32_t slot = free_slots_next(&table->free);
     struct memory memory;
-    if (table->free_count > 0) {
-        slot = table->free[table->free_count - 1];
-    } else if (table->used < table->capacity) {
-        slot = table->used;
-    } else {
-        return NULL;
-    }
-    if (!memory_take(large, &memory, table->memory + (size_t)slot * FETCH_MEMORY_BYTES,
+    if (slot == NO_SLOT ||
+        !memory_take(large, &memory, table->memory + (size_t)slot * FETCH_MEMORY_BYTES,
                      FETCH_MEMORY_BYTES, bytes)) {
         return NULL;
     }
@@ -55,12 +48,7 @@ struct fetch *fetch_new(struct fetch_table *table, struct memory_pool *large, si
     fetch->slot = slot;
     fetch->state = FETCH_prepared;
     fetch->memory = memory;
-    if (table->free_count > 0) {
-        table->free_count--;
-    } else {
-        table->used++;
-    }
-    table->in_use++;
+    (void)free_slots_take(&table->free);
     return fetch;
 }
 
@@ -72,13 +60,12 @@ void fetch_free(struct fetch_table *table, struct memory_pool *large, struct fet
     free(fetch->redirect);
     fetch->redirect = NULL;
     fetch->state = FETCH_free;
-    table->free[table->free_count++] = fetch->slot;
-    table->in_use--;
+    free_slots_give(&table->free, fetch->slot);
 }
 
 bool fetch_table_is_full(const struct fetch_table *table)
 {
-    return table->in_use == table->capacity;
+    return free_slots_next(&table->free) == NO_SLOT;
 }
 
 /* --- tokens --------------------------------------------------------------- */
@@ -97,7 +84,7 @@ struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token
         return NULL;
     }
     uint32_t slot = (uint32_t)token.data[0] << 16 | (uint32_t)token.data[1] << 8 | token.data[2];
-    if (slot >= table->used) {
+    if (slot >= table->free.used) {
         return NULL;
     }
     struct fetch *fetch = &table->slots[slot];

@@ -113,14 +113,12 @@ static void expect_nothing_left(const struct engine *engine)
 {
     const struct request_table *requests = &engine->client.requests;
     const struct fetch_table *fetches = &engine->fetch.fetches;
-    assert_int_equal(requests->in_use, 0);
-    assert_int_equal(requests->free_count, requests->used);
+    assert_int_equal(free_slots_taken(&requests->free), 0);
     assert_true(list_is_empty(&requests->delivering));
     assert_int_equal(requests->delivering_count, 0);
     assert_true(is_empty(&requests->map));
     assert_true(is_empty(&requests->tokens));
-    assert_int_equal(fetches->in_use, 0);
-    assert_int_equal(fetches->free_count, fetches->used);
+    assert_int_equal(free_slots_taken(&fetches->free), 0);
     assert_int_equal(fetches->changes_unknown, 0);
     assert_true(is_empty(&engine->origin.origins.requests));
     assert_int_equal(engine->fetch.large.free_count, MEMORY_LARGE_COUNT);
@@ -143,7 +141,7 @@ static void expect_nothing_left(const struct engine *engine)
     }
     assert_int_equal(engine->origin.names.asked_count, 0);
     assert_true(is_empty(&engine->fetch.leaders));
-    for (uint32_t i = 0; i < engine->fetch.cache.used; i++) {
+    for (uint32_t i = 0; i < engine->fetch.cache.free.used; i++) {
         assert_int_equal(engine->fetch.cache.entries[i].pins, 0);
     }
     assert_int_equal(engine->client.observers.count, 0);
