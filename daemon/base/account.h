@@ -82,7 +82,8 @@ struct address account_source(const struct address *remote, uint32_t ipv6_bits);
 void account_charge(struct account_book *book, struct holding *holding,
                     const struct address *remote, uint64_t amount);
 
-/** Changes the amount of @p holding, in the unit of the table. No effect if it has no account. */
+/** Changes the amount of @p holding, in the unit of the table. No effect if it has no account;
+ * cannot fail. */
 void account_resize(struct account_book *book, struct holding *holding, uint64_t amount);
 
 /**
@@ -94,7 +95,8 @@ void account_touch(struct account_book *book, struct holding *holding);
 /** Takes @p holding out of its account, if it has one; an account without holdings is released. */
 void account_discharge(struct account_book *book, struct holding *holding);
 
-/** @p holding makes room, for the count of its account. No effect without an account. */
+/** @p holding makes room, for the count of its account. No effect without an account; cannot fail.
+ */
 void account_note_displaced(struct holding *holding);
 
 /** The account of the source of @p remote, until it holds nothing; NULL where it does not. */

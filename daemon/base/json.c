@@ -9,11 +9,6 @@
 
 /* --- writing ------------------------------------------------------------ */
 
-void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity)
-{
-    *writer = (struct json_writer){.buffer = buffer, .capacity = capacity};
-}
-
 static void put(struct json_writer *writer, const char *text, size_t len)
 {
     if (writer->is_overfull || len > writer->capacity - writer->len) {
@@ -62,11 +57,6 @@ void json_text_len(struct json_writer *writer, const char *key, const char *text
 {
     put_key(writer, key);
     put_string(writer, text, len);
-}
-
-void json_text(struct json_writer *writer, const char *key, const char *text)
-{
-    json_text_len(writer, key, text, strlen(text));
 }
 
 void json_uint(struct json_writer *writer, const char *key, uint64_t value)

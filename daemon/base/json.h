@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Lines in a buffer; a line that does not fit is left out as a whole, and remembered. */
 struct json_writer {
@@ -23,20 +24,28 @@ struct json_writer {
 };
 
 /** Nothing written yet. @p buffer is borrowed. */
-void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity);
+static inline void json_writer_init(struct json_writer *writer, char *buffer, size_t capacity)
+{
+    *writer = (struct json_writer){.buffer = buffer, .capacity = capacity};
+}
 
 /**
  * A line with an object: json_begin(), its members in order, json_end(). Texts are copied. If the
  * line does not fit the buffer, json_end() removes it and returns false.
  */
 void json_begin(struct json_writer *writer);
-void json_text(struct json_writer *writer, const char *key, const char *text);
 void json_text_len(struct json_writer *writer, const char *key, const char *text, size_t len);
 void json_uint(struct json_writer *writer, const char *key, uint64_t value);
 void json_bool(struct json_writer *writer, const char *key, bool value);
 
 /** @return false where the line did not fit: the buffer is as it was before json_begin() */
 bool json_end(struct json_writer *writer);
+
+/** As json_text_len(), of a NUL-terminated text. */
+static inline void json_text(struct json_writer *writer, const char *key, const char *text)
+{
+    json_text_len(writer, key, text, strlen(text));
+}
 
 #define JSON_MEMBERS_MAX 32u
 

@@ -53,10 +53,11 @@ void pack_bytes(struct pack *pack, const void *data, size_t len);
  */
 size_t pack_open(struct pack *pack);
 
-/** Ends what pack_open() has begun at @p at; more than 4 GiB sets has_failed. */
+/** Ends what pack_open() has begun at @p at; more than 4 GiB, which is too much, sets has_failed.
+ * Cannot fail otherwise. */
 void pack_close(struct pack *pack, size_t at);
 
-/** An address of any family, field by field. */
+/** An address of any family, field by field. The fields are copied. */
 void pack_address(struct pack *pack, const struct address *address);
 
 /** Wipes and frees; the struct is the caller's, and empty again. */
@@ -75,7 +76,7 @@ void unpack_raw(struct unpack *in, void *ret, size_t len);
  */
 const uint8_t *unpack_bytes(struct unpack *in, size_t *ret_len);
 
-/** What pack_address() has written; zeroed, with has_failed set, where it is no address. */
+/** What pack_address() has written, a copy; zero, with has_failed set, where it is no address. */
 struct address unpack_address(struct unpack *in);
 
 #endif

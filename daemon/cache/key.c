@@ -234,11 +234,6 @@ struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes)
     return copy;
 }
 
-bool cache_key_equal(const struct cache_key *a, const struct cache_key *b)
-{
-    return a->hash == b->hash && a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
-}
-
 bool cache_key_same_base(const struct cache_key *a, const struct cache_key *b)
 {
     return a->target_hash == b->target_hash && a->base_len == b->base_len &&

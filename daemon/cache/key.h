@@ -12,6 +12,8 @@
 #include "coap/message.h"
 #include "coap/target.h"
 
+#include <string.h>
+
 /* Longest key; a FETCH with a longer body is neither cached nor shared. */
 #define CACHE_KEY_MAX 4096u
 
@@ -83,7 +85,10 @@ struct cache_key cache_key_base(const struct cache_key *key);
 struct cache_key cache_key_copy(const struct cache_key *key, uint8_t *bytes);
 
 /** Whether the bytes are equal; false where only the hashes are. */
-bool cache_key_equal(const struct cache_key *a, const struct cache_key *b);
+static inline bool cache_key_equal(const struct cache_key *a, const struct cache_key *b)
+{
+    return a->hash == b->hash && a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
+}
 
 /**
  * Whether the keys are equal but for the block that is asked for; false where only the hashes are.

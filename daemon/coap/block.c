@@ -15,11 +15,6 @@ struct block block_of(struct bytes value)
     };
 }
 
-uint32_t block_value(const struct block *block)
-{
-    return block->num << 4 | (block->more ? 8u : 0u) | block->szx;
-}
-
 bool block_fits_payload(const struct block *block, size_t len)
 {
     uint32_t size = block_size(block);

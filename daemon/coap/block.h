@@ -22,7 +22,10 @@ struct block {
 struct block block_of(struct bytes value);
 
 /** The value of the option as an unsigned integer of at most 3 bytes. */
-uint32_t block_value(const struct block *block);
+static inline uint32_t block_value(const struct block *block)
+{
+    return block->num << 4 | (block->more ? 8u : 0u) | block->szx;
+}
 
 /** Bytes of one block; for BERT those of the unit that NUM counts. */
 static inline uint32_t block_size(const struct block *block)

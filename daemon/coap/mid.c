@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "coap/mid.h"
 
-void mid_space_init(struct mid_space *space, uint16_t start)
-{
-    *space = (struct mid_space){.start = start, .next = start, .is_first_lap = true};
-}
-
 bool mid_space_take(struct mid_space *space, uint64_t now_ms, uint32_t lifetime_ms,
                     uint16_t *ret_mid)
 {

@@ -26,7 +26,10 @@ struct mid_space {
  * Starts the space at @p start, which has to be random, so that message IDs in use cannot be
  * guessed. The struct is the caller's.
  */
-void mid_space_init(struct mid_space *space, uint16_t start);
+static inline void mid_space_init(struct mid_space *space, uint16_t start)
+{
+    *space = (struct mid_space){.start = start, .next = start, .is_first_lap = true};
+}
 
 /**
  * Take the next id.

@@ -22,11 +22,6 @@ bool observe_is_newer(const struct observe_mark *last, uint32_t number, uint64_t
            now_ms > last->at_ms + REORDERING_MS;
 }
 
-uint32_t observe_first(uint64_t now_ms)
-{
-    return (uint32_t)now_ms & OBSERVE_NUMBER_MAX;
-}
-
 uint32_t observe_next(const struct observe_mark *last, uint64_t now_ms)
 {
     uint32_t clock = observe_first(now_ms);

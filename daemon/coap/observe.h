@@ -35,6 +35,9 @@ bool observe_is_newer(const struct observe_mark *last, uint32_t number, uint64_t
 uint32_t observe_next(const struct observe_mark *last, uint64_t now_ms);
 
 /** The sequence number, 24 bits, of a first notification. */
-uint32_t observe_first(uint64_t now_ms);
+static inline uint32_t observe_first(uint64_t now_ms)
+{
+    return (uint32_t)now_ms & OBSERVE_NUMBER_MAX;
+}
 
 #endif

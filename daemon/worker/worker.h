@@ -155,7 +155,7 @@ enum {
     WORKER_FAILED = 4u,  /* the loop has ended by itself, which is an error */
 };
 
-/** The sum of those that hold now. */
+/** @return the sum of those that hold now */
 unsigned worker_state(const struct worker *worker);
 
 /*
@@ -174,10 +174,10 @@ bool worker_park(struct worker *worker, const struct timespec *deadline);
 /** Appends the sessions of a worker that is parked or was joined, and freezes them. */
 void worker_hand_over(struct worker *worker, struct pack *out);
 
-/** The same for a worker that was joined: its sessions may say good-bye again. */
+/** The same for a worker that was joined: its sessions may say good-bye again. Cannot fail. */
 void worker_thaw(struct worker *worker);
 
-/** What was appended is destroyed: the worker thaws its sessions and goes on. */
+/** What was appended is destroyed: the worker thaws its sessions and goes on. Cannot fail. */
 void worker_go_on(struct worker *worker);
 
 /** What worker_hand_over() has written, before worker_start(). @return whether it was readable */
