@@ -365,6 +365,10 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
 {
     struct engine_stage *engine = context;
     struct words all = {words, count};
+    if (actor != NULL && (actor->way == WAY_WEB || (actor->way == WAY_HTTP && count > 1 &&
+                                                    strchr("<>", words[0][0]) != NULL))) {
+        return engine_web_act(engine, actor, words, count);
+    }
     if (actor != NULL) {
         return actor->way == WAY_SESSION                       ? act_of_session(actor, all)
                : ((struct endpoint *)actor->end)->peer != NULL ? act_of_peer(actor, all)

@@ -72,6 +72,9 @@ static enum transport transport_of(enum actor_way way)
         return TRANSPORT_WS;
     case WAY_WSS:
         return TRANSPORT_WSS;
+    case WAY_HTTP:
+        return TRANSPORT_HTTP;
+    case WAY_WEB:
     case WAY_DEFAULT:
     case WAY_UDP:
     case WAY_SESSION:
@@ -84,7 +87,7 @@ static void listen_at(struct engine_stage *engine, enum actor_way way,
                       const struct address *address)
 {
     struct conn_options options = {
-        .transport = transport_of(way), .fd = -1, .connections_max = 100, .bind = *address};
+        .transport = transport_of(way), .fd = -1, .connections_max = 2000, .bind = *address};
     engine->is_listening[way] = true;
     assert_int_equal(listen_stream(&engine->replay.engine->client, &options, NULL), 0);
     engine->has_streams = true;
@@ -93,15 +96,18 @@ static void listen_at(struct engine_stage *engine, enum actor_way way,
 const char *engine_stage_listen(struct engine_stage *engine, const char *way,
                                 const struct address *address)
 {
-    static const char *const ways[] = {
-        [WAY_TCP] = "tcp", [WAY_TLS] = "tls", [WAY_WS] = "ws", [WAY_WSS] = "wss"};
-    for (unsigned i = WAY_TCP; i <= WAY_WSS; i++) {
+    static const char *const ways[] = {[WAY_TCP] = "tcp",
+                                       [WAY_TLS] = "tls",
+                                       [WAY_WS] = "ws",
+                                       [WAY_WSS] = "wss",
+                                       [WAY_HTTP] = "http"};
+    for (unsigned i = WAY_TCP; i <= WAY_HTTP; i++) {
         if (strcmp(ways[i], way) == 0 && !engine->is_listening[i]) {
             listen_at(engine, (enum actor_way)i, address);
             return NULL;
         }
     }
-    return "tcp, tls, ws or wss, before the first such client";
+    return "tcp, tls, ws, wss or http, before the first such client";
 }
 
 /* One listener for each transport that a client uses. */
@@ -168,6 +174,10 @@ static const char *stage_open(void *context, struct actor *actor)
     }
     const char *address = address_of(engine, actor);
     (void)snprintf(endpoint->address, sizeof(endpoint->address), "%s", address);
+    if (actor->way == WAY_WEB) {
+        name_server(engine, actor, address);
+        return NULL;
+    }
     if (actor->way != WAY_DEFAULT && actor->way != WAY_UDP) {
         listen_for(engine, actor->way);
         return NULL;

@@ -23,6 +23,10 @@ struct endpoint {
     struct address proxy;
 };
 
+enum {
+    WEB_LABELS_MAX = 16,
+};
+
 struct engine_stage {
     struct replay replay;
     bool is_started, has_dtls, has_streams, has_passers;
@@ -33,6 +37,9 @@ struct engine_stage {
     unsigned client_count;
     size_t setting_count;
     char *settings[PLAY_SETTINGS_MAX];
+    size_t web_label_count; /* of requests to HTTP servers: "@name", and the last ones' numbers */
+    const char *web_labels[WEB_LABELS_MAX];
+    uint64_t web_numbers[WEB_LABELS_MAX];
 };
 
 /** Fills @p ret_stage, for which @p engine stays in place; ends with engine_stage_stop(). */
@@ -51,6 +58,10 @@ const char *engine_stage_listen(struct engine_stage *engine, const char *way,
 
 /** Whether the proxy does not let that client connect. */
 bool engine_stage_is_refused(const struct actor *actor);
+
+/** Lines of actors that speak HTTP: messages, and what becomes of requests to a server. */
+const char *engine_web_act(struct engine_stage *engine, struct actor *actor, char **words,
+                           size_t count);
 
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);

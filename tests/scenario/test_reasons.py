@@ -11,8 +11,6 @@ OUT_OF_REACH = {
     "cri_unprocessable": "every feature of CRIs is on",
     "format_changed": "of an observation: observe.scn",
     "way_changed": "the same: crossings.scn",
-    "not_cached": "of HTTP: replay_test_http",
-    "redirect_refused": "the same: replay_test_http_targets",
 }
 
 

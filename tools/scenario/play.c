@@ -31,6 +31,8 @@ enum wire_framing play_framing(enum actor_way way)
     case WAY_WS:
     case WAY_WSS:
         return WIRE_WEBSOCKET;
+    case WAY_HTTP:
+    case WAY_WEB:
     case WAY_SESSION:
         return WIRE_CONTENT;
     case WAY_DEFAULT:
@@ -150,7 +152,7 @@ bool play_open(struct play *play, struct actor *actor)
 
 static bool read_way(const char *word, enum actor_way *ret_way)
 {
-    static const char *const ways[] = {"", "udp", "dtls", "tcp", "tls", "ws", "wss"};
+    static const char *const ways[] = {"", "udp", "dtls", "tcp", "tls", "ws", "wss", "http"};
     for (unsigned i = 1; i < sizeof(ways) / sizeof(ways[0]); i++) {
         if (strcmp(word, ways[i]) == 0) {
             *ret_way = (enum actor_way)i;
@@ -160,13 +162,16 @@ static bool read_way(const char *word, enum actor_way *ret_way)
     return false;
 }
 
-/* client|origin|group NAME [ADDRESS] [WAY] [psk=IDENTITY] [host=HOST] [certificate=NAME] */
+/* client|origin|web|group NAME [ADDRESS] [WAY] [psk=IDENTITY] [host=HOST] [certificate=NAME] */
 static bool declare_actor(struct play *play, char **words, size_t count, enum actor_role role)
 {
     if (count < 2 || find_actor(play, words[1], strlen(words[1])) != NULL) {
         return play_fail(play, "", "an actor without a name, or declared twice");
     }
     struct actor *actor = add_actor(play, words[1], role);
+    if (actor != NULL && strcmp(words[0], "web") == 0) {
+        actor->way = WAY_WEB;
+    }
     for (size_t i = 2; actor != NULL && i < count; i++) {
         if (strncmp(words[i], "psk=", 4) == 0) {
             actor->identity = words[i] + 4;
@@ -413,9 +418,30 @@ static void refuse_last(struct play *play, const struct actor *actor)
     }
 }
 
+static bool is_web(const struct actor *actor)
+{
+    return actor->way == WAY_HTTP || actor->way == WAY_WEB;
+}
+
+/* HTTP messages are the stage's. */
+static bool play_web(struct play *play, struct actor *actor, char **words, size_t count)
+{
+    bool is_sent = strcmp(words[1], ">") == 0;
+    if ((actor->role == ACTOR_CLIENT && !play_connect(play, actor, false)) ||
+        !play_check(play, play->stage->act(play->stage->context, actor, words + 1, count - 1))) {
+        return false;
+    }
+    play_add_rung(play, actor, is_sent, strchr(play->line->text, is_sent ? '>' : '<') + 2);
+    return true;
+}
+
 static bool play_actor(struct play *play, struct actor *actor, char **words, size_t count)
 {
-    if (count >= 3 && (strcmp(words[1], ">") == 0 || strcmp(words[1], "<") == 0)) {
+    bool is_talk = count >= 3 && (strcmp(words[1], ">") == 0 || strcmp(words[1], "<") == 0);
+    if (is_talk && is_web(actor)) {
+        return play_open(play, actor) && play_web(play, actor, words, count);
+    }
+    if (is_talk) {
         return play_talk(play, actor, words, count);
     }
     if (!play_open(play, actor)) {
@@ -449,7 +475,10 @@ static bool play_words(struct play *play, char **words, size_t count)
     static const struct {
         const char *word;
         enum actor_role role;
-    } kinds[] = {{"client", ACTOR_CLIENT}, {"origin", ACTOR_SERVER}, {"group", ACTOR_GROUP}};
+    } kinds[] = {{"client", ACTOR_CLIENT},
+                 {"origin", ACTOR_SERVER},
+                 {"web", ACTOR_SERVER},
+                 {"group", ACTOR_GROUP}};
     unsigned long long ms;
     if (words[0][0] == '+' && count == 1 && script_duration(words[0] + 1, &ms)) {
         if (!start_stage(play)) {
@@ -511,7 +540,12 @@ static bool expect_nothing_else(struct play *play)
         bool is_there = actor->end != NULL && !actor->ignores_rest &&
                         (actor->is_connected || actor->role != ACTOR_CLIENT ||
                          actor->way == WAY_DEFAULT || actor->way == WAY_UDP);
-        is_right = !is_there || play_receive(play, actor);
+        char *nothing[] = {pool_text(play->pool, "<", 1), pool_text(play->pool, "nothing", 7)};
+        is_right =
+            !is_there ||
+            (is_web(actor)
+                 ? play_check(play, play->stage->act(play->stage->context, actor, nothing, 2))
+                 : play_receive(play, actor));
     }
     play->line = NULL;
     return is_right;

@@ -30,6 +30,8 @@ enum actor_way {
     WAY_TLS,
     WAY_WS,
     WAY_WSS,
+    WAY_HTTP,    /* a client that speaks HTTP: its messages are the stage's */
+    WAY_WEB,     /* an HTTP server, as well */
     WAY_SESSION, /* what the engine sends over a session upstream */
 };
 

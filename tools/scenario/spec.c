@@ -65,7 +65,7 @@ static size_t take_quoted(const char *text, uint8_t *ret_byte)
     if (text[0] != '\\' || text[1] == '\0') {
         return 1;
     }
-    *ret_byte = (uint8_t)(text[1] == 'n' ? '\n' : text[1]);
+    *ret_byte = (uint8_t)(text[1] == 'n' ? '\n' : text[1] == 'r' ? '\r' : text[1]);
     if (text[1] == 'x' && isxdigit((unsigned char)text[2]) && isxdigit((unsigned char)text[3])) {
         char hex[3] = {text[2], text[3], '\0'};
         *ret_byte = (uint8_t)strtoul(hex, NULL, 16);
