@@ -120,7 +120,7 @@ struct identity *identity_unpack(struct unpack *in)
     const uint8_t *server = unpack_bytes(in, &server_len), *name = unpack_bytes(in, &name_len);
     const uint8_t *names = unpack_bytes(in, &names_len);
 
-    if (in->has_failed || kind > IDENTITY_CERTIFICATE || server_len > SERVER_NAME_MAX ||
+    if (in->has_failed || kind >= IDENTITY_KINDS || server_len > SERVER_NAME_MAX ||
         name_len >= IDENTITY_NAME_MAX || names_len > IDENTITY_NAMES_BYTES_MAX ||
         (names_len > 0 && names[names_len - 1] != '\0')) {
         in->has_failed = true;
@@ -181,17 +181,35 @@ bool identity_has_name(const struct identity *identity, enum identity_kind kind,
     return false;
 }
 
+static const char *const identity_kinds[IDENTITY_KINDS] = {
+    [IDENTITY_NONE] = "-",
+    [IDENTITY_PSK] = "psk",
+    [IDENTITY_CERTIFICATE] = "certificate",
+    [IDENTITY_PUBLIC_KEY] = "public-key",
+};
+
+const char *identity_take_kind(const char *text, enum identity_kind *ret_kind)
+{
+    for (unsigned kind = IDENTITY_PSK; kind < IDENTITY_KINDS; kind++) {
+        size_t len = strlen(identity_kinds[kind]);
+        if (strncmp(text, identity_kinds[kind], len) == 0 && text[len] == ':' &&
+            text[len + 1] != '\0') {
+            *ret_kind = (enum identity_kind)kind;
+            return text + len + 1;
+        }
+    }
+    return NULL;
+}
+
 const char *identity_format(const struct identity *identity, char text[IDENTITY_TEXT_MAX])
 {
-    static const char *const kinds[] = {
-        [IDENTITY_NONE] = "-", [IDENTITY_PSK] = "psk", [IDENTITY_CERTIFICATE] = "certificate"};
     if (!identity_is_known(identity)) {
-        return kinds[IDENTITY_NONE];
+        return identity_kinds[IDENTITY_NONE];
     }
     /* The name is escaped already, quotes too; only characters that would end a value without
      * quotes remain. */
     const char *quote = strpbrk(identity->name, " =\\") != NULL ? "\"" : "";
-    (void)snprintf(text, IDENTITY_TEXT_MAX, "%s%s:%s%s", quote, kinds[identity->kind],
+    (void)snprintf(text, IDENTITY_TEXT_MAX, "%s%s:%s%s", quote, identity_kinds[identity->kind],
                    identity->name, quote);
     return text;
 }

@@ -38,6 +38,8 @@ enum identity_kind {
     IDENTITY_NONE, /* only an address: UDP, TCP, or TLS without a client certificate */
     IDENTITY_PSK,
     IDENTITY_CERTIFICATE,
+    IDENTITY_PUBLIC_KEY, /* a raw public key (RFC 7250): the name it has in the configuration */
+    IDENTITY_KINDS,
 };
 
 struct identity {
@@ -49,7 +51,10 @@ struct identity {
     bool lacks_names; /* one did not fit */
     /* To be compared: escaped the same way, never cut, a NUL after each. */
     size_t names_len, names_capacity;
-    char names[]; /* the PSK identity; all SANs that are text, or where there are none the CN */
+    /* The PSK identity; all SANs that are text, or where there are none the CN; the name of the
+     * key.
+     */
+    char names[];
 };
 
 /**
@@ -102,9 +107,15 @@ bool identity_is_distinct(const struct identity *identity);
 bool identity_has_name(const struct identity *identity, enum identity_kind kind, const char *name);
 
 /**
- * Formats for a log line: psk:alice, certificate:sensor.example; in double quotes if it has other
- * than harmless characters; "-" for NULL and for a peer that has not authenticated. Returns @p
- * text, the caller's buffer, or a static text.
+ * The kind that @p text begins with, such as "psk:", and where its name begins. NULL, and @p
+ * ret_kind untouched, where it begins with none, or has no name.
+ */
+const char *identity_take_kind(const char *text, enum identity_kind *ret_kind);
+
+/**
+ * Formats for a log line: psk:alice, certificate:sensor.example, public-key:meter-7; in double
+ * quotes if it has other than harmless characters; "-" for NULL and for a peer that has not
+ * authenticated. Returns @p text, the caller's buffer, or a static text.
  */
 const char *identity_format(const struct identity *identity, char text[IDENTITY_TEXT_MAX]);
 

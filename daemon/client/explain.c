@@ -42,10 +42,21 @@ struct explain_verdict {
 
 /* --- what the rules say -------------------------------------------------------- */
 
-/* What stands in --client: ADDRESS[,transport=SCHEME][,identity=NAME][,certificate=NAME]. */
+/* What stands in --client: ADDRESS[,transport=SCHEME][,identity=NAME], with certificate or
+ * public-key in place of identity. */
 struct client_text {
-    const char *address, *transport, *identity, *certificate;
-    size_t address_len, transport_len, identity_len, certificate_len;
+    const char *address, *transport;
+    size_t address_len, transport_len;
+    const char *names[IDENTITY_KINDS]; /* by kind; NULL: none */
+    size_t name_lens[IDENTITY_KINDS];
+    enum identity_kind kind; /* that is named; NONE: none is */
+};
+
+/* The keys of access sections. */
+static const char *const identity_keys[IDENTITY_KINDS] = {
+    [IDENTITY_PSK] = "identity=",
+    [IDENTITY_CERTIFICATE] = "certificate=",
+    [IDENTITY_PUBLIC_KEY] = "public-key=",
 };
 
 static bool explain_take_field(const char *text, size_t len, const char *key,
@@ -60,6 +71,20 @@ static bool explain_take_field(const char *text, size_t len, const char *key,
     return true;
 }
 
+/* One identity, of any kind; a second one is refused. */
+static bool explain_take_identity(const char *text, size_t len, struct client_text *client)
+{
+    for (unsigned kind = IDENTITY_PSK; kind < IDENTITY_KINDS; kind++) {
+        if (explain_take_field(text, len, identity_keys[kind], &client->names[kind],
+                               &client->name_lens[kind])) {
+            bool is_first = client->kind == IDENTITY_NONE;
+            client->kind = (enum identity_kind)kind;
+            return is_first;
+        }
+    }
+    return false;
+}
+
 static bool split_client(const char *text, struct client_text *ret_client)
 {
     struct client_text client = {.address = text, .address_len = strcspn(text, ",")};
@@ -68,15 +93,13 @@ static bool split_client(const char *text, struct client_text *ret_client)
         size_t len = strcspn(++text, ",");
         if (!explain_take_field(text, len, "transport=", &client.transport,
                                 &client.transport_len) &&
-            !explain_take_field(text, len, "identity=", &client.identity, &client.identity_len) &&
-            !explain_take_field(text, len, "certificate=", &client.certificate,
-                                &client.certificate_len)) {
+            !explain_take_identity(text, len, &client)) {
             return false;
         }
         text += len;
     }
     *ret_client = client;
-    return client.identity == NULL || client.certificate == NULL;
+    return true;
 }
 
 /* With or without brackets around IPv6; no port. */
@@ -108,8 +131,7 @@ static bool explain_parse_address(const char *text, size_t len, struct address *
 static bool explain_find_transport(const struct config *config, const struct client_text *text,
                                    uint32_t *ret_scheme)
 {
-    bool is_known = text->identity != NULL || text->certificate != NULL;
-    *ret_scheme = is_known ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP;
+    *ret_scheme = text->kind != IDENTITY_NONE ? CRI_SCHEME_COAPS : CRI_SCHEME_COAP;
     if (text->transport == NULL) {
         return true;
     }
@@ -126,11 +148,9 @@ static bool explain_find_transport(const struct config *config, const struct cli
 
 static struct identity *make_identity(const struct client_text *text)
 {
-    bool is_psk = text->identity != NULL;
-    const char *name = is_psk ? text->identity : text->certificate;
-    size_t len = is_psk ? text->identity_len : text->certificate_len;
-    struct identity *identity =
-        identity_new(is_psk ? IDENTITY_PSK : IDENTITY_CERTIFICATE, len + 1, NULL);
+    const char *name = text->names[text->kind];
+    size_t len = text->name_lens[text->kind];
+    struct identity *identity = identity_new(text->kind, len + 1, NULL);
     if (identity != NULL) {
         identity_add_name(identity, (const unsigned char *)name, len);
     }
@@ -145,12 +165,13 @@ static const char *take_client(const struct config *config, const char *client,
     uint32_t scheme;
     if (!split_client(client, &text) ||
         !explain_parse_address(text.address, text.address_len, &address)) {
-        return "expected a client as ADDRESS[,transport=SCHEME][,identity=NAME|,certificate=NAME]";
+        return "expected a client as ADDRESS[,transport=SCHEME]"
+               "[,identity=NAME|,certificate=NAME|,public-key=NAME]";
     }
     if (!explain_find_transport(config, &text, &scheme)) {
         return "expected a client's transport: coap, coaps, coap+tcp, coaps+tcp, coap+ws, coaps+ws";
     }
-    if (text.identity != NULL || text.certificate != NULL) {
+    if (text.kind != IDENTITY_NONE) {
         question->identity = make_identity(&text);
         if (question->identity == NULL) {
             return "out of memory";
@@ -319,15 +340,15 @@ static void judge_others(const struct config *config, const struct explain_quest
 {
     static const char stranger[] = "(not in any rule)";
     const struct access *access = config->access;
-    judge_as(config, question, way, IDENTITY_PSK, stranger, verdict);
-    judge_as(config, question, way, IDENTITY_CERTIFICATE, stranger, verdict);
+    for (unsigned kind = IDENTITY_PSK; kind < IDENTITY_KINDS; kind++) {
+        judge_as(config, question, way, (enum identity_kind)kind, stranger, verdict);
+    }
     for (uint32_t i = 0; i < access->rule_count && !verdict->is_by_client; i++) {
-        const struct access_rule *rule = &access->rules[i];
-        for (uint32_t k = 0; k < rule->identity_count; k++) {
-            judge_as(config, question, way, IDENTITY_PSK, rule->identities[k], verdict);
-        }
-        for (uint32_t k = 0; k < rule->certificate_count; k++) {
-            judge_as(config, question, way, IDENTITY_CERTIFICATE, rule->certificates[k], verdict);
+        for (unsigned kind = IDENTITY_PSK; kind < IDENTITY_KINDS; kind++) {
+            const struct rule_names *names = &access->rules[i].names[kind];
+            for (uint32_t k = 0; k < names->count; k++) {
+                judge_as(config, question, way, (enum identity_kind)kind, names->items[k], verdict);
+            }
         }
     }
 }

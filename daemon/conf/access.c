@@ -6,6 +6,7 @@
 
 #include "coap/message.h"
 #include "coap/method.h"
+#include "net/raw_keys.h"
 #include "policy/access.h"
 #include "policy/aif.h"
 #include "policy/embedded.h"
@@ -240,6 +241,16 @@ static const struct aif_table *take_aif(const struct origin_of_values *from, con
 
 /* --- rules -------------------------------------------------------------- */
 
+static void take_names(struct origin_of_values *from, enum identity_kind kind,
+                       const struct config_list *list, struct access_rule *rule)
+{
+    rule->names[kind] = (struct rule_names){list->items, (uint32_t)list->count};
+    if (kind == IDENTITY_PUBLIC_KEY && list->count > 0 && !raw_keys_are_there()) {
+        from->key = "public-key";
+        report(from, RAW_KEYS_LACK);
+    }
+}
+
 static void compile_rule(struct loader *loader, const struct named_draft *draft,
                          struct access_rule *ret_rule)
 {
@@ -257,10 +268,9 @@ static void compile_rule(struct loader *loader, const struct named_draft *draft,
     rule.patterns = named_patterns(loader, CONFIG_NAMED_ACCESS, draft, "target", &row->target,
                                    false, &pattern_count);
     rule.pattern_count = (uint32_t)pattern_count;
-    rule.identities = row->identity.items;
-    rule.identity_count = (uint32_t)row->identity.count;
-    rule.certificates = row->certificate.items;
-    rule.certificate_count = (uint32_t)row->certificate.count;
+    take_names(&from, IDENTITY_PSK, &row->identity, &rule);
+    take_names(&from, IDENTITY_CERTIFICATE, &row->certificate, &rule);
+    take_names(&from, IDENTITY_PUBLIC_KEY, &row->public_key, &rule);
     if (row->aif[0] != '\0') {
         from.key = "aif";
         rule.aif = take_aif(&from, row->aif, &rule.aif_fault);
@@ -285,10 +295,9 @@ static void compile_limits(struct loader *loader, struct access *access)
         clients.client_count = (uint32_t)take_ranges(&from, &row->clients, &clients.clients);
         from.key = "transport";
         clients.transports = take_transports(&from, &row->transport);
-        clients.identities = row->identity.items;
-        clients.identity_count = (uint32_t)row->identity.count;
-        clients.certificates = row->certificate.items;
-        clients.certificate_count = (uint32_t)row->certificate.count;
+        take_names(&from, IDENTITY_PSK, &row->identity, &clients);
+        take_names(&from, IDENTITY_CERTIFICATE, &row->certificate, &clients);
+        take_names(&from, IDENTITY_PUBLIC_KEY, &row->public_key, &clients);
         limits[i] = (struct client_limits){clients,        row->rate,         row->burst,
                                            row->exchanges, row->observations, row->bodies};
     }

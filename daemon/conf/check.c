@@ -5,6 +5,7 @@
 #include "conf/admin_listen.h"
 #include "conf/loader.h"
 #include "net/interfaces.h"
+#include "net/raw_keys.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -131,7 +132,7 @@ static bool is_taken(const struct config_listener *listeners, size_t count,
 static bool lacks_credentials(const struct config *config, const struct config_listener *listener)
 {
     return transport_is_secure(listener->transport) && config->tls_certificate.count == 0 &&
-           config->tls_psk_file[0] == '\0';
+           config->tls_psk_file[0] == '\0' && config->tls_raw_key[0] == '\0';
 }
 
 static void refuse_listener(struct loader *loader, const char *uri, const char *why)
@@ -163,7 +164,7 @@ static bool check_listener(struct loader *loader, struct config_listener *listen
         wrong = "with * a port is needed, for it is one port of two sockets";
     }
     if (wrong == NULL && lacks_credentials(config, listener)) {
-        wrong = "needs tls.certificate and tls.key, or tls.psk-file";
+        wrong = "needs tls.certificate and tls.key, tls.raw-key or tls.psk-file";
     }
     if (wrong != NULL) {
         refuse_listener(loader, uri, wrong);
@@ -342,11 +343,18 @@ static void check_servers(struct loader *loader)
     }
 }
 
+static void check_raw_key(struct loader *loader, const char *key, const char *value)
+{
+    if (value[0] != '\0' && !raw_keys_are_there()) {
+        loader_error(loader, check_place_of(loader, "tls", key), "tls", key, "%s", RAW_KEYS_LACK);
+    }
+}
+
 /* credentials_load() would refuse these, too, but without the place in the file. */
 static void check_tls(struct loader *loader)
 {
     const struct config *config = loader->config;
-    bool has_certificate = config->tls_certificate.count > 0;
+    bool has_own = config->tls_certificate.count > 0 || config->tls_raw_key[0] != '\0';
 
     if (config->tls_certificate.count > config->tls_key.count) {
         loader_error(loader, check_place_of(loader, "tls", "certificate"), "tls", "certificate",
@@ -356,13 +364,20 @@ static void check_tls(struct loader *loader)
         loader_error(loader, check_place_of(loader, "tls", "key"), "tls", "key",
                      "needs tls.certificate");
     }
-    if (!has_certificate && config->tls_client_ca[0] != '\0') {
+    check_raw_key(loader, "raw-key", config->tls_raw_key);
+    check_raw_key(loader, "client-keys", config->tls_client_keys);
+    if (!has_own && config->tls_client_ca[0] != '\0') {
         loader_error(loader, check_place_of(loader, "tls", "client-ca"), "tls", "client-ca",
                      "needs tls.certificate");
     }
-    if (config->tls_require_client_certificate && config->tls_client_ca[0] == '\0') {
+    if (!has_own && config->tls_client_keys[0] != '\0') {
+        loader_error(loader, check_place_of(loader, "tls", "client-keys"), "tls", "client-keys",
+                     "needs tls.raw-key or tls.certificate");
+    }
+    if (config->tls_require_client_certificate && config->tls_client_ca[0] == '\0' &&
+        config->tls_client_keys[0] == '\0') {
         loader_error(loader, check_place_of(loader, "tls", "require-client-certificate"), "tls",
-                     "require-client-certificate", "needs tls.client-ca");
+                     "require-client-certificate", "needs tls.client-ca or tls.client-keys");
     }
 }
 

@@ -7,6 +7,7 @@
 #include "conf/loader.h"
 
 #include "coap/http_line.h"
+#include "net/raw_keys.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,8 +24,26 @@ static bool is_hex(const char *text)
 
 /* A key in files that is wrong, and how; NULL where all is well. Secrets are not repeated. */
 struct shown {
-    const char *certificate, *key, *identity, *psk, *psk_file;
+    const char *certificate, *key, *identity, *psk, *psk_file, *raw_key, *server_keys;
 };
+
+/* The same of the raw keys: either side is known by one thing alone. */
+static const char *find_wrong_raw(const struct shown *shown, const char **ret_key)
+{
+    bool has_own = shown->raw_key[0] != '\0';
+
+    if (!has_own && shown->server_keys[0] == '\0') {
+        return NULL;
+    }
+    *ret_key = has_own ? "raw-key" : "server-keys";
+    if (!raw_keys_are_there()) {
+        return RAW_KEYS_LACK;
+    }
+    if (shown->identity[0] != '\0') {
+        return "there is a psk-identity too";
+    }
+    return has_own && shown->certificate[0] != '\0' ? "there is a certificate too" : NULL;
+}
 
 static const char *find_wrong(const struct shown *shown, const char **ret_key)
 {
@@ -44,7 +63,10 @@ static const char *find_wrong(const struct shown *shown, const char **ret_key)
     if (psk[0] != '\0' && shown->psk_file[0] != '\0') {
         return "there is a psk-key-file too";
     }
-    return psk[0] == '\0' || is_hex(psk) ? NULL : "expected 1 to 64 bytes in hexadecimal";
+    if (psk[0] != '\0' && !is_hex(psk)) {
+        return "expected 1 to 64 bytes in hexadecimal";
+    }
+    return find_wrong_raw(shown, ret_key);
 }
 
 static const struct place *place_of(const struct loader *loader, const char *key)
@@ -57,9 +79,10 @@ static void check_plain(struct loader *loader)
 {
     const struct config *config = loader->config;
     const char *key;
-    const struct shown shown = {config->upstream_certificate, config->upstream_key,
+    const struct shown shown = {config->upstream_certificate,  config->upstream_key,
                                 config->upstream_psk_identity, config->upstream_psk_key,
-                                config->upstream_psk_key_file};
+                                config->upstream_psk_key_file, config->upstream_raw_key,
+                                config->upstream_server_keys};
     const char *wrong = find_wrong(&shown, &key);
     if (wrong != NULL) {
         loader_error(loader, place_of(loader, key), "upstream", key, "%s", wrong);
@@ -69,6 +92,24 @@ static void check_plain(struct loader *loader)
 static bool is_own(const struct named_draft *draft, const char *key)
 {
     return named_place(CONFIG_NAMED_UPSTREAM, draft, key)->kind != PLACE_PRESET;
+}
+
+/* What the section shows or trusts by itself replaces what excludes it and is inherited. */
+static void drop_inherited(const struct named_draft *draft)
+{
+    struct config_upstream *upstream = draft->row;
+    bool is_raw = is_own(draft, "raw-key") || is_own(draft, "server-keys");
+
+    if (is_own(draft, "psk-identity") && !is_raw) {
+        upstream->raw_key = upstream->server_keys = "";
+    } else if (is_raw && !is_own(draft, "psk-identity")) {
+        upstream->psk_identity = upstream->psk_key = upstream->psk_key_file = "";
+    }
+    if (is_own(draft, "certificate") && !is_own(draft, "raw-key")) {
+        upstream->raw_key = "";
+    } else if (is_own(draft, "raw-key") && !is_own(draft, "certificate")) {
+        upstream->certificate = upstream->key = "";
+    }
 }
 
 static void check_named(struct loader *loader, const struct named_draft *draft)
@@ -82,8 +123,10 @@ static void check_named(struct loader *loader, const struct named_draft *draft)
     } else if (is_own(draft, "psk-key-file") && !is_own(draft, "psk-key")) {
         upstream->psk_key = "";
     }
-    const struct shown shown = {upstream->certificate, upstream->key, upstream->psk_identity,
-                                upstream->psk_key, upstream->psk_key_file};
+    drop_inherited(draft);
+    const struct shown shown = {
+        upstream->certificate,  upstream->key,     upstream->psk_identity, upstream->psk_key,
+        upstream->psk_key_file, upstream->raw_key, upstream->server_keys};
     const char *wrong = find_wrong(&shown, &key);
     if (wrong == NULL) {
         return;

@@ -33,8 +33,6 @@ inspect_fn inspect_cache, inspect_cache_flush;
 
 /* How the identity of a client begins that is to be closed: as in identity=psk:alice. */
 #define CLOSE_IDENTITY "identity="
-#define CLOSE_PSK "psk:"
-#define CLOSE_CERTIFICATE "certificate:"
 
 /*
  * End the sessions and connections of the client that the argument names, an address or an

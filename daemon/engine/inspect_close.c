@@ -22,23 +22,21 @@
 /* Which clients are meant: those at an address, or those with an identity. */
 struct close_match {
     struct address address; /* its port 0: any */
-    const char *identity;   /* "psk:NAME" or "certificate:NAME"; NULL: by the address */
+    const char *identity;   /* "psk:NAME", as identity_take_kind() takes it; NULL: by the address */
 };
 
 static bool has_identity(const struct identity *identity, const char *text)
 {
     char formatted[IDENTITY_TEXT_MAX];
+    enum identity_kind kind = IDENTITY_NONE;
     if (!identity_is_known(identity)) {
         return false;
     }
     if (strcmp(identity_format(identity, formatted), text) == 0) {
         return true;
     }
-    if (strncmp(text, CLOSE_PSK, strlen(CLOSE_PSK)) == 0) {
-        return identity_has_name(identity, IDENTITY_PSK, text + strlen(CLOSE_PSK));
-    }
-    return strncmp(text, CLOSE_CERTIFICATE, strlen(CLOSE_CERTIFICATE)) == 0 &&
-           identity_has_name(identity, IDENTITY_CERTIFICATE, text + strlen(CLOSE_CERTIFICATE));
+    const char *name = identity_take_kind(text, &kind);
+    return name != NULL && identity_has_name(identity, kind, name);
 }
 
 static bool is_to_close(const void *context, const struct address *remote,

@@ -31,6 +31,8 @@ static struct upstream_credentials_options plain_options(const struct config *co
         .ca_file = or_null(config->upstream_ca),
         .certificate_file = or_null(config->upstream_certificate),
         .key_file = or_null(config->upstream_key),
+        .raw_key_file = or_null(config->upstream_raw_key),
+        .server_keys_file = or_null(config->upstream_server_keys),
         .psk_identity = or_null(config->upstream_psk_identity),
         .psk_key_hex = or_null(config->upstream_psk_key),
         .psk_key_file = or_null(config->upstream_psk_key_file),
@@ -43,6 +45,8 @@ static struct upstream_credentials_options named_options(const struct config_ups
         .ca_file = or_null(upstream->ca),
         .certificate_file = or_null(upstream->certificate),
         .key_file = or_null(upstream->key),
+        .raw_key_file = or_null(upstream->raw_key),
+        .server_keys_file = or_null(upstream->server_keys),
         .psk_identity = or_null(upstream->psk_identity),
         .psk_key_hex = or_null(upstream->psk_key),
         .psk_key_file = or_null(upstream->psk_key_file),
@@ -53,7 +57,8 @@ static bool is_empty(const struct upstream_credentials_options *options)
 {
     return options->ca_file == NULL && options->certificate_file == NULL &&
            options->key_file == NULL && options->psk_identity == NULL &&
-           options->psk_key_hex == NULL && options->psk_key_file == NULL;
+           options->psk_key_hex == NULL && options->psk_key_file == NULL &&
+           options->raw_key_file == NULL && options->server_keys_file == NULL;
 }
 
 static enum upstream_engine engine_of(const struct config *config)

@@ -50,6 +50,9 @@ struct upstream_credentials_options {
     const char *ca_file;          /* trust anchors, PEM; NULL: the system's */
     const char *certificate_file; /* ours and the chain above it, PEM; or NULL */
     const char *key_file;         /* its key, PEM; or NULL */
+    const char *raw_key_file;     /* ours as a raw public key: the private key, PEM; or NULL */
+    const char *server_keys_file; /* raw public keys of others, as in raw_keys.h; or NULL. Without
+                                     ca_file no certificate is accepted then */
     const char *psk_identity;     /* NULL: certificates are used, else this key alone */
     const char *psk_key_hex;      /* 1 to UPSTREAM_PSK_KEY_MAX bytes, two digits each */
     const char *psk_key_file;     /* or a file of such a line */

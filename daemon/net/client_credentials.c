@@ -16,6 +16,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "net/credentials.h"
+#include "net/raw_keys.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -44,9 +45,12 @@ typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation
 
 struct upstream_credentials {
     atomic_uint count;
-    SSL_CTX *holder;             /* certificate, chain, key, trust anchors */
-    SSL_CTX *tls, *dtls;         /* for connections, and for our sessions on DTLS */
-    security_fn preset_security; /* OpenSSL's own */
+    SSL_CTX *holder;              /* certificate, chain, key, trust anchors */
+    struct raw_keys *server_keys; /* NULL: none are taken */
+    bool has_raw_key;             /* the key of the holder, which has no certificate then */
+    bool has_anchors;             /* servers may show certificates */
+    SSL_CTX *tls, *dtls;          /* for connections, and for our sessions on DTLS */
+    security_fn preset_security;  /* OpenSSL's own */
     uint8_t digest[UPSTREAM_DIGEST_LEN];
     char identity[UPSTREAM_PSK_IDENTITY_MAX + 1]; /* empty: no key */
     uint8_t key[UPSTREAM_PSK_KEY_MAX];
@@ -175,6 +179,37 @@ static int upstream_on_passphrase(char *buffer, int capacity, int writing, void 
     return -1;
 }
 
+static bool take_raw_keys(struct upstream_credentials *credentials,
+                          const struct upstream_credentials_options *options,
+                          const struct words *words)
+{
+    if (options->raw_key_file == NULL && options->server_keys_file == NULL) {
+        return true;
+    }
+    if (!raw_keys_are_there()) {
+        return upstream_fail(words, "raw-key", RAW_KEYS_LACK);
+    }
+    if (options->psk_identity != NULL ||
+        (options->raw_key_file != NULL && options->certificate_file != NULL)) {
+        return upstream_fail(words, "raw-key", "there is a certificate or a pre-shared key, too");
+    }
+    if (options->raw_key_file != NULL) {
+        EVP_PKEY *key = raw_key_read(options->raw_key_file);
+        credentials->has_raw_key =
+            key != NULL && SSL_CTX_use_PrivateKey(credentials->holder, key) == 1;
+        EVP_PKEY_free(key);
+        if (!credentials->has_raw_key) {
+            return upstream_fail_openssl(words, options->raw_key_file);
+        }
+        credentials_check_secrecy(options->raw_key_file);
+    }
+    if (options->server_keys_file != NULL) {
+        credentials->server_keys =
+            raw_keys_load(options->server_keys_file, words->text, words->capacity);
+    }
+    return options->server_keys_file == NULL || credentials->server_keys != NULL;
+}
+
 static bool take_files(SSL_CTX *holder, const struct upstream_credentials_options *options,
                        const struct words *words)
 {
@@ -196,7 +231,8 @@ static bool take_files(SSL_CTX *holder, const struct upstream_credentials_option
         return SSL_CTX_load_verify_file(holder, options->ca_file) == 1 ||
                upstream_fail_openssl(words, options->ca_file);
     }
-    return SSL_CTX_set_default_verify_paths(holder) == 1 || upstream_fail_openssl(words, "ca");
+    return options->server_keys_file != NULL || SSL_CTX_set_default_verify_paths(holder) == 1 ||
+           upstream_fail_openssl(words, "ca");
 }
 
 static void digest_text(EVP_MD_CTX *digest, const char *text)
@@ -233,6 +269,8 @@ static bool make_digest(struct upstream_credentials *credentials,
     digest_file(digest, options->ca_file);
     digest_file(digest, options->certificate_file);
     digest_file(digest, options->key_file);
+    digest_file(digest, options->raw_key_file);
+    digest_file(digest, options->server_keys_file);
     digest_text(digest, options->psk_identity);
     digest_text(digest, options->psk_key_hex);
     digest_file(digest, options->psk_key_file);
@@ -246,6 +284,7 @@ static void upstream_destroy(struct upstream_credentials *credentials)
     SSL_CTX_free(credentials->tls);
     SSL_CTX_free(credentials->dtls);
     SSL_CTX_free(credentials->holder);
+    raw_keys_free(credentials->server_keys);
     OPENSSL_cleanse(credentials->key, sizeof credentials->key);
     free(credentials);
 }
@@ -327,8 +366,9 @@ static bool use_holder(SSL_CTX *context, SSL_CTX *holder)
     STACK_OF(X509) *chain = NULL;
 
     SSL_CTX_set1_cert_store(context, SSL_CTX_get_cert_store(holder));
-    if (certificate == NULL) {
-        return true;
+    if (certificate == NULL) { /* a raw key, or none */
+        EVP_PKEY *key = SSL_CTX_get0_privatekey(holder);
+        return key == NULL || SSL_CTX_use_PrivateKey(context, key) == 1;
     }
     SSL_CTX_get0_chain_certs(holder, &chain);
     return SSL_CTX_use_cert_and_key(context, certificate, SSL_CTX_get0_privatekey(holder), chain,
@@ -415,12 +455,33 @@ static bool fill_context(struct upstream_credentials *credentials, SSL_CTX *cont
     return true;
 }
 
+#if OPENSSL_VERSION_NUMBER >= RAW_KEYS_OPENSSL
+/* The kinds that each side may show (RFC 7250 section 4.1). */
+static bool offer_raw_keys(const struct upstream_credentials *credentials, SSL_CTX *context)
+{
+    static const unsigned char types[] = {TLSEXT_cert_type_rpk, TLSEXT_cert_type_x509};
+
+    return (credentials->server_keys == NULL ||
+            SSL_CTX_set1_server_cert_type(context, types, credentials->has_anchors ? 2 : 1) == 1) &&
+           (!credentials->has_raw_key || SSL_CTX_set1_client_cert_type(context, types, 1) == 1);
+}
+#else
+static bool offer_raw_keys(const struct upstream_credentials *credentials, SSL_CTX *context)
+{
+    (void)credentials;
+    (void)context;
+    return true;
+}
+#endif
+
 static bool make_contexts(struct upstream_credentials *credentials)
 {
     credentials->tls = SSL_CTX_new(TLS_client_method());
     credentials->dtls = SSL_CTX_new(DTLS_method());
     if (!fill_context(credentials, credentials->tls) ||
-        !fill_context(credentials, credentials->dtls)) {
+        !fill_context(credentials, credentials->dtls) ||
+        !offer_raw_keys(credentials, credentials->tls) ||
+        !offer_raw_keys(credentials, credentials->dtls)) {
         return false;
     }
     /* Nothing but 1.2: OpenSSL has no 1.3 here yet, and our records are those of 1.2. */
@@ -450,7 +511,8 @@ upstream_credentials_load(const struct upstream_credentials_options *options, ch
         return NULL;
     }
     credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
-    if (!take_psk(credentials, options, &words) ||
+    credentials->has_anchors = options->ca_file != NULL || options->server_keys_file == NULL;
+    if (!take_psk(credentials, options, &words) || !take_raw_keys(credentials, options, &words) ||
         !take_files(credentials->holder, options, &words) ||
         (!make_contexts(credentials) && !upstream_fail_openssl(&words, "tls"))) {
         upstream_destroy(credentials);
@@ -524,6 +586,35 @@ static bool some_uri_matches(const struct upstream_target *target, const X509 *c
     return is_match;
 }
 
+/* Whether the name of a raw key is the host of @p target, without regard to case as hosts have it.
+ */
+static bool is_key_for(const char *name, const struct upstream_target *target)
+{
+    struct address address;
+
+    if (strcmp(name, "*") == 0) {
+        return true;
+    }
+    if (target->host != NULL) {
+        return strcasecmp(name, target->host) == 0;
+    }
+    return address_parse(name, strlen(name), target->address.port, &address) &&
+           address_equal(&address, &target->address);
+}
+
+/* ret_is_wrong_name: the key is in the file, for another host. */
+static bool match_raw_key(const struct upstream_target *target, const EVP_PKEY *key,
+                          bool *ret_is_wrong_name)
+{
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
+    const char *name = raw_key_digest(key, digest)
+                           ? raw_keys_find(target->credentials->server_keys, digest, sizeof digest)
+                           : NULL;
+
+    *ret_is_wrong_name = name != NULL && !is_key_for(name, target);
+    return name != NULL && !*ret_is_wrong_name;
+}
+
 bool credentials_match_name(const struct upstream_target *target, X509 *certificate)
 {
     bool is_match = false;
@@ -544,4 +635,23 @@ bool credentials_match_name(const struct upstream_target *target, X509 *certific
                                  0) == 1;
     }
     return is_match || some_uri_matches(target, certificate);
+}
+
+int client_verify(int is_good, X509_STORE_CTX *store, const struct upstream_target *target,
+                  bool *ret_is_wrong_name)
+{
+    const EVP_PKEY *raw_key = raw_key_in_question(store);
+    X509 *certificate = X509_STORE_CTX_get_current_cert(store);
+
+    if (raw_key != NULL && match_raw_key(target, raw_key, ret_is_wrong_name)) {
+        X509_STORE_CTX_set_error(store, X509_V_OK);
+        return 1;
+    }
+    if (is_good == 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
+        !credentials_match_name(target, certificate)) {
+        *ret_is_wrong_name = true;
+        X509_STORE_CTX_set_error(store, X509_V_ERR_HOSTNAME_MISMATCH);
+        return 0;
+    }
+    return is_good;
 }

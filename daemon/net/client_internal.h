@@ -35,6 +35,7 @@
 #define UPSTREAM_DIGEST_LEN 32u
 
 struct ssl_ctx_st;
+struct x509_store_ctx_st;
 struct x509_st;
 struct coap_end;
 struct stream_end;
@@ -354,6 +355,15 @@ struct ssl_ctx_st *credentials_dtls_client(const struct upstream_credentials *cr
  * for the call. False for a certificate without a matching name.
  */
 bool credentials_match_name(const struct upstream_target *target, struct x509_st *certificate);
+
+/**
+ * For SSL_set_verify(): decides about the certificate or raw public key of the host of @p target.
+ *
+ * @param is_good OpenSSL's verdict. @param ret_is_wrong_name set where all is well but the host
+ * @return whether to go on
+ */
+int client_verify(int is_good, struct x509_store_ctx_st *store,
+                  const struct upstream_target *target, bool *ret_is_wrong_name);
 
 /* ---- client_coap.c ---- */
 

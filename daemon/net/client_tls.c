@@ -15,15 +15,8 @@ static int on_verify(int is_good, X509_STORE_CTX *store)
 {
     const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct session *session = SSL_get_app_data(ssl);
-    X509 *certificate = X509_STORE_CTX_get_current_cert(store);
 
-    if (is_good == 1 && X509_STORE_CTX_get_error_depth(store) == 0 &&
-        !credentials_match_name(&session->place->target, certificate)) {
-        session->stream->is_wrong_name = true;
-        X509_STORE_CTX_set_error(store, X509_V_ERR_HOSTNAME_MISMATCH);
-        return 0;
-    }
-    return is_good;
+    return client_verify(is_good, store, &session->place->target, &session->stream->is_wrong_name);
 }
 
 /*

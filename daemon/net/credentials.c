@@ -29,16 +29,31 @@ static bool check_options(const struct credentials_options *options, const struc
     if (options->certificate_file == NULL && options->key_file != NULL) {
         return credentials_fail(error, options->key_file, "a key needs its certificate");
     }
-    if (options->certificate_file == NULL && options->psk_file == NULL) {
+    if (options->certificate_file == NULL && options->psk_file == NULL &&
+        options->raw_key_file == NULL) {
         return credentials_fail(error, "tls", "neither a certificate nor a file of keys");
     }
-    if (options->require_client_certificate && options->client_ca_file == NULL) {
+    return true;
+}
+
+/* What is asked of clients needs something of our own, and the other way round. */
+static bool check_client_options(const struct credentials_options *options,
+                                 const struct error_text *error)
+{
+    bool has_own = options->certificate_file != NULL || options->raw_key_file != NULL;
+
+    if (options->require_client_certificate && options->client_ca_file == NULL &&
+        options->client_keys_file == NULL) {
         return credentials_fail(error, "tls",
                                 "client certificates are required, but there is no client CA");
     }
-    if (options->client_ca_file != NULL && options->certificate_file == NULL) {
+    if (options->client_ca_file != NULL && !has_own) {
         return credentials_fail(error, options->client_ca_file,
                                 "a client CA needs a certificate of our own");
+    }
+    if (options->client_keys_file != NULL && !has_own) {
+        return credentials_fail(error, options->client_keys_file,
+                                "keys of clients need a certificate or a raw key of our own");
     }
     return true;
 }
@@ -71,7 +86,8 @@ static bool load_credential_files(struct credentials *credentials,
                                   const struct credentials_options *options,
                                   const struct error_text *error)
 {
-    if (!check_options(options, error)) {
+    if (!check_options(options, error) || !check_client_options(options, error) ||
+        !credentials_load_raw_keys(credentials, options, error)) {
         return false;
     }
     if (options->psk_file != NULL) {
@@ -95,6 +111,8 @@ static bool load_credential_files(struct credentials *credentials,
         credentials_check_secrecy(options->others[i].key_file);
     }
     credentials->has_certificate = options->certificate_file != NULL;
+    credentials->has_client_ca = options->client_ca_file != NULL;
+    credentials->requires_client = options->require_client_certificate;
     return credentials_make_contexts(credentials, options, error);
 }
 
@@ -104,6 +122,7 @@ static void destroy(struct credentials *credentials)
     SSL_CTX_free(credentials->tls);
     psk_table_free(credentials->psks);
     certificate_table_free(credentials->others);
+    credentials_free_raw_keys(credentials);
     if (credentials->keylog_fd >= 0) {
         (void)close(credentials->keylog_fd);
     }
@@ -161,4 +180,9 @@ SSL_CTX *credentials_dtls(const struct credentials *credentials)
 SSL_CTX *credentials_tls(const struct credentials *credentials)
 {
     return credentials->tls;
+}
+
+const struct raw_keys *credentials_client_keys(const struct credentials *credentials)
+{
+    return credentials->client_keys;
 }

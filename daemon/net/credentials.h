@@ -24,10 +24,12 @@ struct credentials_options {
     /* For clients that ask for a name of theirs (SNI) which the first does not have. */
     const struct credentials_pair *others;
     size_t other_count;
-    const char *client_ca_file; /* PEM: client certificates are asked for and checked; or NULL */
-    bool require_client_certificate;
-    const char *psk_file;    /* lines of identity:hex-key, '#' comments; or NULL */
-    const char *keylog_file; /* labs only: secrets in NSS format are added to it; or NULL */
+    const char *client_ca_file;   /* PEM: client certificates are asked for and checked; or NULL */
+    const char *raw_key_file;     /* private key, PEM: for clients that take raw keys; or NULL */
+    const char *client_keys_file; /* raw public keys of clients, as in raw_keys.h; or NULL */
+    bool require_client_certificate; /* or a raw public key */
+    const char *psk_file;            /* lines of identity:hex-key, '#' comments; or NULL */
+    const char *keylog_file;         /* labs only: secrets in NSS format are added to it; or NULL */
 };
 
 /* Keys of one file; each takes some 250 bytes. */
@@ -41,8 +43,8 @@ struct credentials_options {
 #define PSK_KEY_STRONG 16
 
 /**
- * A certificate needs its key, and there has to be a certificate or a PSK file: otherwise no client
- * could connect.
+ * A certificate needs its key, and there has to be a certificate, a raw key or a PSK file:
+ * otherwise no client could connect.
  *
  * @param ret_error the error, with file and line: "FILE:LINE: ...".
  * @return NULL on error. Count 1; credentials_release() frees.

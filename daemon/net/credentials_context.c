@@ -197,19 +197,30 @@ static bool use_client_ca(SSL_CTX *context, const struct credentials_options *op
                           const struct error_text *error)
 {
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(options->client_ca_file);
-    int mode = SSL_VERIFY_PEER;
 
     if (names == NULL || SSL_CTX_load_verify_file(context, options->client_ca_file) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
         return fail_openssl(error, options->client_ca_file);
     }
     SSL_CTX_set_client_CA_list(context, names);
+    return true;
+}
+
+/* Clients are asked for certificates, raw public keys, or either. */
+static bool ask_clients(SSL_CTX *context, const struct credentials_options *options,
+                        const struct error_text *error)
+{
+    int mode = SSL_VERIFY_PEER;
+
+    if (options->client_ca_file == NULL && options->client_keys_file == NULL) {
+        return true;
+    }
     if (options->require_client_certificate) {
         mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
     }
     SSL_CTX_set_verify(context, mode, tls_on_verify);
     SSL_CTX_set_verify_depth(context, CLIENT_CHAIN_MAX);
-    return true;
+    return options->client_ca_file == NULL || use_client_ca(context, options, error);
 }
 
 static bool set_strength(SSL_CTX *context, struct credentials *credentials)
@@ -272,7 +283,11 @@ static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *
                                      error)) {
         goto fail;
     }
-    if (options->client_ca_file != NULL && !use_client_ca(context, options, error)) {
+    if (!ask_clients(context, options, error)) {
+        goto fail;
+    }
+    if (!credentials_use_raw_keys(credentials, context)) {
+        (void)fail_openssl(error, "tls");
         goto fail;
     }
     return context;

@@ -4,6 +4,7 @@
  * was removed, or a certificate whose issuers are not trusted any more, has to end.
  */
 #include "net/credentials_internal.h"
+#include "net/raw_keys.h"
 #include "net/tls.h"
 
 #include <openssl/crypto.h>
@@ -30,6 +31,20 @@ static bool is_trusted(SSL_CTX *context, const SSL *ssl, X509 *certificate)
 static bool can_check(const SSL *ssl)
 {
     return SSL_get_peer_cert_chain(ssl) != NULL || SSL_session_reused(ssl) == 0;
+}
+
+/* Whether the file of clients' keys has it as before, under the same name. */
+static bool has_raw_key_still(const struct credentials *before, const struct credentials *now,
+                              const EVP_PKEY *key)
+{
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
+
+    if (!raw_key_digest(key, digest)) {
+        return false;
+    }
+    const char *name = raw_keys_find(before->client_keys, digest, sizeof digest);
+    const char *name_now = raw_keys_find(now->client_keys, digest, sizeof digest);
+    return name != NULL && name_now != NULL && strcmp(name, name_now) == 0;
 }
 
 static bool digest_anchor(const X509 *certificate, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
@@ -65,9 +80,13 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
 {
     X509 *certificate = SSL_get0_peer_certificate(ssl);
     const char *identity = SSL_get_psk_identity(ssl);
+    const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
 
     if (before == now) {
         return true;
+    }
+    if (raw_key != NULL) {
+        return has_raw_key_still(before, now, raw_key);
     }
     if (certificate != NULL) {
         if (memcmp(before->client_ca_digest, now->client_ca_digest,
@@ -82,10 +101,14 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
 void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN])
 {
     const STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
+    const EVP_PKEY *raw_key = raw_key_of_peer(ssl);
     int count = chain == NULL ? 0 : sk_X509_num(chain);
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
 
     memset(ret_anchor, 0, CREDENTIALS_ANCHOR_LEN);
-    if (count > 0) {
+    if (raw_key != NULL && raw_key_digest(raw_key, digest)) {
+        memcpy(ret_anchor, digest, CREDENTIALS_ANCHOR_LEN);
+    } else if (count > 0) {
         (void)digest_anchor(sk_X509_value(chain, count - 1), ret_anchor);
     }
     ERR_clear_error();
@@ -100,6 +123,9 @@ bool credentials_hold_for(const struct credentials *before, const struct credent
 
     if (before == now || !identity_is_known(identity)) {
         return true;
+    }
+    if (identity->kind == IDENTITY_PUBLIC_KEY) {
+        return credentials_hold_raw_key(now, identity, anchor, CREDENTIALS_ANCHOR_LEN);
     }
     if (identity->kind == IDENTITY_CERTIFICATE) {
         return memcmp(anchor, none, sizeof none) == 0 ||
@@ -153,8 +179,8 @@ void credentials_mark(const struct credentials_marker *marker, const struct iden
                       uint8_t ret_mark[CREDENTIALS_MARK_LEN])
 {
     memset(ret_mark, 0, CREDENTIALS_MARK_LEN);
-    if (!identity_is_known(identity)) {
-        return;
+    if (!identity_is_known(identity) || identity->kind == IDENTITY_PUBLIC_KEY) {
+        return; /* of a raw key the anchor says it all */
     }
     if (identity->kind == IDENTITY_CERTIFICATE) {
         memcpy(ret_mark, marker->credentials->client_ca_digest, CREDENTIALS_MARK_LEN);
@@ -173,6 +199,9 @@ bool credentials_hold_mark(const struct credentials_marker *marker, const struct
 
     if (!identity_is_known(identity)) {
         return true;
+    }
+    if (identity->kind == IDENTITY_PUBLIC_KEY) {
+        return credentials_hold_raw_key(now, identity, anchor, CREDENTIALS_ANCHOR_LEN);
     }
     if (identity->kind == IDENTITY_CERTIFICATE) {
         return memcmp(anchor, none, sizeof none) == 0 ||

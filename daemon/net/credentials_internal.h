@@ -10,6 +10,7 @@
 
 struct certificate_table;
 struct psk_table;
+struct raw_keys;
 
 typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
                            void *other, void *extra);
@@ -20,7 +21,11 @@ struct credentials {
     SSL_CTX *tls;
     struct psk_table *psks;           /* NULL: no PSK file */
     struct certificate_table *others; /* NULL: there is one certificate for all */
+    struct raw_keys *client_keys;     /* NULL: none are taken */
+    EVP_PKEY *raw_key;                /* shown to clients that take raw keys; NULL: none is */
     bool has_certificate;
+    bool has_client_ca;
+    bool requires_client;         /* a certificate or a raw key, of each without a pre-shared key */
     uint8_t client_ca_digest[32]; /* of the file; zeros: there is none */
     int keylog_fd;                /* -1: none */
     security_fn preset_security;  /* OpenSSL's own */
@@ -81,6 +86,27 @@ void certificate_table_free(struct certificate_table *table);
  * @return false where there was no memory
  */
 bool certificate_table_choose(const struct certificate_table *table, SSL *ssl);
+
+/* credentials_raw.c */
+
+/** Loads the raw keys of both sides. False with a text in @p error. */
+bool credentials_load_raw_keys(struct credentials *credentials,
+                               const struct credentials_options *options,
+                               const struct error_text *error);
+
+/** Frees what credentials_load_raw_keys() has loaded. */
+void credentials_free_raw_keys(struct credentials *credentials);
+
+/** Offers raw keys and chooses them in handshakes of @p context. @return false without memory */
+bool credentials_use_raw_keys(const struct credentials *credentials, SSL_CTX *context);
+
+/**
+ * Whether the raw public key whose digest begins with the bytes of @p anchor is in the file of
+ * clients' keys, under the name in @p identity, borrowed.
+ */
+bool credentials_hold_raw_key(const struct credentials *credentials,
+                              const struct identity *identity, const uint8_t *anchor,
+                              size_t anchor_len);
 
 /* credentials_context.c */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/libraries.h"
 
+#include "net/raw_keys.h"
+
 #include <ares.h>
 #include <event2/event.h>
 #include <idn2.h>
@@ -83,6 +85,7 @@ const struct feature *features(void)
         {"tls", CRI_WITH_TLS},
         {"libcoap", CRI_WITH_LIBCOAP},
         {"http", CRI_WITH_HTTP},
+        {"raw-public-keys", OPENSSL_VERSION_NUMBER >= RAW_KEYS_OPENSSL},
         {NULL, false},
     };
 

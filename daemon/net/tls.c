@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/tls.h"
 
+#include "net/raw_keys.h"
+
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <string.h>
@@ -85,15 +87,55 @@ static struct identity *of_psk(const char *psk, const char *server_name)
     return identity;
 }
 
+static struct identity *of_raw_key(const char *name, const char *server_name)
+{
+    struct identity *identity = identity_new(IDENTITY_PUBLIC_KEY, strlen(name) + 1, server_name);
+
+    if (identity != NULL) {
+        identity_add_name(identity, (const unsigned char *)name, strlen(name));
+    }
+    return identity;
+}
+
+/* By the file that the handshake was begun with; NULL where it has no such key. */
+static const char *name_of_raw_key(const SSL *ssl, const EVP_PKEY *key)
+{
+    const struct credentials *credentials = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
+
+    return key != NULL && raw_key_digest(key, digest)
+               ? raw_keys_find(credentials_client_keys(credentials), digest, sizeof digest)
+               : NULL;
+}
+
 struct identity *tls_identity(const SSL *ssl)
 {
+    const char *raw_key = name_of_raw_key(ssl, raw_key_of_peer(ssl));
     const char *psk = SSL_get_psk_identity(ssl);
     const char *server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const X509 *certificate = SSL_get0_peer_certificate(ssl);
 
-    return certificate != NULL ? of_certificate(certificate, server_name)
-           : psk != NULL       ? of_psk(psk, server_name)
-                               : identity_new(IDENTITY_NONE, 0, server_name);
+    return raw_key != NULL       ? of_raw_key(raw_key, server_name)
+           : certificate != NULL ? of_certificate(certificate, server_name)
+           : psk != NULL         ? of_psk(psk, server_name)
+                                 : identity_new(IDENTITY_NONE, 0, server_name);
+}
+
+/* One that is not in the file is shown to the operator as RFC 7252 section 9.1.3.2.1 names it. */
+static int verify_raw_key(const SSL *ssl, const EVP_PKEY *key, X509_STORE_CTX *store)
+{
+    struct tls_peer *peer = SSL_get_app_data(ssl);
+    uint8_t digest[RAW_KEY_DIGEST_LEN];
+    char text[RAW_KEY_URI_MAX];
+
+    if (name_of_raw_key(ssl, key) != NULL) {
+        X509_STORE_CTX_set_error(store, X509_V_OK);
+        return 1;
+    }
+    if (peer != NULL && peer->refused == NULL && raw_key_digest(key, digest)) {
+        peer->refused = of_raw_key(raw_key_format(digest, text), NULL);
+    }
+    return 0;
 }
 
 int tls_on_verify(int is_good, X509_STORE_CTX *store)
@@ -101,7 +143,11 @@ int tls_on_verify(int is_good, X509_STORE_CTX *store)
     const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
     struct tls_peer *peer = ssl != NULL ? SSL_get_app_data(ssl) : NULL;
     const X509 *certificate = X509_STORE_CTX_get0_cert(store);
+    const EVP_PKEY *raw_key = raw_key_in_question(store);
 
+    if (ssl != NULL && raw_key != NULL) {
+        return verify_raw_key(ssl, raw_key, store);
+    }
     if (is_good == 0 && peer != NULL && peer->refused == NULL && certificate != NULL) {
         peer->refused = of_certificate(certificate, NULL);
     }
@@ -120,6 +166,9 @@ struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer)
 
 static enum handshake certificate_failure(long result)
 {
+    if (raw_key_is_unknown(result)) {
+        return HANDSHAKE_public_key_unknown;
+    }
     switch (result) {
     case X509_V_ERR_CERT_HAS_EXPIRED:
         return HANDSHAKE_certificate_expired;

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 struct credentials;
+struct raw_keys;
 
 /* Facts about a handshake, from its callbacks. */
 struct tls_peer {
@@ -30,8 +31,8 @@ struct tls_peer {
 };
 
 /**
- * For SSL_CTX_set_verify(): remembers the first reason why a certificate is refused. Returns @p
- * is_good unchanged.
+ * For SSL_CTX_set_verify(): remembers the identity in a certificate that is refused, and decides
+ * about a raw public key. Returns whether to go on: for a certificate @p is_good unchanged.
  */
 int tls_on_verify(int is_good, X509_STORE_CTX *store);
 
@@ -41,13 +42,15 @@ int tls_on_verify(int is_good, X509_STORE_CTX *store);
  */
 struct identity *tls_claimed(const SSL *ssl, struct tls_peer *peer);
 
-/** Borrowed. */
+/** Borrowed; the last one is NULL where there is no file of clients' keys. */
 SSL_CTX *credentials_dtls(const struct credentials *credentials);
 SSL_CTX *credentials_tls(const struct credentials *credentials);
+const struct raw_keys *credentials_client_keys(const struct credentials *credentials);
 
 /**
  * Whether the peer of @p ssl, accepted with the credentials @p before, would be accepted with @p
- * now: its pre-shared key has not changed, or the issuers of its certificate are trusted still.
+ * now: its pre-shared key or the name of its raw public key has not changed, or the issuers of its
+ * certificate are trusted still.
  * True if that cannot be found out, as for a resumed session without a chain.
  */
 bool credentials_still_hold(const struct credentials *before, const struct credentials *now,
@@ -58,7 +61,8 @@ bool credentials_still_hold(const struct credentials *before, const struct crede
 
 /**
  * Which trust anchor the verified certificate of the peer of @p ssl leads to: the start of its
- * digest; zeros without a certificate, and for a resumed session, which has no chain.
+ * digest; zeros without a certificate, and for a resumed session, which has no chain. Of a raw
+ * public key the start of its own digest.
  */
 void credentials_note_anchor(const SSL *ssl, uint8_t ret_anchor[CREDENTIALS_ANCHOR_LEN]);
 

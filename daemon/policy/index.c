@@ -4,10 +4,10 @@
  *
  * The shape of a pattern is the set of things that it compares exactly: the kind of host (any, this
  * name, names under so many labels, a range of so many bits), the kind of client (any, a range of
- * so many bits, a pre-shared key, a certificate), whether it names one port, and how many path
+ * so many bits, an identity of one kind), whether it names one port, and how many path
  * segments. All patterns of one shape are in one hash table, keyed by the values that they compare;
- * a request has one key for each shape (one for each of its names where the shape has a
- * certificate). So a search costs one probe a shape, however many rules there are, and real rule
+ * a request has one key for each shape (one for each of its names where the shape has an
+ * identity). So a search costs one probe a shape, however many rules there are, and real rule
  * sets have few shapes. This is the tuple space search of packet classifiers (Srinivasan, Suri,
  * Varghese 1999).
  *
@@ -33,8 +33,7 @@
 enum who_kind {
     WHO_ANY,
     WHO_ADDRESS,
-    WHO_PSK,
-    WHO_CERTIFICATE,
+    WHO_IDENTITY,
 };
 
 struct shape {
@@ -42,8 +41,8 @@ struct shape {
     uint8_t host_family; /* ADDRESS: of the range */
     uint8_t host_size;   /* ADDRESS: bits; SUFFIX: labels */
     uint8_t who;         /* enum who_kind */
-    uint8_t who_family;
-    uint8_t who_bits;
+    uint8_t who_family;  /* ADDRESS: of the range; IDENTITY: an enum identity_kind */
+    uint8_t who_bits;    /* ADDRESS */
     uint8_t has_port;
     uint8_t path_depth;
 };
@@ -124,7 +123,8 @@ struct combination {
     const struct target_pattern *pattern;
     enum who_kind who;
     const struct address_prefix *range; /* of an ADDRESS */
-    const char *name;                   /* of a PSK or CERTIFICATE */
+    enum identity_kind kind;            /* of an IDENTITY */
+    const char *name;
 };
 
 static uint8_t label_count(const uint8_t *name, size_t len)
@@ -180,7 +180,8 @@ static void take_combination(const struct combination *combination, struct shape
         shape->who_family = (uint8_t)combination->range->base.family;
         shape->who_bits = combination->range->bits;
         parts->who = hash_address(&combination->range->base, combination->range->bits);
-    } else if (combination->who != WHO_ANY) {
+    } else if (combination->who == WHO_IDENTITY) {
+        shape->who_family = (uint8_t)combination->kind;
         parts->who = index_hash_text(combination->name);
     }
 }
@@ -226,11 +227,13 @@ static void add(struct maker *maker, const struct combination *combination)
     *bucket = index->entry_count++;
 }
 
-static bool has_wildcard(const char *const *names, uint32_t count)
+static bool has_wildcard(const struct access_rule *rule)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(names[i], "*") == 0) {
-            return true;
+    for (unsigned kind = 0; kind < IDENTITY_KINDS; kind++) {
+        for (uint32_t i = 0; i < rule->names[kind].count; i++) {
+            if (strcmp(rule->names[kind].items[i], "*") == 0) {
+                return true;
+            }
         }
     }
     return false;
@@ -240,17 +243,15 @@ static bool has_wildcard(const char *const *names, uint32_t count)
 static void add_for_clients(struct maker *maker, const struct access_rule *rule,
                             struct combination combination)
 {
-    for (uint32_t i = 0; i < rule->identity_count; i++) {
-        combination.who = WHO_PSK;
-        combination.name = rule->identities[i];
-        add(maker, &combination);
+    for (unsigned kind = 0; kind < IDENTITY_KINDS; kind++) {
+        for (uint32_t i = 0; i < rule->names[kind].count; i++) {
+            combination.who = WHO_IDENTITY;
+            combination.kind = (enum identity_kind)kind;
+            combination.name = rule->names[kind].items[i];
+            add(maker, &combination);
+        }
     }
-    for (uint32_t i = 0; i < rule->certificate_count; i++) {
-        combination.who = WHO_CERTIFICATE;
-        combination.name = rule->certificates[i];
-        add(maker, &combination);
-    }
-    bool is_by_identity = rule->identity_count + rule->certificate_count > 0;
+    bool is_by_identity = rule_name_count(rule) > 0;
     for (uint32_t i = 0; i < rule->client_count && !is_by_identity; i++) {
         combination.who = WHO_ADDRESS;
         combination.range = &rule->clients[i];
@@ -261,12 +262,11 @@ static void add_for_clients(struct maker *maker, const struct access_rule *rule,
 static void add_rule(struct maker *maker, uint32_t number)
 {
     const struct access_rule *rule = &maker->index->rules[number];
-    uint32_t names = rule->identity_count + rule->certificate_count;
+    uint32_t names = rule_name_count(rule);
     uint32_t whos = names > 0 ? names : rule->client_count;
     uint32_t patterns = rule->pattern_count > 0 ? rule->pattern_count : 1;
-    bool is_split = whos > 0 && (uint64_t)whos * patterns <= COMBINATIONS_MAX &&
-                    !has_wildcard(rule->identities, rule->identity_count) &&
-                    !has_wildcard(rule->certificates, rule->certificate_count);
+    bool is_split =
+        whos > 0 && (uint64_t)whos * patterns <= COMBINATIONS_MAX && !has_wildcard(rule);
     for (uint32_t i = 0; i < patterns; i++) {
         struct combination combination = {.rule = number, .who = WHO_ANY};
         if (rule->pattern_count > 0) {
@@ -424,8 +424,7 @@ static bool host_part(const struct search *search, const struct shape *shape, ui
 static void probe_names(struct search *search, const struct shape_row *row, struct key_parts *parts)
 {
     const struct identity *identity = search->query->client->identity;
-    enum identity_kind kind = row->shape.who == WHO_PSK ? IDENTITY_PSK : IDENTITY_CERTIFICATE;
-    if (!identity_is_known(identity) || identity->kind != kind) {
+    if (!identity_is_known(identity) || identity->kind != row->shape.who_family) {
         return;
     }
     for (size_t at = 0; at < identity->names_len;) {
@@ -456,7 +455,7 @@ static void try_shape(struct search *search, const struct shape_row *row)
             parts.path = hash_bytes(path->packed, len, HASH_SEED);
         }
     }
-    if (shape->who == WHO_PSK || shape->who == WHO_CERTIFICATE) {
+    if (shape->who == WHO_IDENTITY) {
         probe_names(search, row, &parts);
         return;
     }

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "policy/rules.h"
 
+uint32_t rule_name_count(const struct access_rule *rule)
+{
+    uint32_t count = 0;
+
+    for (unsigned kind = 0; kind < IDENTITY_KINDS; kind++) {
+        count += rule->names[kind].count;
+    }
+    return count;
+}
+
 bool rule_selects_clients(const struct access_rule *rule)
 {
-    return rule->transports != 0 || rule->client_count > 0 || rule->identity_count > 0 ||
-           rule->certificate_count > 0;
+    return rule->transports != 0 || rule->client_count > 0 || rule_name_count(rule) > 0;
 }
 
 static bool has_address(const struct access_rule *rule, const struct address *address)
@@ -17,25 +26,20 @@ static bool has_address(const struct access_rule *rule, const struct address *ad
     return rule->client_count == 0;
 }
 
-static bool has_name(const char *const *names, uint32_t count, enum identity_kind kind,
-                     const struct identity *identity)
+/* Pre-shared key, certificate or raw public key: a peer has one of them, so any kind will do. */
+static bool rules_has_identity(const struct access_rule *rule, const struct identity *identity)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        bool is_any = names[i][0] == '*' && names[i][1] == '\0';
-        if (is_any ? identity_is_known(identity) && identity->kind == kind
-                   : identity_has_name(identity, kind, names[i])) {
+    if (!identity_is_known(identity)) {
+        return rule_name_count(rule) == 0;
+    }
+    const struct rule_names *names = &rule->names[identity->kind];
+    for (uint32_t i = 0; i < names->count; i++) {
+        bool is_any = names->items[i][0] == '*' && names->items[i][1] == '\0';
+        if (is_any || identity_has_name(identity, identity->kind, names->items[i])) {
             return true;
         }
     }
-    return false;
-}
-
-/* Pre-shared key or certificate: a peer has one of them, so either kind will do. */
-static bool rules_has_identity(const struct access_rule *rule, const struct identity *identity)
-{
-    return (rule->identity_count == 0 && rule->certificate_count == 0) ||
-           has_name(rule->identities, rule->identity_count, IDENTITY_PSK, identity) ||
-           has_name(rule->certificates, rule->certificate_count, IDENTITY_CERTIFICATE, identity);
+    return rule_name_count(rule) == 0;
 }
 
 bool rule_takes_client(const struct access_rule *rule, const struct access_client *client)

@@ -19,6 +19,12 @@ struct rule_index;
 /* No rule. */
 #define RULE_NONE UINT32_MAX
 
+/* Names of peers, escaped as in identity.h; "*" is any of the kind that was accepted. */
+struct rule_names {
+    const char *const *items;
+    uint32_t count;
+};
+
 struct access_rule {
     const char *name;
     bool is_allow;
@@ -26,10 +32,8 @@ struct access_rule {
     uint32_t transports;                  /* 1 << number of the scheme the client speaks; 0: all */
     const struct address_prefix *clients; /* none: all */
     uint32_t client_count;
-    const char *const *identities; /* of pre-shared keys, escaped as in identity.h; "*" is any */
-    uint32_t identity_count;
-    const char *const *certificates; /* names; "*" is any certificate that was accepted */
-    uint32_t certificate_count;
+    /* By the enum identity_kind, whose first has none. */
+    struct rule_names names[IDENTITY_KINDS];
     const struct target_pattern *patterns; /* none: all targets */
     uint32_t pattern_count;
     const struct aif_table *aif; /* allows only what this document grants; or NULL */
@@ -55,6 +59,9 @@ struct rule_match {
     uint32_t rule;                        /* index, or RULE_NONE */
     const struct target_pattern *pattern; /* which of its patterns; NULL: it has none */
 };
+
+/** How many names of peers the rule has, of all kinds; 0 for a rule that is for every identity. */
+uint32_t rule_name_count(const struct access_rule *rule);
 
 /** Whether the rule selects clients at all; false for a rule that is for every client. */
 bool rule_selects_clients(const struct access_rule *rule);

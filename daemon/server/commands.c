@@ -446,16 +446,10 @@ static void run_why(struct control_client *client, const struct control_request 
 /* Whether it names one, of a kind that a session can have. */
 static bool is_identity(const char *text)
 {
-    static const char *const kinds[] = {CLOSE_PSK, CLOSE_CERTIFICATE};
+    enum identity_kind kind;
 
     text += text[0] == '"'; /* as lists and the log have it where a name has blanks */
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        size_t len = strlen(kinds[i]);
-        if (strncmp(text, kinds[i], len) == 0 && text[len] != '\0') {
-            return true;
-        }
-    }
-    return false;
+    return identity_take_kind(text, &kind) != NULL;
 }
 
 static void run_close(struct control_client *client, const struct control_request *request)
@@ -467,7 +461,8 @@ static void run_close(struct control_client *client, const struct control_reques
     struct address address;
 
     if (identity != NULL && !is_identity(identity)) {
-        control_end(client, "expected identity=psk:NAME or identity=certificate:NAME");
+        control_end(client, "expected identity=psk:NAME, identity=certificate:NAME or "
+                            "identity=public-key:NAME");
     } else if (identity == NULL && !address_parse(text, strlen(text), 0, &address)) {
         control_end(client, ADDRESS_EXPECTED ", or identity=IDENTITY");
     } else {

@@ -322,7 +322,8 @@ static int examine(const struct server *server, int fd, const char *name, size_t
                       wanted == BIND_STREAM ? "not a TCP socket that listens" : "not a UDP socket");
     }
     if (transport_is_secure(listener.transport) && server->newest->credentials == NULL) {
-        return refuse(fd, name, len, "needs tls.certificate and tls.key, or tls.psk-file");
+        return refuse(fd, name, len,
+                      "needs tls.certificate and tls.key, tls.raw-key or tls.psk-file");
     }
     listener.wanted = listener.bound;
     *ret_listener = listener;

@@ -268,12 +268,15 @@ static int load_credentials(const struct config *config, struct credentials **re
         .other_count = count > 1 ? count - 1 : 0,
         .client_ca_file = config->tls_client_ca[0] != '\0' ? config->tls_client_ca : NULL,
         .require_client_certificate = config->tls_require_client_certificate,
+        .raw_key_file = config->tls_raw_key[0] != '\0' ? config->tls_raw_key : NULL,
+        .client_keys_file = config->tls_client_keys[0] != '\0' ? config->tls_client_keys : NULL,
         .psk_file = config->tls_psk_file[0] != '\0' ? config->tls_psk_file : NULL,
         .keylog_file = keylog,
     };
 
     *ret_credentials = NULL;
-    if (options.certificate_file == NULL && options.psk_file == NULL) {
+    if (options.certificate_file == NULL && options.psk_file == NULL &&
+        options.raw_key_file == NULL) {
         return 0;
     }
     *ret_credentials = credentials_load(&options, why, RELOAD_ERROR_MAX);
@@ -298,12 +301,13 @@ static bool serves_any(const struct config *config, bool is_ipv6)
     return false;
 }
 
-/* Whether clients need a key of their own: without a certificate of the proxy's there are only
- * pre-shared keys. */
+/* Whether clients need a key of their own: without a certificate or a raw key of the proxy's there
+ * are only pre-shared keys. */
 static bool needs_credentials(const struct config *config, enum transport transport)
 {
     return transport_is_secure(transport) &&
-           (config->tls_certificate.count == 0 || config->tls_require_client_certificate);
+           ((config->tls_certificate.count == 0 && config->tls_raw_key[0] == '\0') ||
+            config->tls_require_client_certificate);
 }
 
 /* Such a proxy serves the internet as soon as a router lets it: seldom what is meant. */

@@ -110,8 +110,7 @@ static bool make_rule(struct bytes line, const char *const *names, struct config
         .name = "rule",
         .is_allow = (line.data[0] & 1u) != 0,
         .methods = (uint8_t)(line.data[1] & 7u),
-        .identities = names,
-        .identity_count = (line.data[0] & 2u) != 0 ? 1 : 0,
+        .names[IDENTITY_PSK] = {names, (line.data[0] & 2u) != 0 ? 1 : 0},
         .patterns = pattern,
         .pattern_count = 1,
     };

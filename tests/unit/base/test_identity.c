@@ -21,6 +21,7 @@ static void test_format(void **state)
     } rows[] = {
         {IDENTITY_PSK, "alice", "psk:alice"},
         {IDENTITY_CERTIFICATE, "sensor.example", "certificate:sensor.example"},
+        {IDENTITY_PUBLIC_KEY, "meter-7", "public-key:meter-7"},
         {IDENTITY_PSK, "two words", "\"psk:two words\""},
         {IDENTITY_PSK, "a\" code=2.05", "\"psk:a\\x22 code=2.05\""},
         {IDENTITY_PSK, "a\\x22", "\"psk:a\\x5cx22\""},
@@ -37,6 +38,34 @@ static void test_format(void **state)
     }
     assert_string_equal(identity_format(NULL, text), "-");
     assert_false(identity_is_known(NULL));
+}
+
+static void test_a_kind_is_taken_from_text(void **state)
+{
+    static const struct {
+        const char *text;
+        enum identity_kind kind; /* NONE: it is none */
+        const char *name;
+    } rows[] = {
+        {"psk:alice", IDENTITY_PSK, "alice"},
+        {"certificate:a:b", IDENTITY_CERTIFICATE, "a:b"},
+        {"public-key:meter-7", IDENTITY_PUBLIC_KEY, "meter-7"},
+        {"psk:", IDENTITY_NONE, NULL},
+        {"psk", IDENTITY_NONE, NULL},
+        {"-:a", IDENTITY_NONE, NULL},
+        {"public-keys:a", IDENTITY_NONE, NULL},
+        {"", IDENTITY_NONE, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enum identity_kind kind = IDENTITY_NONE;
+        const char *name = identity_take_kind(rows[i].text, &kind);
+        assert_int_equal(kind, rows[i].kind);
+        assert_int_equal(name != NULL, rows[i].name != NULL);
+        if (name != NULL) {
+            assert_string_equal(name, rows[i].name);
+        }
+    }
 }
 
 /* The bytes that were proved are needed again after a reload, to look for their key. */
@@ -134,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unescape_gives_the_bytes_back),
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_a_kind_is_taken_from_text),
         cmocka_unit_test(test_long_names_are_compared_whole),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_nul_in_a_name),

@@ -192,9 +192,9 @@ static const struct bad bad_files[] = {
     {"[listen]\nuri =\n", "a.conf:2: [listen] uri: expected coap://ADDRESS:PORT, or one of these "
                           "for coap: coap coaps coap+tcp"},
     {"[listen]\nuri = coaps://127.0.0.1\n",
-     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, or tls.psk-file, got"},
+     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, tls.raw-key or tls.psk-file, got"},
     {"[listen]\nuri = coaps+ws://127.0.0.1\n",
-     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, or tls.psk-file, got"},
+     "a.conf:2: [listen] uri: needs tls.certificate and tls.key, tls.raw-key or tls.psk-file, got"},
     {"[listen]\nuri = coap://127.0.0.1:9\nuri = coaps://127.0.0.1:9\n[tls]\npsk-file = a\n",
      "a.conf:3: [listen] uri: address given twice"},
     {"[tls]\ncertificate = a.pem\n", "a.conf:2: [tls] certificate: needs tls.key"},

@@ -5,6 +5,7 @@
  */
 #include "support/test.h"
 
+#include "net/raw_keys.h"
 #include "policy/access.h"
 #include "policy/place.h"
 
@@ -77,6 +78,9 @@ static struct config *make_config(uint64_t *seed, unsigned count)
         if (is_likely(seed, 20)) {
             fprintf(out, "certificate = %s\n", CHOOSE(seed, names));
         }
+        if (is_likely(seed, 20) && raw_keys_are_there()) {
+            fprintf(out, "public-key = %s\n", CHOOSE(seed, names));
+        }
         if (is_likely(seed, 20)) {
             fprintf(out, "transport = %s\n", CHOOSE(seed, transports));
         }
@@ -122,9 +126,12 @@ static struct identity *make_identity(uint64_t *seed)
 {
     static const char *const own[] = {"alice", "bob", "dave", "carol"};
     struct identity *identity = NULL;
-    uint64_t kind = test_random_below(seed, 4);
-    if (kind == 1 || kind == 2) {
-        identity = identity_new(kind == 1 ? IDENTITY_PSK : IDENTITY_CERTIFICATE, 64, NULL);
+    uint64_t kind = test_random_below(seed, 5);
+    if (kind == 1 || kind == 2 || kind == 4) {
+        identity = identity_new(kind == 1   ? IDENTITY_PSK
+                                : kind == 2 ? IDENTITY_CERTIFICATE
+                                            : IDENTITY_PUBLIC_KEY,
+                                64, NULL);
         unsigned count = kind == 1 ? 1 : 1 + (unsigned)test_random_below(seed, 3);
         for (unsigned i = 0; i < count; i++) {
             const char *name = CHOOSE(seed, own);

@@ -249,9 +249,13 @@ static const char *or_null(const char *word)
 static void load(char **words)
 {
     char why[256] = "";
-    const struct upstream_credentials_options wanted = {or_null(words[0]), or_null(words[1]),
-                                                        or_null(words[2]), or_null(words[3]),
-                                                        or_null(words[4]), NULL};
+    const struct upstream_credentials_options wanted = {
+        .ca_file = or_null(words[0]),
+        .certificate_file = or_null(words[1]),
+        .key_file = or_null(words[2]),
+        .psk_identity = or_null(words[3]),
+        .psk_key_hex = or_null(words[4]),
+    };
     struct upstream_credentials *fresh = upstream_credentials_load(&wanted, why, sizeof why);
     if (fresh == NULL) {
         printf("error: %s\n", why);
