@@ -39,9 +39,11 @@ void http_date_format(uint64_t seconds, char text[HTTP_DATE_BYTES])
     time_t at = (time_t)(seconds < DATE_MAX_S ? seconds : DATE_MAX_S);
     struct tm tm = {0};
     (void)gmtime_r(&at, &tm);
-    (void)snprintf(text, HTTP_DATE_BYTES, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[tm.tm_wday],
-                   tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour, tm.tm_min,
-                   tm.tm_sec);
+    /* The remainders change nothing, but a compiler sees by them that it all fits. */
+    (void)snprintf(text, HTTP_DATE_BYTES, "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
+                   days[tm.tm_wday], (unsigned)tm.tm_mday % 100u, months[tm.tm_mon],
+                   (unsigned)(tm.tm_year + 1900) % 10000u, (unsigned)tm.tm_hour % 100u,
+                   (unsigned)tm.tm_min % 100u, (unsigned)tm.tm_sec % 100u);
 }
 
 void http_put_start(struct http_text *text, const struct config *config, const char *date,
