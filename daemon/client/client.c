@@ -10,6 +10,9 @@
  * on average, among the oldest ninth, without a list to maintain on each message. */
 #define SAMPLE_SIZE 8
 
+/* And where none of those may go: clients that observe have half of the slots at most. */
+#define SAMPLE_MOST 64
+
 int client_table_init(struct client_table *table, uint32_t capacity, uint64_t seed)
 {
     struct client_table made = {.capacity = capacity, .random = seed};
@@ -54,7 +57,7 @@ static struct client *client_slot_to_use(struct client_table *table)
         return &table->slots[table->used++];
     }
     struct client *oldest = NULL;
-    for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
+    for (unsigned i = 0; i < SAMPLE_SIZE || (oldest == NULL && i < SAMPLE_MOST); i++) {
         table->random = hash_mix(table->random, i + 1);
         struct client *client = &table->slots[table->random % table->capacity];
         if (client->peer.in_flight == 0 && client->peer.watcher == NULL &&

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_SIZE 8 /* as for clients: see client/client.c */
+/* As for clients: see client/client.c. */
+#define SAMPLE_SIZE 8
+#define SAMPLE_MOST 64
 
 /* How long a failure is remembered (ERR-21). */
 #define NEGATIVE_MS_MAX 5000u
@@ -78,7 +80,7 @@ static struct name *slot_to_use(struct name_table *table)
         return &table->slots[table->used++];
     }
     struct name *oldest = NULL;
-    for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
+    for (unsigned i = 0; i < SAMPLE_SIZE || (oldest == NULL && i < SAMPLE_MOST); i++) {
         table->random = hash_mix(table->random, i + 1);
         struct name *name = &table->slots[table->random % table->capacity];
         bool is_free = name->question == NULL && !name->is_given;

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SAMPLE_SIZE 8 /* as for clients: see client/client.c */
+/* As for clients: see client/client.c. */
+#define SAMPLE_SIZE 8
+#define SAMPLE_MOST 64
 
 /* Origins that may have further source ports at a time: each takes some 10 KiB. */
 #define FURTHER_MAX 256
@@ -77,7 +79,7 @@ static struct origin *slot_to_use(struct origin_table *table)
         return &table->slots[table->used++];
     }
     struct origin *oldest = NULL;
-    for (unsigned i = 0; i < SAMPLE_SIZE; i++) {
+    for (unsigned i = 0; i < SAMPLE_SIZE || (oldest == NULL && i < SAMPLE_MOST); i++) {
         table->random = hash_mix(table->random, i + 1);
         struct origin *origin = &table->slots[table->random % table->capacity];
         if (origin->fetches == 0 && (oldest == NULL || origin->seen_s < oldest->seen_s)) {
