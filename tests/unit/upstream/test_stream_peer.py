@@ -182,14 +182,28 @@ def test_a_message_larger_than_announced(asker):
 
 
 def test_a_message_larger_than_the_peer_takes(asker):
-    """TCP-4: the base value without a word of it; a later CSM counts."""
+    """TCP-4: the base value without a word of it; a later CSM counts, to the byte."""
+    def takes(count):
+        peer.send("30e122%04x 00e2" % count)
+        assert peer.read(2) == "00e3"  # the Pong: it has been read
+
     with Peer() as peer:
-        asker.tell("big 2000 tcp 127.0.0.1:%d - 2 x" % peer.port)
+        big = "big 2000 tcp 127.0.0.1:%d - 2 x" % peer.port
+        asker.tell(big)
         peer.accept()
         assert asker.hear() == "failure too-large unsent -"
-        peer.send("30e1220fff")
-        asker.tell("big 2000 tcp 127.0.0.1:%d - 2 x" % peer.port)
-        assert peer.read(4).startswith("e8")
+        takes(4095)
+        asker.tell(big)
+        head = peer.read(3)
+        assert head.startswith("e8")
+        rest = 1 + 8 + 269 + int(head[2:], 16)  # the code, the token, what the length counts
+        peer.read(rest)
+        takes(3 + rest)
+        asker.tell(big)
+        peer.read(3 + rest)
+        takes(3 + rest - 1)
+        asker.tell(big)
+        assert asker.hear() == "failure too-large unsent -"
 
 
 def test_abort_of_the_peer(asker):
