@@ -233,7 +233,10 @@ static const char *act_fails(struct words words)
 
 static const char *act_of_session(struct actor *actor, struct words words)
 {
-    (void)actor;
+    const char *fault = engine_session_act(actor, words.at, words.count);
+    if (fault == NULL || fault[0] != '\0') {
+        return fault;
+    }
     if (strcmp(words.at[0], "fails") == 0) {
         return act_fails(words);
     }
@@ -373,6 +376,10 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
         return actor->way == WAY_SESSION                       ? act_of_session(actor, all)
                : ((struct endpoint *)actor->end)->peer != NULL ? act_of_peer(actor, all)
                                                                : act_of_stream(actor, all);
+    }
+    const char *fault = engine_session_act(NULL, words, count);
+    if (fault == NULL || fault[0] != '\0') {
+        return fault;
     }
     if (strcmp(words[0], "name") == 0) {
         return act_name(engine, all);

@@ -34,6 +34,7 @@ static const char *stage_start(void *context, char *const *settings, size_t coun
         list[engine->setting_count++] = settings[i];
     }
     fake_net_interface("", 0);
+    engine_session_begin();
     replay_start(&engine->replay, list);
     engine->is_started = true;
     if (engine->has_passers) {
@@ -447,6 +448,7 @@ void engine_stage_stop(struct engine_stage *engine)
         expect_no_strays(engine);
         end_observations(engine);
         replay_stop(&engine->replay);
+        engine_session_end();
         fake_dtls_free();
         fake_streams_free();
     }

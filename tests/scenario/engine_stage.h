@@ -63,6 +63,17 @@ bool engine_stage_is_refused(const struct actor *actor);
 const char *engine_web_act(struct engine_stage *engine, struct actor *actor, char **words,
                            size_t count);
 
+/** Before a proxy starts, and after it has stopped: of sessions that last as long. */
+void engine_session_begin(void);
+void engine_session_end(void);
+
+/**
+ * A line about a session upstream (@p actor), or about all of them (NULL).
+ *
+ * @return NULL; what is wrong; or "" where it is not for this function.
+ */
+const char *engine_session_act(const struct actor *actor, char **words, size_t count);
+
 /** The lines that only this stage knows: names, counters, the network's faults. */
 const char *engine_stage_act(void *context, struct actor *actor, char **words, size_t count);
 

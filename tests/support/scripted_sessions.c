@@ -435,13 +435,22 @@ void fake_session_expect_nothing(void)
     assert_int_equal(world.message_count - world.seen, 0);
 }
 
-void fake_session_answer(const char *hex)
+uint64_t fake_session_take(unsigned number, const uint8_t **ret_bytes, size_t *ret_len)
 {
-    uint8_t bytes[BYTES_MAX];
-    size_t len = hex_to_bytes(hex, bytes);
+    const struct arrived *arrived = &world.messages[world.seen];
+    if (world.seen == world.message_count || arrived->number != number) {
+        return 0;
+    }
+    *ret_bytes = arrived->bytes;
+    *ret_len = arrived->len;
+    return ++world.seen;
+}
+
+void fake_session_answer_bytes(uint64_t message, const uint8_t *bytes, size_t len)
+{
     struct message response = {.type = MESSAGE_CON};
-    assert_true(world.seen > 0);
-    const struct arrived *arrived = &world.messages[world.seen - 1];
+    assert_in_range(message, 1, world.seen);
+    const struct arrived *arrived = &world.messages[message - 1];
     struct session *session = session_of(arrived->number);
     assert_true(len > 0 && message_decode_content(bytes + 1, len - 1, &response));
     response.code = bytes[0];
@@ -449,4 +458,11 @@ void fake_session_answer(const char *hex)
     session->upstream->inside = session;
     (void)session_on_response(session, &response);
     session->upstream->inside = NULL;
+}
+
+void fake_session_answer(const char *hex)
+{
+    uint8_t bytes[BYTES_MAX];
+    size_t len = hex_to_bytes(hex, bytes);
+    fake_session_answer_bytes(world.seen, bytes, len);
 }

@@ -69,4 +69,15 @@ void fake_session_expect_nothing(void);
 /** A response, over the session by which the message came. Code, options, payload. */
 void fake_session_answer(const char *hex);
 
+/**
+ * The next message of all sessions, if it came over session @p number: @p ret_bytes code, options,
+ * payload; borrowed. What came over another one stays.
+ *
+ * @return its number, from 1 on; 0: none has come.
+ */
+uint64_t fake_session_take(unsigned number, const uint8_t **ret_bytes, size_t *ret_len);
+
+/** A response to the message with that number of fake_session_take(). Code, options, payload. */
+void fake_session_answer_bytes(uint64_t message, const uint8_t *bytes, size_t len);
+
 #endif
