@@ -51,7 +51,7 @@ void dtls_hand_over(struct dtls_listener *listener, struct pack *out)
         out->has_failed = true;
         return;
     }
-    pack_expect(out, listener->counters.sessions * PACKED_BYTES);
+    pack_expect(out, (size_t)listener->counters.sessions * PACKED_BYTES); /* tls.sessions at most */
     pack_raw(out, salt, sizeof salt);
     credentials_marker_open(&marker, listener->options.credentials, salt);
     for (struct dtls_session *session = listener->established.first; session != NULL;
