@@ -399,3 +399,28 @@ def test_close_notify_from_a_new_port(scene):
     assert client.process.wait(PATIENCE_S) == 0
     proxy.wait_for_line(r"^dtls_session_closed .*reason=\"closed by the peer\"")
     must_wait_for(lambda: client.nat.from_proxy[-1][0] == TLS12_CID, "no close_notify")
+
+
+@pytest.mark.parametrize("suite", SUITES[::2])
+def test_a_session_outlives_a_restart_and_a_move(scene, tmp_path, suite):
+    """Control: restart, the next program knows the ids: the session goes on from another port, with
+    three workers, and without a handshake; what was sent before the restart is not taken again."""
+    control = str(tmp_path / "control")
+    proxy = scene.proxy("--set", "admin.socket=" + control, workers=3)
+    client = scene.client(proxy, suite=suite)
+    scene.must_answer(client)
+    old = client.nat.from_client[-1]
+    ids = {data[11:15] for data in client.nat.from_client if data[0] == TLS12_CID}
+    for asked in (2, 3):
+        done = subprocess.run([program("criproxyctl"), "-s", control, "restart"],
+                              capture_output=True, text=True, timeout=4 * PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stderr
+        client.nat.inject(old)
+        client.nat.move()
+        scene.must_answer(client)
+        assert len(scene.origin.requests) == asked
+    assert {data[11:15] for data in client.nat.from_client if data[0] == TLS12_CID} == ids
+    stats = {row["name"]: row["value"] for row in map(json.loads, subprocess.run(
+        [program("criproxyctl"), "-s", control, "--json", "stats"], capture_output=True, text=True,
+        check=True).stdout.splitlines())}
+    assert (stats["handshakes"], stats["sessions_taken_over"]) == (0, 1)

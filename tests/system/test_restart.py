@@ -336,6 +336,28 @@ def test_sessions_wait_with_the_service_manager(scene):
     manager.sock.close()
 
 
+def test_inherited_sockets_stay_in_a_restart(scene):
+    """Control: restart, sockets that the service manager has opened go to the next program with their
+    sessions, twice; and a restart that is refused leaves both where they are."""
+    coaps = coaps_socket(scene)
+    udp = coaps_socket(scene)
+    proxy = start_with(scene, [coaps.fileno(), udp.fileno()], "coaps:coap", {})
+    session = scene.session(proxy, 1)
+    before = scene.ctl("listeners").stdout
+    for _ in range(2):
+        assert scene.restart() == (0, "")
+        assert scene.ctl("listeners").stdout == before
+        scene.must_answer(session)
+        proxy.assert_alive()
+    scene.keys.write_text("no key\n")
+    status, said = scene.restart()
+    assert status == 1 and "keys" in said, said
+    scene.must_answer(session)
+    stats = scene.stats()
+    assert (stats["handshakes"], stats["sessions_taken_over"]) == (0, 1)
+    scene.keys.write_text("sensor-1:%s\n" % KEY.hex())
+
+
 def memory_folder(scene):
     """A folder in a file system that is memory."""
     return scene.stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm"))
