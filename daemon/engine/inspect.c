@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "client/describe.h"
 #include "engine/engine.h"
-#include "net/client.h"
 #include "net/dtls.h"
+#include "net/upstream.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "engine/inspect.h"
 
 #include "engine/engine.h"
-#include "net/client.h"
 #include "net/conn.h"
 #include "net/dtls.h"
+#include "net/upstream.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "fetch/keyring.h"
 
 #include "fetch/redirect.h"
-#include "net/client.h"
+#include "net/upstream.h"
 #include "policy/pattern.h"
 
 #include <stdio.h>

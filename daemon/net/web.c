@@ -6,8 +6,8 @@
  */
 #include "net/web_internal.h"
 
-#include "net/client_internal.h"
 #include "net/loop_internal.h"
+#include "net/upstream_internal.h"
 
 #include <errno.h>
 #include <event2/event.h>

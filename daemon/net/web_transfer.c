@@ -2,8 +2,8 @@
 /* A request as a transfer of libcurl: its settings, and the callbacks that keep it in bounds. */
 #include "net/web_internal.h"
 
-#include "net/client_internal.h"
 #include "net/sockaddr.h"
+#include "net/upstream_internal.h"
 
 #include <errno.h>
 #include <openssl/ssl.h>

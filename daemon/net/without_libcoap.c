@@ -3,7 +3,7 @@
  * In place of client_coap*.c, where CRI_WITH_LIBCOAP is off. upstream.engine = libcoap is refused
  * then (fetch/keyring.c), so no session of this kind is opened.
  */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 static bool left_out_open(struct session *session, enum upstream_status *ret_status)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In place of conn_tls.c and client_tls.c, where CRI_WITH_TLS is off. The configuration refuses
+ * In place of conn_tls.c and upstream_tls.c, where CRI_WITH_TLS is off. The configuration refuses
  * listeners and schemes on TLS then (transport_left_out()), so there are none; DTLS has files of
  * its own.
  */
-#include "net/client_stream_internal.h"
 #include "net/conn_internal.h"
+#include "net/upstream_stream_internal.h"
 
 struct bufferevent *conn_tls_new(struct conn *conn, evutil_socket_t fd)
 {

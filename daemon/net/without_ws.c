@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * In place of conn_ws.c, client_ws.c and ws_*.c, where CRI_WITH_WEBSOCKETS is off. The
+ * In place of conn_ws.c, upstream_ws.c and ws_*.c, where CRI_WITH_WEBSOCKETS is off. The
  * configuration refuses listeners and schemes on WebSockets then (transport_left_out()), so there
  * are none.
  */
-#include "net/client_stream_internal.h"
 #include "net/conn_internal.h"
+#include "net/upstream_stream_internal.h"
 
 void conn_ws_upgrade(struct conn *conn)
 {

@@ -70,7 +70,7 @@ struct carrier {
 /* Datagrams in the clear: message ids, acknowledgements, retransmissions, matching. */
 extern const struct carrier carrier_udp;
 
-/* Sessions of net/client.h: DTLS, and CoAP over TCP, TLS and WebSockets. */
+/* Sessions of net/upstream.h: DTLS, and CoAP over TCP, TLS and WebSockets. */
 extern const struct carrier carrier_session;
 
 /* HTTP, to http and https targets. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/carrier_session.h"
 
-#include "net/client.h"
+#include "net/upstream.h"
 #include "origin/sending.h"
 #include "origin/side.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's sessions towards origin servers (net/client.h), as carrier_session uses them. The
+ * The engine's sessions towards origin servers (net/upstream.h), as carrier_session uses them. The
  * pool is made when the first request needs one: an engine that has only plain UDP to do starts no
  * library for sessions.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages on DTLS sessions of our own (net/client_message.h), with the whole engine in virtual
+ * Messages on DTLS sessions of our own (net/upstream_message.h), with the whole engine in virtual
  * time: what RFC 7252 section 4 says of UDP holds for them. In place of records the messages go
  * over the fake network in the clear (tests/support/scripted_sessions.h). The client sends NON, so
  * that an answer is one datagram, however late it comes.

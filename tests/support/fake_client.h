@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sessions towards origin servers in the fake network: same symbols as net/client.h, with
+ * Sessions towards origin servers in the fake network: same symbols as net/upstream.h, with
  * no session behind them. A test sees what the engine sends, and says what becomes of it:
  *
  *     fake_client_expect("dtls 192.0.2.5:5684 h", "01 b1 78");      code, options, payload
@@ -10,7 +10,7 @@
 #ifndef CRIPROXY_FAKE_CLIENT_H
 #define CRIPROXY_FAKE_CLIENT_H
 
-#include "net/client.h"
+#include "net/upstream.h"
 
 /**
  * The next request, in the order in which they were sent, goes to @p target: transport,

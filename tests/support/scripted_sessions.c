@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/scripted_sessions.h"
 
-#include "net/client_message.h"
 #include "net/reserve.h"
 #include "net/shortage.h"
 #include "net/udp.h"
+#include "net/upstream_message.h"
 #include "support/test.h"
 
 #include <stdio.h>

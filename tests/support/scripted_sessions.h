@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Origin servers on sessions, for the real pool (net/client_pool.c and beside it) in virtual time:
- * in place of libcoap's DTLS and our connections. (With upstream.engine = native the messages of
- * DTLS are those of net/client_message.h, and go over the fake network in the clear: fake_peer.h
- * has the servers.) Sessions are numbered from 1 as they are opened; a test sees what comes over
- * them, and says what the servers do:
+ * Origin servers on sessions, for the real pool (net/upstream_pool.c and beside it) in virtual
+ * time: in place of libcoap's DTLS and our connections. (With upstream.engine = native the messages
+ * of DTLS are those of net/upstream_message.h, and go over the fake network in the clear:
+ * fake_peer.h has the servers.) Sessions are numbered from 1 as they are opened; a test sees what
+ * comes over them, and says what the servers do:
  *
  *     fake_session_expect(1, "01 b1 78");                       code, options, payload
  *     fake_session_answer("45 ff 68 69");
@@ -13,7 +13,7 @@
 #ifndef CRIPROXY_SCRIPTED_SESSIONS_H
 #define CRIPROXY_SCRIPTED_SESSIONS_H
 
-#include "net/client.h"
+#include "net/upstream.h"
 
 /* What comes of new sessions. */
 enum fake_manner {

@@ -14,8 +14,8 @@
  */
 #include "base/log.h"
 #include "coap/message.h"
-#include "net/client.h"
 #include "net/loop_internal.h"
+#include "net/upstream.h"
 #include "net/ws_opening.h"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sequences of events on the records of one DTLS session after its handshake, in both roles: the
- * listener's (net/dtls*.c) and that towards an origin server (net/client_dtls_record.c), over a
+ * listener's (net/dtls*.c) and that towards an origin server (net/upstream_dtls_record.c), over a
  * network and a clock of this harness. Bytes say what happens: play_step() in record_play.c has the
  * table. The peer is here, too, and seals with the keys of its end.
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The role towards an origin server: net/client_dtls_record.c, and functions here in place of what
- * is around it. There is no hand-over of these sessions. */
+/* The role towards an origin server: net/upstream_dtls_record.c, and functions here in place of
+ * what is around it. There is no hand-over of these sessions. */
 #include "record_play_end.h"
 
-#include "net/client_dtls_internal.h"
-#include "net/client_internal.h"
+#include "net/upstream_dtls_internal.h"
+#include "net/upstream_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

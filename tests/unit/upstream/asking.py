@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests of net/client on the real network share: the program that asks, servers of
+"""What the tests of net/upstream on the real network share: the program that asks, servers of
 OpenSSL's, and certificates."""
 
 import contextlib

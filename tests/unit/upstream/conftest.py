@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fixtures of the tests of net/client on the real network."""
+"""Fixtures of the tests of net/upstream on the real network."""
 
 import pytest
 

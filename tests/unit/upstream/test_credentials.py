@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""net/client against libcoap's and OpenSSL's servers: what sessions are secured with, and what
+"""net/upstream against libcoap's and OpenSSL's servers: what sessions are secured with, and what
 the credentials of an origin server are checked for.
 
 ERR-10, SEC-4, SEC-5, SEC-6, SEC-8, SEC-10, SEC-11, SEC-12, SEC-24, TCP-26.

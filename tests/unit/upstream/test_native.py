@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""net/client's own DTLS (net/client_dtls.c) with servers of OpenSSL's, GnuTLS's and Mbed TLS's: each
+"""net/upstream's own DTLS (net/upstream_dtls.c) with servers of OpenSSL's, GnuTLS's and Mbed TLS's: each
 suite, lost flights, connection ids through a NAT, and what a network or a server may do to records.
 
 MSG-9, MSG-20, SEC-4, SEC-5, SEC-6, SEC-24.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""net/client against libcoap's servers: pooled sessions, and what becomes of requests when an
+"""net/upstream against libcoap's servers: pooled sessions, and what becomes of requests when an
 origin server is not there, goes and comes back.
 
 ERR-7, ERR-10, SEC-4, SEC-15, TCP-21, TCP-27.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""net/client with an origin server on TCP that does what it is told, byte by byte.
+"""net/upstream with an origin server on TCP that does what it is told, byte by byte.
 
 TCP-3, TCP-4, TCP-6, TCP-7, TCP-11, TCP-12, TCP-13, TCP-14, TCP-16, TCP-20, TCP-21, TCP-29.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""net/client over WebSockets, against a server by hand that does what it is told.
+"""net/upstream over WebSockets, against a server by hand that does what it is told.
 
 RFC 8323 sections 4, 8.3 and 8.4; RFC 6455. SCH-5, SEC-11, TCP-3, TCP-6, TCP-9, TCP-12,
 TCP-14, TCP-21, TCP-22, TCP-23, TCP-24, TCP-29.

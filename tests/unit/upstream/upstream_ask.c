@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests through net/client on the real network, for the tests beside it. Reads
+ * Requests through net/upstream on the real network, for the tests beside it. Reads
  * lines, and answers each with one when it is over:
  *
  *     ask TRANSPORT ADDRESS HOST|- METHOD PATH [PAYLOAD]   METHOD is a code's number
@@ -20,8 +20,8 @@
  */
 #include "base/log.h"
 #include "coap/option.h"
-#include "net/client.h"
 #include "net/loop.h"
+#include "net/upstream.h"
 #include "net/watch.h"
 
 #include <dlfcn.h>

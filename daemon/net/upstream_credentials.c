@@ -11,7 +11,7 @@
  * same for DTLS and TLS. With a pre-shared key nothing newer than 1.2 is offered, and no
  * certificate is taken.
  */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 #include "base/escape.h"
 #include "base/log.h"

@@ -12,7 +12,7 @@
  * blocks (its block mode stays off, they pass through as they are); and functions that
  * wait, such as coap_new_pdu() on a session whose handshake is under way.
  */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 #include "coap/option.h"
 #include "net/loop_internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 static const char *state_of(const struct place *place)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The common part of all kinds of sessions. */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 #include "coap/option.h"
 #include "net/loop.h"

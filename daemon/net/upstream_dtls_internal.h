@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by client_dtls.c (sockets, handshakes) and client_dtls_record.c (records, and what is in
- * them that is not CoAP).
+ * Shared by upstream_dtls.c (sockets, handshakes) and upstream_dtls_record.c (records, and what is
+ * in them that is not CoAP).
  */
-#ifndef CRIPROXY_CLIENT_DTLS_INTERNAL_H
-#define CRIPROXY_CLIENT_DTLS_INTERNAL_H
+#ifndef CRIPROXY_UPSTREAM_DTLS_INTERNAL_H
+#define CRIPROXY_UPSTREAM_DTLS_INTERNAL_H
 
-#include "net/client_message.h"
 #include "net/dtls_bio.h"
 #include "net/dtls_record.h"
+#include "net/upstream_message.h"
 
 struct event;
 
@@ -41,7 +41,7 @@ struct dtls_end {
     bool was_cut;       /* by a fatal alert: no close_notify */
 };
 
-/* ---- client_dtls.c ---- */
+/* ---- upstream_dtls.c ---- */
 
 /** Sends a datagram, borrowed for the call. False with @p ret_status, as in struct message_layer.
  */
@@ -51,7 +51,7 @@ bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
 /** A datagram of the origin server, borrowed for the call; may call handlers. */
 void client_dtls_feed(struct session *session, const uint8_t *data, size_t len);
 
-/* ---- client_dtls_record.c ---- */
+/* ---- upstream_dtls_record.c ---- */
 
 /**
  * A datagram of OpenSSL's, borrowed: in a handshake with connection ids its protected records are

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by client_stream.c (a connection's life, and the messages on it), client_tls.c and
- * client_ws.c (the layers between the two).
+ * Shared by upstream_stream.c (a connection's life, and the messages on it), upstream_tls.c and
+ * upstream_ws.c (the layers between the two).
  */
-#ifndef CRIPROXY_CLIENT_STREAM_INTERNAL_H
-#define CRIPROXY_CLIENT_STREAM_INTERNAL_H
+#ifndef CRIPROXY_UPSTREAM_STREAM_INTERNAL_H
+#define CRIPROXY_UPSTREAM_STREAM_INTERNAL_H
 
 #include "coap/endpoint.h"
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 struct bufferevent;
 struct event_base;
@@ -25,7 +25,7 @@ struct stream_end {
     const char *why; /* the handshake failed */
 };
 
-/* ---- client_stream.c ---- */
+/* ---- upstream_stream.c ---- */
 
 /**
  * Whether more output may be queued. If not, the other side has stopped reading, and the session is
@@ -45,7 +45,7 @@ size_t stream_input(struct session *session, const uint8_t *data, size_t len);
  */
 void stream_fail(struct session *session, const char *why);
 
-/* ---- client_tls.c ---- */
+/* ---- upstream_tls.c ---- */
 
 /**
  * A new bufferevent for the handshake, owned by the caller, with its SSL in the session's
@@ -63,7 +63,7 @@ void client_tls_goodbye(const struct stream_end *end, struct bytes last);
 /** Whether the other side did not select the required protocol with ALPN. */
 bool client_tls_lacks_alpn(const struct session *session);
 
-/* ---- client_ws.c ---- */
+/* ---- upstream_ws.c ---- */
 
 /** Sends the request for a WebSocket on an open connection. False without memory. */
 bool client_ws_open(struct session *session);

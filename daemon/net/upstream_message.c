@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "net/client_message.h"
+#include "net/upstream_message.h"
 
 #include "coap/option.h"
 #include "net/loop.h"

@@ -2,9 +2,9 @@
 /*
  * Sessions on DTLS 1.2 of our own, towards origin servers:
  *
- *     requests     client_pool.c         which session; back-off, repetition, idle time
- *     messages     client_message.c      CON, ACK, RST, message ids
- *     records      client_dtls_record.c  after the handshake: dtls_record.h, alerts
+ *     requests     upstream_pool.c         which session; back-off, repetition, idle time
+ *     messages     upstream_message.c      CON, ACK, RST, message ids
+ *     records      upstream_dtls_record.c  after the handshake: dtls_record.h, alerts
  *     handshake    this file             OpenSSL, as long as it lasts
  *     datagrams    this file             a connected UDP socket for each session
  *
@@ -21,7 +21,7 @@
  * server and for none other, so a closed port is known at once. It also has a source port of its
  * own, so that a session can be made beside one that has fallen silent.
  */
-#include "net/client_dtls_internal.h"
+#include "net/upstream_dtls_internal.h"
 
 #include "base/log.h"
 #include "net/loop.h"

@@ -11,7 +11,7 @@
  * so that it knows us when a NAT has changed our port. OpenSSL knows nothing of it: its Finished is
  * opened and sealed again, under a number CLIENT_CID_GAP above its own, and never leaves as it was.
  */
-#include "net/client_dtls_internal.h"
+#include "net/upstream_dtls_internal.h"
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>

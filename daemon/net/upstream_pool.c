@@ -16,7 +16,7 @@
  * Reload: a place is found by a digest of the credentials that were loaded, so sessions outlive
  * a reload that changes nothing for them. Others finish their requests and are not used again.
  */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 #include "base/escape.h"
 #include "base/log.h"

@@ -8,7 +8,7 @@
  * waits for the rest of a message that never was. On a busy connection that happens
  * every few thousand responses.
  */
-#include "net/client_stream_internal.h"
+#include "net/upstream_stream_internal.h"
 
 #include "net/loop_internal.h"
 #include "net/sockaddr.h"

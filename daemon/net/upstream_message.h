@@ -8,11 +8,11 @@
  * Every message of an origin server may be anything: it is decoded and checked as over UDP, and
  * answers with unknown options go up as they are.
  */
-#ifndef CRIPROXY_CLIENT_MESSAGE_H
-#define CRIPROXY_CLIENT_MESSAGE_H
+#ifndef CRIPROXY_UPSTREAM_MESSAGE_H
+#define CRIPROXY_UPSTREAM_MESSAGE_H
 
 #include "coap/mid.h"
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 /* Message ids of confirmable messages that were taken, so that a copy is acknowledged and not
  * handed on. An origin server that has more under way may have a copy of the oldest reset. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* TLS under a connection to an origin server: the host name and the protocol that it has to prove.
  */
-#include "net/client_stream_internal.h"
+#include "net/upstream_stream_internal.h"
 
 #include <event2/bufferevent_ssl.h>
 #include <openssl/err.h>

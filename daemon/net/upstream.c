@@ -6,7 +6,7 @@
  * callbacks of libraries and the engine's calls only note events, and nothing is closed or freed
  * while a caller still uses it.
  */
-#include "net/client_internal.h"
+#include "net/upstream_internal.h"
 
 #include "net/loop.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared by client*.c.
+ * Shared by upstream*.c.
  *
  * A place is where requests go: transport, address, name, credentials. It has the
  * requests that wait and remembers failures; sessions to it come and go:
@@ -19,15 +19,15 @@
  * sent Release, and answers may still come. An origin server decides how often that
  * happens: so few of them are kept a place, and none where room for a session is needed.
  */
-#ifndef CRIPROXY_CLIENT_INTERNAL_H
-#define CRIPROXY_CLIENT_INTERNAL_H
+#ifndef CRIPROXY_UPSTREAM_INTERNAL_H
+#define CRIPROXY_UPSTREAM_INTERNAL_H
 
 #include "base/account.h"
 #include "base/hash.h"
 #include "base/timer.h"
 #include "coap/retransmit.h"
-#include "net/client.h"
 #include "net/entropy.h"
+#include "net/upstream.h"
 
 #include <stdatomic.h>
 
@@ -59,7 +59,7 @@ struct upstream_request {
     bool was_answered;
     bool was_sent;
 
-    /* Of client_message.c: the message is out with message.mid. */
+    /* Of upstream_message.c: the message is out with message.mid. */
     bool is_unacknowledged;
     bool has_malformed;      /* something came for it that could not be read */
     struct hash_node by_mid; /* with the session */
@@ -73,8 +73,8 @@ struct request_list {
 };
 
 /*
- * The operations of a kind of session: DTLS, libcoap's (client_coap.c) or ours (client_dtls.c), or
- * a connection (client_stream.c).
+ * The operations of a kind of session: DTLS, libcoap's (upstream_coap.c) or ours (upstream_dtls.c),
+ * or a connection (upstream_stream.c).
  */
 struct session_kind {
     /* session->upstream, place and credentials are set. False with @p ret_status. */
@@ -175,7 +175,7 @@ struct upstream {
     struct entropy entropy; /* for WebSockets */
     uint8_t *scratch;       /* options of a response */
     size_t scratch_bytes;
-    struct dtls_box *dtls_box; /* of client_dtls.c; NULL while there is no such session */
+    struct dtls_box *dtls_box; /* of upstream_dtls.c; NULL while there is no such session */
     uint64_t now_ms;
     struct upstream_counters counters;
 };
@@ -248,7 +248,7 @@ void place_fail_waiting(struct place *place, enum upstream_status status, const 
 /** A session to it could not be made: each failure in a row doubles the wait. */
 void place_back_off(struct place *place);
 
-/* ---- client_message.c ---- */
+/* ---- upstream_message.c ---- */
 
 /** A Ping on a session with a message layer, or its end if the last one was not answered. */
 void client_message_probe(struct session *session);
@@ -258,7 +258,7 @@ void client_message_probe(struct session *session);
  */
 void client_message_forget(struct upstream_request *request);
 
-/* ---- client_pool.c ---- */
+/* ---- upstream_pool.c ---- */
 
 /** Closes and frees a session without requests; its place forgets it. */
 void session_close(struct session *session);
@@ -272,7 +272,7 @@ void place_work(struct place *place);
 /** Tells the owner, who ends no request then, that the host of @p place has been heard of. */
 void place_tell_heard(const struct place *place);
 
-/* ---- client_session.c ---- */
+/* ---- upstream_session.c ---- */
 
 /**
  * Begin a session to @p place.
@@ -314,7 +314,7 @@ void session_deregister(struct session *session, const struct upstream_request *
 /** Sends and frees the messages of session_deregister(); a failure to send one is ignored. */
 void session_send_farewells(struct session *session);
 
-/* ---- client_credentials.c ---- */
+/* ---- upstream_credentials.c ---- */
 
 /**
  * Digest, of UPSTREAM_DIGEST_LEN bytes, of everything that was loaded: credentials with equal
@@ -365,12 +365,12 @@ bool credentials_match_name(const struct upstream_target *target, struct x509_st
 int client_verify(int is_good, struct x509_store_ctx_st *store,
                   const struct upstream_target *target, bool *ret_is_wrong_name);
 
-/* ---- client_coap.c ---- */
+/* ---- upstream_coap.c ---- */
 
 /** @return whether libcoap is there, and has DTLS by OpenSSL */
 bool client_coap_is_there(void);
 
-/* ---- client_dtls.c ---- */
+/* ---- upstream_dtls.c ---- */
 
 /** ClientHellos of @p context offer connection_id (RFC 9146). @return false without memory */
 bool client_dtls_add_cid_extension(struct ssl_ctx_st *context);

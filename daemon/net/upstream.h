@@ -2,7 +2,7 @@
 /*
  * Sessions towards origin servers and parent proxies that are not reached over plain
  * UDP: DTLS, TCP, TLS, and WebSockets on those two. They are our own; DTLS is libcoap's client
- * session where that is chosen (enum upstream_engine). Only the net/client*.c files know that.
+ * session where that is chosen (enum upstream_engine). Only the net/upstream*.c files know that.
  *
  * Sessions are pooled by transport, address, name of the host and credentials. A
  * request goes out on the session that is there, or on a new one; one that has never
@@ -12,8 +12,8 @@
  * All functions but those of the credentials belong to the loop's thread. Handlers are
  * called from upstream_turn() and from the loop, never from inside another call here.
  */
-#ifndef CRIPROXY_NET_CLIENT_H
-#define CRIPROXY_NET_CLIENT_H
+#ifndef CRIPROXY_UPSTREAM_H
+#define CRIPROXY_UPSTREAM_H
 
 #include "base/account.h"
 #include "base/address.h"
@@ -27,8 +27,8 @@ struct upstream_request;
 
 /* What makes the sessions on DTLS. */
 enum upstream_engine {
-    UPSTREAM_ENGINE_LIBCOAP, /* its client sessions (client_coap.c) */
-    UPSTREAM_ENGINE_NATIVE,  /* OpenSSL's handshake, our records and messages (client_dtls.c) */
+    UPSTREAM_ENGINE_LIBCOAP, /* its client sessions (upstream_coap.c) */
+    UPSTREAM_ENGINE_NATIVE,  /* OpenSSL's handshake, our records and messages (upstream_dtls.c) */
 };
 
 /**

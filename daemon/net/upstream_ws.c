@@ -4,7 +4,7 @@
  * connection an HTTP request asks for one; then ws_frames.c has the frames, and each
  * binary message is a CoAP message.
  */
-#include "net/client_stream_internal.h"
+#include "net/upstream_stream_internal.h"
 
 #include "net/ws_frames.h"
 #include "net/ws_opening.h"
