@@ -6,6 +6,7 @@
 #include "net/libraries.h"
 #include "net/reserve.h"
 #include "ops/prometheus.h"
+#include "policy/access.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -219,6 +220,58 @@ static int explain(const struct command_line *line, const struct config *config)
     return (int)explain_target(config, &line->asking, line->explain, stdout).outcome;
 }
 
+static void print_scheme(const struct scheme *scheme, FILE *out)
+{
+    (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
+                  scheme->default_port);
+    if (scheme->transport != TRANSPORT_NONE) {
+        (void)fprintf(out, "forwarded over %s\n", transport_row(scheme->transport)->word);
+    } else {
+        (void)fputs("not forwarded\n", out);
+    }
+}
+
+/* The number of rules, and the entries of their AIF documents; faulty ones are shown (AIF-5). */
+static void print_access(const struct access *access, FILE *out)
+{
+    (void)fprintf(out, "access rules: %u, other targets: %s\n", access->rule_count,
+                  access->is_open ? "allowed" : "denied");
+    for (uint32_t i = 0; i < access->rule_count; i++) {
+        const struct access_rule *rule = &access->rules[i];
+        if (rule->aif != NULL) {
+            (void)fprintf(out, "access: %s aif grants for %zu resources\n", rule->name,
+                          aif_table_count(rule->aif));
+        }
+        if (rule->aif_fault.what != NULL) {
+            (void)fprintf(out, "access: %s aif entry without effect: byte %zu: %s\n", rule->name,
+                          rule->aif_fault.offset, rule->aif_fault.what);
+        }
+    }
+}
+
+/* A few lines for people: listeners, schemes, access rules, routes, workers. */
+static void print_summary(const struct config *config, FILE *out)
+{
+    if (config->proxy_workers == 0) {
+        (void)fprintf(out, "workers: one for each processor\n");
+    } else {
+        (void)fprintf(out, "workers: %u\n", config->proxy_workers);
+    }
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *listener = &config->listeners[i];
+        (void)fprintf(out, "listens: %s%s\n", listener->uri,
+                      listener->is_default ? " (default)" : "");
+    }
+    for (size_t i = 0; i < config->scheme_count; i++) {
+        print_scheme(&config->schemes[i], out);
+    }
+    for (size_t i = 0; i < config->route_count; i++) {
+        const struct config_route *route = &config->routes[i];
+        (void)fprintf(out, "route: %s via %s\n", route->name, route->via);
+    }
+    print_access(config->access, out);
+}
+
 /* All that a start would read; sockets are left alone. */
 static int check(struct config *config)
 {
@@ -232,7 +285,7 @@ static int check(struct config *config)
         (void)puts(HANDOVER_READY);
     }
     (void)puts("configuration ok");
-    config_print_summary(config, stdout);
+    print_summary(config, stdout);
     return 0;
 }
 

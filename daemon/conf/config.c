@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "conf/schema.h"
 #include "conf/value.h"
-#include "policy/access.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,57 +16,6 @@ const struct scheme *config_scheme_by_number(const struct config *config, uint64
         }
     }
     return NULL;
-}
-
-static void print_scheme(const struct scheme *scheme, FILE *out)
-{
-    (void)fprintf(out, "scheme: %s number=%u default-port=%u ", scheme->name, scheme->number,
-                  scheme->default_port);
-    if (scheme->transport != TRANSPORT_NONE) {
-        (void)fprintf(out, "forwarded over %s\n", transport_row(scheme->transport)->word);
-    } else {
-        (void)fputs("not forwarded\n", out);
-    }
-}
-
-/* The number of rules, and the entries of their AIF documents; faulty ones are shown (AIF-5). */
-static void print_access(const struct access *access, FILE *out)
-{
-    (void)fprintf(out, "access rules: %u, other targets: %s\n", access->rule_count,
-                  access->is_open ? "allowed" : "denied");
-    for (uint32_t i = 0; i < access->rule_count; i++) {
-        const struct access_rule *rule = &access->rules[i];
-        if (rule->aif != NULL) {
-            (void)fprintf(out, "access: %s aif grants for %zu resources\n", rule->name,
-                          aif_table_count(rule->aif));
-        }
-        if (rule->aif_fault.what != NULL) {
-            (void)fprintf(out, "access: %s aif entry without effect: byte %zu: %s\n", rule->name,
-                          rule->aif_fault.offset, rule->aif_fault.what);
-        }
-    }
-}
-
-void config_print_summary(const struct config *config, FILE *out)
-{
-    if (config->proxy_workers == 0) {
-        (void)fprintf(out, "workers: one for each processor\n");
-    } else {
-        (void)fprintf(out, "workers: %u\n", config->proxy_workers);
-    }
-    for (size_t i = 0; i < config->listener_count; i++) {
-        const struct config_listener *listener = &config->listeners[i];
-        (void)fprintf(out, "listens: %s%s\n", listener->uri,
-                      listener->is_default ? " (default)" : "");
-    }
-    for (size_t i = 0; i < config->scheme_count; i++) {
-        print_scheme(&config->schemes[i], out);
-    }
-    for (size_t i = 0; i < config->route_count; i++) {
-        const struct config_route *route = &config->routes[i];
-        (void)fprintf(out, "route: %s via %s\n", route->name, route->via);
-    }
-    print_access(config->access, out);
 }
 
 /* A copy in the arena of @p fresh: the running snapshot will go away. */

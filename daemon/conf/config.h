@@ -209,12 +209,6 @@ void config_errors_print(const struct config_errors *errors, const char *prefix,
 const struct scheme *config_scheme_by_number(const struct config *config, uint64_t number);
 
 /**
- * Writes a few lines for people: listeners, schemes, access rules, routes, workers. Errors of @p
- * out are the caller's to check.
- */
-void config_print_summary(const struct config *config, FILE *out);
-
-/**
  * The configuration that a reload can use: @p fresh with every START key put back to what @p
  * running has.
  *

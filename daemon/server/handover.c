@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/pack.h"
+#include "client/listen.h"
 #include "conf/admin_listen.h"
 #include "net/handover_file.h"
 #include "ops/notify.h"
@@ -214,7 +215,7 @@ void handover_pack_sessions(struct server *server, struct pack *out)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
         size_t at = pack_open(out);
-        worker_hand_over(server->workers[i], out);
+        listen_hand_over(worker_clients(server->workers[i]), out);
         pack_close(out, at);
     }
 }
@@ -259,7 +260,7 @@ void handover_leave(struct server *server)
             handover_store_remove();
         }
         for (unsigned i = 0; i < server->worker_count; i++) {
-            worker_thaw(server->workers[i]);
+            listen_thaw(worker_clients(server->workers[i]));
         }
     }
     if (fd >= 0) {
@@ -479,7 +480,7 @@ void handover_sessions(struct server *server, struct handover *handover)
     for (unsigned i = 0; i < server->worker_count; i++) {
         struct unpack in = {0};
         in.at = unpack_bytes(&handover->rest, &in.left);
-        if (in.at != NULL && !worker_take_over(server->workers[i], &in)) {
+        if (in.at != NULL && !listen_take_over(worker_clients(server->workers[i]), &in)) {
             log_event(LOG_ERROR, "sessions_not_taken_over", "worker=%u error=unreadable", i);
         }
     }

@@ -452,14 +452,9 @@ bool worker_park(struct worker *worker, const struct timespec *deadline)
     return is_parked;
 }
 
-void worker_hand_over(struct worker *worker, struct pack *out)
+struct client_side *worker_clients(struct worker *worker)
 {
-    listen_hand_over(&worker->engine->client, out);
-}
-
-void worker_thaw(struct worker *worker)
-{
-    listen_thaw(&worker->engine->client);
+    return &worker->engine->client;
 }
 
 static void go_on_task(void *context)
@@ -485,11 +480,6 @@ void worker_go_on(struct worker *worker)
     while (loop_post(worker->loop, go_on_task, worker) == -ENOMEM) {
         (void)usleep(1000);
     }
-}
-
-bool worker_take_over(struct worker *worker, struct unpack *in)
-{
-    return listen_take_over(&worker->engine->client, in);
 }
 
 static void stop_task(void *context)

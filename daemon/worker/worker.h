@@ -22,8 +22,6 @@
 struct loop;
 struct system_names;
 struct credentials;
-struct pack;
-struct unpack;
 struct worker;
 
 struct worker_options {
@@ -160,7 +158,7 @@ unsigned worker_state(const struct worker *worker);
 
 /*
  * Another process is to take over: WORKER_HOLD, and when all workers are quiet, or it takes too
- * long, worker_park() and worker_hand_over(). From anywhere on the way worker_go_on() leads back.
+ * long, worker_park() and listen_hand_over(). From anywhere on the way worker_go_on() leads back.
  */
 
 /**
@@ -171,17 +169,14 @@ unsigned worker_state(const struct worker *worker);
  */
 bool worker_park(struct worker *worker, const struct timespec *deadline);
 
-/** Appends the sessions of a worker that is parked or was joined, and freezes them. */
-void worker_hand_over(struct worker *worker, struct pack *out);
-
-/** The same for a worker that was joined: its sessions may say good-bye again. Cannot fail. */
-void worker_thaw(struct worker *worker);
+/**
+ * What it has of clients, for listen_hand_over() and its like (client/listen.h): while it is
+ * parked, was joined, or has not been started. Borrowed.
+ */
+struct client_side *worker_clients(struct worker *worker);
 
 /** What was appended is destroyed: the worker thaws its sessions and goes on. Cannot fail. */
 void worker_go_on(struct worker *worker);
-
-/** What worker_hand_over() has written, before worker_start(). @return whether it was readable */
-bool worker_take_over(struct worker *worker, struct unpack *in);
 
 /** Has the thread leave its loop, soon; tries again without memory. worker_join() waits for it. */
 void worker_stop(struct worker *worker);
