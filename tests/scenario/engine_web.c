@@ -243,6 +243,16 @@ static const char *expect_web(struct engine_stage *engine, const char *address,
     return check_message(engine, rest, fields, fields + strlen(fields), body);
 }
 
+/* What follows is about the request of that label. */
+static void choose_web(const struct engine_stage *engine, const char *label)
+{
+    for (size_t i = 0; i < WEB_LABELS_MAX && i < engine->web_label_count; i++) {
+        if (strcmp(engine->web_labels[i], label) == 0) {
+            fake_web_choose(engine->web_numbers[i]);
+        }
+    }
+}
+
 /* STATUS [NAME=VALUE]... ["body"] [@name] */
 static const char *answer_web(struct engine_stage *engine, struct http_words words)
 {
@@ -253,11 +263,7 @@ static const char *answer_web(struct engine_stage *engine, struct http_words wor
         if (words.at[i][0] == '"') {
             body = bytes_of(engine, words.at[i], &len);
         } else if (words.at[i][0] == '@') {
-            for (size_t k = 0; k < WEB_LABELS_MAX && k < engine->web_label_count; k++) {
-                if (strcmp(engine->web_labels[k], words.at[i]) == 0) {
-                    fake_web_choose(engine->web_numbers[k]);
-                }
-            }
+            choose_web(engine, words.at[i]);
         } else if (read_field(engine, words.at[i], &field)) {
             fields = pool_format(&engine->pool, "%s%s: %s\n", fields, field.name, field.value);
         } else {

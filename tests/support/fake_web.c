@@ -103,7 +103,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     }
     assert_true(ask->body.len == 0 || ask->has_body || ask->body.data != NULL);
     request->sent_len = ask->body.len < BODY_MAX ? ask->body.len : BODY_MAX;
-    if (request->sent_len > 0) {
+    if (request->sent_len > 0 && ask->body.data != NULL) {
         memcpy(request->sent, ask->body.data, request->sent_len);
     }
     return request;
