@@ -129,13 +129,6 @@ static bool is_interpreted(const struct option *option, uint32_t last)
            (row->repeats_in_request || option->number != last);
 }
 
-/* Options after which an answer is for this one request. */
-static bool forbids_sharing(uint16_t number)
-{
-    return number == OPTION_oscore || number == OPTION_edhoc || number == OPTION_echo ||
-           number == OPTION_block1 || number == OPTION_multicast_timeout;
-}
-
 /*
  * The options that are part of the key, in their order. Of the unsafe ones, which have all
  * been understood, only Block2 says what is asked for; it goes to the end.
@@ -147,14 +140,25 @@ static bool put_options(struct key_writer *writer, const struct cache_key_source
     struct option option;
     option_iter_init(&iter, source->options);
     for (uint32_t last = UINT32_MAX; option_iter_next(&iter, &option); last = option.number) {
-        bool is_dropped = option.number == OPTION_echo && source->drops_echo;
-        if (forbids_sharing(option.number) && !is_dropped) {
-            return false;
-        }
-        if (option.number == OPTION_block2) {
+        switch (option.number) {
+        case OPTION_oscore:
+        case OPTION_edhoc:
+        case OPTION_block1:
+        case OPTION_multicast_timeout:
+            return false; /* the answer is for this one request */
+        case OPTION_echo:
+            if (!source->drops_echo) {
+                return false;
+            }
+            break;
+        case OPTION_block2:
             *ret_block2 = option;
-        } else if (!option_is_unsafe(option.number) && !option_is_no_cache_key(option.number) &&
-                   !is_interpreted(&option, last)) {
+            continue;
+        default:
+            break;
+        }
+        if (!option_is_unsafe(option.number) && !option_is_no_cache_key(option.number) &&
+            !is_interpreted(&option, last)) {
             put_uint(writer, option.number, 2);
             put_counted(writer, option.value.data, option.value.len, 4);
         }

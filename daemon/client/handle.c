@@ -89,7 +89,7 @@ static struct request *request_of_token(const struct client_side *side, const st
 static void replace_older(struct client_side *side, const struct leg *leg)
 {
     struct peer *peer = leg->peer;
-    struct request *older = peer->in_flight > 0 ? request_of_token(side, leg) : NULL;
+    struct request *older = request_of_token(side, leg);
     if (older != NULL) {
         peer->in_flight++; /* its connection is not through: there is the new request */
         request_drop(side, older, REASON_client_replaced);
@@ -494,7 +494,9 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
     if (incoming->options.multicast_timeout.data != NULL && is_early_stop(side, incoming)) {
         return;
     }
-    replace_older(side, incoming->leg);
+    if (incoming->leg->peer->in_flight > 0) {
+        replace_older(side, incoming->leg);
+    }
     if (incoming->target.form == TARGET_FORM_NONE) {
         serve_locally(side, incoming);
     } else {

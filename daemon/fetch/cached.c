@@ -158,13 +158,6 @@ struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
     return made;
 }
 
-struct reply cached_reply_for(const struct fetch *fetch, const struct reply *reply,
-                              uint8_t etag_option[ETAG_OPTION_MAX])
-{
-    return fetch->ticket.etags.len > 0 ? cached_reply_to(fetch->ticket.etags, reply, etag_option)
-                                       : *reply;
-}
-
 /* Stale: to be validated, where it can be, else of no use any more. */
 static void consider(struct fetch_side *side, struct cache_entry *entry,
                      const struct question *question, struct cached_lookup *lookup)

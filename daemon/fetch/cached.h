@@ -110,14 +110,11 @@ bool cached_is_failure(uint8_t code);
 bool cached_help(struct fetch_side *side, struct fetch *fetch);
 
 /**
- * The answer as it is for this fetch's client: 2.03 where it named the ETag.
+ * The answer as it is for a request that names @p etags, encoded options: 2.03 where the answer's
+ * is among them.
  *
  * @param etag_option room for an option; borrowed by what is returned.
  */
-struct reply cached_reply_for(const struct fetch *fetch, const struct reply *reply,
-                              uint8_t etag_option[ETAG_OPTION_MAX]);
-
-/** As cached_reply_for(), for a request that names @p etags, encoded options; borrows the same. */
 struct reply cached_reply_to(struct bytes etags, const struct reply *reply,
                              uint8_t etag_option[ETAG_OPTION_MAX]);
 

@@ -147,7 +147,8 @@ void fetch_answer(struct fetch_side *side, struct fetch *fetch, enum reason reas
 {
     uint8_t etag_option[ETAG_OPTION_MAX];
     coalesce_answer(side, fetch, reason, reply);
-    struct reply own = cached_reply_for(fetch, reply, etag_option);
+    struct bytes etags = fetch->ticket.etags;
+    struct reply own = etags.len > 0 ? cached_reply_to(etags, reply, etag_option) : *reply;
     if (own.code == CODE(4, 13) ? transfer_in_blocks(side, fetch, &own)
                                 : transfer_gather(side, fetch, &own)) {
         return;

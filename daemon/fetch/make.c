@@ -24,9 +24,10 @@ static size_t memory_needed(const struct fetch_recipe *recipe, const struct nami
 {
     const struct target *target = recipe->target;
     size_t packed = target->path.len + target->query.len;
-    /* Each option takes at most 3 bytes of head, one of which a segment has already. */
-    size_t options =
-        packed + 2 * (size_t)(target->path.count + target->query.count) + naming_len(naming);
+    /* A head of an option takes at most 5 bytes, Uri-Port 7 with its value. */
+    size_t names = naming->value.len + 5 + naming->host.len + 5 + 7;
+    /* That of a segment takes at most 3, one of which the segment has already. */
+    size_t options = packed + 2 * (size_t)(target->path.count + target->query.count) + names;
     size_t message =
         4 + FETCH_TOKEN_LEN + recipe->message->options.len + recipe->message->payload.len + 1;
     size_t additions = 32;

@@ -191,9 +191,3 @@ enum config_route_form naming_form(const struct naming *naming)
         return ROUTE_FORM_PROXY_CRI;
     }
 }
-
-size_t naming_len(const struct naming *naming)
-{
-    /* A head of an option takes at most 5 bytes, Uri-Port 7 with its value. */
-    return naming->value.len + 5 + naming->host.len + 5 + 7;
-}

@@ -73,7 +73,4 @@ bool naming_cri(const struct target *target, uint8_t room[NAMING_CRI_ROOM], size
 /** The form that a naming for a parent proxy has come to; kept in @p naming, cannot fail. */
 enum config_route_form naming_form(const struct naming *naming);
 
-/** Most bytes that the options of @p naming take, those of path and query left out. Cannot fail. */
-size_t naming_len(const struct naming *naming);
-
 #endif

@@ -10,17 +10,6 @@
 
 /* --- may it be asked ---------------------------------------------------- */
 
-/*
- * A request of our own that came back: its token is one that we have given to a request
- * which is still out, and those are random. Loops by way of other proxies, which give
- * tokens of their own, end by Hop-Limit (ERR-14).
- */
-static bool is_own_request(const struct fetch_side *side, const struct message *message)
-{
-    return message->token.len == FETCH_TOKEN_LEN &&
-           fetch_by_token(&side->fetches, message->token) != NULL;
-}
-
 static enum reason check_question(struct fetch_side *side, const struct question *question,
                                   uint8_t *ret_hop_limit)
 {
@@ -30,7 +19,12 @@ static enum reason check_question(struct fetch_side *side, const struct question
                                                    target->scheme->transport, &target->address)) {
         return REASON_local;
     }
-    if (is_own_request(side, question->message)) {
+    /*
+     * A request of our own that came back: its token is one that we have given to a request
+     * which is still out, and those are random. Loops by way of other proxies, which give
+     * tokens of their own, end by Hop-Limit (ERR-14).
+     */
+    if (fetch_by_token(&side->fetches, question->message->token) != NULL) {
         return REASON_loop_detected;
     }
     bool is_for_group = question->options->multicast_timeout.data != NULL ||
