@@ -18,11 +18,11 @@
 #include "client/side.h"
 #include "client/trace.h"
 #include "coap/option.h"
+#include "context/target.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/question.h"
-#include "fetch/target.h"
 #include "fetch/transfer.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The target of a request, whichever of the four forms named it. fetch/target.h finds it.
+ * The target of a request, whichever of the four forms named it. context/target.h finds it.
  *
  * Path segments and query parameters are packed: each a length byte and its
  * bytes, as no CoAP option of a target is longer than 255. So the normal form

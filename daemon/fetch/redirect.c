@@ -2,11 +2,11 @@
 #include "fetch/redirect.h"
 
 #include "coap/option.h"
+#include "context/target.h"
 #include "fetch/admit.h"
 #include "fetch/encode.h"
 #include "fetch/forward.h"
 #include "fetch/side.h"
-#include "fetch/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@ LAYERS = [
     ("conf", "base coap net policy"),
     ("ops", "base coap conf net policy"),
     ("cache", "base coap conf"),
-    ("context", "base conf net ops"),
+    ("context", "base coap conf net ops policy"),
     ("origin", "base cache coap conf context net ops policy"),
     ("fetch", "base cache coap conf context net ops origin policy"),
     ("client", "base cache coap conf context fetch net ops origin policy"),

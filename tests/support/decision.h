@@ -7,7 +7,7 @@
 #define CRIPROXY_DECISION_H
 
 #include "coap/reason.h"
-#include "fetch/target.h"
+#include "context/target.h"
 
 #include <stddef.h>
 

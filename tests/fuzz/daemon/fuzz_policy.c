@@ -10,7 +10,7 @@
 #include "client/scan.h"
 #include "coap/option.h"
 #include "conf/config.h"
-#include "fetch/target.h"
+#include "context/target.h"
 #include "policy/access.h"
 #include "policy/ranges.h"
 

@@ -11,8 +11,8 @@
 #include "client/scan.h"
 #include "coap/option.h"
 #include "conf/config.h"
+#include "context/target.h"
 #include "fetch/encode.h"
-#include "fetch/target.h"
 
 #include <assert.h>
 #include <stdio.h>

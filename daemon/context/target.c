@@ -7,7 +7,7 @@
  *
  * A Proxy-Uri becomes a CRI first, so that there is one path from there on.
  */
-#include "fetch/target.h"
+#include "context/target.h"
 
 #include "coap/option.h"
 #include "policy/hostname.h"
