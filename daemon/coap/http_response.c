@@ -183,11 +183,10 @@ static uint64_t http_age_s(const struct http_response *response)
 uint32_t http_response_fresh_s(const struct http_response *response)
 {
     const struct cache_control control = control_of(response);
-    uint64_t lifetime = lifetime_s(response, &control), age = http_age_s(response);
+    uint64_t lifetime =
+        control.is_private || control.is_no_cache ? 0 : lifetime_s(response, &control);
+    uint64_t age = lifetime > 0 ? http_age_s(response) : 0; /* dates take their time */
     uint64_t left = lifetime > age ? lifetime - age : 0;
-    if (control.is_private || control.is_no_cache) {
-        return 0;
-    }
     return left > SECONDS_MAX ? SECONDS_MAX : (uint32_t)left;
 }
 

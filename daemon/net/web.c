@@ -128,6 +128,7 @@ static struct web_pool *make_pool(struct web *web, struct upstream_credentials *
 static void free_pool(struct web_pool *pool)
 {
     list_remove(&pool->web->pools, &pool->node);
+    web_transfer_free_spares(pool);
     (void)web_curl.multi_cleanup(pool->multi); /* closes its connections, and their events */
     upstream_credentials_release(pool->credentials);
     free(pool);
@@ -215,6 +216,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
         free_request(web, request);
         return NULL;
     }
+    request->is_clean = true;
     list_add(&web->requests, &request->node);
     pool->requests++;
     return request;
@@ -222,6 +224,7 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
 
 void web_cancel(struct web *web, struct web_request *request)
 {
+    request->is_clean = false;
     take_out_request(web, request);
     free_request(web, request);
 }
@@ -240,6 +243,7 @@ static void tell_end(struct web *web, struct web_request *request, CURLcode code
     struct web_failure failure = {
         .status = WEB_INVALID, .was_sent = true, .why = "too many http fields"};
     bool is_answer = false;
+    request->is_clean = code == CURLE_OK && request->is_clean;
     if (code != CURLE_OK) {
         failure = web_transfer_failure(request, code);
     } else {

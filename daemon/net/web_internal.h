@@ -9,6 +9,10 @@
 
 struct event;
 
+/* Handles that are kept for further requests: each takes some 25 KiB, and as much to be made anew.
+ */
+#define WEB_SPARES_MAX 8u
+
 /* A multi handle and its connections: of one set of credentials, or of none. */
 struct web_pool {
     struct list_node node;
@@ -16,6 +20,9 @@ struct web_pool {
     CURLM *multi;
     struct upstream_credentials *credentials; /* acquired; NULL in the clear */
     bool shows_certificate;
+    CURL *spares[WEB_SPARES_MAX]; /* handles of requests that are over, with what all have in common
+                                   */
+    size_t spare_count;
     uint32_t requests;      /* now */
     uint64_t idle_since_ms; /* while there is none */
     uint64_t timer_ms;      /* when libcurl wants to be called; UINT64_MAX: not at all */
@@ -34,6 +41,7 @@ struct web_request {
     uint64_t began_ms;
     bool is_secure;
     bool is_paused;
+    bool is_clean; /* it ended well and was not paused: its handle is as good as new */
     bool is_head_too_long, is_body_too_long, is_short; /* why a callback has stopped it */
 };
 
@@ -56,8 +64,11 @@ struct web {
  */
 int web_transfer_init(struct web_request *request, const struct web_ask *ask);
 
-/** Frees what it holds; the handle has left its multi handle. */
+/** Frees what it holds; the handle has left its multi handle, and is kept where it can be. */
 void web_transfer_clear(struct web *web, struct web_request *request);
+
+/** Frees the handles that @p pool keeps. */
+void web_transfer_free_spares(struct web_pool *pool);
 
 /** Why it has ended with @p code: not CURLE_OK. */
 struct web_failure web_transfer_failure(const struct web_request *request, CURLcode code);

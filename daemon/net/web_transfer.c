@@ -121,6 +121,7 @@ static size_t web_on_body(char *data, size_t size, size_t count, void *context)
     }
     if (has_to_wait(request, request->body_len + count)) {
         request->is_paused = true;
+        request->is_clean = false;
         web->paused_count++;
         atomic_fetch_add_explicit(&web->counters.paused, 1, memory_order_relaxed);
         return CURL_WRITEFUNC_PAUSE;
@@ -174,9 +175,10 @@ static bool set_fields(struct web_request *request, const struct web_ask *ask)
            web_curl.easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->fields) == CURLE_OK;
 }
 
+/* A handle that was used before has another request's. */
 static CURLcode set_method(CURL *easy, const struct web_ask *ask)
 {
-    CURLcode code = CURLE_OK;
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     if (ask->has_body) {
         code |= web_curl.easy_setopt(easy, CURLOPT_POST, 1L);
         code |= web_curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)ask->body.len);
@@ -202,31 +204,68 @@ static CURLcode set_bounds(CURL *easy)
 }
 
 /* Trust anchors and certificates come from the credentials that are loaded, not from files. */
-static CURLcode set_tls(struct web_request *request)
+static CURLcode set_tls(CURL *easy)
 {
-    CURL *easy = request->easy;
     CURLcode code = web_curl.easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     code |= web_curl.easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     code |= web_curl.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     code |= web_curl.easy_setopt(easy, CURLOPT_CAINFO, NULL);
     code |= web_curl.easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
     code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, web_on_tls);
     return code | web_curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 }
 
-static CURLcode set_callbacks(struct web_request *request)
+static CURLcode set_callbacks(CURL *easy, struct web *web)
 {
-    CURL *easy = request->easy;
-    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_PRIVATE, request);
-    code |= web_curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
-    code |= web_curl.easy_setopt(easy, CURLOPT_HEADERDATA, request);
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_HEADERFUNCTION, web_on_head);
     code |= web_curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, web_on_body);
-    code |= web_curl.easy_setopt(easy, CURLOPT_WRITEDATA, request);
     code |= web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, web_on_open);
-    code |= web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
     code |= web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, web_on_close);
-    return code | web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, request->pool->web);
+    return code | web_curl.easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, web);
+}
+
+/* Whose transfer it is from now on. */
+static CURLcode set_owner(CURL *easy, struct web_request *request)
+{
+    CURLcode code = web_curl.easy_setopt(easy, CURLOPT_PRIVATE, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_HEADERDATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    code |= web_curl.easy_setopt(easy, CURLOPT_SSL_CTX_DATA, request);
+    return code | web_curl.easy_setopt(easy, CURLOPT_OPENSOCKETDATA, request);
+}
+
+/* A handle with what all requests of the pool have in common; NULL without memory. */
+static CURL *take_handle(struct web_pool *pool)
+{
+    if (pool->spare_count > 0) {
+        return pool->spares[--pool->spare_count];
+    }
+    CURL *easy = web_curl.easy_init();
+    if (easy != NULL &&
+        (set_bounds(easy) | set_tls(easy) | set_callbacks(easy, pool->web)) != CURLE_OK) {
+        web_curl.easy_cleanup(easy);
+        return NULL;
+    }
+    return easy;
+}
+
+/* It is not to lead to what is freed. @return whether it was kept. */
+static bool keep_handle(struct web_pool *pool, CURL *easy)
+{
+    if (pool->spare_count == WEB_SPARES_MAX || set_owner(easy, NULL) != CURLE_OK ||
+        web_curl.easy_setopt(easy, CURLOPT_HTTPHEADER, NULL) != CURLE_OK ||
+        web_curl.easy_setopt(easy, CURLOPT_CONNECT_TO, NULL) != CURLE_OK) {
+        return false;
+    }
+    pool->spares[pool->spare_count++] = easy;
+    return true;
+}
+
+void web_transfer_free_spares(struct web_pool *pool)
+{
+    while (pool->spare_count > 0) {
+        web_curl.easy_cleanup(pool->spares[--pool->spare_count]);
+    }
 }
 
 static CURLcode set_web_limits(CURL *easy, const struct web_options *options)
@@ -240,14 +279,14 @@ static CURLcode set_web_limits(CURL *easy, const struct web_options *options)
 
 int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 {
-    CURL *easy = web_curl.easy_init();
+    CURL *easy = take_handle(request->pool);
     request->easy = easy;
     request->address = ask->address;
     if (easy == NULL || !set_connect_to(request) || !set_fields(request, ask)) {
         return -ENOMEM;
     }
-    CURLcode code = set_bounds(easy) | set_tls(request) | set_callbacks(request);
-    code |= set_web_limits(easy, &request->pool->web->options) | set_method(easy, ask);
+    CURLcode code = set_owner(easy, request) | set_method(easy, ask);
+    code |= set_web_limits(easy, &request->pool->web->options);
     code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
     /* libcurl sends a request again whose connection turns out to be dead. */
     code |= web_curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
@@ -256,7 +295,9 @@ int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 
 void web_transfer_clear(struct web *web, struct web_request *request)
 {
-    web_curl.easy_cleanup(request->easy);
+    if (!request->is_clean || !keep_handle(request->pool, request->easy)) {
+        web_curl.easy_cleanup(request->easy);
+    }
     web_curl.slist_free_all(request->fields);
     web_curl.slist_free_all(request->connect_to);
     web->body_bytes -= request->body_capacity;

@@ -82,7 +82,7 @@ HEADER_HOMES = {
     "http_parser.h": r"daemon/(client/http_parse|net/libraries)\.c",
     "utf8proc.h": r"lib/src/nfc|daemon/(context/target|net/libraries)|tests/|bench/",
     "idn2.h": r"daemon/(policy/hostname|net/libraries)",
-    "curl/": r"daemon/net/",
+    "curl/": r"daemon/net/|bench/web/",
     "pthread.h": r"daemon/(net/|base/log|main|server/|worker/)|tests/|tools/coap(bench|check)/",
 }
 
