@@ -40,12 +40,7 @@ struct error_text {
 /** "PLACE: WHAT" into @p error; @return false, to be returned. */
 bool credentials_fail(const struct error_text *error, const char *place, const char *what);
 
-/* credentials_psk.c */
-
-/** @return NULL on error. Free with psk_table_free(). */
-struct psk_table *psk_table_load(const char *file, const struct error_text *error);
-void psk_table_free(struct psk_table *table);
-size_t psk_table_count(const struct psk_table *table);
+/* credentials.c */
 
 /**
  * The key of @p identity. An unknown identity gets a key, too: always the same secret one.
@@ -70,33 +65,6 @@ bool psk_table_look(const struct psk_table *table, const char *identity, const u
  */
 bool psk_tables_agree(const struct psk_table *a, const struct psk_table *b, const char *identity);
 
-/* credentials_names.c */
-
-/** @return NULL on error. Free with certificate_table_free(). */
-struct certificate_table *certificate_table_load(const struct credentials_pair *pairs, size_t count,
-                                                 const struct error_text *error);
-
-/** Frees the table and its contexts; takes NULL. */
-void certificate_table_free(struct certificate_table *table);
-
-/**
- * In a handshake: the certificates for the name that the client has asked for, if there
- * are such, in place of the first one. Takes NULL.
- *
- * @return false where there was no memory
- */
-bool certificate_table_choose(const struct certificate_table *table, SSL *ssl);
-
-/* credentials_raw.c */
-
-/** Loads the raw keys of both sides. False with a text in @p error. */
-bool credentials_load_raw_keys(struct credentials *credentials,
-                               const struct credentials_options *options,
-                               const struct error_text *error);
-
-/** Frees what credentials_load_raw_keys() has loaded. */
-void credentials_free_raw_keys(struct credentials *credentials);
-
 /** Offers raw keys and chooses them in handshakes of @p context. @return false without memory */
 bool credentials_use_raw_keys(const struct credentials *credentials, SSL_CTX *context);
 
@@ -110,12 +78,12 @@ bool credentials_hold_raw_key(const struct credentials *credentials,
 
 /* credentials_context.c */
 
-/**
- * Loads both files of a pair into @p context and checks that they belong together. False with a
- * text in @p error.
- */
-bool credentials_use_certificate(SSL_CTX *context, const char *certificate_file,
-                                 const char *key_file, const struct error_text *error);
+/** @return NULL on error. Free with certificate_table_free(). */
+struct certificate_table *certificate_table_load(const struct credentials_pair *pairs, size_t count,
+                                                 const struct error_text *error);
+
+/** Frees the table and its contexts; takes NULL. */
+void certificate_table_free(struct certificate_table *table);
 
 /**
  * Makes the DTLS and TLS contexts of @p credentials, whose other fields are set already and which
