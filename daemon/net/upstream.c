@@ -192,8 +192,7 @@ static uint64_t place_key(const struct upstream *upstream, const struct upstream
 static bool is_same_credentials(const struct upstream_target *a, const struct upstream_target *b)
 {
     return !transport_is_secure(a->transport) || a->credentials == b->credentials ||
-           memcmp(credentials_digest(a->credentials), credentials_digest(b->credentials),
-                  UPSTREAM_DIGEST_LEN) == 0;
+           memcmp(a->credentials->digest, b->credentials->digest, UPSTREAM_DIGEST_LEN) == 0;
 }
 
 static bool client_place_is_for(const struct place *place, const struct upstream_target *target)

@@ -316,7 +316,7 @@ static const coap_dtls_cpsk_info_t *client_coap_on_psk(coap_str_const_t *hint, c
     static _Thread_local coap_dtls_cpsk_info_t info;
     const struct session *session = context;
     struct bytes key = credentials_psk_key(session->credentials);
-    const char *identity = credentials_psk_identity(session->credentials);
+    const char *identity = session->credentials->identity;
 
     (void)hint;
     (void)coap;
@@ -475,7 +475,7 @@ static bool open_context(struct session *session)
 static coap_session_t *connect_psk(struct session *session, const coap_address_t *address)
 {
     struct bytes key = credentials_psk_key(session->credentials);
-    const char *identity = credentials_psk_identity(session->credentials);
+    const char *identity = session->credentials->identity;
     struct place *place = session->place;
     coap_dtls_cpsk_t setup = {
         .version = COAP_DTLS_CPSK_SETUP_VERSION,

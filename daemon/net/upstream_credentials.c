@@ -43,20 +43,6 @@
 typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
                            void *other, void *extra);
 
-struct upstream_credentials {
-    atomic_uint count;
-    SSL_CTX *holder;              /* certificate, chain, key, trust anchors */
-    struct raw_keys *server_keys; /* NULL: none are taken */
-    bool has_raw_key;             /* the key of the holder, which has no certificate then */
-    bool has_anchors;             /* servers may show certificates */
-    SSL_CTX *tls, *dtls;          /* for connections, and for our sessions on DTLS */
-    security_fn preset_security;  /* OpenSSL's own */
-    uint8_t digest[UPSTREAM_DIGEST_LEN];
-    char identity[UPSTREAM_PSK_IDENTITY_MAX + 1]; /* empty: no key */
-    uint8_t key[UPSTREAM_PSK_KEY_MAX];
-    size_t key_len;
-};
-
 /* Where the words about an error go. */
 struct words {
     char *text;
@@ -301,36 +287,6 @@ void upstream_credentials_release(struct upstream_credentials *credentials)
         atomic_fetch_sub_explicit(&credentials->count, 1, memory_order_acq_rel) == 1) {
         upstream_destroy(credentials);
     }
-}
-
-SSL_CTX *credentials_tls_client(const struct upstream_credentials *credentials)
-{
-    return credentials->tls;
-}
-
-SSL_CTX *credentials_dtls_client(const struct upstream_credentials *credentials)
-{
-    return credentials->dtls;
-}
-
-const uint8_t *credentials_digest(const struct upstream_credentials *credentials)
-{
-    return credentials->digest;
-}
-
-bool credentials_have_psk(const struct upstream_credentials *credentials)
-{
-    return credentials->identity[0] != '\0';
-}
-
-const char *credentials_psk_identity(const struct upstream_credentials *credentials)
-{
-    return credentials->identity;
-}
-
-struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
-{
-    return (struct bytes){credentials->key, credentials->key_len};
 }
 
 /* ---- a session's context ---- */

@@ -216,7 +216,7 @@ static int on_dtls_verify(int is_good, X509_STORE_CTX *store)
 static SSL *make_dtls_ssl(struct session *session)
 {
     struct place *place = session->place;
-    SSL *ssl = SSL_new(credentials_dtls_client(session->credentials));
+    SSL *ssl = SSL_new(session->credentials->dtls);
 
     session->dtls->pipe.put = end_put;
     BIO *bio = ssl != NULL ? dtls_bio_new(&session->dtls->pipe) : NULL;

@@ -34,7 +34,9 @@
 #define UPSTREAM_HOST_MAX 255u
 #define UPSTREAM_DIGEST_LEN 32u
 
+struct raw_keys;
 struct ssl_ctx_st;
+struct ssl_st;
 struct x509_store_ctx_st;
 struct x509_st;
 struct coap_end;
@@ -316,20 +318,35 @@ void session_send_farewells(struct session *session);
 
 /* ---- upstream_credentials.c ---- */
 
-/**
- * Digest, of UPSTREAM_DIGEST_LEN bytes, of everything that was loaded: credentials with equal
- * digests are interchangeable. Borrowed.
- */
-const uint8_t *credentials_digest(const struct upstream_credentials *credentials);
+/* Only their maker changes them; whoever holds them reads the fields. */
+struct upstream_credentials {
+    atomic_uint count;
+    struct ssl_ctx_st *holder;     /* certificate, chain, key, trust anchors */
+    struct raw_keys *server_keys;  /* NULL: none are taken */
+    bool has_raw_key;              /* the key of the holder, which has no certificate then */
+    bool has_anchors;              /* servers may show certificates */
+    struct ssl_ctx_st *tls, *dtls; /* for connections, and for our sessions on DTLS */
+    int (*preset_security)(const struct ssl_st *ssl, const struct ssl_ctx_st *context,
+                           int operation, int bits, int nid, void *other,
+                           void *extra); /* OpenSSL's own */
+    uint8_t
+        digest[UPSTREAM_DIGEST_LEN]; /* of all that was loaded: equal ones are interchangeable */
+    char identity[UPSTREAM_PSK_IDENTITY_MAX + 1]; /* empty: no key */
+    uint8_t key[UPSTREAM_PSK_KEY_MAX];
+    size_t key_len;
+};
 
 /** Whether they are a pre-shared key; false for certificates. */
-bool credentials_have_psk(const struct upstream_credentials *credentials);
-
-/** The identity of the pre-shared key. Borrowed from @p credentials. */
-const char *credentials_psk_identity(const struct upstream_credentials *credentials);
+static inline bool credentials_have_psk(const struct upstream_credentials *credentials)
+{
+    return credentials->identity[0] != '\0';
+}
 
 /** The bytes of the pre-shared key. Borrowed; wiped when the credentials are freed. */
-struct bytes credentials_psk_key(const struct upstream_credentials *credentials);
+static inline struct bytes credentials_psk_key(const struct upstream_credentials *credentials)
+{
+    return (struct bytes){credentials->key, credentials->key_len};
+}
 
 /**
  * Sets versions, cipher suites, trust anchors and the proxy's certificate in a context, which
@@ -345,10 +362,6 @@ bool credentials_apply(struct upstream_credentials *credentials, struct ssl_ctx_
  */
 bool credentials_apply_web(const struct upstream_credentials *credentials,
                            struct ssl_ctx_st *context, bool shows_certificate);
-
-/** The contexts for connections on TLS, and for our sessions on DTLS; borrowed. */
-struct ssl_ctx_st *credentials_tls_client(const struct upstream_credentials *credentials);
-struct ssl_ctx_st *credentials_dtls_client(const struct upstream_credentials *credentials);
 
 /**
  * Whether a certificate is for the host of @p target (SEC-11, SEC-12, AMB-50). Both are borrowed

@@ -42,7 +42,7 @@ static SSL *make_ssl(struct session *session)
     static const unsigned char http[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
     const struct upstream_target *target = &session->place->target;
-    SSL *ssl = SSL_new(credentials_tls_client(session->credentials));
+    SSL *ssl = SSL_new(session->credentials->tls);
 
     if (ssl == NULL) {
         return NULL;

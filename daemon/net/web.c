@@ -96,8 +96,7 @@ static bool is_of_credentials(const struct web_pool *pool,
     if (pool->credentials == NULL || credentials == NULL) {
         return pool->credentials == credentials;
     }
-    return memcmp(credentials_digest(pool->credentials), credentials_digest(credentials),
-                  UPSTREAM_DIGEST_LEN) == 0;
+    return memcmp(pool->credentials->digest, credentials->digest, UPSTREAM_DIGEST_LEN) == 0;
 }
 
 static struct web_pool *make_pool(struct web *web, struct upstream_credentials *credentials,

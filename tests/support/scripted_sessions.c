@@ -16,11 +16,6 @@
 #define BYTES_MAX 256u
 #define MANNERS_MAX 8u
 
-struct upstream_credentials {
-    unsigned count;
-    uint8_t digest[UPSTREAM_DIGEST_LEN];
-};
-
 /* A session, of either kind. */
 struct stream_end {
     struct session *session; /* NULL: closed */
@@ -109,11 +104,6 @@ void upstream_credentials_release(struct upstream_credentials *credentials)
     if (credentials != NULL && --credentials->count == 0) {
         free(credentials);
     }
-}
-
-const uint8_t *credentials_digest(const struct upstream_credentials *credentials)
-{
-    return credentials->digest;
 }
 
 /* ---- what the pool calls ---- */
