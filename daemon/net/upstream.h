@@ -233,6 +233,7 @@ struct upstream_counters {
     _Atomic uint64_t sessions_lost;      /* ended by the other side, or found dead */
     _Atomic uint64_t requests_repeated;  /* sent once more on a new session */
     _Atomic uint64_t backed_off;         /* requests not tried because of failures before */
+    _Atomic uint64_t records_unopened;   /* of our DTLS: forged, damaged, or with other keys */
 };
 
 /** The counters since the start. Borrowed from @p upstream. */

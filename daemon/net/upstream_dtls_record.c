@@ -198,10 +198,21 @@ void client_dtls_feed_records(struct session *session, const uint8_t *data, size
          data += view.whole_len, len -= view.whole_len) {
         uint8_t type = 0;
         size_t content_len = 0;
-        if (view.epoch == 1 && records_open(box->crypto, &end->records, &view, box->plaintext,
-                                            &content_len, &type) == RECORD_OPENED) {
+        if (view.epoch != 1) {
+            continue;
+        }
+        switch (
+            records_open(box->crypto, &end->records, &view, box->plaintext, &content_len, &type)) {
+        case RECORD_OPENED:
             records_accept(&end->records, view.number);
             take_end_content(session, type, box->plaintext, content_len);
+            break;
+        case RECORD_UNOPENED:
+            atomic_fetch_add_explicit(&session->upstream->counters.records_unopened, 1,
+                                      memory_order_relaxed);
+            break;
+        case RECORD_REPLAYED:
+            break;
         }
     }
 }

@@ -201,6 +201,7 @@ static void note_pool_counters(struct origin_side *side)
     metric_set(&metrics->upstream_handshakes_failed, metric_get(&counters->handshake_failures));
     metric_set(&metrics->upstream_requests_repeated, metric_get(&counters->requests_repeated));
     metric_set(&metrics->upstream_backed_off, metric_get(&counters->backed_off));
+    metric_set(&metrics->upstream_records_unopened, metric_get(&counters->records_unopened));
 }
 
 uint64_t carrier_session_turn(struct origin_side *side, uint64_t now_ms)

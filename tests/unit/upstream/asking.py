@@ -118,7 +118,8 @@ class Asker:
     def counters_of(line):
         word, *numbers = line.split()
         assert word == "counters", line
-        names = ("sessions", "opened", "failures", "lost", "repeated", "backed_off")
+        names = ("sessions", "opened", "failures", "lost", "repeated", "backed_off",
+                 "unopened")
         return dict(zip(names, map(int, numbers)))
 
     def use_key(self, key=KEY, identity="me"):

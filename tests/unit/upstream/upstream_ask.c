@@ -269,9 +269,10 @@ static void load(char **words)
 static void print_counters(void)
 {
     const struct upstream_counters *c = upstream_counters(upstream);
-    printf("counters %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+    printf("counters %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+           " %" PRIu64 "\n",
            c->sessions, c->sessions_opened, c->handshake_failures, c->sessions_lost,
-           c->requests_repeated, c->backed_off);
+           c->requests_repeated, c->backed_off, c->records_unopened);
 }
 
 static void handle(char *line)
