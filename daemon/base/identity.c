@@ -41,34 +41,69 @@ static size_t escape_name(const unsigned char *bytes, size_t len, char *text, si
     return used;
 }
 
-struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name)
+size_t identity_name_bytes(const unsigned char *bytes, size_t len)
 {
-    size_t capacity =
-        names_bytes < IDENTITY_NAMES_BYTES_MAX / 4 ? 4 * names_bytes : IDENTITY_NAMES_BYTES_MAX;
-    size_t server_len = server_name == NULL ? 0 : strlen(server_name);
-    server_len = server_len > SERVER_NAME_MAX ? 0 : server_len;
-    struct identity *identity = calloc(1, sizeof(*identity) + capacity + server_len + 1);
+    size_t sum = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        sum += is_plain(bytes[i]) ? 1 : 4;
+    }
+    return sum;
+}
+
+/* Where the name to be shown is written: in front of the names, if they may have it there. */
+static char *shown_name(struct identity *identity)
+{
+    return identity->names +
+           (identity->names_capacity <= IDENTITY_NAME_MAX ? 0 : (size_t)identity->names_capacity);
+}
+
+/*
+ * Zeroed: room for the names, then, where they may be longer than what is shown, for the name that
+ * is, then for the server's. One of these for each of 100,000 sessions: no byte too many.
+ */
+static struct identity *allocate_identity(enum identity_kind kind, size_t capacity,
+                                          const char *server_name, size_t server_len)
+{
+    /* A NUL of its own is the name that is shown where there are none. */
+    size_t shown = capacity > IDENTITY_NAME_MAX ? IDENTITY_NAME_MAX : capacity == 0 ? 1 : 0;
+    struct identity *identity = calloc(1, sizeof(*identity) + capacity + shown + server_len + 1);
     if (identity == NULL) {
         return NULL;
     }
     identity->kind = kind;
     identity->holders = 1;
-    identity->names_capacity = capacity;
-    char *copy = identity->names + capacity;
-    identity->server_name = copy;
-    for (size_t i = 0; i < server_len; i++) {
-        char c = server_name[i];
-        copy[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    identity->names_capacity = (uint16_t)capacity;
+    identity->name = shown_name(identity);
+    identity->server_name = "";
+    if (server_len > 0) {
+        char *copy = identity->names + capacity + shown;
+        memcpy(copy, server_name, server_len);
+        identity->server_name = copy;
     }
     return identity;
 }
 
+struct identity *identity_new(enum identity_kind kind, size_t names_bytes, const char *server_name)
+{
+    size_t capacity =
+        names_bytes < IDENTITY_NAMES_BYTES_MAX ? names_bytes : IDENTITY_NAMES_BYTES_MAX;
+    size_t server_len = server_name == NULL ? 0 : strlen(server_name);
+    char lower[SERVER_NAME_MAX];
+    server_len = server_len > SERVER_NAME_MAX ? 0 : server_len;
+    for (size_t i = 0; i < server_len; i++) {
+        char c = server_name[i];
+        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    }
+    return allocate_identity(kind, capacity, lower, server_len);
+}
+
 void identity_add_name(struct identity *identity, const unsigned char *bytes, size_t len)
 {
-    size_t left = identity->names_capacity - identity->names_len;
+    size_t left = (size_t)identity->names_capacity - identity->names_len;
     bool is_whole;
-    if (identity->name[0] == '\0') {
-        (void)escape_name(bytes, len, identity->name, sizeof(identity->name), &is_whole);
+    if (identity->name[0] == '\0' && identity->names_capacity > IDENTITY_NAME_MAX) {
+        (void)escape_name(bytes, len, shown_name(identity), IDENTITY_NAME_MAX, &is_whole);
     }
     if (len == 0) {
         return;
@@ -79,7 +114,7 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
     }
     size_t used = escape_name(bytes, len, identity->names + identity->names_len, left, &is_whole);
     if (is_whole) {
-        identity->names_len += used + 1;
+        identity->names_len = (uint16_t)(identity->names_len + used + 1);
     } else {
         identity->lacks_names = true;
     }
@@ -126,20 +161,17 @@ struct identity *identity_unpack(struct unpack *in)
         in->has_failed = true;
         return NULL;
     }
-    struct identity *identity = calloc(1, sizeof(*identity) + names_len + server_len + 2);
+    struct identity *identity =
+        allocate_identity((enum identity_kind)kind, names_len, (const char *)server, server_len);
     if (identity == NULL) {
         return NULL;
     }
-    identity->kind = (enum identity_kind)kind;
-    identity->holders = 1;
     identity->lacks_names = lacks_names != 0;
-    identity->names_len = identity->names_capacity = names_len;
-    memcpy(identity->name, name, name_len);
+    identity->names_len = (uint16_t)names_len;
     memcpy(identity->names, names, names_len);
-    /* A NUL ends the names, too, where there are none. */
-    char *copy = identity->names + names_len + 1;
-    memcpy(copy, server, server_len);
-    identity->server_name = copy;
+    if (names_len > IDENTITY_NAME_MAX) {
+        memcpy(shown_name(identity), name, name_len);
+    }
     return identity;
 }
 

@@ -46,21 +46,25 @@ struct identity {
     enum identity_kind kind;
     uint32_t holders;
     const char *server_name; /* SNI the peer asked for, lower case, at most 255 bytes; or "" */
-    /* To be shown: printable ASCII, other bytes as \xHH, cut where it does not fit. */
-    char name[IDENTITY_NAME_MAX];
-    bool lacks_names; /* one did not fit */
+    /* To be shown, the first: printable ASCII, other bytes as \xHH, cut at IDENTITY_NAME_MAX. It is
+     * the beginning of names where they are all shorter than that. */
+    const char *name;
     /* To be compared: escaped the same way, never cut, a NUL after each. */
-    size_t names_len, names_capacity;
+    uint16_t names_len, names_capacity;
+    bool lacks_names; /* one did not fit */
     /* The PSK identity; all SANs that are text, or where there are none the CN; the name of the
      * key.
      */
     char names[];
 };
 
+/** What a name of these bytes takes in struct identity: escaped, with its NUL. */
+size_t identity_name_bytes(const unsigned char *bytes, size_t len);
+
 /**
  * One without any name, held once.
  *
- * @param names_bytes as they are before they are escaped, a NUL after each
+ * @param names_bytes of all its names, the sum of identity_name_bytes()
  * @param server_name copied; one of more than 255 bytes is none. May be NULL
  * @return NULL without memory
  */

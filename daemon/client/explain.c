@@ -148,11 +148,11 @@ static bool explain_find_transport(const struct config *config, const struct cli
 
 static struct identity *make_identity(const struct client_text *text)
 {
-    const char *name = text->names[text->kind];
+    const unsigned char *name = (const unsigned char *)text->names[text->kind];
     size_t len = text->name_lens[text->kind];
-    struct identity *identity = identity_new(text->kind, len + 1, NULL);
+    struct identity *identity = identity_new(text->kind, identity_name_bytes(name, len), NULL);
     if (identity != NULL) {
-        identity_add_name(identity, (const unsigned char *)name, len);
+        identity_add_name(identity, name, len);
     }
     return identity;
 }
@@ -318,7 +318,7 @@ static void judge_as(const struct config *config, const struct explain_question 
     if (other.identity != NULL && other.identity->names_capacity > len) {
         /* Not by identity_add_name(): rules have names as they are when they are escaped. */
         memcpy(other.identity->names, name, len + 1);
-        other.identity->names_len = len + 1;
+        other.identity->names_len = (uint16_t)(len + 1);
         other.request.client.identity = other.identity;
         other.request.standing = access_standing(config->access, &other.request.client);
     }

@@ -48,11 +48,12 @@ int http_token_take(struct stream *stream, struct bytes bearer)
         return 401;
     }
     size_t len = strlen(token->identity);
-    struct identity *identity = identity_new(IDENTITY_PSK, len + 1, NULL);
+    const unsigned char *name = (const unsigned char *)token->identity;
+    struct identity *identity = identity_new(IDENTITY_PSK, identity_name_bytes(name, len), NULL);
     if (identity == NULL) {
         return 503;
     }
-    identity_add_name(identity, (const unsigned char *)token->identity, len);
+    identity_add_name(identity, name, len);
     set_identity(stream, identity);
     memcpy(stream->token, digest, sizeof(digest));
     return 0;

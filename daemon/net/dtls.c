@@ -474,6 +474,7 @@ static int init(struct dtls_listener *listener, struct loop *loop)
         return error;
     }
     slab_init(&listener->slab, sizeof(struct dtls_session));
+    slab_init(&listener->flights, sizeof(struct dtls_flight) + DTLS_FLIGHT_SLOT);
     if (!listener->options.has_openssl_records) {
         listener->crypto = record_crypto_new();
     }

@@ -85,8 +85,12 @@ struct dtls_flight {
     uint64_t next_plain; /* record number for the next record in epoch 0 */
     size_t len, capacity;
     bool is_whole; /* false: there was no room for all of it */
+    bool is_slot;  /* of the listener's flights, not of malloc() */
     uint8_t bytes[];
 };
+
+/* A flight of so many bytes is in a slot: a ticket, ChangeCipherSpec, Finished. */
+#define DTLS_FLIGHT_SLOT 288u
 
 /* What only a handshake needs, or a session on OpenSSL's records. */
 struct dtls_shake {
@@ -158,7 +162,9 @@ struct dtls_listener {
     struct account_book handshake_accounts, session_accounts; /* of these two, in the same order */
     struct session_list doomed;
     uint32_t handshaking_count;
-    struct slab slab;             /* of sessions */
+    struct slab slab; /* of sessions */
+    struct slab
+        flights; /* that may be repeated: their memory goes when the last one of a block does */
     struct record_crypto *crypto; /* NULL: sessions stay on OpenSSL's records */
     struct rate begun;
     bool is_frozen;    /* its sessions are another process's */

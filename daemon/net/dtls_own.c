@@ -147,11 +147,18 @@ void own_free_flight(struct dtls_flight *flight)
 
 void own_drop_flight(struct dtls_session *session)
 {
-    if (session->flight != NULL) {
-        timer_cancel(&session->listener->wheel, &session->flight->timer);
-        own_free_flight(session->flight);
-        session->flight = NULL;
+    struct dtls_flight *flight = session->flight;
+
+    if (flight == NULL) {
+        return;
     }
+    timer_cancel(&session->listener->wheel, &flight->timer);
+    if (flight->is_slot) {
+        slab_give(&session->listener->flights, flight); /* which wipes it */
+    } else {
+        own_free_flight(flight);
+    }
+    session->flight = NULL;
 }
 
 static void on_flight_timer(void *context, struct timer *timer, uint64_t now_ms)
@@ -161,22 +168,43 @@ static void on_flight_timer(void *context, struct timer *timer, uint64_t now_ms)
     own_drop_flight(HASH_ENTRY(timer, struct dtls_flight, timer)->session);
 }
 
-void own_take_over(struct dtls_session *session)
+/*
+ * The session has a copy of what was sent then, until it is dropped. Most are in slots: in the
+ * heap, a hundred thousand that go after four minutes leave holes between what stays. Without
+ * memory there is none.
+ */
+static void keep_flight(struct dtls_session *session, const uint8_t *bytes, size_t len,
+                        uint64_t sent_ms, uint64_t next_plain)
 {
     struct dtls_listener *listener = session->listener;
-    struct dtls_shake *shake = session->shake;
-    struct dtls_flight *flight = shake->flight;
+    bool is_slot = len <= DTLS_FLIGHT_SLOT;
+    struct dtls_flight *flight =
+        is_slot ? slab_take(&listener->flights) : calloc(1, sizeof *flight + len);
 
-    if (flight == NULL || flight->len == 0 || !flight->is_whole ||
-        SSL_session_reused(shake->ssl) == 1) {
+    if (flight == NULL) {
         return;
     }
-    shake->flight = NULL;
-    session->flight = flight;
     flight->session = session;
-    flight->sent_ms = listener->now_ms;
-    flight->next_plain = shake->next_plain;
-    timer_set(&listener->wheel, &flight->timer, listener->now_ms + DTLS_FLIGHT_MS, on_flight_timer);
+    flight->sent_ms = sent_ms;
+    flight->next_plain = next_plain;
+    flight->len = flight->capacity = len;
+    flight->is_whole = true;
+    flight->is_slot = is_slot;
+    memcpy(flight->bytes, bytes, len);
+    session->flight = flight;
+    timer_set(&listener->wheel, &flight->timer, sent_ms + DTLS_FLIGHT_MS, on_flight_timer);
+}
+
+void own_take_over(struct dtls_session *session)
+{
+    const struct dtls_shake *shake = session->shake;
+    const struct dtls_flight *flight = shake->flight; /* which goes with the handshake */
+
+    if (flight != NULL && flight->len > 0 && flight->is_whole &&
+        SSL_session_reused(shake->ssl) == 0) {
+        keep_flight(session, flight->bytes, flight->len, session->listener->now_ms,
+                    shake->next_plain);
+    }
 }
 
 void own_pack_flight(const struct dtls_session *session, struct pack *out)
@@ -216,19 +244,7 @@ bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
     if (bytes == NULL || len > DTLS_FLIGHT_MAX || !flight_is_sound(bytes, len)) {
         return false;
     }
-    struct dtls_flight *flight = calloc(1, sizeof *flight + len);
-    if (flight != NULL) {
-        *flight = (struct dtls_flight){.session = session,
-                                       .sent_ms = sent_ms,
-                                       .next_plain = next_plain,
-                                       .len = len,
-                                       .capacity = len,
-                                       .is_whole = true};
-        memcpy(flight->bytes, bytes, len);
-        session->flight = flight;
-        timer_set(&session->listener->wheel, &flight->timer, sent_ms + DTLS_FLIGHT_MS,
-                  on_flight_timer);
-    }
+    keep_flight(session, bytes, len, sent_ms, next_plain);
     return true;
 }
 

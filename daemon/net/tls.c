@@ -30,8 +30,9 @@ static size_t tls_bytes_of(const GENERAL_NAMES *names)
     size_t sum = 0;
 
     for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
-        size_t len = length_of(text_of(sk_GENERAL_NAME_value(names, i)));
-        sum += len > 0 ? len + 1 : 0;
+        const ASN1_STRING *text = text_of(sk_GENERAL_NAME_value(names, i));
+        size_t len = length_of(text);
+        sum += len > 0 ? identity_name_bytes(ASN1_STRING_get0_data(text), len) : 0;
     }
     return sum;
 }
@@ -53,10 +54,12 @@ static struct identity *of_subject(const X509 *certificate, const char *server_n
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
     const ASN1_STRING *name =
         at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
-    struct identity *identity =
-        identity_new(IDENTITY_CERTIFICATE, length_of(name) + 1, server_name);
+    size_t len = length_of(name);
+    struct identity *identity = identity_new(
+        IDENTITY_CERTIFICATE, len > 0 ? identity_name_bytes(ASN1_STRING_get0_data(name), len) : 0,
+        server_name);
 
-    if (identity != NULL && length_of(name) > 0) {
+    if (identity != NULL && len > 0) {
         identity_add_name(identity, ASN1_STRING_get0_data(name), length_of(name));
     }
     return identity;
@@ -79,20 +82,26 @@ static struct identity *of_certificate(const X509 *certificate, const char *serv
 
 static struct identity *of_psk(const char *psk, const char *server_name)
 {
-    struct identity *identity = identity_new(IDENTITY_PSK, strlen(psk) + 1, server_name);
+    const unsigned char *bytes = (const unsigned char *)psk;
+    size_t len = strlen(psk);
+    struct identity *identity =
+        identity_new(IDENTITY_PSK, identity_name_bytes(bytes, len), server_name);
 
     if (identity != NULL) {
-        identity_add_name(identity, (const unsigned char *)psk, strlen(psk));
+        identity_add_name(identity, bytes, len);
     }
     return identity;
 }
 
 static struct identity *of_raw_key(const char *name, const char *server_name)
 {
-    struct identity *identity = identity_new(IDENTITY_PUBLIC_KEY, strlen(name) + 1, server_name);
+    const unsigned char *bytes = (const unsigned char *)name;
+    size_t len = strlen(name);
+    struct identity *identity =
+        identity_new(IDENTITY_PUBLIC_KEY, identity_name_bytes(bytes, len), server_name);
 
     if (identity != NULL) {
-        identity_add_name(identity, (const unsigned char *)name, strlen(name));
+        identity_add_name(identity, bytes, len);
     }
     return identity;
 }

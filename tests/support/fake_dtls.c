@@ -247,20 +247,23 @@ void fake_dtls_set_room(struct dtls_session *session, size_t bytes)
 void fake_dtls_identify(struct dtls_session *session, const char *psk_identity,
                         const char *server_name)
 {
+    const unsigned char *bytes = (const unsigned char *)psk_identity;
+    size_t len = strlen(psk_identity);
     identity_release(session->identity);
-    session->identity = identity_new(IDENTITY_PSK, strlen(psk_identity) + 1, server_name);
+    session->identity = identity_new(IDENTITY_PSK, identity_name_bytes(bytes, len), server_name);
     assert_non_null(session->identity);
-    identity_add_name(session->identity, (const unsigned char *)psk_identity, strlen(psk_identity));
+    identity_add_name(session->identity, bytes, len);
 }
 
 void fake_dtls_certify(struct dtls_session *session, const char *name)
 {
     size_t len = name != NULL ? strlen(name) : 0;
     identity_release(session->identity);
-    session->identity = identity_new(IDENTITY_CERTIFICATE, len + 1, NULL);
+    const unsigned char *bytes = (const unsigned char *)(name != NULL ? name : "");
+    session->identity = identity_new(IDENTITY_CERTIFICATE, identity_name_bytes(bytes, len), NULL);
     assert_non_null(session->identity);
     if (name != NULL) {
-        identity_add_name(session->identity, (const unsigned char *)name, len);
+        identity_add_name(session->identity, bytes, len);
     }
 }
 

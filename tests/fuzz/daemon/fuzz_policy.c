@@ -192,7 +192,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct config_arena *arena = arena_new();
     struct access_rule *rules = calloc(RULES_MAX, sizeof(*rules));
     uint8_t *memory = malloc(MEMORY_BYTES);
-    struct identity *identity = identity_new(IDENTITY_PSK, who.len + 1, NULL);
+    struct identity *identity =
+        identity_new(IDENTITY_PSK, identity_name_bytes(who.data, who.len), NULL);
     uint32_t count = 0;
     struct target target;
     struct address address;

@@ -6,9 +6,10 @@
 
 static struct identity *identity_of(enum identity_kind kind, const char *bytes, size_t len)
 {
-    struct identity *identity = identity_new(kind, len + 1, NULL);
+    const unsigned char *name = (const unsigned char *)bytes;
+    struct identity *identity = identity_new(kind, identity_name_bytes(name, len), NULL);
     assert_non_null(identity);
-    identity_add_name(identity, (const unsigned char *)bytes, len);
+    identity_add_name(identity, name, len);
     return identity;
 }
 
@@ -106,10 +107,33 @@ static void test_long_names_are_compared_whole(void **state)
     identity_release(identity);
 }
 
+/* One for each of 100,000 sessions: what is shown is not kept twice. */
+static void test_short_names_are_there_once(void **state)
+{
+    char text[IDENTITY_TEXT_MAX];
+    (void)state;
+    struct identity *identity = identity_of(IDENTITY_PSK, "sensor-000001", 13);
+    assert_int_equal(identity->names_capacity, 14);
+    assert_ptr_equal(identity->name, identity->names);
+    assert_true(sizeof(*identity) <= 32);
+    identity_release(identity);
+    /* Together they are too long: the first is shown all the same. */
+    identity = identity_new(IDENTITY_CERTIFICATE, 2 * 101, NULL);
+    assert_non_null(identity);
+    char name[101];
+    memset(name, 'n', sizeof(name));
+    identity_add_name(identity, (const unsigned char *)name, 100);
+    identity_add_name(identity, (const unsigned char *)name + 1, 100);
+    assert_false(identity->lacks_names);
+    assert_int_equal(strlen(identity->name), 100);
+    assert_int_equal(strlen(identity_format(identity, text)), strlen("certificate:") + 100);
+    identity_release(identity);
+}
+
 static void test_names(void **state)
 {
     (void)state;
-    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, 4, "a.example");
+    struct identity *identity = identity_new(IDENTITY_CERTIFICATE, 12 + 2 + 2, "a.example");
     assert_non_null(identity);
     identity_add_name(identity, (const unsigned char *)"one.example", 11);
     identity_add_name(identity, (const unsigned char *)"2", 1);
@@ -165,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_format),
         cmocka_unit_test(test_a_kind_is_taken_from_text),
         cmocka_unit_test(test_long_names_are_compared_whole),
+        cmocka_unit_test(test_short_names_are_there_once),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_nul_in_a_name),
         cmocka_unit_test(test_server_name),

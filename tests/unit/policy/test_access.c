@@ -25,9 +25,10 @@ static struct identity *identity_of(const char *text)
     }
     bool is_psk = strncmp(text, "psk:", 4) == 0;
     const char *name = strchr(text, ':') + 1;
-    struct identity *identity =
-        identity_new(is_psk ? IDENTITY_PSK : IDENTITY_CERTIFICATE, strlen(name) + 1, NULL);
-    identity_add_name(identity, (const unsigned char *)name, strlen(name));
+    const unsigned char *bytes = (const unsigned char *)name;
+    struct identity *identity = identity_new(is_psk ? IDENTITY_PSK : IDENTITY_CERTIFICATE,
+                                             identity_name_bytes(bytes, strlen(name)), NULL);
+    identity_add_name(identity, bytes, strlen(name));
     return identity;
 }
 
