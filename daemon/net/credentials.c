@@ -282,7 +282,7 @@ static struct psk_table *psk_table_load(const char *file, const struct error_tex
                               : credentials_fail(error, file, "out of memory");
     (void)fclose(stream);
     OPENSSL_cleanse(buffer, sizeof buffer);
-    if (!good) {
+    if (table == NULL || !good) {
         psk_table_free(table);
         return NULL;
     }
