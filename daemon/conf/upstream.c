@@ -193,7 +193,7 @@ static void take_line_file(struct line_taker *taker, FILE *file)
         }
         size_t len = strlen(text);
         if (len + 1 == sizeof(text)) {
-            is_good = refuse_line(taker, number, "too long");
+            (void)refuse_line(taker, number, "too long");
             break;
         }
         while (len > 0 && strchr(" \t\r\n", text[len - 1]) != NULL) {
