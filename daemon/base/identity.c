@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/pack.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,35 +52,50 @@ size_t identity_name_bytes(const unsigned char *bytes, size_t len)
     return sum;
 }
 
-/* Where the name to be shown is written: in front of the names, if they may have it there. */
-static char *shown_name(struct identity *identity)
+/* Where the name to be shown begins: in front of the names, if they may have it there. */
+static size_t shown_at(const struct identity *identity)
 {
-    return identity->names +
-           (identity->names_capacity <= IDENTITY_NAME_MAX ? 0 : (size_t)identity->names_capacity);
+    return identity->names_capacity <= IDENTITY_NAME_MAX ? 0 : identity->names_capacity;
+}
+
+const char *identity_name(const struct identity *identity)
+{
+    return identity->names + shown_at(identity);
+}
+
+/* Of the names and of what is shown of them. A NUL is the name that is shown where there are none.
+ */
+static size_t names_bytes_of(size_t capacity)
+{
+    return capacity == 0 ? 1 : capacity + (capacity > IDENTITY_NAME_MAX ? IDENTITY_NAME_MAX : 0);
+}
+
+const char *identity_server_name(const struct identity *identity)
+{
+    return identity->has_server_name ? identity->names + names_bytes_of(identity->names_capacity)
+                                     : "";
 }
 
 /*
  * Zeroed: room for the names, then, where they may be longer than what is shown, for the name that
- * is, then for the server's. One of these for each of 100,000 sessions: no byte too many.
+ * is, then for the server's.
  */
 static struct identity *allocate_identity(enum identity_kind kind, size_t capacity,
                                           const char *server_name, size_t server_len)
 {
-    /* A NUL of its own is the name that is shown where there are none. */
-    size_t shown = capacity > IDENTITY_NAME_MAX ? IDENTITY_NAME_MAX : capacity == 0 ? 1 : 0;
-    struct identity *identity = calloc(1, sizeof(*identity) + capacity + shown + server_len + 1);
+    size_t names_bytes = names_bytes_of(capacity);
+    size_t bytes =
+        offsetof(struct identity, names) + names_bytes + (server_len > 0 ? server_len + 1 : 0);
+    struct identity *identity = calloc(1, bytes > sizeof(*identity) ? bytes : sizeof(*identity));
     if (identity == NULL) {
         return NULL;
     }
     identity->kind = kind;
     identity->holders = 1;
     identity->names_capacity = (uint16_t)capacity;
-    identity->name = shown_name(identity);
-    identity->server_name = "";
+    identity->has_server_name = server_len > 0;
     if (server_len > 0) {
-        char *copy = identity->names + capacity + shown;
-        memcpy(copy, server_name, server_len);
-        identity->server_name = copy;
+        memcpy(identity->names + names_bytes, server_name, server_len);
     }
     return identity;
 }
@@ -102,8 +118,9 @@ void identity_add_name(struct identity *identity, const unsigned char *bytes, si
 {
     size_t left = (size_t)identity->names_capacity - identity->names_len;
     bool is_whole;
-    if (identity->name[0] == '\0' && identity->names_capacity > IDENTITY_NAME_MAX) {
-        (void)escape_name(bytes, len, shown_name(identity), IDENTITY_NAME_MAX, &is_whole);
+    if (identity_name(identity)[0] == '\0' && identity->names_capacity > IDENTITY_NAME_MAX) {
+        (void)escape_name(bytes, len, identity->names + shown_at(identity), IDENTITY_NAME_MAX,
+                          &is_whole);
     }
     if (len == 0) {
         return;
@@ -141,10 +158,12 @@ bool identity_unescape(const char *name, char *ret_bytes, size_t capacity)
 
 void identity_pack(const struct identity *identity, struct pack *out)
 {
+    const char *server_name = identity_server_name(identity), *name = identity_name(identity);
+
     pack_uint(out, identity->kind, 1);
     pack_uint(out, identity->lacks_names, 1);
-    pack_bytes(out, identity->server_name, strlen(identity->server_name));
-    pack_bytes(out, identity->name, strlen(identity->name));
+    pack_bytes(out, server_name, strlen(server_name));
+    pack_bytes(out, name, strlen(name));
     pack_bytes(out, identity->names, identity->names_len);
 }
 
@@ -170,7 +189,7 @@ struct identity *identity_unpack(struct unpack *in)
     identity->names_len = (uint16_t)names_len;
     memcpy(identity->names, names, names_len);
     if (names_len > IDENTITY_NAME_MAX) {
-        memcpy(shown_name(identity), name, name_len);
+        memcpy(identity->names + shown_at(identity), name, name_len);
     }
     return identity;
 }
@@ -240,8 +259,8 @@ const char *identity_format(const struct identity *identity, char text[IDENTITY_
     }
     /* The name is escaped already, quotes too; only characters that would end a value without
      * quotes remain. */
-    const char *quote = strpbrk(identity->name, " =\\") != NULL ? "\"" : "";
+    const char *quote = strpbrk(identity_name(identity), " =\\") != NULL ? "\"" : "";
     (void)snprintf(text, IDENTITY_TEXT_MAX, "%s%s:%s%s", quote, identity_kinds[identity->kind],
-                   identity->name, quote);
+                   identity_name(identity), quote);
     return text;
 }

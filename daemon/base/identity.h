@@ -42,21 +42,24 @@ enum identity_kind {
     IDENTITY_KINDS,
 };
 
+/* One for each of 100,000 sessions: with a name of up to 14 bytes it takes 24, the least that
+ * malloc() gives. */
 struct identity {
-    enum identity_kind kind;
     uint32_t holders;
-    const char *server_name; /* SNI the peer asked for, lower case, at most 255 bytes; or "" */
-    /* To be shown, the first: printable ASCII, other bytes as \xHH, cut at IDENTITY_NAME_MAX. It is
-     * the beginning of names where they are all shorter than that. */
-    const char *name;
-    /* To be compared: escaped the same way, never cut, a NUL after each. */
     uint16_t names_len, names_capacity;
-    bool lacks_names; /* one did not fit */
-    /* The PSK identity; all SANs that are text, or where there are none the CN; the name of the
-     * key.
-     */
+    unsigned kind : 4;            /* enum identity_kind */
+    unsigned lacks_names : 1;     /* one did not fit */
+    unsigned has_server_name : 1; /* behind the names */
+    /* To be compared: escaped, never cut, a NUL after each. The PSK identity; all SANs that are
+     * text, or where there are none the CN; the name of the key. */
     char names[];
 };
+
+/** To be shown, the first: printable ASCII, other bytes as \xHH, cut at IDENTITY_NAME_MAX. */
+const char *identity_name(const struct identity *identity);
+
+/** The SNI that the peer asked for, lower case, at most 255 bytes; or "". */
+const char *identity_server_name(const struct identity *identity);
 
 /** What a name of these bytes takes in struct identity: escaped, with its NUL. */
 size_t identity_name_bytes(const unsigned char *bytes, size_t len);

@@ -11,7 +11,7 @@ struct bytes leg_default_host(const struct leg *leg)
 {
     const char *host = leg->kind == LEG_STREAM ? stream_host(leg->stream) : "";
     if (host[0] == '\0' && leg->asker.identity != NULL) {
-        host = leg->asker.identity->server_name;
+        host = identity_server_name(leg->asker.identity);
     }
     return (struct bytes){(const uint8_t *)host, strlen(host)};
 }

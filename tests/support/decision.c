@@ -278,9 +278,9 @@ static struct dtls_session *send_in_session(const struct address *from,
     size_t len;
     struct dtls_session *session = fake_dtls_open(address_format(from, text));
     if (identity != NULL && identity->kind == IDENTITY_PSK) {
-        fake_dtls_identify(session, identity->name, NULL);
+        fake_dtls_identify(session, identity_name(identity), NULL);
     } else if (identity != NULL) {
-        fake_dtls_certify(session, identity->name);
+        fake_dtls_certify(session, identity_name(identity));
     }
     for (size_t i = 0; i < sending->len; i++) {
         snprintf(hex + 2 * i, 3, "%02x", sending->datagram[i]);

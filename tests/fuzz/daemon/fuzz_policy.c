@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct address address;
     assert(arena != NULL && rules != NULL && memory != NULL && identity != NULL);
     identity_add_name(identity, who.data, who.len);
-    const char *names[] = {identity->name};
+    const char *names[] = {identity_name(identity)};
     while (rest.len > 0 && count < RULES_MAX) {
         count += make_rule(next_line(&rest), names, arena, &rules[count]) ? 1 : 0;
     }

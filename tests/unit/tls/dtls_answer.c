@@ -32,7 +32,7 @@ static uint64_t on_turn(void *context, uint64_t now_ms)
 static void on_datagram(void *context, struct dtls_session *session,
                         const struct datagram *datagram)
 {
-    const char *name = dtls_session_identity(session)->name;
+    const char *name = identity_name(dtls_session_identity(session));
     size_t token_len = datagram->len > 0 ? datagram->data[0] & 0x0fu : 0;
     uint8_t answer[4 + 8 + 1 + IDENTITY_NAME_MAX];
     size_t name_len = strlen(name);

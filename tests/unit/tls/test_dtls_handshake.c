@@ -95,8 +95,8 @@ static void test_psk_client_talks(void **state)
     client_must_talk(&client, "hello");
     assert_string_equal(SSL_get_cipher_name(client.ssl), "PSK-AES128-CCM8");
     assert_int_equal(server.identity->kind, IDENTITY_PSK);
-    assert_string_equal(server.identity->name, "alice");
-    assert_string_equal(server.identity->server_name, "");
+    assert_string_equal(identity_name(server.identity), "alice");
+    assert_string_equal(identity_server_name(server.identity), "");
     assert_int_equal(dtls_counters(server.listener)->handshakes, 1);
     assert_int_equal(dtls_counters(server.listener)->sessions, 1);
     assert_int_equal(dtls_counters(server.listener)->hellos_without_cookie, 1);
@@ -251,12 +251,12 @@ static void test_each_psk_identity_has_its_key(void **state)
                                                        .psk_identity = rows[i].identity,
                                                        .psk_key = rows[i].key});
         client_must_talk(&clients[i], rows[i].identity);
-        assert_string_equal(server.identity->name, rows[i].identity);
+        assert_string_equal(identity_name(server.identity), rows[i].identity);
     }
     for (size_t i = 0; i < 3; i++) {
         char answer[64];
         assert_int_equal(client_ask(&clients[i], "again", answer, sizeof answer), 5);
-        assert_string_equal(server.identity->name, rows[i].identity);
+        assert_string_equal(identity_name(server.identity), rows[i].identity);
         client_close(&clients[i]);
     }
     server_stop();
@@ -298,7 +298,7 @@ static void test_client_certificates(void **state)
         if (certificate_rows[i].name != NULL) {
             client_must_talk(&client, "hello");
             assert_int_equal(server.identity->kind, IDENTITY_CERTIFICATE);
-            assert_string_equal(server.identity->name, certificate_rows[i].name);
+            assert_string_equal(identity_name(server.identity), certificate_rows[i].name);
         } else {
             assert_false(client_shake(&client));
             assert_int_equal(client.alert, certificate_rows[i].alert);
@@ -323,7 +323,7 @@ static void test_certificates_can_be_optional(void **state)
                                                .suites = "ECDHE-ECDSA-AES128-CCM8"});
     client_must_talk(&client, "hello");
     assert_int_equal(server.identity->kind, IDENTITY_NONE);
-    assert_string_equal(server.identity->name, "");
+    assert_string_equal(identity_name(server.identity), "");
     client_close(&client);
     client_open(&client, &(struct client_wish){.address = "127.0.0.1:40002",
                                                .suites = "ECDHE-ECDSA-AES128-CCM8",
@@ -434,11 +434,11 @@ static void test_server_name_is_recorded(void **state)
     client_open(&client, &(struct client_wish){.address = "127.0.0.1:40001",
                                                .server_name = "Proxy.Example"});
     client_must_talk(&client, "hello");
-    assert_string_equal(server.identity->server_name, "proxy.example");
+    assert_string_equal(identity_server_name(server.identity), "proxy.example");
     client_restart(&client); /* the ticket has it too */
     client_must_talk(&client, "hello");
     assert_int_equal(SSL_session_reused(client.ssl), 1);
-    assert_string_equal(server.identity->server_name, "proxy.example");
+    assert_string_equal(identity_server_name(server.identity), "proxy.example");
     client_close(&client);
     server_stop();
 }
@@ -462,7 +462,7 @@ static void test_tickets_resume_with_the_same_identity(void **state)
         client_restart(&clients[i]);
         client_must_talk(&clients[i], "again");
         assert_int_equal(SSL_session_reused(clients[i].ssl), 1);
-        assert_string_equal(server.identity->name, wanted[i]);
+        assert_string_equal(identity_name(server.identity), wanted[i]);
         assert_int_equal(dtls_counters(server.listener)->resumptions, i + 1);
         client_close(&clients[i]);
     }
