@@ -27,7 +27,7 @@ static void test_random_sequences_of_records(void **state)
 
     for (unsigned long i = 0; i < wanted; i++) {
         uint8_t bytes[SEQUENCE_MAX];
-        size_t len = 8 + test_random_below(&random, sizeof bytes - 8);
+        size_t len = 8 + (size_t)test_random_below(&random, sizeof bytes - 8);
         for (size_t k = 0; k < len; k++) {
             bytes[k] = (uint8_t)test_random(&random);
         }
