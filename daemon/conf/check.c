@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rules between keys, the listeners, and the file http.tokens-file. */
+#include "base/escape.h"
 #include "coap/http_uri.h"
 #include "conf/access_format.h"
 #include "conf/admin_listen.h"
@@ -442,21 +443,13 @@ static void token_error(const struct token_reader *reader, const char *what)
                  reader->name, reader->line, what);
 }
 
-static int token_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool read_digest(const char *text, uint8_t digest[CONFIG_TOKEN_DIGEST_LEN])
 {
     if (strlen(text) != (size_t)2 * CONFIG_TOKEN_DIGEST_LEN) {
         return false;
     }
     for (size_t i = 0; i < CONFIG_TOKEN_DIGEST_LEN; i++) {
-        int high = token_digit(text[2 * i]), low = token_digit(text[2 * i + 1]);
+        int high = escape_hex_digit(text[2 * i]), low = escape_hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

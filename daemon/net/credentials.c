@@ -70,25 +70,14 @@ static bool psk_fail(const struct psk_reader *reader, const char *what)
     return false;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static bool parse_key(const char *hex, size_t hex_len, struct psk *psk)
 {
     if (hex_len == 0 || hex_len % 2 != 0 || hex_len / 2 > sizeof psk->key) {
         return false;
     }
     for (size_t i = 0; i < hex_len / 2; i++) {
-        int high = hex_digit(hex[2 * i]);
-        int low = hex_digit(hex[2 * i + 1]);
+        int high = escape_hex_digit(hex[2 * i]);
+        int low = escape_hex_digit(hex[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }

@@ -227,8 +227,7 @@ static int allow_short_tags(const SSL *ssl, const SSL_CTX *context, int operatio
 
 /* ---- set-up ---- */
 
-/* @return false, with OpenSSL's text of the error. */
-static bool fail_openssl(const struct error_text *error, const char *place)
+bool credentials_fail_openssl(const struct error_text *error, const char *place)
 {
     unsigned long code = ERR_peek_error(); /* the first is the cause */
     const char *what = ERR_reason_error_string(code);
@@ -251,11 +250,11 @@ static bool credentials_use_certificate(SSL_CTX *context, const char *certificat
 {
     SSL_CTX_set_default_passwd_cb(context, on_passphrase);
     if (SSL_CTX_use_certificate_chain_file(context, certificate_file) != 1) {
-        return fail_openssl(error, certificate_file);
+        return credentials_fail_openssl(error, certificate_file);
     }
     if (SSL_CTX_use_PrivateKey_file(context, key_file, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context) != 1) {
-        return fail_openssl(error, key_file);
+        return credentials_fail_openssl(error, key_file);
     }
     return true;
 }
@@ -315,7 +314,7 @@ static bool use_client_ca(SSL_CTX *context, const struct credentials_options *op
 
     if (names == NULL || SSL_CTX_load_verify_file(context, options->client_ca_file) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
-        return fail_openssl(error, options->client_ca_file);
+        return credentials_fail_openssl(error, options->client_ca_file);
     }
     SSL_CTX_set_client_CA_list(context, names);
     return true;
@@ -389,7 +388,7 @@ static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *
         SSL_CTX_set_max_proto_version(context, versions.highest) != 1 ||
         !set_strength(context, credentials) ||
         SSL_CTX_set_session_id_context(context, resumable, sizeof resumable - 1) != 1) {
-        (void)fail_openssl(error, "tls");
+        (void)credentials_fail_openssl(error, "tls");
         goto fail;
     }
     set_modes(context, credentials);
@@ -402,7 +401,7 @@ static SSL_CTX *make_context(struct credentials *credentials, const SSL_METHOD *
         goto fail;
     }
     if (!credentials_use_raw_keys(credentials, context)) {
-        (void)fail_openssl(error, "tls");
+        (void)credentials_fail_openssl(error, "tls");
         goto fail;
     }
     return context;

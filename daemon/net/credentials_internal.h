@@ -40,6 +40,9 @@ struct error_text {
 /** "PLACE: WHAT" into @p error; @return false, to be returned. */
 bool credentials_fail(const struct error_text *error, const char *place, const char *what);
 
+/** The same, with OpenSSL's words about the first error of its queue, which is emptied. */
+bool credentials_fail_openssl(const struct error_text *error, const char *place);
+
 /* credentials.c */
 
 /**

@@ -47,6 +47,19 @@ static void add_names(struct identity *identity, const GENERAL_NAMES *names)
     }
 }
 
+/* With one name; @p len 0: with none. NULL without memory. */
+static struct identity *of_name(enum identity_kind kind, const void *name, size_t len,
+                                const char *server_name)
+{
+    struct identity *identity =
+        identity_new(kind, len > 0 ? identity_name_bytes(name, len) : 0, server_name);
+
+    if (identity != NULL && len > 0) {
+        identity_add_name(identity, name, len);
+    }
+    return identity;
+}
+
 /* The CN, which counts only where there is no SAN (RFC 6125 section 6.4.4). */
 static struct identity *of_subject(const X509 *certificate, const char *server_name)
 {
@@ -55,14 +68,9 @@ static struct identity *of_subject(const X509 *certificate, const char *server_n
     const ASN1_STRING *name =
         at < 0 ? NULL : X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
     size_t len = length_of(name);
-    struct identity *identity = identity_new(
-        IDENTITY_CERTIFICATE, len > 0 ? identity_name_bytes(ASN1_STRING_get0_data(name), len) : 0,
-        server_name);
 
-    if (identity != NULL && len > 0) {
-        identity_add_name(identity, ASN1_STRING_get0_data(name), length_of(name));
-    }
-    return identity;
+    return of_name(IDENTITY_CERTIFICATE, len > 0 ? ASN1_STRING_get0_data(name) : NULL, len,
+                   server_name);
 }
 
 static struct identity *of_certificate(const X509 *certificate, const char *server_name)
@@ -77,32 +85,6 @@ static struct identity *of_certificate(const X509 *certificate, const char *serv
         add_names(identity, names);
     }
     GENERAL_NAMES_free(names);
-    return identity;
-}
-
-static struct identity *of_psk(const char *psk, const char *server_name)
-{
-    const unsigned char *bytes = (const unsigned char *)psk;
-    size_t len = strlen(psk);
-    struct identity *identity =
-        identity_new(IDENTITY_PSK, identity_name_bytes(bytes, len), server_name);
-
-    if (identity != NULL) {
-        identity_add_name(identity, bytes, len);
-    }
-    return identity;
-}
-
-static struct identity *of_raw_key(const char *name, const char *server_name)
-{
-    const unsigned char *bytes = (const unsigned char *)name;
-    size_t len = strlen(name);
-    struct identity *identity =
-        identity_new(IDENTITY_PUBLIC_KEY, identity_name_bytes(bytes, len), server_name);
-
-    if (identity != NULL) {
-        identity_add_name(identity, bytes, len);
-    }
     return identity;
 }
 
@@ -124,9 +106,9 @@ struct identity *tls_identity(const SSL *ssl)
     const char *server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const X509 *certificate = SSL_get0_peer_certificate(ssl);
 
-    return raw_key != NULL       ? of_raw_key(raw_key, server_name)
+    return raw_key != NULL ? of_name(IDENTITY_PUBLIC_KEY, raw_key, strlen(raw_key), server_name)
            : certificate != NULL ? of_certificate(certificate, server_name)
-           : psk != NULL         ? of_psk(psk, server_name)
+           : psk != NULL         ? of_name(IDENTITY_PSK, psk, strlen(psk), server_name)
                                  : identity_new(IDENTITY_NONE, 0, server_name);
 }
 
@@ -142,7 +124,8 @@ static int verify_raw_key(const SSL *ssl, const EVP_PKEY *key, X509_STORE_CTX *s
         return 1;
     }
     if (peer != NULL && peer->refused == NULL && raw_key_digest(key, digest)) {
-        peer->refused = of_raw_key(raw_key_format(digest, text), NULL);
+        const char *name = raw_key_format(digest, text);
+        peer->refused = of_name(IDENTITY_PUBLIC_KEY, name, strlen(name), NULL);
     }
     return 0;
 }

@@ -15,7 +15,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
-#include "net/credentials.h"
+#include "net/credentials_internal.h"
 #include "net/raw_keys.h"
 
 #include <errno.h>
@@ -40,45 +40,7 @@
 
 #define SECURITY_LEVEL 2
 
-typedef int (*security_fn)(const SSL *ssl, const SSL_CTX *context, int operation, int bits, int nid,
-                           void *other, void *extra);
-
-/* Where the words about an error go. */
-struct words {
-    char *text;
-    size_t capacity;
-};
-
-static bool upstream_fail(const struct words *words, const char *place, const char *what)
-{
-    (void)snprintf(words->text, words->capacity, "%s: %s", place, what);
-    return false;
-}
-
-static bool upstream_fail_openssl(const struct words *words, const char *place)
-{
-    unsigned long code = ERR_peek_error(); /* the first is the cause */
-    const char *what = ERR_reason_error_string(code);
-
-    if (ERR_SYSTEM_ERROR(code)) {
-        what = strerror(ERR_GET_REASON(code));
-    } else if (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE) {
-        what = "expected PEM, found no -----BEGIN line of the kind that is needed";
-    }
-    ERR_clear_error();
-    return upstream_fail(words, place, what == NULL ? "not usable" : what);
-}
-
 /* ---- pre-shared key ---- */
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static bool upstream_parse_key(struct upstream_credentials *credentials, const char *hex)
 {
@@ -87,7 +49,7 @@ static bool upstream_parse_key(struct upstream_credentials *credentials, const c
         return false;
     }
     for (size_t i = 0; i < len / 2; i++) {
-        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        int high = escape_hex_digit(hex[2 * i]), low = escape_hex_digit(hex[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }
@@ -99,14 +61,14 @@ static bool upstream_parse_key(struct upstream_credentials *credentials, const c
 
 /* A line of hexadecimal, blanks around it. The buffer with the key is wiped. */
 static bool read_key(struct upstream_credentials *credentials, const char *name,
-                     const struct words *words)
+                     const struct error_text *error)
 {
     char text[2 * UPSTREAM_PSK_KEY_MAX + 16] = "";
     FILE *file = fopen(name, "re");
     bool is_good = false;
 
     if (file == NULL) {
-        return upstream_fail(words, name, strerror(errno));
+        return credentials_fail(error, name, strerror(errno));
     }
     (void)setvbuf(file, NULL, _IONBF, 0); /* or a copy would stay behind */
     size_t len = fread(text, 1, sizeof text - 1, file);
@@ -119,11 +81,12 @@ static bool read_key(struct upstream_credentials *credentials, const char *name,
     OPENSSL_cleanse(text, sizeof text);
     credentials_check_secrecy(name);
     return is_good ||
-           upstream_fail(words, name, "expected 1 to 64 bytes in hexadecimal on one line");
+           credentials_fail(error, name, "expected 1 to 64 bytes in hexadecimal on one line");
 }
 
 static bool take_psk(struct upstream_credentials *credentials,
-                     const struct upstream_credentials_options *options, const struct words *words)
+                     const struct upstream_credentials_options *options,
+                     const struct error_text *error)
 {
     const char *identity = options->psk_identity;
     bool has_key = options->psk_key_hex != NULL || options->psk_key_file != NULL;
@@ -131,18 +94,18 @@ static bool take_psk(struct upstream_credentials *credentials,
         return true;
     }
     if (identity == NULL || !has_key) {
-        return upstream_fail(words, "psk-key", "a key and its identity are needed together");
+        return credentials_fail(error, "psk-key", "a key and its identity are needed together");
     }
     size_t len = strlen(identity);
     if (len == 0 || len > UPSTREAM_PSK_IDENTITY_MAX) {
-        return upstream_fail(words, "psk-identity", "1 to 128 bytes are expected");
+        return credentials_fail(error, "psk-identity", "1 to 128 bytes are expected");
     }
     memcpy(credentials->identity, identity, len + 1);
     if (options->psk_key_file != NULL) {
-        return read_key(credentials, options->psk_key_file, words);
+        return read_key(credentials, options->psk_key_file, error);
     }
     if (!upstream_parse_key(credentials, options->psk_key_hex)) {
-        return upstream_fail(words, "psk-key", "1 to 64 bytes in hexadecimal are expected");
+        return credentials_fail(error, "psk-key", "1 to 64 bytes in hexadecimal are expected");
     }
     if (credentials->key_len < PSK_KEY_STRONG) {
         char shown[2 * UPSTREAM_PSK_IDENTITY_MAX + 16];
@@ -167,17 +130,18 @@ static int upstream_on_passphrase(char *buffer, int capacity, int writing, void 
 
 static bool take_raw_keys(struct upstream_credentials *credentials,
                           const struct upstream_credentials_options *options,
-                          const struct words *words)
+                          const struct error_text *error)
 {
     if (options->raw_key_file == NULL && options->server_keys_file == NULL) {
         return true;
     }
     if (!raw_keys_are_there()) {
-        return upstream_fail(words, "raw-key", RAW_KEYS_LACK);
+        return credentials_fail(error, "raw-key", RAW_KEYS_LACK);
     }
     if (options->psk_identity != NULL ||
         (options->raw_key_file != NULL && options->certificate_file != NULL)) {
-        return upstream_fail(words, "raw-key", "there is a certificate or a pre-shared key, too");
+        return credentials_fail(error, "raw-key",
+                                "there is a certificate or a pre-shared key, too");
     }
     if (options->raw_key_file != NULL) {
         EVP_PKEY *key = raw_key_read(options->raw_key_file);
@@ -185,40 +149,41 @@ static bool take_raw_keys(struct upstream_credentials *credentials,
             key != NULL && SSL_CTX_use_PrivateKey(credentials->holder, key) == 1;
         EVP_PKEY_free(key);
         if (!credentials->has_raw_key) {
-            return upstream_fail_openssl(words, options->raw_key_file);
+            return credentials_fail_openssl(error, options->raw_key_file);
         }
         credentials_check_secrecy(options->raw_key_file);
     }
     if (options->server_keys_file != NULL) {
         credentials->server_keys =
-            raw_keys_load(options->server_keys_file, words->text, words->capacity);
+            raw_keys_load(options->server_keys_file, error->text, error->capacity);
     }
     return options->server_keys_file == NULL || credentials->server_keys != NULL;
 }
 
 static bool take_files(SSL_CTX *holder, const struct upstream_credentials_options *options,
-                       const struct words *words)
+                       const struct error_text *error)
 {
     if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
-        return upstream_fail(words, "certificate", "a certificate and its key are needed together");
+        return credentials_fail(error, "certificate",
+                                "a certificate and its key are needed together");
     }
     SSL_CTX_set_default_passwd_cb(holder, upstream_on_passphrase);
     if (options->certificate_file != NULL) {
         credentials_check_secrecy(options->key_file);
         if (SSL_CTX_use_certificate_chain_file(holder, options->certificate_file) != 1) {
-            return upstream_fail_openssl(words, options->certificate_file);
+            return credentials_fail_openssl(error, options->certificate_file);
         }
         if (SSL_CTX_use_PrivateKey_file(holder, options->key_file, SSL_FILETYPE_PEM) != 1 ||
             SSL_CTX_check_private_key(holder) != 1) {
-            return upstream_fail_openssl(words, options->key_file);
+            return credentials_fail_openssl(error, options->key_file);
         }
     }
     if (options->ca_file != NULL) {
         return SSL_CTX_load_verify_file(holder, options->ca_file) == 1 ||
-               upstream_fail_openssl(words, options->ca_file);
+               credentials_fail_openssl(error, options->ca_file);
     }
     return options->server_keys_file != NULL || SSL_CTX_set_default_verify_paths(holder) == 1 ||
-           upstream_fail_openssl(words, "ca");
+           credentials_fail_openssl(error, "ca");
 }
 
 static void digest_text(EVP_MD_CTX *digest, const char *text)
@@ -451,26 +416,26 @@ struct upstream_credentials *
 upstream_credentials_load(const struct upstream_credentials_options *options, char *ret_error,
                           size_t error_capacity)
 {
-    const struct words words = {ret_error, error_capacity};
+    const struct error_text error = {ret_error, error_capacity};
     struct upstream_credentials *credentials = calloc(1, sizeof *credentials);
 
     if (credentials == NULL) {
-        (void)upstream_fail(&words, "upstream", "out of memory");
+        (void)credentials_fail(&error, "upstream", "out of memory");
         return NULL;
     }
     atomic_init(&credentials->count, 1);
     ERR_clear_error();
     credentials->holder = SSL_CTX_new(TLS_client_method());
     if (credentials->holder == NULL || !make_digest(credentials, options)) {
-        (void)upstream_fail_openssl(&words, "tls");
+        (void)credentials_fail_openssl(&error, "tls");
         upstream_destroy(credentials);
         return NULL;
     }
     credentials->preset_security = SSL_CTX_get_security_callback(credentials->holder);
     credentials->has_anchors = options->ca_file != NULL || options->server_keys_file == NULL;
-    if (!take_psk(credentials, options, &words) || !take_raw_keys(credentials, options, &words) ||
-        !take_files(credentials->holder, options, &words) ||
-        (!make_contexts(credentials) && !upstream_fail_openssl(&words, "tls"))) {
+    if (!take_psk(credentials, options, &error) || !take_raw_keys(credentials, options, &error) ||
+        !take_files(credentials->holder, options, &error) ||
+        (!make_contexts(credentials) && !credentials_fail_openssl(&error, "tls"))) {
         upstream_destroy(credentials);
         return NULL;
     }
