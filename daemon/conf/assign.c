@@ -375,10 +375,26 @@ static const char *section_with(const char *key)
     return NULL;
 }
 
+/* "; it has a, b, c": what can be set in a section that has few keys, else nothing. */
+static void few_keys(char *hint, size_t size, const struct config_row *rows, size_t row_count)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < row_count; i++) {
+        int more = snprintf(hint + len, size - len, "%s%s", i == 0 ? "; it has " : ", ",
+                            schema_key(&rows[i]).text);
+        if (more < 0 || (size_t)more >= size - len) {
+            hint[0] = '\0';
+            return;
+        }
+        len += (size_t)more;
+    }
+}
+
 void loader_unknown_key(struct loader *loader, const char *section, const char *key,
                         const struct config_row *rows, size_t row_count)
 {
-    char got[GOT_MAX], hint[CONFIG_SECTION_MAX + 64] = "";
+    char got[GOT_MAX], hint[160] = "";
     struct config_key names[CONFIG_ROW_COUNT];
     struct suggestion meant;
 
@@ -392,6 +408,8 @@ void loader_unknown_key(struct loader *loader, const char *section, const char *
         (void)snprintf(hint, sizeof(hint), "; [%s] has it", other);
     } else if (meant.word != NULL) {
         (void)snprintf(hint, sizeof(hint), "; did you mean %s?", meant.word);
+    } else {
+        few_keys(hint, sizeof(hint), rows, row_count);
     }
     loader_error(loader, &loader->here, section, NULL, "no such key: %s%s",
                  got_text(got, key, strlen(key)), hint);

@@ -236,6 +236,8 @@ static const struct bad bad_files[] = {
     {"[proxy]\npsk-file = a\n", "a.conf:2: [proxy]: no such key: \"psk-file\"; [tls] has it"},
     {"[access desk]\nacton = allow\n",
      "a.conf:2: [access desk]: no such key: \"acton\"; did you mean action?"},
+    {"[listen]\nendpoint = coap://[::1]:0\n",
+     "a.conf:2: [listen]: no such key: \"endpoint\"; it has uri, buffer-bytes, "},
 };
 
 static void test_bad_files_are_refused_with_the_place(void **state)
