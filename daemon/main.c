@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "client/explain.h"
 #include "conf/config.h"
+#include "engine/budget.h"
 #include "net/libraries.h"
 #include "net/reserve.h"
 #include "ops/prometheus.h"
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -249,7 +251,19 @@ static void print_access(const struct access *access, FILE *out)
     }
 }
 
-/* A few lines for people: listeners, schemes, access rules, routes, workers. */
+/* What the tables take from the start, and all that the limits allow (engine/budget.h). */
+static void print_memory(const struct config *config, FILE *out)
+{
+    unsigned workers = server_count_workers(config);
+
+    (void)fprintf(out,
+                  "memory: at least %" PRIu64 " MiB for tables, at most %" PRIu64
+                  " MiB, with %u worker%s\n",
+                  workers * budget_tables_bytes(config) >> 20, budget_bytes(config, workers) >> 20,
+                  workers, workers == 1 ? "" : "s");
+}
+
+/* A few lines for people: workers, memory, listeners, schemes, routes, access rules. */
 static void print_summary(const struct config *config, FILE *out)
 {
     if (config->proxy_workers == 0) {
@@ -257,6 +271,7 @@ static void print_summary(const struct config *config, FILE *out)
     } else {
         (void)fprintf(out, "workers: %u\n", config->proxy_workers);
     }
+    print_memory(config, out);
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *listener = &config->listeners[i];
         (void)fprintf(out, "listens: %s%s\n", listener->uri,

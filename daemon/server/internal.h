@@ -175,9 +175,6 @@ void server_drain(struct server *server, const char *why);
 /** Refuse newcomers, or serve them again; not while the proxy is ending. @return 0 or -errno */
 int server_pause(struct server *server, bool is_paused);
 
-/** As many as the configuration says, or the machine has processors. */
-unsigned server_count_workers(const struct config *config);
-
 /* ---- server/restart.c ---- */
 
 /**

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "cache/changes.h"
+#include "engine/budget.h"
 #include "net/entropy.h"
 #include "net/libraries.h"
 #include "net/loop.h"
@@ -519,7 +520,8 @@ static int start(struct server *server)
         return error;
     }
     server->is_ready = true;
-    log_event(LOG_INFO, "ready", "workers=%u", server->worker_count);
+    log_event(LOG_INFO, "ready", "workers=%u memory_max_mib=%" PRIu64, server->worker_count,
+              budget_bytes(config, server->worker_count) >> 20);
     server->watchdog_ms = notify_watchdog_ms();
     server_notify_ready(server);
     if (server->handover != NULL) {

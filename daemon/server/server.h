@@ -26,12 +26,16 @@ struct server_start {
 };
 
 /**
- * Run until a signal ends it. Logs `listening uri=...` for every socket, then `ready`.
+ * Run until a signal ends it. Logs `listening uri=...` for every socket, then `ready`
+ * with the most memory that the configuration allows (engine/budget.h).
  *
  * @param config taken over: freed here in any case.
  * @return the process's exit status: 0, or 1 with the reason logged.
  */
 int server_run(const struct server_start *how, struct config *config);
+
+/** How many workers a start has: as the configuration says, or one for each processor. */
+unsigned server_count_workers(const struct config *config);
 
 /** Whether a running proxy tries this program, with --check-config, before it executes it. */
 bool server_is_tried(void);

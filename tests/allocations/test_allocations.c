@@ -2,10 +2,14 @@
 /*
  * After warm-up a proxied UDP request allocates nothing: malloc() and its kin are
  * replaced, for the whole process, by ones that count. The fake network's own are not
- * counted, see CMakeLists.txt.
+ * counted, see CMakeLists.txt. What an engine allocates when it starts is what engine/budget.h
+ * says.
  */
 #include "replay/replay.h"
 
+#include "engine/budget.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,17 +31,20 @@ void *uncounted_calloc(size_t count, size_t size);
 void *uncounted_realloc(void *memory, size_t size);
 void uncounted_free(void *memory);
 
-static uint64_t allocations;
+/* Volatile: compilers take it that malloc() changes nothing that they see. */
+static volatile uint64_t allocations, allocated_bytes;
 
 void *malloc(size_t size)
 {
     allocations++;
+    allocated_bytes += size;
     return __libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
     allocations++;
+    allocated_bytes += count * size;
     return __libc_calloc(count, size);
 }
 
@@ -206,10 +213,11 @@ static void test_counting_counts(void **state)
 {
     (void)state;
     uint64_t before = allocations;
-    void *memory = malloc(100);
+    void *volatile memory = malloc(100); /* else calls may be left out */
     memory = realloc(memory, 200);
     free(memory);
-    free(calloc(1, 1));
+    memory = calloc(1, 1);
+    free(memory);
     assert_int_equal(allocations - before, 3);
 }
 
@@ -371,6 +379,69 @@ static void test_the_cache_allocates_nothing(void **state)
     assert_int_equal(replay_metric(&replay, cache_validated), number);
 }
 
+/* --- what the tables take -------------------------------------------------- */
+
+/* Another engine on the same loop; the tables of engine/budget.c are not forgotten when one grows.
+ */
+static void expect_tables_as_said(const char *const *settings)
+{
+    struct engine *engine;
+
+    replay_start(&replay, settings);
+    struct engine_options options = {
+        .config = replay.config, .loop = replay.loop, .resolver = replay.resolver};
+    uint64_t before = allocated_bytes;
+    assert_int_equal(engine_new(&options, &engine), 0);
+    uint64_t taken = allocated_bytes - before;
+    uint64_t said = budget_tables_bytes(replay.config);
+    engine_free(engine);
+    print_message("%s: %" PRIu64 " bytes of tables, %" PRIu64 " said\n", settings[0], taken, said);
+    assert_true(taken <= said);
+    assert_true(taken >= said - said / 50);
+    assert_true(budget_bytes(replay.config, 1) > said);
+    assert_true(budget_bytes(replay.config, 2) > budget_bytes(replay.config, 1) + said);
+    replay_stop(&replay);
+}
+
+static void test_tables_are_as_large_as_said(void **state)
+{
+    static const char *const rows[][6] = {
+        {"proxy.size=small", "cache.max-bytes=2MiB"},
+        {"proxy.size=medium", "cache.max-bytes=16MiB"},
+        {"proxy.size=small", "cache.max-bytes=0", "observe.max=0", "limits.clients=100000"},
+        {"proxy.size=small", "limits.exchanges=10000", "limits.datagram-bytes=65507B",
+         "block.bodies-bytes=64MiB", "cache.max-bytes=1KiB"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        expect_tables_as_said(rows[i]);
+    }
+}
+
+/* Each limit is in it, and a listener for connections costs what its connections may hold. */
+static void test_limits_raise_the_most_memory(void **state)
+{
+    static const char *const plain[] = {"proxy.size=small", NULL};
+    static const char *const rows[][4] = {
+        {"proxy.size=small", "block.bodies-bytes=8MiB"},
+        {"proxy.size=small", "observe.bytes=8MiB"},
+        {"proxy.size=small", "upstream.sessions=64"},
+        {"proxy.size=small", "limits.origin-ports=64"},
+        {"proxy.size=small", "listen.uri=coap+tcp://192.0.2.1:5683"},
+        {"proxy.size=small", "listen.uri=coap://192.0.2.1:5683",
+         "listen.uri=coap+tcp://192.0.2.1:5683", "stream.connections=129"},
+    };
+    (void)state;
+    replay_start(&replay, plain);
+    uint64_t least = budget_bytes(replay.config, 1);
+    replay_stop(&replay);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        replay_start(&replay, rows[i]);
+        assert_true(budget_bytes(replay.config, 1) > least);
+        replay_stop(&replay);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -382,6 +453,8 @@ int main(void)
         TEST(test_answers_of_the_proxy_allocate_nothing),
         TEST(test_notifications_allocate_nothing),
         cmocka_unit_test_setup_teardown(test_the_cache_allocates_nothing, setup_cache, teardown),
+        cmocka_unit_test(test_tables_are_as_large_as_said),
+        cmocka_unit_test(test_limits_raise_the_most_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
