@@ -19,38 +19,63 @@ struct bytes freshness_etag(struct bytes options)
     return has_one ? value : (struct bytes){0};
 }
 
+/* NUM above 0, or M (RFC 7959 section 2.2). */
+static bool is_part(struct bytes block2)
+{
+    return (option_uint(block2) & ~UINT32_C(7)) != 0;
+}
+
 bool freshness_is_partial(struct bytes options)
 {
     struct bytes value;
-    /* NUM above 0, or M (RFC 7959 section 2.2). */
-    return option_find(options, OPTION_block2, &value) && (option_uint(value) & ~UINT32_C(7)) != 0;
+    return option_find(options, OPTION_block2, &value) && is_part(value);
 }
 
-/* More than one: which of them is the representation's is not known (OPT-18). */
-static bool has_several_etags(struct bytes options)
+/* What the option says; the first one counts. */
+static void take_fact(struct answer_facts *facts, const struct option *option, bool is_first)
 {
-    struct option_iter iter;
-    struct option option;
-    unsigned count = 0;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option) && option.number <= OPTION_etag) {
-        count += option.number == OPTION_etag;
+    switch (option->number) {
+    case OPTION_etag:
+        /* More than one: which of them is the representation's is not known (OPT-18). */
+        facts->use = is_first || facts->use == ANSWER_FOR_ONE ? facts->use : ANSWER_SHARED;
+        if (is_first && option_length_is_good(option_row(OPTION_etag), option->value)) {
+            facts->etag = option->value;
+        }
+        break;
+    case OPTION_max_age:
+        facts->max_age_s = is_first ? option_uint(option->value) : facts->max_age_s;
+        break;
+    case OPTION_block2:
+        facts->is_partial = is_first ? is_part(option->value) : facts->is_partial;
+        break;
+    case OPTION_oscore:
+    case OPTION_edhoc:
+    case OPTION_echo:
+    case OPTION_block1:
+        facts->use = ANSWER_FOR_ONE;
+        break;
+    default:
+        break;
     }
-    return count > 1;
 }
 
-enum answer_use freshness_use(uint8_t code, struct bytes options)
+struct answer_facts freshness_facts(uint8_t code, struct bytes options)
 {
     unsigned class = CODE_CLASS(code);
     /* Results of GET and FETCH, and errors (RFC 7252 section 5.9; RFC 8132 section 2). */
     bool is_cacheable = code == CODE(2, 5) || ((class == 4 || class == 5) && code != CODE(4, 1));
-    if (!is_cacheable || options_have(options, OPTION_oscore) ||
-        options_have(options, OPTION_edhoc) || options_have(options, OPTION_echo) ||
-        options_have(options, OPTION_block1)) {
-        return ANSWER_FOR_ONE;
+    struct answer_facts facts = {.use = is_cacheable ? ANSWER_STORABLE : ANSWER_FOR_ONE,
+                                 .max_age_s = MAX_AGE_DEFAULT_S};
+    struct option_iter iter;
+    struct option option;
+    option_iter_init(&iter, options);
+    for (uint32_t last = 0; option_iter_next(&iter, &option); last = option.number) {
+        take_fact(&facts, &option, option.number != last);
     }
-    bool is_loose_block = freshness_is_partial(options) && freshness_etag(options).data == NULL;
-    return is_loose_block || has_several_etags(options) ? ANSWER_SHARED : ANSWER_STORABLE;
+    if (facts.is_partial && facts.etag.data == NULL && facts.use == ANSWER_STORABLE) {
+        facts.use = ANSWER_SHARED;
+    }
+    return facts;
 }
 
 /* Time stands still or goes on, never back; and 2^32 seconds in ms are far from a wrap. */

@@ -30,14 +30,22 @@ struct representation {
     uint64_t received_ms; /* or when it was last validated: its age counts from here */
 };
 
+/* What an answer's code and options say about keeping it, found in one walk. */
+struct answer_facts {
+    enum answer_use use;
+    bool is_partial;    /* as freshness_is_partial() */
+    uint32_t max_age_s; /* as freshness_max_age_s() */
+    struct bytes etag;  /* as freshness_etag(): borrowed from the options */
+};
+
 /**
- * Which clients may have the answer with @p code and encoded @p options to a request that has a
- * cache key. For its own client alone: an answer that is no result of GET or FETCH (CACHE-3), one
- * with OSCORE, EDHOC or Echo, and 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without
- * an ETag, as nothing would tell it from a block of another body (CACHE-29), and an answer with
- * more than one ETag (OPT-18).
+ * The facts about the answer with @p code and encoded @p options to a request that has a cache key.
+ * For its own client alone: an answer that is no result of GET or FETCH (CACHE-3), one with OSCORE,
+ * EDHOC or Echo, and 4.01 (CACHE-23, CACHE-24). Not stored: a block of a body without an ETag, as
+ * nothing would tell it from a block of another body (CACHE-29), and an answer with more than one
+ * ETag (OPT-18).
  */
-enum answer_use freshness_use(uint8_t code, struct bytes options);
+struct answer_facts freshness_facts(uint8_t code, struct bytes options);
 
 /** Max-Age of an answer, in seconds. */
 uint32_t freshness_max_age_s(struct bytes options);

@@ -68,7 +68,6 @@ bool dedup_find(const struct dedup *dedup, uint64_t key, uint64_t now_ms, struct
 enum key_kind {
     KEY_CLIENT_REQUEST,  /* a client's message id */
     KEY_CLIENT_RESPONSE, /* ours, towards a client */
-    KEY_ORIGIN_REQUEST,  /* ours, towards an origin server */
     KEY_ORIGIN_RESPONSE, /* an origin server's message id */
     KEY_MEMBER_RESPONSE, /* the same of a group's member */
 };

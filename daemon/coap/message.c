@@ -25,7 +25,7 @@ struct cursor {
 
 /* The value of a nibble with its extension (RFC 7252 section 3.1); false where bytes are missing.
  */
-static bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_value)
+static inline bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_value)
 {
     if (nibble < NIBBLE_EXT8) {
         *ret_value = nibble;
@@ -47,13 +47,14 @@ static bool take_extended(struct cursor *in, unsigned nibble, uint32_t *ret_valu
 }
 
 /* One option; false where it breaks the format. */
-static bool message_take_option(struct cursor *in, uint32_t *number, struct bytes *ret_value)
+static inline bool message_take_option(struct cursor *in, uint32_t *number, struct bytes *ret_value)
 {
-    uint32_t delta, len;
     unsigned head = in->at[0];
+    uint32_t delta = head >> 4, len = head & 15u;
     in->at += 1;
     in->left -= 1;
-    if (!take_extended(in, head >> 4, &delta) || !take_extended(in, head & 15u, &len)) {
+    if ((delta >= NIBBLE_EXT8 && !take_extended(in, head >> 4, &delta)) ||
+        (len >= NIBBLE_EXT8 && !take_extended(in, head & 15u, &len))) {
         return false;
     }
     /* Option numbers are 16 bits wide (OPT-21); both summands are below 2^17. */
@@ -136,12 +137,12 @@ bool option_iter_next(struct option_iter *iter, struct option *ret_option)
 
 bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
 {
-    struct option_iter iter;
-    struct option option;
-    option_iter_init(&iter, options);
-    while (option_iter_next(&iter, &option) && option.number <= number) {
-        if (option.number == number) {
-            *ret_value = option.value;
+    struct cursor in = {options.data, options.len};
+    struct bytes value;
+    uint32_t at = 0;
+    while (in.left > 0 && at <= number && message_take_option(&in, &at, &value)) {
+        if (at == number) {
+            *ret_value = value;
             return true;
         }
     }

@@ -414,17 +414,16 @@ const struct address *cached_source(const struct fetch *fetch)
 }
 
 static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
-                        const struct reply *reply)
+                        const struct reply *reply, const struct answer_facts *facts)
 {
     const struct cache_ticket *ticket = &fetch->ticket;
     const struct address *from = cached_source(fetch);
     /* An answer that is no block is the whole body, also for a client without blocks. */
     struct cache_key whole = cache_key_base(&ticket->key);
-    bool is_whole = reply->code == CODE(2, 5) && !freshness_is_partial(reply->options);
-    uint32_t max_age_s = freshness_max_age_s(reply->options);
-    bool can_be_validated = reply->code == CODE(2, 5) && freshness_etag(reply->options).len > 0;
-    if (cached_has_changed(side, fetch) ||
-        (max_age_s == 0 && !can_be_validated && side->context.config->cache_stale_if_error == 0)) {
+    bool is_whole = reply->code == CODE(2, 5) && !facts->is_partial;
+    bool can_be_validated = reply->code == CODE(2, 5) && facts->etag.len > 0;
+    if (cached_has_changed(side, fetch) || (facts->max_age_s == 0 && !can_be_validated &&
+                                            side->context.config->cache_stale_if_error == 0)) {
         return;
     }
     const struct cache_item item = {
@@ -432,7 +431,7 @@ static void keep_answer(struct fetch_side *side, const struct fetch *fetch,
         .representation = {.code = reply->code,
                            .options = reply->options,
                            .payload = reply->payload,
-                           .max_age_s = max_age_s,
+                           .max_age_s = facts->max_age_s,
                            .received_ms = context_now_ms(&side->context)},
         .origin = from,
         .hop_limit = ticket->hop_limit,
@@ -500,10 +499,13 @@ static void answer_valid(struct fetch_side *side, struct fetch *fetch, const str
     }
 }
 
-static enum answer_use use_of(const struct fetch *fetch, const struct reply *reply)
+static struct answer_facts facts_of(const struct fetch *fetch, const struct reply *reply)
 {
-    bool is_for_one = !fetch->ticket.has_key || fetch_is_for_one(fetch);
-    return is_for_one ? ANSWER_FOR_ONE : freshness_use(reply->code, reply->options);
+    struct answer_facts facts = freshness_facts(reply->code, reply->options);
+    if (!fetch->ticket.has_key || fetch_is_for_one(fetch)) {
+        facts.use = ANSWER_FOR_ONE;
+    }
+    return facts;
 }
 
 void cached_note(struct fetch_side *side, const struct fetch *fetch, const struct reply *reply)
@@ -517,8 +519,9 @@ void cached_note(struct fetch_side *side, const struct fetch *fetch, const struc
         return;
     }
     if (reply->code != CODE(2, 3)) {
-        if (use_of(fetch, reply) == ANSWER_STORABLE) {
-            keep_answer(side, fetch, reply);
+        const struct answer_facts facts = facts_of(fetch, reply);
+        if (facts.use == ANSWER_STORABLE) {
+            keep_answer(side, fetch, reply, &facts);
         }
         return;
     }
@@ -546,14 +549,14 @@ void cached_answer(struct fetch_side *side, struct fetch *fetch, const struct re
         answer_valid(side, fetch, reply);
         return;
     }
-    enum answer_use use = use_of(fetch, reply);
+    const struct answer_facts facts = facts_of(fetch, reply);
     if (cached_is_failure(reply->code) && cached_help(side, fetch)) {
         return;
     }
-    if (use == ANSWER_FOR_ONE) {
+    if (facts.use == ANSWER_FOR_ONE) {
         coalesce_scatter(side, fetch);
-    } else if (use == ANSWER_STORABLE) {
-        keep_answer(side, fetch, reply);
+    } else if (facts.use == ANSWER_STORABLE) {
+        keep_answer(side, fetch, reply, &facts);
     }
     fetch_answer(side, fetch, REASON_answered, reply);
 }

@@ -20,6 +20,12 @@ static uint16_t mid_of(const struct sending *sending)
     return (uint16_t)(sending->datagram[2] << 8 | sending->datagram[3]);
 }
 
+/* Of what is out: origin servers that share an id at a port are few, and told apart by address. */
+static uint64_t key_of_request(const struct port *port, uint16_t mid)
+{
+    return (uint64_t)port->family << 32 | (uint64_t)port->index << 16 | mid;
+}
+
 static struct bytes token_of_sending(const struct sending *sending)
 {
     return (struct bytes){sending->datagram + MESSAGE_HEADER_LEN, sending->datagram[0] & 0x0fu};
@@ -112,8 +118,7 @@ static enum carrier_result carrier_udp_send(struct origin_side *side, struct sen
     if (!sending->is_confirmable) {
         sending->datagram[0] = (uint8_t)((sending->datagram[0] & 0xcfu) | MESSAGE_NON << 4);
     }
-    hash_map_add(&side->origins.requests, &sending->by_message,
-                 key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
+    hash_map_add(&side->origins.requests, &sending->by_message, key_of_request(port, mid));
     retransmission_begin(&sending->again, sending->scheme->ack_timeout,
                          sending->scheme->ack_random_factor, entropy_u64(&side->context.entropy));
     if (!sending->is_group) {
@@ -152,13 +157,14 @@ const struct carrier carrier_udp = {carrier_udp_send, carrier_udp_cancel, carrie
 static struct sending *by_mid(const struct port *port, const struct address *remote, uint16_t mid)
 {
     const struct origin_side *side = port->side;
-    const struct origin *origin = origin_find(&side->origins, remote);
-    if (origin == NULL) {
-        return NULL;
+    struct hash_node *node = hash_map_find(&side->origins.requests, key_of_request(port, mid));
+    for (; node != NULL; node = hash_map_find_next(node)) {
+        struct sending *sending = HASH_ENTRY(node, struct sending, by_message);
+        if (address_equal(&sending->origin->address, remote)) {
+            return sending;
+        }
     }
-    struct hash_node *node = hash_map_find(&side->origins.requests,
-                                           key_of_origin(KEY_ORIGIN_REQUEST, origin, port, mid));
-    return node != NULL ? HASH_ENTRY(node, struct sending, by_message) : NULL;
+    return NULL;
 }
 
 static struct sending *by_token(const struct port *port, const struct address *remote,

@@ -105,7 +105,7 @@ struct origin_table {
     uint32_t capacity, used;
     uint32_t further_count; /* origins that have further source ports */
     struct hash_map map;
-    struct hash_map requests; /* what is out as datagrams, by message id: exact keys */
+    struct hash_map requests; /* what is out as datagrams, by source port and message id */
     uint64_t random;
     struct port_pool pools[PORT_FAMILIES];
     struct mid_source group_mids[PORT_FAMILIES]; /* of the families of groups */

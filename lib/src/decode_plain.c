@@ -63,11 +63,48 @@ static inline bool plain_list(struct cri_slice *rest, enum cri__component compon
     return true;
 }
 
+/* Take the labels of a name, at most most of them. */
+static inline bool plain_labels(struct cri_slice *rest, size_t most, struct cri_list *ret_labels)
+{
+    const uint8_t *start = rest->data;
+    /* A label that begins with a digit or a bracket may be an address; see spells_address(). */
+    const uint8_t first = start[1];
+    struct cri_slice label;
+
+    if (start[0] <= CRI__EMPTY_TEXT || start[0] >= CRI__EMPTY_TEXT + CRI__SHORT_MAX ||
+        first == '[' || (first >= '0' && first <= '9')) {
+        return false;
+    }
+    while (ret_labels->count < most && rest->len > 0 && rest->data[0] >> 5 == CRI__MAJOR_TEXT) {
+        if (!plain_text(rest, CRI__LABEL, &label)) {
+            return false;
+        }
+        ret_labels->count++;
+    }
+    ret_labels->is_set = true;
+    ret_labels->encoded = cri__slice(start, (size_t)(rest->data - start));
+    return true;
+}
+
+/* Take the 4 or 16 bytes of an address off the front of *rest, if that is what is there. */
+static inline bool plain_ip(struct cri_slice *rest, struct cri_slice *ret_ip)
+{
+    const size_t len = (size_t)rest->data[0] - (CRI__MAJOR_BYTES << 5);
+    if ((len != 4 && len != 16) || rest->len <= len) {
+        return false;
+    }
+    *ret_ip = cri__slice(rest->data + 1, len);
+    rest->data += 1 + len;
+    rest->len -= 1 + len;
+    return true;
+}
+
 bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
 {
     struct cri_list labels = {0};
     struct cri_list path = {0};
     struct cri_list query = {.is_set = true};
+    struct cri_slice ip = {0};
     size_t scheme = 0;
     size_t count = 0;
     uint16_t port = 0;
@@ -88,23 +125,12 @@ bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
     if (hosts < 1 || hosts >= CRI__SHORT_MAX) {
         return false;
     }
-    /* A label that begins with a digit or a bracket may be an address; see spells_address(). */
-    const uint8_t first = rest.data[1];
-    if (rest.data[0] <= CRI__EMPTY_TEXT || rest.data[0] >= CRI__EMPTY_TEXT + CRI__SHORT_MAX ||
-        first == '[' || (first >= '0' && first <= '9')) {
+    const bool has_ip = plain_ip(&rest, &ip);
+    if (!has_ip && !plain_labels(&rest, hosts, &labels)) {
         return false;
     }
-    const uint8_t *start = rest.data;
-    struct cri_slice label;
-    while (labels.count < hosts && rest.len > 0 && rest.data[0] >> 5 == CRI__MAJOR_TEXT) {
-        if (!plain_text(&rest, CRI__LABEL, &label)) {
-            return false;
-        }
-        labels.count++;
-    }
-    labels.is_set = true;
-    labels.encoded = cri__slice(start, (size_t)(rest.data - start));
-    const bool has_port = labels.count + 1 == hosts;
+    const size_t parts = has_ip ? 1 : labels.count;
+    const bool has_port = parts + 1 == hosts;
     if (has_port) {
         if (rest.len < 3 || rest.data[0] != (CRI__MAJOR_UINT << 5 | 25)) {
             return false;
@@ -112,7 +138,7 @@ bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
         port = (uint16_t)(rest.data[1] << 8 | rest.data[2]);
         rest.data += 3;
         rest.len -= 3;
-    } else if (labels.count != hosts) {
+    } else if (parts != hosts) {
         return false;
     }
     if (!plain_head(&rest, CRI__MAJOR_ARRAY, &count) ||
@@ -130,7 +156,8 @@ bool cri__decode_plain(struct cri_slice rest, struct cri *ret_cri)
     ret_cri->scheme = CRI_SCHEME_ID;
     ret_cri->scheme_number = scheme;
     ret_cri->discard = CRI_DISCARD_ALL;
-    ret_cri->authority = CRI_AUTHORITY_HOST_NAME;
+    ret_cri->authority = has_ip ? CRI_AUTHORITY_HOST_IP : CRI_AUTHORITY_HOST_NAME;
+    ret_cri->ip = ip;
     ret_cri->has_port = has_port;
     ret_cri->port = port;
     ret_cri->labels = labels;

@@ -55,7 +55,7 @@ static void test_who_may_have_it(void **state)
         uint8_t buffer[64];
         print_message("    %s\n", rows[i].id);
         struct bytes options = options_of(rows[i].options, buffer, sizeof(buffer));
-        assert_int_equal(freshness_use(rows[i].code, options), rows[i].use);
+        assert_int_equal(freshness_facts(rows[i].code, options).use, rows[i].use);
     }
 }
 
