@@ -3,6 +3,7 @@
 """Whether the tests notice when the code is wrong.
 
     tests/mutation/run.py [--count N] [--seed S] [--only REGEX] [--keep FOLDER]
+    tests/mutation/run.py --set REGEX --set REGEX [--target NAME]... ...
 
 Takes a copy of the tree, changes N places of libcri and of the daemon in it, each behind
 an environment variable (so there is one build), and runs the core tests: unit tests, scenarios,
@@ -21,6 +22,10 @@ those); wiping of memory before it is freed; prefetching; the 0 of `text[0]` whe
 compared with '\\0', for it is about texts of one byte alone. Everything else counts, equivalent
 mutants among it.
 
+With --set each mutant is tried with the tests of each set by itself, whatever the folder, and the
+rates stand beside each other: what do scenarios notice without unit tests? --target builds only
+what these tests need.
+
 Needs python3-clang. Exit status 0 when every mutant has been tried, whatever the rate.
 """
 
@@ -32,6 +37,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +75,7 @@ class Mutant:
         self.before, self.after, self.code = before, after, code
         self.number = 0
         self.killer = None
+        self.killers = {}  # by set
 
     def overlaps(self, other):
         return self.path == other.path and self.start < other.end and other.start < self.end
@@ -302,6 +309,33 @@ def insert(tree, rows, mutants):
 
 # ---- the tests ----
 
+class Groups:
+    """The process groups of tests that run. A test that fails, or is killed, may leave what it has
+    started, a proxy above all: its group is killed in any case, and all of them when this ends."""
+
+    def __init__(self):
+        self.lock, self.running = threading.Lock(), set()
+
+    def add(self, group):
+        with self.lock:
+            self.running.add(group)
+
+    def kill(self, group):
+        with self.lock:
+            self.running.discard(group)
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # nothing is left of it
+
+    def kill_all(self):
+        for group in list(self.running):
+            self.kill(group)
+
+
+GROUPS = Groups()
+
+
 class Test:
     def __init__(self, row):
         self.name, self.command = row["name"], row.get("command")
@@ -320,18 +354,23 @@ class Test:
                 stderr=output, env={**os.environ, **SANITIZER, **self.environment, **environment},
                 start_new_session=True, preexec_fn=lambda: resource.setrlimit(
                     resource.RLIMIT_CORE, (0, 0)))
+            GROUPS.add(process.pid)
             try:
                 return process.wait(limit_s) == 0
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)  # a group of its own: what the test has started, too
-                process.wait()
                 return False
+            finally:
+                GROUPS.kill(process.pid)
+                process.wait()
 
 
-def all_tests(build):
-    """The core tests, and system tests with what installs the programs for them."""
+def all_tests(build, sets):
+    """The core tests, and system tests with what installs the programs for them; or those of the
+    sets."""
     listed = json.loads(call("ctest", "--test-dir", build, "--show-only=json-v1"))
     rows = [row for row in listed["tests"] if row.get("command")]
+    if sets:
+        return [Test(row) for row in rows if any(re.search(one, row["name"]) for one in sets)]
     call("ctest", "--test-dir", build, "--tests-regex", "^system_install$")
     return [Test(row) for row in rows if re.match(TESTS + "|" + SYSTEM_TESTS, row["name"])]
 
@@ -356,6 +395,28 @@ def try_mutant(mutant, tests):
             if not test.passes(PATIENCE_S + 5 * test.seconds, MUTANT=str(mutant.number)):
                 mutant.killer = test.name
                 return
+
+
+def try_mutant_by_set(mutant, tests, sets):
+    for one in sets:
+        mutant.killers[one] = next(
+            (test.name for test in tests if re.search(one, test.name) and
+             mutant.number in test.reached and
+             not test.passes(PATIENCE_S + 5 * test.seconds, MUTANT=str(mutant.number))), None)
+    mutant.killer = next((killer for killer in mutant.killers.values() if killer), None)
+
+
+def report_sets(mutants, sets):
+    if not sets:
+        return
+    print("\nNoticed by some of the sets only:")
+    for mutant in mutants:
+        if len({killer is None for killer in mutant.killers.values()}) > 1:
+            print("  %s   [%s]" % (mutant, ", ".join(
+                killer or "-" for killer in mutant.killers.values())))
+    for one in sets:
+        killed = sum(mutant.killers[one] is not None for mutant in mutants)
+        print("%4d of %d noticed by %s" % (killed, len(mutants), one))
 
 
 def report(mutants, tests):
@@ -389,11 +450,15 @@ def main():
     parser.add_argument("--only", default="", help="only files whose path matches this")
     parser.add_argument("--keep", help="where to build, and to leave what was built")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests at once (CPUs)")
+    parser.add_argument("--set", action="append", default=[], dest="sets", metavar="REGEX",
+                        help="only these tests, and a rate for each set")
+    parser.add_argument("--target", action="append", default=[], help="of the build (all)")
     parser.add_argument("--json", help="a file to write every mutant to, with what noticed it")
     options = parser.parse_args()
     if not 0 < options.count <= MUTANTS_MAX:
         parser.error("--count is 1 to %d" % MUTANTS_MAX)
     print("seed %d" % options.seed, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # by way of "finally"
     scratch = options.keep or tempfile.mkdtemp(prefix="mutation-")
     tree, build = os.path.join(scratch, "tree"), os.path.join(scratch, "build")
     try:
@@ -404,8 +469,9 @@ def main():
         if not mutants:
             sys.exit("mutation: no place to change")
         print("building %d mutants" % len(mutants), flush=True)
-        call("cmake", "--build", build, "--parallel", str(options.jobs))
-        tests = all_tests(build)
+        targets = ["--target"] + options.target if options.target else []
+        call("cmake", "--build", build, "--parallel", str(options.jobs), *targets)
+        tests = all_tests(build, options.sets)
         lock = threading.Lock()
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             seen = os.path.join(scratch, "seen")
@@ -421,7 +487,10 @@ def main():
             done = [0]
 
             def one(mutant):
-                try_mutant(mutant, tests)
+                if options.sets:
+                    try_mutant_by_set(mutant, tests, options.sets)
+                else:
+                    try_mutant(mutant, tests)
                 with lock:
                     done[0] += 1
                     if mutant.killer is None:
@@ -431,9 +500,11 @@ def main():
 
             list(pool.map(one, mutants))
         report(mutants, tests)
+        report_sets(mutants, options.sets)
         if options.json:
             write_list(options.json, options.seed, mutants, tests)
     finally:
+        GROUPS.kill_all()
         if not options.keep:
             shutil.rmtree(scratch, ignore_errors=True)
 

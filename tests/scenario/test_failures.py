@@ -79,6 +79,21 @@ ROWS = [
     ("= Test\nwhere a | b\n    1\n", [":3: not as many cells as columns"]),
     ("= Test\ndefine f\n    f\nf\n", ["definitions too deep in each other"]),
     ("a > GET coap://h/x\n", ["no scenario"]),
+    ('= Test\na > GET coap://h/x/y?k&l=1 -> h @1\nh > 2.05 max-age=5 "1" @1 -> a 2.05 max-age=5 "2"\n',
+     [':3: a < 2.05 max-age=5 "2"', 'got       ACK 2.05 mid=1 token=6101 max-age=5 "1"']),
+    ('= Test\na > GET coap://h/x -> h -> b\n', [":2: b < GET //h/x"]),
+    ('= Test\na > CON GET coap://h/x token=aa mid=7 "-> c" -> h POST /x\n', [":2: h < POST /x", "code:"]),
+    ("= Test\na > GET coap://192.0.2.5/x -> h -> a ACK\n", [":2: a < ACK"]),
+    ("= Test\na > GET coap://h/x\nh < GET //g/x\n", ['because   uri-host: expected "g"']),
+    ("= Test\na > GET coap://192.0.2.5/x -> h GET //h/x\n", ['uri-host: expected "h"']),
+    ("= Test\na > GET coap://h/%41 -> h\n", ["has to be written here, behind the arrow"]),
+    ("= Test\na > ACK -> h\n", ["has to be written here, behind the arrow"]),
+    ("= Test\na < ACK -> h\n", ["only what an actor sends has an arrow"]),
+    ('= Test\nrepeat 8..9 i\n    a > GET coap://h/x{i*16-1:x3} "{i}{j+1}{1}{i/0}" -> h GET /x07f\n',
+     [":3: h < GET /x07f", 'payload: expected none, got "8{j+1}{1}{i/0}"']),
+    ("= Test\nrepeat 0\n    a > GET coap://h/x\n", ['"repeat N" or "repeat A..B NAME"']),
+    ("= Test\nrepeat 3..2\n    a > GET coap://h/x\n", ['"repeat N" or "repeat A..B NAME"']),
+    ("= Test\nrepeat 3 4\n    a > GET coap://h/x\n", ['"repeat N" or "repeat A..B NAME"']),
 ]
 
 

@@ -197,18 +197,21 @@ static bool expect_response(struct play *play, struct actor *actor, const char *
     return !is_con || spec->has_type || play_send_empty(play, actor, &proxy, WIRE_ACK, mid);
 }
 
-/* Uri-Host and Uri-Port that name the server itself may be there where a path is written. */
-static void drop_own_authority(struct play *play, struct actor *actor, struct wire_message *message)
+/*
+ * Uri-Host and Uri-Port that name the server itself may be there where a path is written; Uri-Host
+ * has to be, where "//host/path" is written and hosts have the names that a scenario gives them.
+ */
+static bool drop_own_authority(struct play *play, struct actor *actor, struct wire_message *message)
 {
     char host[64];
     unsigned port = 0;
     bool is_known = play->stage->authority(play->stage->context, actor, host, &port);
     const struct spec *spec = play->spec;
-    size_t kept = 0;
+    size_t kept = 0, hosts = 0;
     if (!spec->has_path) {
-        return;
+        return true;
     }
-    const char *name = is_known ? host : actor->name;
+    const char *name = is_known ? host : spec->host != NULL ? spec->host : actor->name;
     for (size_t i = 0; i < message->option_count; i++) {
         const struct wire_option *option = &message->options[i];
         bool is_host = option->number == option_number("uri-host", 8, 0) &&
@@ -216,6 +219,7 @@ static void drop_own_authority(struct play *play, struct actor *actor, struct wi
                        memcmp(option->value.data, name, option->value.len) == 0;
         bool is_port = is_known && option->number == option_number("uri-port", 8, 0) &&
                        wire_uint(option->value) == port;
+        hosts += is_host;
         for (size_t j = 0; j < spec->option_count; j++) {
             is_host = is_host && spec->options[j].number != option->number;
             is_port = is_port && spec->options[j].number != option->number;
@@ -225,6 +229,7 @@ static void drop_own_authority(struct play *play, struct actor *actor, struct wi
         }
     }
     message->option_count = kept;
+    return is_known || spec->host == NULL || hosts == 1;
 }
 
 /* A request, or a Ping, that a server can answer from now on. */
@@ -256,7 +261,10 @@ static bool expect_request(struct play *play, struct actor *actor, const char *g
         (spec->token.kind != VALUE_UNSAID && !expect_token(play, got, message->token, NULL))) {
         return false;
     }
-    drop_own_authority(play, actor, message);
+    if (!drop_own_authority(play, actor, message)) {
+        return play_fail(play, got,
+                         pool_format(play->pool, "uri-host: expected \"%s\"", spec->host));
+    }
     const char *fault =
         spec_match(play->pool, spec, &play->captures, message, play->stage->is_loose);
     if (fault != NULL) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "script.h"
 
+#include "arrow.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
@@ -182,6 +184,59 @@ static const char *value_of(const struct variables *variables, const char *name,
     return NULL;
 }
 
+/* A number, or the name of a number, at *@p at, which moves behind it. */
+static bool read_term(const struct variables *variables, const char **at, long long *ret_number)
+{
+    size_t len = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789");
+    bool is_number = len > 0 && strspn(*at, "0123456789") == len;
+    const char *value = is_number ? *at : value_of(variables, *at, len);
+    if (len == 0 || value == NULL || !isdigit((unsigned char)*value)) {
+        return false;
+    }
+    errno = 0;
+    *ret_number = strtoll(value, NULL, 10);
+    *at += len;
+    return errno == 0 && *ret_number < INT32_MAX;
+}
+
+/* {n+1}, {n*16+3:x4}: from left to right; behind ":" the digits it has at least, x for hex. */
+static const char *calculate(struct pool *pool, const struct variables *variables, const char *text)
+{
+    long long number = 0, other = 0;
+    if (!isalpha((unsigned char)*text) || !read_term(variables, &text, &number)) {
+        return NULL;
+    }
+    while (*text != '\0' && strchr("+-*/%", *text) != NULL) {
+        char sign = *text++;
+        if (!read_term(variables, &text, &other) || ((sign == '/' || sign == '%') && other == 0)) {
+            return NULL;
+        }
+        number = sign == '+'   ? number + other
+                 : sign == '-' ? number - other
+                 : sign == '*' ? number * other
+                 : sign == '/' ? number / other
+                               : number % other;
+        if (number < INT32_MIN || number > INT32_MAX) {
+            return NULL;
+        }
+    }
+    bool is_hex = text[0] == ':' && text[1] == 'x';
+    const char *digits = text + (*text == ':') + is_hex;
+    int least = *text == ':' && digits[0] >= '1' && digits[0] <= '8' ? digits[0] - '0' : 0;
+    if (digits[least > 0] != '\0' || (*text == ':' && least == 0)) {
+        return NULL;
+    }
+    return is_hex ? pool_format(pool, "%0*llx", least, (unsigned long long)number & UINT32_MAX)
+                  : pool_format(pool, "%0*lld", least, number);
+}
+
+static const char *value_of_braces(struct pool *pool, const struct variables *variables,
+                                   const char *inner, size_t len)
+{
+    const char *value = value_of(variables, inner, len);
+    return value != NULL ? value : calculate(pool, variables, pool_text(pool, inner, len));
+}
+
 /* @p text with each {name} that is known replaced; others stay, for the player. */
 static char *with_values(struct reader *reader, const struct variables *variables, const char *text)
 {
@@ -193,7 +248,7 @@ static char *with_values(struct reader *reader, const struct variables *variable
         if (close == NULL) {
             return pool_format(pool, "%s%s", done, text);
         }
-        const char *value = value_of(variables, open + 1, (size_t)(close - open) - 1);
+        const char *value = value_of_braces(pool, variables, open + 1, (size_t)(close - open) - 1);
         if (value != NULL) {
             done = pool_format(pool, "%s%.*s%s", done, (int)(open - text), text, value);
         } else {
@@ -280,16 +335,41 @@ static bool expand_repeat(struct reader *reader, const struct source_line *line,
                           struct lines body, const struct variables *variables, unsigned depth)
 {
     char *end;
-    unsigned long times = strtoul(text + strlen("repeat"), &end, 10);
-    if (times == 0 || times > REPEATS_MAX || *end != '\0' || body.count == 0) {
-        return script_fail(reader, line->number, "\"repeat N\" with lines below it was expected");
+    unsigned long first = 1, last = strtoul(text + strlen("repeat"), &end, 10);
+    if (strncmp(end, "..", 2) == 0) {
+        first = last;
+        last = strtoul(end + 2, &end, 10);
     }
-    for (unsigned long i = 1; i <= times; i++) {
+    const char *name = *end == ' ' ? end + 1 : "n";
+    if ((*end != ' ' && *end != '\0') ||
+        strspn(name, "abcdefghijklmnopqrstuvwxyz") != strlen(name) || last < first ||
+        last - first >= REPEATS_MAX || last >= INT32_MAX || body.count == 0) {
+        return script_fail(reader, line->number,
+                           "\"repeat N\" or \"repeat A..B NAME\" with lines below it was expected");
+    }
+    for (unsigned long i = first; i <= last; i++) {
         struct variables inner = *variables;
-        add_variable(&inner, "n", pool_format(&reader->script->pool, "%lu", i));
+        add_variable(&inner, name, pool_format(&reader->script->pool, "%lu", i));
         if (!expand(reader, body, &inner, depth + 1)) {
             return false;
         }
+    }
+    return true;
+}
+
+/* A line for the player, or those that its arrows mean. */
+static bool add_lines(struct reader *reader, int number, const char *text)
+{
+    const char *parts[ARROW_PARTS_MAX], *why = NULL;
+    size_t count = arrow_lines(&reader->script->pool, text, parts, &why);
+    if (count == 0) {
+        return script_fail(reader, number, why);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (reader->out_count == LINES_MAX) {
+            return script_fail(reader, number, "too many lines in a scenario");
+        }
+        reader->out[reader->out_count++] = (struct script_line){number, parts[i]};
     }
     return true;
 }
@@ -312,11 +392,7 @@ static bool expand_line(struct reader *reader, const struct source_line *line, s
     if (definition != NULL) {
         return expand_definition(reader, definition, line->number, text, variables, depth);
     }
-    if (reader->out_count == LINES_MAX) {
-        return script_fail(reader, line->number, "too many lines in a scenario");
-    }
-    reader->out[reader->out_count++] = (struct script_line){line->number, text};
-    return true;
+    return add_lines(reader, line->number, text);
 }
 
 /* No deeper than DEPTH_MAX. NOLINTNEXTLINE(misc-no-recursion) */

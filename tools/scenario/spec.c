@@ -481,6 +481,11 @@ static bool read_word(struct reading *reading, const char *word)
         spec->label = word + 1;
         return true;
     }
+    if (word[0] == '/' && word[1] == '/') {
+        size_t len = strcspn(word + 2, "/?");
+        spec->host = pool_text(reading->pool, word + 2, len);
+        return read_path(reading, word + 2 + len);
+    }
     if (word[0] == '/') {
         return read_path(reading, word);
     }

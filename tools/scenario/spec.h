@@ -62,6 +62,7 @@ struct spec {
     struct value mid, token, payload;
     size_t option_count;
     struct spec_option options[SPEC_OPTIONS_MAX];
+    const char *host;                       /* that Uri-Host names, beside a path, or NULL */
     const char *label;                      /* of the exchange that it belongs to, or NULL */
     unsigned long long after_ms, within_ms; /* with has_time */
 };
