@@ -105,7 +105,7 @@ def main():
             file.truncate()
             file.write(text)
             file.flush()
-            done = subprocess.run([sys.argv[1], file.name], capture_output=True, text=True,
+            done = subprocess.run([*sys.argv[1:], file.name], capture_output=True, text=True,
                                   timeout=60, check=False)
             said = done.stdout + done.stderr
             missing = [words for words in expected if words not in said]
