@@ -5,12 +5,14 @@
 
 #include <ares.h>
 #include <event2/event.h>
-#include <idn2.h>
 #include <openssl/crypto.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
+#if CRI_WITH_IDN
+#include <idn2.h>
+#endif
 #if CRI_WITH_LIBCOAP
 #include <coap3/coap.h>
 #endif
@@ -58,7 +60,9 @@ const struct library *libraries(void)
 #endif
     /* libcbor has no function that tells it. */
     rows[count++] = (struct library){"libcbor", LIBCBOR_BUILT_WITH};
+#if CRI_WITH_IDN
     rows[count++] = (struct library){"libidn2", idn2_check_version(NULL)};
+#endif
     rows[count++] = (struct library){"utf8proc", utf8proc_version()};
 #if CRI_WITH_WEBSOCKETS
     rows[count++] = (struct library){"wslay", WSLAY_VERSION};
@@ -85,6 +89,7 @@ const struct feature *features(void)
         {"tls", CRI_WITH_TLS},
         {"libcoap", CRI_WITH_LIBCOAP},
         {"http", CRI_WITH_HTTP},
+        {"idn", CRI_WITH_IDN},
         {"raw-public-keys", OPENSSL_VERSION_NUMBER >= RAW_KEYS_OPENSSL},
         {NULL, false},
     };

@@ -2,10 +2,10 @@
 #include "policy/hostname.h"
 
 #include <arpa/inet.h>
-#include <idn2.h>
 #include <string.h>
-
-#define LABEL_MAX 63u /* bytes (RFC 1035 section 2.3.4) */
+#if CRI_WITH_IDN
+#include <idn2.h>
+#endif
 
 /*
  * Unreserved characters and sub-delims of RFC 3986 without capital letters; not '%', which
@@ -31,6 +31,10 @@ static bool copy_ascii(const uint8_t *text, size_t len, struct hostname *name)
     name->len = len;
     return true;
 }
+
+#if CRI_WITH_IDN
+
+#define LABEL_MAX 63u /* bytes (RFC 1035 section 2.3.4) */
 
 /*
  * The mapping turns compatibility characters, such as full-width digits, dots and slashes, into
@@ -74,6 +78,26 @@ static bool is_a_label(const uint8_t *label, size_t len)
     idn2_free(found);
     return is_same;
 }
+
+#else /* without libidn2 there is no telling whether two spellings are one name: both are refused  \
+       */
+
+static bool copy_as_a_labels(const uint8_t *text, size_t len, struct hostname *name)
+{
+    (void)text;
+    (void)len;
+    (void)name;
+    return false;
+}
+
+static bool is_a_label(const uint8_t *label, size_t len)
+{
+    (void)label;
+    (void)len;
+    return false;
+}
+
+#endif
 
 static bool is_good_label(const uint8_t *label, size_t len)
 {

@@ -3,7 +3,8 @@
  * Host names in the one form in which they are compared, resolved and forwarded: lower-case ASCII,
  * with A-labels for other labels (RFC 5891, mapped as in UTS #46). All names go through here before
  * policy sees them: those of targets in each of the four forms, those in patterns of targets, and
- * those of parent proxies.
+ * those of parent proxies. Without libidn2 (CRI_WITH_IDN) names that are not ASCII and A-labels are
+ * HOSTNAME_IDNA.
  */
 #ifndef CRIPROXY_HOSTNAME_H
 #define CRIPROXY_HOSTNAME_H
