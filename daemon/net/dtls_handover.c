@@ -150,6 +150,7 @@ static bool skip_flight(struct unpack *in)
     if (unpack_uint(in, 1) != 0) {
         (void)unpack_uint(in, 8);
         (void)unpack_uint(in, 8);
+        (void)unpack_uint(in, 8);
         (void)unpack_bytes(in, &len);
     }
     return !in->has_failed;

@@ -81,8 +81,8 @@ struct session_list {
 struct dtls_flight {
     struct timer timer; /* the session's end of patience: DTLS_FLIGHT_MS after it was first sent */
     struct dtls_session *session;
-    uint64_t sent_ms;
-    uint64_t next_plain; /* record number for the next record in epoch 0 */
+    uint64_t first_ms, sent_ms; /* when it was sent for the first time, and for the last */
+    uint64_t next_plain;        /* record number for the next record in epoch 0 */
     size_t len, capacity;
     bool is_whole; /* false: there was no room for all of it */
     bool is_slot;  /* of the listener's flights, not of malloc() */
@@ -157,8 +157,9 @@ struct dtls_listener {
     struct hash_map cids;
     const struct udp_path *from; /* of the datagram that is being fed */
     struct timer_wheel wheel;
-    struct session_list handshaking;                          /* the oldest first */
-    struct session_list established;                          /* the one idle for longest first */
+    struct timer give_back;          /* of what handshakes have freed, to the system */
+    struct session_list handshaking; /* the oldest first */
+    struct session_list established; /* the one idle for longest first */
     struct account_book handshake_accounts, session_accounts; /* of these two, in the same order */
     struct session_list doomed;
     uint32_t handshaking_count;

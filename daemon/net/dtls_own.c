@@ -173,8 +173,8 @@ static void on_flight_timer(void *context, struct timer *timer, uint64_t now_ms)
  * heap, a hundred thousand that go after four minutes leave holes between what stays. Without
  * memory there is none.
  */
-static void keep_flight(struct dtls_session *session, const uint8_t *bytes, size_t len,
-                        uint64_t sent_ms, uint64_t next_plain)
+static struct dtls_flight *keep_flight(struct dtls_session *session, const uint8_t *bytes,
+                                       size_t len, uint64_t first_ms)
 {
     struct dtls_listener *listener = session->listener;
     bool is_slot = len <= DTLS_FLIGHT_SLOT;
@@ -182,17 +182,17 @@ static void keep_flight(struct dtls_session *session, const uint8_t *bytes, size
         is_slot ? slab_take(&listener->flights) : calloc(1, sizeof *flight + len);
 
     if (flight == NULL) {
-        return;
+        return NULL;
     }
     flight->session = session;
-    flight->sent_ms = sent_ms;
-    flight->next_plain = next_plain;
+    flight->first_ms = flight->sent_ms = first_ms;
     flight->len = flight->capacity = len;
     flight->is_whole = true;
     flight->is_slot = is_slot;
     memcpy(flight->bytes, bytes, len);
     session->flight = flight;
-    timer_set(&listener->wheel, &flight->timer, sent_ms + DTLS_FLIGHT_MS, on_flight_timer);
+    timer_set(&listener->wheel, &flight->timer, first_ms + DTLS_FLIGHT_MS, on_flight_timer);
+    return flight;
 }
 
 void own_take_over(struct dtls_session *session)
@@ -202,8 +202,11 @@ void own_take_over(struct dtls_session *session)
 
     if (flight != NULL && flight->len > 0 && flight->is_whole &&
         SSL_session_reused(shake->ssl) == 0) {
-        keep_flight(session, flight->bytes, flight->len, session->listener->now_ms,
-                    shake->next_plain);
+        struct dtls_flight *kept =
+            keep_flight(session, flight->bytes, flight->len, session->listener->now_ms);
+        if (kept != NULL) {
+            kept->next_plain = shake->next_plain;
+        }
     }
 }
 
@@ -213,6 +216,7 @@ void own_pack_flight(const struct dtls_session *session, struct pack *out)
 
     pack_uint(out, flight != NULL, 1);
     if (flight != NULL) {
+        pack_uint(out, flight->first_ms, 8);
         pack_uint(out, flight->sent_ms, 8);
         pack_uint(out, flight->next_plain, 8);
         pack_bytes(out, flight->bytes, flight->len);
@@ -238,13 +242,18 @@ bool own_unpack_flight(struct dtls_session *session, struct unpack *in)
     if (unpack_uint(in, 1) == 0) {
         return !in->has_failed;
     }
-    uint64_t sent_ms = unpack_uint(in, 8), next_plain = unpack_uint(in, 8);
+    uint64_t first_ms = unpack_uint(in, 8), sent_ms = unpack_uint(in, 8);
+    uint64_t next_plain = unpack_uint(in, 8);
     size_t len = 0;
     const uint8_t *bytes = unpack_bytes(in, &len);
     if (bytes == NULL || len > DTLS_FLIGHT_MAX || !flight_is_sound(bytes, len)) {
         return false;
     }
-    keep_flight(session, bytes, len, sent_ms, next_plain);
+    struct dtls_flight *flight = keep_flight(session, bytes, len, first_ms);
+    if (flight != NULL) {
+        flight->sent_ms = sent_ms;
+        flight->next_plain = next_plain;
+    }
     return true;
 }
 

@@ -28,7 +28,7 @@
 #define HANDOVER_FILE_AGE_MS UINT64_C(300000)
 
 /* The same sessions packed in another way have another number. */
-#define HANDOVER_FILE_VERSION 3u
+#define HANDOVER_FILE_VERSION 4u
 
 /** An empty file in memory, close-on-exec. @return the descriptor or -errno */
 int handover_file_open_memory(void);

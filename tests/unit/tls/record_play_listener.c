@@ -163,6 +163,7 @@ static void give_flight(struct dtls_session *session)
     struct pack pack = {0};
 
     pack_uint(&pack, 1, 1);
+    pack_uint(&pack, clock_ms, 8); /* sent for the first time, and for the last */
     pack_uint(&pack, clock_ms, 8);
     pack_uint(&pack, 4, 8);
     pack_bytes(&pack, entries, sizeof entries);

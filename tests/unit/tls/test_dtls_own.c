@@ -347,6 +347,39 @@ static void test_a_flight_is_kept_for_240_seconds(void **state)
     server_stop();
 }
 
+/* 240 s from when it was first sent, however often it goes again, and in whichever process. */
+static void test_a_repeated_flight_gets_no_more_time(void **state)
+{
+    struct client client;
+    (void)state;
+
+    server_start(credentials_psk());
+    open_session(&client, NULL);
+    assert_true(client_shake(&client)); /* and no data */
+    struct records records = turned(server.listener->established.first);
+    const struct dtls_options options = server.options;
+    for (unsigned round = 0; round < 3; round++) {
+        struct pack pack = {0};
+        fake_net_run(60000);
+        send_finished(&client, &records);
+        assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 1);
+        dtls_hand_over(server.listener, &pack);
+        server_replace(credentials_psk(), &options);
+        struct unpack in = {.at = pack.data, .left = pack.len};
+        assert_true(dtls_take_over(server.listener, &in));
+        pack_clear(&pack);
+    }
+    fake_net_run(59900);
+    assert_non_null(server.listener->established.first->flight);
+    fake_net_run(200);
+    send_finished(&client, &records);
+    assert_int_equal(take_all(&client, CONTENT_HANDSHAKE), 0);
+    assert_served(&client, &records);
+    assert_no_nonce_twice("CCM");
+    client_close(&client);
+    server_stop();
+}
+
 /* A Finished that anybody could have sent, or a ChangeCipherSpec, brings no flight. */
 static void test_a_flight_is_repeated_for_its_client_only(void **state)
 {
@@ -798,6 +831,7 @@ int main(void)
         cmocka_unit_test(test_a_flight_is_repeated_once_a_time_out),
         cmocka_unit_test(test_a_flight_is_repeated_until_data_comes),
         cmocka_unit_test(test_a_flight_is_kept_for_240_seconds),
+        cmocka_unit_test(test_a_repeated_flight_gets_no_more_time),
         cmocka_unit_test(test_a_flight_is_repeated_for_its_client_only),
         cmocka_unit_test(test_a_resumed_handshake_whose_flight_is_lost),
         cmocka_unit_test(test_data_that_overtakes_the_finished_is_kept),

@@ -508,6 +508,52 @@ static void test_handshakes_past_the_rate_come_later(void **state)
     server_stop();
 }
 
+/* In place of the library's: how often memory was given back to the system. */
+static unsigned trims;
+
+int malloc_trim(size_t pad)
+{
+    (void)pad;
+    trims++;
+    return 1;
+}
+
+/* What handshakes have freed goes back ten seconds after the first of them, once for all. */
+static void test_memory_of_handshakes_goes_back(void **state)
+{
+#ifdef __GLIBC__
+    struct client clients[2];
+    (void)state;
+
+    server_start(credentials_psk());
+    if (server.listener->crypto == NULL) { /* OpenSSL keeps it for as long as the session */
+        server_stop();
+        skip();
+    }
+    trims = 0;
+    open_at(&clients[0], "127.0.0.1:40001");
+    client_must_talk(&clients[0], "hello");
+    open_at(&clients[1], "127.0.0.1:40002");
+    client_must_talk(&clients[1], "hello");
+    assert_int_equal(trims, 0);
+    fake_net_run(10000);
+    assert_int_equal(trims, 1);
+    fake_net_run(100000);
+    assert_int_equal(trims, 1);
+    client_close(&clients[0]);
+    open_at(&clients[0], "127.0.0.1:40003");
+    client_must_talk(&clients[0], "hello");
+    fake_net_run(10000);
+    assert_int_equal(trims, 2);
+    client_close(&clients[0]);
+    client_close(&clients[1]);
+    server_stop();
+#else
+    (void)state;
+    skip(); /* another library's allocator */
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_sent_is_dropped),
         cmocka_unit_test(test_five_thousand_sessions),
         cmocka_unit_test(test_handshakes_past_the_rate_come_later),
+        cmocka_unit_test(test_memory_of_handshakes_goes_back),
     };
     return cmocka_run_group_tests(tests, files_set_up, files_tear_down);
 }
