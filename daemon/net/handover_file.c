@@ -184,8 +184,8 @@ static uint8_t *read_handover_file(int fd, size_t *ret_len)
     return whole;
 }
 
-/* NULL, or why it may not be used. */
-static const char *check_whole(const uint8_t *whole, size_t len, struct unpack *ret_body)
+/* HANDOVER_REFUSAL_COUNT, or why it may not be used. */
+static enum handover_refusal check_whole(const uint8_t *whole, size_t len, struct unpack *ret_body)
 {
     struct unpack in = {.at = whole, .left = len - MAC_BYTES};
     char magic[MAGIC_BYTES], boot_id[BOOT_ID_BYTES], ours[BOOT_ID_BYTES];
@@ -196,37 +196,37 @@ static const char *check_whole(const uint8_t *whole, size_t len, struct unpack *
     unpack_raw(&in, boot_id, sizeof boot_id);
     uint64_t taken_ms = unpack_uint(&in, 8), body_len = unpack_uint(&in, 8), now_ms = boot_ms();
     if (memcmp(magic, HANDOVER_MAGIC, sizeof magic) != 0 || version != HANDOVER_FILE_VERSION) {
-        return "of another version";
+        return HANDOVER_REFUSAL_other_version;
     }
     read_boot_id(ours);
     if (user != geteuid() || memcmp(boot_id, ours, sizeof ours) != 0) {
-        return "of another user or start of the system";
+        return HANDOVER_REFUSAL_foreign;
     }
     if (!make_mac(ours, whole, in.at, in.left, mac) ||
         CRYPTO_memcmp(mac, whole + len - MAC_BYTES, sizeof mac) != 0 || body_len != in.left) {
-        return "damaged";
+        return HANDOVER_REFUSAL_damaged;
     }
     if (taken_ms > now_ms || now_ms - taken_ms > HANDOVER_FILE_AGE_MS) {
-        return "too old";
+        return HANDOVER_REFUSAL_too_old;
     }
     *ret_body = in;
-    return NULL;
+    return HANDOVER_REFUSAL_COUNT;
 }
 
 bool handover_file_take(int fd, struct pack *ret_whole, struct unpack *ret_body,
-                        const char **ret_why)
+                        enum handover_refusal *ret_why)
 {
     size_t len = 0;
     uint8_t *whole = read_handover_file(fd, &len);
 
     /* Before anything that is in it can be used. */
     int error = handover_file_destroy(fd);
-    *ret_why = whole == NULL ? "empty"
-               : error != 0  ? "cannot be overwritten"
+    *ret_why = whole == NULL ? HANDOVER_REFUSAL_empty
+               : error != 0  ? HANDOVER_REFUSAL_not_overwritten
                              : check_whole(whole, len, ret_body);
     *ret_whole = (struct pack){.data = whole, .len = len, .capacity = len};
-    if (*ret_why != NULL) {
+    if (*ret_why != HANDOVER_REFUSAL_COUNT) {
         pack_clear(ret_whole);
     }
-    return *ret_why == NULL;
+    return *ret_why == HANDOVER_REFUSAL_COUNT;
 }

@@ -24,6 +24,13 @@
 
 #include "base/pack.h"
 
+enum handover_refusal {
+#define HANDOVER_REFUSAL(name, text, help) HANDOVER_REFUSAL_##name,
+#include "net/handover_refusals.def"
+#undef HANDOVER_REFUSAL
+    HANDOVER_REFUSAL_COUNT,
+};
+
 /* A process that takes longer to follow gets no sessions: their clients have given up. */
 #define HANDOVER_FILE_AGE_MS UINT64_C(300000)
 
@@ -48,10 +55,10 @@ int handover_file_destroy(int fd);
  *
  * @param ret_whole the caller's, zeroed before: all that was in the file; pack_clear() wipes it
  * @param ret_body  what was written, in @p ret_whole, whose it is
- * @param ret_why where it is refused: why, static text for the log
+ * @param ret_why set where it is refused
  * @return whether it may be used
  */
 bool handover_file_take(int fd, struct pack *ret_whole, struct unpack *ret_body,
-                        const char **ret_why);
+                        enum handover_refusal *ret_why);
 
 #endif

@@ -10,6 +10,12 @@ static const struct metric_row rows[] = {
 #undef METRIC
 };
 
+const struct handover_refusal_row handover_refusals[HANDOVER_REFUSAL_COUNT] = {
+#define HANDOVER_REFUSAL(name, text, help) {#name, text, help},
+#include "net/handover_refusals.def"
+#undef HANDOVER_REFUSAL
+};
+
 const struct metric_row *metric_rows(size_t *ret_count)
 {
     *ret_count = sizeof(rows) / sizeof(rows[0]);
@@ -180,6 +186,9 @@ void metrics_add(struct metrics *sum, const struct metrics *metrics)
     sum_series(sum, metrics);
     for (unsigned i = 0; i < HANDSHAKE_COUNT; i++) {
         metric_add(&sum->handshakes_failed[i], metric_get(&metrics->handshakes_failed[i]));
+    }
+    for (unsigned i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
+        metric_add(&sum->handovers_refused[i], metric_get(&metrics->handovers_refused[i]));
     }
     for (unsigned front = 0; front < TRANSPORT_COUNT; front++) {
         histogram_sum(&sum->durations[front][0], &metrics->durations[front][0]);

@@ -17,6 +17,7 @@
 
 #include "coap/reason.h"
 #include "conf/config.h"
+#include "net/handover_file.h"
 #include "net/handshake.h"
 
 #include <stdatomic.h>
@@ -66,6 +67,7 @@ struct metrics {
 #undef METRIC
     _Atomic uint64_t ended[REASON_COUNT]; /* requests by the reason they ended for */
     _Atomic uint64_t handshakes_failed[HANDSHAKE_COUNT];
+    _Atomic uint64_t handovers_refused[HANDOVER_REFUSAL_COUNT]; /* of the process: in a sum only */
     struct metric_series series[METRICS_SERIES]; /* the same requests by all labels, but these: */
     _Atomic uint64_t unlabelled[REASON_COUNT];
     uint32_t series_used;                           /* the writer's */
@@ -101,6 +103,15 @@ struct metric_row {
     enum metric_kind kind;
     size_t offset; /* in struct metrics */
 };
+
+struct handover_refusal_row {
+    const char *name;
+    const char *text; /* for the log */
+    const char *help; /* a sentence */
+};
+
+/* By enum handover_refusal. */
+extern const struct handover_refusal_row handover_refusals[HANDOVER_REFUSAL_COUNT];
 
 /** The rows of metrics.def, static; @p ret_count of them. */
 const struct metric_row *metric_rows(size_t *ret_count);

@@ -127,6 +127,17 @@ static void write_handshakes(FILE *out, const struct metrics *sum)
     }
 }
 
+static void write_handovers(FILE *out, const struct metrics *sum)
+{
+    write_help(out, "handovers_refused", "_total", "counter",
+               "What the process before has left and was not taken over, by the reason, see "
+               "criproxyd(8).");
+    for (unsigned i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
+        (void)fprintf(out, "criproxyd_handovers_refused_total{reason=\"%s\"} %" PRIu64 "\n",
+                      handover_refusals[i].name, metric_get(&sum->handovers_refused[i]));
+    }
+}
+
 /* ---- durations ---- */
 
 static uint64_t count_of(const struct histogram *histogram)
@@ -287,6 +298,7 @@ void prometheus_write(FILE *out, const struct metrics *sum, const struct process
     write_rows(out, sum);
     write_reasons(out, sum, status);
     write_handshakes(out, sum);
+    write_handovers(out, sum);
     write_durations(out, sum);
     write_routes(out, sum, status);
     write_origins(out, sum, status);

@@ -115,6 +115,12 @@ static void put_stats(struct json_writer *lines, const struct metrics *sum)
         put_stat(lines, name, metric_get(&sum->handshakes_failed[i]), "handshakes",
                  handshake_rows[i].help);
     }
+    for (int i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof(name), "handovers_refused_%s", handover_refusals[i].name);
+        put_stat(lines, name, metric_get(&sum->handovers_refused[i]), "hand-overs",
+                 handover_refusals[i].help);
+    }
 }
 
 static void run_stats(struct control_client *client, const struct control_request *request)

@@ -11,6 +11,7 @@
 #include "client/listen.h"
 #include "conf/admin_listen.h"
 #include "net/handover_file.h"
+#include "ops/metrics.h"
 #include "ops/notify.h"
 #include "server/server.h"
 
@@ -118,7 +119,14 @@ static bool is_ours_alone(int fd)
            (file.st_mode & 077) == 0 && file.st_nlink == 1 && is_in_memory(fd);
 }
 
-static int find_file(void)
+/* Logs and counts it. */
+static void refuse_handover(struct handover *handover, enum handover_refusal why)
+{
+    handover->refused[why]++;
+    log_event(LOG_ERROR, "handover_refused", "error=\"%s\"", handover_refusals[why].text);
+}
+
+static int find_file(struct handover *handover)
 {
     char path[PATH_MAX];
     int fd = file_path(path) ? open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -127,7 +135,7 @@ static int find_file(void)
         return -1;
     }
     if (!is_ours_alone(fd)) {
-        log_event(LOG_ERROR, "handover_refused", "error=\"a file that others could have written\"");
+        refuse_handover(handover, HANDOVER_REFUSAL_exposed);
         (void)close(fd);
         return -1;
     }
@@ -160,15 +168,15 @@ static void handover_store_remove(void)
 
 /*
  * What a process before has kept, out of the store from now on. A file that another user could have
- * written, or that is not in memory, is left alone, and the log says so.
+ * written, or that is not in memory, is left alone, which is logged and counted.
  *
  * @return the descriptor, or -1
  */
-static int handover_store_find(void)
+static int handover_store_find(struct handover *handover)
 {
     int fd = find_passed();
 
-    return fd >= 0 ? fd : find_file();
+    return fd >= 0 ? fd : find_file(handover);
 }
 
 /* ---- what is handed over ---- */
@@ -348,13 +356,13 @@ static bool unpack_places(struct handover *handover)
 }
 
 /* That of the environment, or of a process that has ended before; -1: there is none. */
-static int find_handover(void)
+static int find_handover(struct handover *handover)
 {
     const char *text = getenv(HANDOVER_VARIABLE);
     char *end = NULL;
 
     if (text == NULL) {
-        return handover_store_find();
+        return handover_store_find(handover);
     }
     errno = 0;
     long fd = strtol(text, &end, 10);
@@ -362,17 +370,17 @@ static int find_handover(void)
         errno == 0 && end != text && *end == '\0' && fd > STDERR_FILENO && fd <= INT32_MAX;
     (void)unsetenv(HANDOVER_VARIABLE);
     if (!is_number) {
-        log_event(LOG_ERROR, "handover_refused", "error=\"no descriptor\"");
+        refuse_handover(handover, HANDOVER_REFUSAL_no_descriptor);
     }
     return is_number ? (int)fd : -1;
 }
 
 bool handover_take(struct handover *ret_handover)
 {
-    const char *why = NULL;
-    int fd = find_handover();
+    enum handover_refusal why = HANDOVER_REFUSAL_unreadable;
 
     *ret_handover = (struct handover){.reply_fd = -1};
+    int fd = find_handover(ret_handover);
     if (fd < 0) {
         return false;
     }
@@ -380,10 +388,10 @@ bool handover_take(struct handover *ret_handover)
     (void)close(fd);
     if (is_taken) {
         is_taken = unpack_places(ret_handover);
-        why = is_taken ? NULL : "unreadable";
+        why = HANDOVER_REFUSAL_unreadable;
     }
     if (!is_taken) {
-        log_event(LOG_ERROR, "handover_refused", "error=\"%s\"", why);
+        refuse_handover(ret_handover, why);
         handover_clear(ret_handover);
     }
     return is_taken;
@@ -403,7 +411,9 @@ void handover_clear(struct handover *handover)
     }
     free(handover->opened);
     pack_clear(&handover->whole);
-    *handover = (struct handover){.reply_fd = -1};
+    struct handover cleared = {.reply_fd = -1};
+    memcpy(cleared.refused, handover->refused, sizeof(cleared.refused));
+    *handover = cleared;
 }
 
 /* Whether the configuration still has it; each of its listeners counts once. */
@@ -475,13 +485,15 @@ void handover_sessions(struct server *server, struct handover *handover)
     if (handover->worker_count != server->worker_count) {
         log_event(LOG_WARNING, "sessions_not_taken_over", "workers=%u before=%u",
                   server->worker_count, handover->worker_count);
+        server->handovers_refused[HANDOVER_REFUSAL_other_workers]++;
         return;
     }
     for (unsigned i = 0; i < server->worker_count; i++) {
         struct unpack in = {0};
         in.at = unpack_bytes(&handover->rest, &in.left);
-        if (in.at != NULL && !listen_take_over(worker_clients(server->workers[i]), &in)) {
+        if (in.at == NULL || !listen_take_over(worker_clients(server->workers[i]), &in)) {
             log_event(LOG_ERROR, "sessions_not_taken_over", "worker=%u error=unreadable", i);
+            server->handovers_refused[HANDOVER_REFUSAL_unreadable]++;
         }
     }
 }

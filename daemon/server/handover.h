@@ -4,6 +4,7 @@
 #define CRIPROXY_HANDOVER_H
 
 #include "base/pack.h"
+#include "net/handover_file.h"
 #include "server/internal.h"
 
 /* The descriptor of the hand-over file, in the environment of the program that follows. */
@@ -19,6 +20,7 @@ struct handover {
     int reply_fd;           /* to criproxyctl, which waits; -1: it does not */
     char admin_listen[512]; /* of the configuration there */
     char admin_socket[512];
+    uint64_t refused[HANDOVER_REFUSAL_COUNT]; /* which stays when it is cleared */
 };
 
 /**
@@ -34,13 +36,14 @@ void handover_pack_places(const struct server *server, int reply_fd, bool has_so
 void handover_pack_sessions(struct server *server, struct pack *out);
 
 /**
- * What the environment leads to, once: it is destroyed where it was. What is refused is logged.
+ * What the environment leads to, once: it is destroyed where it was. What is refused is logged
+ * and counted in @p ret_handover.
  *
  * @return whether there is anything; free it with handover_clear()
  */
 bool handover_take(struct handover *ret_handover);
 
-/** Wipes and closes what nobody has taken out. */
+/** Wipes and closes what was not taken out; the counts stay. */
 void handover_clear(struct handover *handover);
 
 /**

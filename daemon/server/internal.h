@@ -8,6 +8,7 @@
 
 #include "conf/config.h"
 #include "net/bind.h"
+#include "net/handover_file.h"
 #include "ops/prometheus.h"
 #include "worker/worker.h"
 
@@ -98,6 +99,7 @@ struct server {
     struct control *control;                 /* likewise */
     char reload_error[RELOAD_ERROR_MAX];     /* of the last reload: what was not done, and why */
     char restart_keys[RELOAD_ERROR_MAX / 2]; /* changed, but only a restart takes them over */
+    uint64_t handovers_refused[HANDOVER_REFUSAL_COUNT];
     bool is_ready;
     bool is_draining;                     /* newcomers are refused */
     bool is_ending;                       /* and the process ends when nothing is in flight */

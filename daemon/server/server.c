@@ -96,6 +96,9 @@ void server_sum_metrics(const struct server *server, struct metrics *sum)
     for (unsigned i = 0; i < server->worker_count; i++) {
         metrics_add(sum, worker_metrics(server->workers[i]));
     }
+    for (unsigned i = 0; i < HANDOVER_REFUSAL_COUNT; i++) {
+        metric_add(&sum->handovers_refused[i], server->handovers_refused[i]);
+    }
 }
 
 void server_notify_ready(const struct server *server)
@@ -556,6 +559,7 @@ int server_run(const struct server_start *how, struct config *config)
                               .was_reload_good = true,
                               .started_s = server_wall_clock_s()};
     server->reloaded_s = server->started_s;
+    memcpy(server->handovers_refused, handover.refused, sizeof(handover.refused));
     int error = server_first_snapshot(server, config);
     if (error == 0) {
         status = start(server) == 0 ? serve(server) : 1;

@@ -61,6 +61,9 @@ def test_every_counter_and_reason_is_exported(place):
     samples = metrics["criproxyd_handshakes_failed_total"][1]
     assert {labels for _, labels in samples} == {
         ('reason="%s"' % name,) for name in rows("net/handshakes.def", "HANDSHAKE")}
+    samples = metrics["criproxyd_handovers_refused_total"][1]
+    assert {labels for _, labels in samples} == {
+        ('reason="%s"' % name,) for name in rows("net/handover_refusals.def", "HANDOVER_REFUSAL")}
     [((_, labels), value)] = metrics["criproxyd_build_info"][1].items()
     assert value == 1 and len(labels) >= 5
     for label in labels:

@@ -6,13 +6,16 @@ The clients are OpenSSL's s_client, one process for each session.
 """
 
 import contextlib
+import hmac
 import json
 import os
+import re
 import select
 import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import time
@@ -20,7 +23,7 @@ import time
 import pytest
 
 from coap_wire import PATIENCE_S, Message, Origin
-from processes import LAUNCHER, Proxy, program
+from processes import LAUNCHER, ROOT, Proxy, program
 from target import Target
 
 KEY = b"sesame"
@@ -256,25 +259,61 @@ def test_other_workers_mean_new_handshakes(scene):
     assert scene.restart() == (0, "")
     proxy.wait_for_line(r"^sessions_not_taken_over .*workers=%d" % count)
     assert json.loads(scene.ctl("status").stdout)["workers"] == count
+    assert scene.stats()["handovers_refused_other_workers"] == 1
     again = Session(proxy.port("coaps"), "sensor-1")
     scene.stack.callback(again.close)
     scene.must_answer(again)
 
 
-@pytest.mark.parametrize("what", ["no number", "99", "damaged"])
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        return file.read(36)
+
+
+def handover_bytes(version=None, user=None, age_s=0, body=b"", boot=None):
+    """A hand-over file as net/handover_file.c writes it, with a MAC of its own."""
+    with open(os.path.join(ROOT, "daemon/net/handover_file.h"), encoding="utf-8") as file:
+        newest = int(re.search(r"HANDOVER_FILE_VERSION (\d+)u", file.read())[1])
+    now_ms = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000 - 1000 * age_s
+    whole = b"criproxy-handover" + struct.pack(
+        ">II36sQQ", version or newest, os.geteuid() if user is None else user,
+        boot or boot_id(), max(now_ms, 0), len(body)) + body
+    return whole + hmac.digest(boot_id(), whole, "sha256")
+
+
+REFUSED = {
+    "empty": b"",
+    "other_version": lambda: handover_bytes(version=99),
+    "foreign": lambda: handover_bytes(user=os.geteuid() + 1),
+    "damaged": lambda: handover_bytes()[:-1] + b"?",
+    "too_old": lambda: handover_bytes(age_s=-600),
+    "unreadable": lambda: handover_bytes(body=b"no hand-over"),
+}
+
+
+def assert_refused(scene, proxy, reason):
+    """That one is counted, and no other."""
+    assert "handover_refused" in proxy.text
+    refused = {name.removeprefix("handovers_refused_"): value for name, value in
+               scene.stats().items() if name.startswith("handovers_refused_")}
+    assert {name: value for name, value in refused.items() if value} == {reason: 1}
+
+
+@pytest.mark.parametrize("what", ["no number", "99", *REFUSED])
 def test_a_start_with_a_bad_hand_over_is_a_plain_start(scene, what):
-    """Control: restart, what is damaged, or not there, is refused, and said so."""
+    """Control: restart, what is damaged, of another user or version, or not there, is refused, logged
+    and counted."""
     fd = os.memfd_create("handover", 0)
-    os.write(fd, b"criproxy-handover" + os.urandom(200))
+    scene.stack.callback(os.close, fd)
+    if what in REFUSED:
+        os.write(fd, REFUSED[what]() if callable(REFUSED[what]) else REFUSED[what])
     os.set_inheritable(fd, True)
-    environment = dict(os.environ, CRIPROXYD_HANDOVER=str(fd) if what == "damaged" else what)
-    proxy = Proxy(listen=("127.0.0.1",), environment=environment, pass_fds=(fd,))
-    try:
-        assert "handover_refused" in proxy.text
-        proxy.assert_alive()
-    finally:
-        proxy.stop_cleanly()
-        os.close(fd)
+    environment = dict(os.environ, CRIPROXYD_HANDOVER=str(fd) if what in REFUSED else what)
+    proxy = Proxy("--set", "admin.socket=" + scene.control, listen=("127.0.0.1",),
+                  environment=environment, pass_fds=(fd,))
+    scene.stack.callback(proxy.stop_cleanly)
+    assert_refused(scene, proxy, {"no number": "no_descriptor", "99": "empty"}.get(what, what))
+    proxy.assert_alive()
 
 
 class Manager:
@@ -331,7 +370,8 @@ def test_sessions_wait_with_the_service_manager(scene):
     proxy.process.kill()  # and so it leaves nothing
     assert proxy.stop() == -signal.SIGKILL
     proxy = start_with(scene, *passed, environment)
-    assert "handover_refused" in proxy.text and scene.stats()["sessions"] == 0
+    assert_refused(scene, proxy, "empty")
+    assert scene.stats()["sessions"] == 0
     os.close(kept)
     manager.sock.close()
 
@@ -382,7 +422,8 @@ def test_sessions_wait_in_the_runtime_directory(scene):
     proxy.stop_cleanly()
     os.chmod(left, 0o644)  # others could have read it
     proxy = start_with(scene, [coaps.fileno()], "coaps", environment)
-    assert "handover_refused" in proxy.text and scene.stats()["sessions"] == 0
+    assert_refused(scene, proxy, "exposed")
+    assert scene.stats()["sessions"] == 0
     os.unlink(left)
     os.symlink("elsewhere", left)
     proxy.stop_cleanly()

@@ -485,11 +485,36 @@ static void man_write_handshakes(FILE *out)
     (void)fputs(".El\n", out);
 }
 
+static void man_write_handovers(FILE *out)
+{
+    static const struct {
+        const char *name, *help;
+    } refusals[] = {
+#define HANDOVER_REFUSAL(name, text, help) {#name, help},
+#include "net/handover_refusals.def"
+#undef HANDOVER_REFUSAL
+    };
+
+    (void)fputs(".Pp\n"
+                "What the process before has left is refused with the log line\n"
+                ".Li handover_refused\nor\n.Li sessions_not_taken_over ;\n"
+                "the counter\n.Li criproxyd_handovers_refused_total\nhas the label\n"
+                ".Li reason :\n"
+                ".Bl -tag -width Ds\n",
+                out);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        (void)fprintf(out, ".It Li %s\n", refusals[i].name);
+        write_text(out, refusals[i].help);
+    }
+    (void)fputs(".El\n", out);
+}
+
 static void doc_write_man_reasons(FILE *out)
 {
     man_write_reasons(out);
     write_consequences(out);
     man_write_handshakes(out);
+    man_write_handovers(out);
 }
 
 /* ---- CONFIGURATION.md, the keys as tables ---- */

@@ -47,14 +47,14 @@ static off_t size_of(int fd)
 }
 
 /* Whatever comes of it, nothing is left. */
-static void assert_refused(int fd, const char *why)
+static void assert_refused(int fd, enum handover_refusal why)
 {
     struct pack body = {0};
     struct unpack in = {0};
-    const char *said = NULL;
+    enum handover_refusal said = HANDOVER_REFUSAL_COUNT;
 
     assert_false(handover_file_take(fd, &body, &in, &said));
-    assert_string_equal(said, why);
+    assert_int_equal(said, why);
     assert_null(body.data);
     assert_int_equal(size_of(fd), 0);
     assert_int_equal(close(fd), 0);
@@ -64,12 +64,12 @@ static void test_what_was_written_is_taken_once(void **state)
 {
     struct pack body = {0};
     struct unpack in = {0};
-    const char *why = NULL;
+    enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
     int fd = written();
     (void)state;
 
     assert_true(handover_file_take(fd, &body, &in, &why));
-    assert_null(why);
+    assert_int_equal(why, HANDOVER_REFUSAL_COUNT);
     size_t len = 0;
     const uint8_t *bytes = unpack_bytes(&in, &len);
     assert_int_equal(len, sizeof secret);
@@ -77,7 +77,7 @@ static void test_what_was_written_is_taken_once(void **state)
     assert_int_equal(in.left, 0);
     pack_clear(&body);
     assert_int_equal(size_of(fd), 0);
-    assert_refused(fd, "empty");
+    assert_refused(fd, HANDOVER_REFUSAL_empty);
 }
 
 static void test_any_damage_is_noticed(void **state)
@@ -90,14 +90,14 @@ static void test_any_damage_is_noticed(void **state)
     for (off_t at = 0; at < size; at++) {
         struct pack body = {0};
         struct unpack in = {0};
-        const char *why = NULL;
+        enum handover_refusal why = HANDOVER_REFUSAL_COUNT;
         uint8_t byte = 0;
         int fd = written();
         assert_int_equal(pread(fd, &byte, 1, at), 1);
         byte ^= 0x10;
         assert_int_equal(pwrite(fd, &byte, 1, at), 1);
         assert_false(handover_file_take(fd, &body, &in, &why));
-        assert_non_null(why);
+        assert_true(why != HANDOVER_REFUSAL_COUNT);
         assert_int_equal(size_of(fd), 0);
         assert_int_equal(close(fd), 0);
         fd = written(); /* and one that ends there */
@@ -113,7 +113,7 @@ static void test_of_another_version(void **state)
     (void)state;
 
     assert_int_equal(pwrite(fd, "\0\0\0\x63", 4, 17), 4);
-    assert_refused(fd, "of another version");
+    assert_refused(fd, HANDOVER_REFUSAL_other_version);
 }
 
 static void test_of_another_user_or_start(void **state)
@@ -123,7 +123,7 @@ static void test_of_another_user_or_start(void **state)
     for (off_t at = 21; at < 21 + 4 + 36; at += 7) {
         int fd = written();
         assert_int_equal(pwrite(fd, "\x55", 1, at), 1);
-        assert_refused(fd, "of another user or start of the system");
+        assert_refused(fd, HANDOVER_REFUSAL_foreign);
     }
 }
 
@@ -133,11 +133,11 @@ static void test_an_old_one(void **state)
     (void)state;
 
     later_ms = (time_t)HANDOVER_FILE_AGE_MS + 1000;
-    assert_refused(fd, "too old");
+    assert_refused(fd, HANDOVER_REFUSAL_too_old);
     later_ms = 0;
     fd = written();
     later_ms = -60000; /* from the future: the clock of another system */
-    assert_refused(fd, "too old");
+    assert_refused(fd, HANDOVER_REFUSAL_too_old);
     later_ms = 0;
 }
 
@@ -148,7 +148,7 @@ static void test_a_failed_pack_is_not_written(void **state)
     (void)state;
 
     assert_true(handover_file_write(fd, &body) < 0);
-    assert_refused(fd, "empty");
+    assert_refused(fd, HANDOVER_REFUSAL_empty);
 }
 
 static void test_what_is_destroyed_is_overwritten(void **state)
@@ -158,7 +158,7 @@ static void test_what_is_destroyed_is_overwritten(void **state)
 
     assert_int_equal(handover_file_destroy(fd), 0);
     assert_int_equal(size_of(fd), 0);
-    assert_refused(fd, "empty");
+    assert_refused(fd, HANDOVER_REFUSAL_empty);
 }
 
 static void test_packs_end_where_they_end(void **state)
