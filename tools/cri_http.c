@@ -118,7 +118,7 @@ bool run_from_http(struct tool *tool, struct cri_slice input)
     if (http_uri_find(&mapping, target, &uri) != 200) {
         return refuse(tool, uri.why);
     }
-    if (uri.kind == HTTP_URI_CORE || uri.kind == HTTP_URI_SOCKET) {
+    if (uri.kind == HTTP_URI_CORE || uri.kind == HTTP_URI_OWN || uri.kind == HTTP_URI_SOCKET) {
         return refuse(tool, "a resource of the proxy itself");
     }
     return answer_target(tool, &uri);

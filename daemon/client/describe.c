@@ -26,6 +26,8 @@ const char *target_form_name(enum target_form form)
         return "Proxy-Scheme-Number";
     case TARGET_FORM_PROXY_SCHEME:
         return "Proxy-Scheme";
+    case TARGET_FORM_PUBLISHED:
+        return "published";
     }
     return "none";
 }

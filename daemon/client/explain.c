@@ -18,6 +18,7 @@
 #include "fetch/encode.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
+#include "fetch/published.h"
 #include "fetch/self.h"
 #include "fetch/zones.h"
 #include "net/interfaces.h"
@@ -531,6 +532,20 @@ static bool leads_to_listener(const struct config *config, const struct explain_
     return false;
 }
 
+/* As published_is_own(), of the listeners that the configuration names. */
+static bool explain_is_own(const struct config *config, const struct explain_question *question,
+                           const struct target *target)
+{
+    bool is_port = false;
+    for (size_t i = 0; i < config->listener_count; i++) {
+        is_port = is_port || (config->listeners[i].transport == target->scheme->transport &&
+                              config->listeners[i].bind.port == target->port);
+    }
+    return published_is_own_name(config, target, is_port) ||
+           (!target->is_name &&
+            leads_to_listener(config, question, target->scheme, &target->address));
+}
+
 static void print_route(const struct config_route *route, const struct target *target, FILE *out)
 {
     char name[80] = "";
@@ -645,8 +660,7 @@ static struct explain_result print_way(const struct config *config,
     bool is_resolved = question->has_address && target->is_name && !way.is_to_parent;
     bool has_zone = !is_resolved || zones_admit(zones, &question->address);
     struct explain_verdict verdict = explain_access(config, question, &way, out);
-    if (question->request.standing != STANDING_NONE && !target->is_name &&
-        leads_to_listener(config, question, target->scheme, &target->address)) {
+    if (question->request.standing != STANDING_NONE && explain_is_own(config, question, target)) {
         return print_reason(self_reason(question->request.method, &target->path), out);
     }
     enum reason of_group = group_check(config, target, &asked->options);
@@ -693,6 +707,26 @@ static bool explain_find_target(const struct config *config, const struct zone_t
     bool is_group = !asked->target.is_name && address_is_multicast(&asked->target.address);
     return !is_group || (explain_make_request(asked, true) &&
                          scan_options(&asked->request, &asked->options, ret_problem));
+}
+
+/* A path of the proxy's own, which a section publish may lead elsewhere; as take_published(). */
+static bool explain_published(const struct config *config, const struct explain_question *question,
+                              const struct zone_table *zones, struct asked *asked,
+                              struct problem *problem, FILE *out)
+{
+    static const struct address local = {.family = ADDRESS_IPV4, .port = 0};
+    const struct config_publish *published = explain_is_own(config, question, &asked->target)
+                                                 ? published_find(config, &asked->target.path)
+                                                 : NULL;
+    if (published == NULL) {
+        return true;
+    }
+    fprintf(out, "published  %s, by the section publish %s\n", published->path, published->name);
+    *problem = (struct problem){
+        .reason = published_take(published, question->request.method,
+                                 (struct target_memory){asked->memory, sizeof(asked->memory)},
+                                 &asked->target)};
+    return problem->reason == REASON_none && zones_apply(zones, &local, &asked->target, problem);
 }
 
 /*
@@ -745,7 +779,8 @@ struct explain_result explain_target(const struct config *config,
         return print_reason(REASON_internal, out); /* no memory: the options have been checked */
     }
     struct explain_result result;
-    if (explain_find_target(config, &zones, &asked, &problem)) {
+    if (explain_find_target(config, &zones, &asked, &problem) &&
+        explain_published(config, &question, &zones, &asked, &problem, out)) {
         question.request.target = &asked.target;
         result = print_way(config, &question, &zones, &asked, out);
     } else {

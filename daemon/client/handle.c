@@ -22,6 +22,7 @@
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/make.h"
+#include "fetch/published.h"
 #include "fetch/question.h"
 #include "fetch/transfer.h"
 
@@ -300,7 +301,7 @@ static void serve_locally(struct client_side *side, struct incoming *incoming)
 {
     struct problem problem;
     if (incoming->options.not_local == 0) {
-        local_answer(side, incoming->leg, incoming->message, &incoming->target.path);
+        local_answer(side, incoming->leg, incoming->message, &incoming->target);
         return;
     }
     scan_name_option(&problem, REASON_option_unknown, "unrecognized critical option",
@@ -466,6 +467,31 @@ static bool find_target(struct client_side *side, struct incoming *incoming,
     return !needs_zone || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
 }
 
+/* A path of the proxy's own may stand for a target elsewhere (RFC 7252 section 5.7.3). */
+static bool take_published(struct client_side *side, struct incoming *incoming,
+                           const struct address *local, struct problem *ret_problem)
+{
+    const struct config *config = side->context.config;
+    struct target_memory memory = {side->context.target_memory, side->context.target_memory_bytes};
+    struct target *target = &incoming->target;
+    const struct config_publish *published =
+        published_is_own(&side->fetch, target) ? published_find(config, &target->path) : NULL;
+    if (published == NULL) {
+        return true;
+    }
+    enum reason reason = published_take(published, incoming->message->code, memory, target);
+    if (reason != REASON_none) {
+        *ret_problem = (struct problem){.reason = reason};
+        return false;
+    }
+    metric_add(&side->context.metrics.published_requests, 1);
+    incoming->leg->is_published = true;
+    incoming->found = target;
+    bool needs_zone =
+        target->zone[0] != '\0' || (!target->is_name && address_needs_scope(&target->address));
+    return !needs_zone || zones_apply(zones_of(&side->fetch), local, target, ret_problem);
+}
+
 static struct incoming incoming_of(struct leg *leg, const struct message *message)
 {
     leg->token = message->token;
@@ -497,7 +523,10 @@ void request_handle(struct client_side *side, struct leg *leg, const struct mess
     if (incoming->leg->peer->in_flight > 0) {
         replace_older(side, incoming->leg);
     }
-    if (incoming->target.form == TARGET_FORM_NONE) {
+    if (side->context.config->publish_count > 0 &&
+        !take_published(side, incoming, local, &problem)) {
+        refuse_request(side, incoming, &problem);
+    } else if (incoming->target.form == TARGET_FORM_NONE) {
         serve_locally(side, incoming);
     } else {
         proxy_request(side, incoming);

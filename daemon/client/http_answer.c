@@ -156,7 +156,8 @@ static size_t put_segment(char *text, char separator, struct bytes segment, bool
     return len;
 }
 
-/* The target's scheme and authority with the path and query of Location-*; 0: there are none. */
+/* The target's scheme and authority, if it has one, with the path and query of Location-*; 0: there
+ * are none. */
 static size_t location_uri(const struct http_exchange *exchange, const struct reply *reply,
                            char uri[HTTP_URI_MAX + 1])
 {
@@ -165,10 +166,10 @@ static size_t location_uri(const struct http_exchange *exchange, const struct re
     len += len > 0 ? strcspn(exchange->target + len, "/?") : 0;
     struct option_iter iter;
     struct option option;
-    bool has_path = false, has_query = false;
+    bool has_path = false, has_query = false, is_own = exchange->target[0] == '/';
     memcpy(uri, exchange->target, len);
     option_iter_init(&iter, reply->options);
-    while (len > 0 && option_iter_next(&iter, &option)) {
+    while ((len > 0 || is_own) && option_iter_next(&iter, &option)) {
         bool is_query = option.number == OPTION_location_query;
         if ((option.number != OPTION_location_path && !is_query) ||
             option.value.len * 3 + 8 > HTTP_URI_MAX - len) {
@@ -186,13 +187,14 @@ static size_t location_uri(const struct http_exchange *exchange, const struct re
 static void put_location(struct http_text *text, const struct config *config,
                          const struct http_exchange *exchange, const struct reply *reply)
 {
-    const struct http_mapping mapping = {config->http_prefix, config->http_template,
-                                         &config->scheme_table};
+    const struct http_mapping mapping = {.prefix = config->http_prefix,
+                                         .template = config->http_template,
+                                         .schemes = &config->scheme_table};
     char uri[HTTP_URI_MAX + 1], mapped[HTTP_MAPPED_MAX];
     if (location_uri(exchange, reply, uri) == 0) {
         return;
     }
-    if (exchange->is_absolute) {
+    if (exchange->is_absolute || uri[0] == '/') {
         http_put(text, "Location: %s\r\n", uri);
     } else if (http_uri_host(&mapping, uri, mapped) > 0) {
         http_put(text, "Location: %s\r\n", mapped);

@@ -3,11 +3,12 @@
 
 #include "coap/media.h"
 #include "coap/option.h"
-#include "conf/config.h"
+#include "conf/publish.h"
 
 #include <strings.h>
 
 #define WEIGHT_MAX 1000u
+#define OPTION_TEXT_MAX 255u /* bytes of a path segment or query parameter */
 
 /* Name, and what a value means. */
 struct field_row {
@@ -376,6 +377,13 @@ static bool is_own_host(const struct http_ask *ask)
             return true;
         }
     }
+    for (size_t i = 0; i < ask->config->own_name_count; i++) {
+        struct bytes own = ask->config->own_names[i].name;
+        if (own.len > 0 && own.len == name.len &&
+            strncasecmp((const char *)name.data, (const char *)own.data, own.len) == 0) {
+            return true;
+        }
+    }
     return false;
 }
 
@@ -447,6 +455,62 @@ static void check_content(struct http_ask *ask)
     }
 }
 
+static struct bytes ask_own_query(struct bytes uri, struct bytes *ret_path)
+{
+    const uint8_t *mark = uri.len > 0 ? memchr(uri.data, '?', uri.len) : NULL;
+    size_t len = mark != NULL ? (size_t)(mark - uri.data) : uri.len;
+    *ret_path = (struct bytes){uri.data + 1, len - 1}; /* behind the first / */
+    return mark != NULL ? (struct bytes){mark + 1, uri.len - len - 1} : (struct bytes){0};
+}
+
+/* The next part of a path or query, percent-decoded in @p room; false where it cannot be. */
+static bool next_own_part(struct bytes *rest, uint8_t separator, uint8_t room[OPTION_TEXT_MAX],
+                          struct bytes *ret_part)
+{
+    const uint8_t *end = rest->len > 0 ? memchr(rest->data, separator, rest->len) : NULL;
+    size_t at = 0, len = 0, part_len = end != NULL ? (size_t)(end - rest->data) : rest->len;
+    while (at < part_len && len < OPTION_TEXT_MAX) {
+        uint8_t byte = rest->data[at++];
+        if (byte == '%') {
+            int high = at + 1 < part_len ? tag_digit(rest->data[at] | 0x20) : -1;
+            int low = at + 1 < part_len ? tag_digit(rest->data[at + 1] | 0x20) : -1;
+            if (high < 0 || low < 0) {
+                return false;
+            }
+            byte = (uint8_t)(high << 4 | low);
+            at += 2;
+        }
+        room[len++] = byte;
+    }
+    size_t used = part_len + (end != NULL ? 1 : 0);
+    *rest = (struct bytes){end != NULL ? end + 1 : NULL, rest->len - used};
+    *ret_part = (struct bytes){room, len};
+    return at == part_len;
+}
+
+/* Give @p writer the parts of a path or query as options; NULL: only see whether they can be. */
+static bool put_own_parts(struct message_writer *writer, uint16_t number, struct bytes rest)
+{
+    uint8_t separator = number == OPTION_uri_path ? '/' : '&', room[OPTION_TEXT_MAX];
+    struct bytes part;
+    while (rest.data != NULL) {
+        if (!next_own_part(&rest, separator, room, &part)) {
+            return false;
+        }
+        if (writer != NULL) {
+            message_writer_option(writer, number, part);
+        }
+    }
+    return true;
+}
+
+static bool is_own_path(const struct http_uri *uri)
+{
+    struct bytes path, query = ask_own_query(ask_text(uri->text), &path);
+    return put_own_parts(NULL, OPTION_uri_path, path) &&
+           put_own_parts(NULL, OPTION_uri_query, query);
+}
+
 bool http_ask_has_body(const struct http_ask *ask)
 {
     return ask->line.is_chunked || ask->line.length > 0;
@@ -455,13 +519,17 @@ bool http_ask_has_body(const struct http_ask *ask)
 void http_ask_finish(struct http_ask *ask, const struct http_line *line)
 {
     const struct http_mapping mapping = {.prefix = ask->config->http_prefix,
-                                         .template = ask->config->http_template};
+                                         .template = ask->config->http_template,
+                                         .has_paths = ask->config->publish_count > 0};
     ask->line = *line;
     take_method(ask);
     int status = ask->status == 0 ? http_uri_find(&mapping, line->target, &ask->uri) : 200;
     check_place(ask); /* before anything is said about what is here */
     if (status != 200) {
         ask_refuse(ask, status, ask->uri.why);
+    }
+    if (ask->uri.kind == HTTP_URI_OWN && !is_own_path(&ask->uri)) {
+        ask_refuse(ask, 400, "percent-encoding, or a part of more than 255 bytes");
     }
     check_scheme(ask);
     check_conditions(ask);
@@ -495,9 +563,15 @@ static void put_conditions(struct message_writer *writer, const struct http_ask 
     }
 }
 
-/* The proxy's own link list; the query's parts as they are (RFC 6690 section 4.1). */
-static void put_core(struct message_writer *writer, uint16_t number, const struct http_uri *uri)
+/* A path of our own: as it is, or the proxy's link list, with the query's parts as they are (RFC
+ * 6690 section 4.1). */
+static void put_own(struct message_writer *writer, uint16_t number, const struct http_uri *uri)
 {
+    if (uri->kind == HTTP_URI_OWN) {
+        struct bytes path, own = ask_own_query(ask_text(uri->text), &path);
+        (void)put_own_parts(writer, number, number == OPTION_uri_path ? path : own);
+        return;
+    }
     if (number == OPTION_uri_path) {
         message_writer_option(writer, number, ask_text(".well-known"));
         message_writer_option(writer, number, ask_text("core"));
@@ -527,18 +601,19 @@ struct bytes http_ask_options(const struct http_ask *ask, bool has_body,
 {
     struct message_writer writer = {.buffer = buffer, .capacity = HTTP_OPTIONS_MAX};
     bool is_core = ask->uri.kind == HTTP_URI_CORE;
+    bool is_own = is_core || ask->uri.kind == HTTP_URI_OWN;
     put_conditions(&writer, ask);
     if (ask->wants_events && !is_core) {
         message_writer_option(&writer, OPTION_observe, (struct bytes){0});
     }
-    if (is_core) {
-        put_core(&writer, OPTION_uri_path, &ask->uri);
+    if (is_own) {
+        put_own(&writer, OPTION_uri_path, &ask->uri);
     }
     if (has_body && takes_payload(ask) && ask->content_type.len > 0) {
         message_writer_option_uint(&writer, OPTION_content_format, ask_content_format(ask));
     }
-    if (is_core) {
-        put_core(&writer, OPTION_uri_query, &ask->uri);
+    if (is_own) {
+        put_own(&writer, OPTION_uri_query, &ask->uri);
     }
     if (ask->has_max_forwards && ask->max_forwards < ask->config->proxy_hop_limit_initial) {
         message_writer_option_uint(&writer, OPTION_hop_limit, ask->max_forwards);

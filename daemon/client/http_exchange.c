@@ -10,12 +10,17 @@
 #include <cri/uri.h>
 #include <stdlib.h>
 
-/* The target as a URI, which a Location is relative to; "" where it has none. */
+/* The target as a URI, which a Location is relative to; "/" of our own paths; "" where it has none.
+ */
 static size_t target_text(const struct http_ask *ask, char text[HTTP_URI_MAX])
 {
     const struct cri_slice encoded = {(const uint8_t *)ask->uri.text, ask->uri.len};
     struct cri cri;
     size_t len = 0;
+    if (ask->uri.kind == HTTP_URI_OWN) {
+        text[0] = '/';
+        return 1;
+    }
     if (ask->uri.kind == HTTP_URI_TARGET) {
         memcpy(text, ask->uri.text, ask->uri.len);
         return ask->uri.len;

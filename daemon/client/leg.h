@@ -65,6 +65,7 @@ struct leg {
     bool is_unverified;   /* its address may be forged (client/echo.h) */
     uint32_t request_len; /* bytes of the request's datagram */
     bool is_safe;         /* the method is: GET or FETCH */
+    bool is_published;    /* for a path of our own: its client does not know the target */
     bool has_block2;      /* the client asks for a block of the answer, or for blocks of a size: */
     struct block block2;  /* which */
     uint8_t route_label;  /* in the metrics, of the route that its request takes; 0: none */

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "client/local.h"
 
-#include "client/reply.h"
+#include "client/links.h"
+#include "client/serve.h"
 #include "client/side.h"
 #include "client/trace.h"
-#include "coap/option.h"
+#include "conf/publish.h"
+#include "fetch/admit.h"
 #include "fetch/self.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Room for the link to each mapping of the HTTP front. */
+/* Room for the proxy's own link, and that to each mapping of the HTTP front. */
 #define LINKS_BYTES 4096u
+#define MAPPING_MAX 1024u
 
 static bool is_mapping(const struct stream_listener *listener)
 {
@@ -47,60 +51,94 @@ static size_t link_mapping(const struct client_side *side, const struct leg *leg
 }
 
 /* The mappings: of an HTTP client the one that it uses, on CoAP one for each listener. */
-static size_t link_mappings(const struct client_side *side, const struct leg *leg, char *text,
-                            size_t capacity)
+static void add_mappings(const struct client_side *side, const struct leg *leg, struct links *links)
 {
     bool is_web = transport_is_http(transport_by_number(leg->asker.scheme));
-    size_t len = 0;
     for (uint32_t i = 0; i < side->stream_listener_count; i++) {
         const struct stream_listener *listener = &side->stream_listeners[i];
-        if (!is_mapping(listener) || (is_web && len > 0) || len + 1 >= capacity) {
-            continue;
+        if (is_mapping(listener)) {
+            char text[MAPPING_MAX];
+            size_t len = link_mapping(side, leg, listener, text, sizeof(text));
+            if (len > 0) {
+                links_add(links, (struct bytes){(const uint8_t *)text, len});
+            }
+            if (is_web) {
+                return;
+            }
         }
-        size_t added = link_mapping(side, leg, listener, text + len + 1, capacity - len - 1);
-        text[len] = ',';
-        len += added > 0 ? added + 1 : 0;
     }
-    return len;
 }
 
-/* RFC 6690 section 4.1, for the one attribute that tells our links apart. */
-static bool asks_for(const struct message *message, const char *filter)
+/* The sections publish whose targets the client may have, as far as can be told beforehand. */
+static void add_published(struct client_side *side, const struct leg *leg, struct links *links)
 {
-    struct bytes query;
-    if (!option_find(message->options, OPTION_uri_query, &query)) {
-        return true;
+    const struct config *config = side->context.config;
+    for (size_t i = 0; i < config->publish_count; i++) {
+        const struct config_publish *publish = &config->publishes[i];
+        struct asker asker = leg->asker; /* the rule that decides is noted in a copy */
+        uint8_t method = CODE_GET;
+        while (method < CODE_IPATCH && (publish->method_set & 1u << (method - 1)) == 0) {
+            method++;
+        }
+        if (admit_target(&side->fetch, &asker, publish->leads, method, ADMIT_RESOLVER_BY_ROUTE) ==
+            REASON_none) {
+            links_add(links, (struct bytes){(const uint8_t *)publish->link, strlen(publish->link)});
+        }
     }
-    bool is_type = query.len > 3 && memcmp(query.data, "rt=", 3) == 0;
-    return !is_type || bytes_equal(query, (struct bytes){(const uint8_t *)filter, strlen(filter)});
 }
 
-/* The links of fetch/self.c, and those to the mappings; @p text is room for LINKS_BYTES. */
-static struct bytes all_links(const struct client_side *side, const struct leg *leg,
-                              const struct message *message, struct bytes own, char *text)
+/*
+ * Send @p reply, in blocks if its client takes less. The list is made anew for the first block,
+ * which makes a body that is kept for the others.
+ */
+static void send_list(struct client_side *side, struct leg *leg, const struct message *message,
+                      const struct target *target, const struct reply *reply)
 {
-    bool has_own = asks_for(message, "");
-    size_t len = has_own && own.len < LINKS_BYTES ? own.len : 0;
-    memcpy(text, own.data, len);
-    if (asks_for(message, "rt=core.hc")) {
-        len += link_mappings(side, leg, text + len, LINKS_BYTES - len);
+    const struct target own = {.form = TARGET_FORM_PUBLISHED,
+                               .scheme = side->context.coap,
+                               .path = target->path,
+                               .query = target->query,
+                               .port = 1}; /* no target elsewhere has an address of no family */
+    const struct serve_subject subject = {
+        .target = &own, .code = message->code, .options = message->options};
+    struct reply cut;
+    enum reason reason;
+    if (!leg->has_block2 || leg->block2.num == 0 ||
+        !serve_kept(side, leg, &subject, &cut, &reason)) {
+        reason = serve_cut(side, leg, &subject, reply, &cut);
     }
-    size_t skip = !has_own && len > 0 ? 1 : 0; /* the comma */
-    return (struct bytes){(const uint8_t *)text + skip, len - skip};
+    (void)reason; /* the words of one are in the answer */
+    reply_at_once(side, leg, &cut);
+}
+
+/* All that can be asked for here: our own list, mappings of HTTP, what sections publish. */
+static void answer_list(struct client_side *side, struct leg *leg, const struct message *message,
+                        const struct target *target, struct reply *reply)
+{
+    size_t capacity = LINKS_BYTES + side->context.config->publish_link_bytes;
+    struct links links = {&target->query, malloc(capacity), 0, capacity};
+    if (links.text == NULL) {
+        reply_reason_at_once(side, leg, REASON_proxy_busy, NULL);
+        return;
+    }
+    links_add(&links, reply->payload);
+    add_mappings(side, leg, &links);
+    add_published(side, leg, &links);
+    reply->payload = (struct bytes){(const uint8_t *)links.text, links.len};
+    send_list(side, leg, message, target, reply);
+    free(links.text);
 }
 
 void local_answer(struct client_side *side, struct leg *leg, const struct message *message,
-                  const struct segments *path)
+                  const struct target *target)
 {
     struct reply reply;
-    enum reason reason = self_answer_for(message->code, path, &reply);
+    enum reason reason = self_answer_for(message->code, &target->path, &reply);
     struct problem problem = {.reason = reason};
     trace_answered(side, leg, NULL, message, &problem,
                    reason == REASON_local ? CODE(2, 5) : reason_row(reason)->code);
     if (reason == REASON_local) {
-        char text[LINKS_BYTES];
-        reply.payload = all_links(side, leg, message, reply.payload, text);
-        reply_at_once(side, leg, &reply);
+        answer_list(side, leg, message, target, &reply);
     } else {
         reply_reason_at_once(side, leg, reason, NULL);
     }

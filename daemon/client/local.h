@@ -8,13 +8,13 @@
 #include "coap/reason.h"
 
 struct client_side;
-struct segments;
+struct target;
 
 /**
- * Answer @p message, a request for the resource at @p path of the proxy itself; with an error
- * where there is none. All arguments are borrowed during the call.
+ * Answer @p message, a request for @p target, which is the proxy itself; with an error where
+ * it has no such resource. All arguments are borrowed during the call.
  */
 void local_answer(struct client_side *side, struct leg *leg, const struct message *message,
-                  const struct segments *path);
+                  const struct target *target);
 
 #endif

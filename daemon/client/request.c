@@ -15,6 +15,7 @@
 #include "client/trace.h"
 #include "fetch/cached.h"
 #include "fetch/coalesce.h"
+#include "fetch/published.h"
 #include "fetch/transfer.h"
 
 #include <assert.h>
@@ -243,6 +244,11 @@ void request_abandon(struct client_side *side, struct request *request)
     request_free(side, request);
 }
 
+/* Options of a 2.01 whose Location is told anew: a message has few others. */
+struct own_location {
+    uint8_t options[2048]; /* one datagram of options, and a longer path */
+};
+
 /* --- its fetch ------------------------------------------------------------ */
 
 struct request *request_of_fetch(const struct fetch *fetch)
@@ -276,13 +282,34 @@ void request_drop(struct client_side *side, struct request *request, enum reason
     reply_nothing(side, request);
 }
 
+/*
+ * Where a 2.01 has made something, in the words of a client that asked for a path of ours. @p room
+ * is for the options that @p ret_own has then.
+ */
+static bool has_own_location(const struct client_side *side, const struct request *request,
+                             const struct reply *reply, struct own_location *room,
+                             struct reply *ret_own)
+{
+    if (!request->leg.is_published || reply->code != CODE(2, 1)) {
+        return false;
+    }
+    *ret_own = *reply;
+    ret_own->options = published_location(side->context.config, &request->fetch->target,
+                                          reply->options, room->options, sizeof(room->options));
+    return true;
+}
+
 static enum waiter_wish on_fetch_answer(struct fetch_side *below, void *owner, struct fetch *fetch,
                                         enum reason reason, const struct reply *reply)
 {
     struct client_side *side = client_side_of(below);
     struct request *request = owner;
-    struct reply cut;
+    struct own_location room;
+    struct reply cut, own;
     (void)fetch;
+    if (has_own_location(side, request, reply, &room, &own)) {
+        reply = &own;
+    }
     enum reason trouble = serve_cut_request(side, request, reply, &cut);
     if (trouble != REASON_none) {
         reason = trouble;

@@ -329,6 +329,12 @@ int http_uri_find(const struct http_mapping *mapping, struct bytes request_targe
                    ? 200
                    : refuse_uri(ret_uri, 414, "the query is too long");
     }
+    if (mapping->has_paths) {
+        ret_uri->kind = HTTP_URI_OWN;
+        return append_uri(ret_uri, request_target)
+                   ? 200
+                   : refuse_uri(ret_uri, 414, "the path is too long");
+    }
     return refuse_uri(ret_uri, 404, "nothing is here: see /.well-known/core");
 }
 

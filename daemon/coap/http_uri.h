@@ -20,6 +20,7 @@ enum http_uri_kind {
     HTTP_URI_TARGET, /* a URI in text */
     HTTP_URI_CRI,    /* a CRI in text, which is its bytes */
     HTTP_URI_CORE,   /* /.well-known/core of the proxy itself */
+    HTTP_URI_OWN,    /* another path of the proxy itself; text is path and query as they came */
     HTTP_URI_SOCKET, /* /.well-known/coap: WebSockets (RFC 8323 section 8.3) */
 };
 
@@ -38,6 +39,7 @@ struct http_mapping {
     const char *prefix;                     /* the path of the HC proxy's URI, from '/' to '/' */
     const char *template;                   /* "": the default, {+tu} */
     const struct cri_scheme_table *schemes; /* for {cri}: rows over the registry, or NULL */
+    bool has_paths; /* the proxy may have other paths of its own: HTTP_URI_OWN in place of 404 */
 };
 
 /**

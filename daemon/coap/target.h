@@ -33,6 +33,7 @@ enum target_form {
     TARGET_FORM_PROXY_URI,
     TARGET_FORM_PROXY_SCHEME_NUMBER,
     TARGET_FORM_PROXY_SCHEME,
+    TARGET_FORM_PUBLISHED, /* a path of the proxy itself, by a section publish */
 };
 
 /* Items of a path or query, packed. */

@@ -557,6 +557,7 @@ static void (*const checks[])(struct loader *loader) = {
     named_inherit,       loader_check_schemes,
     loader_check_routes, loader_check_upstreams,
     loader_check_access, loader_check_media,
+    loader_check_names,  loader_check_publish,
     named_freeze,
 };
 

@@ -3,9 +3,9 @@
  * The configuration as the daemon uses it: one immutable snapshot.
  *
  * The fields come from options.def, and for the sections that name something from
- * scheme_, route_, upstream_, access_, limit_ and media_options.def. A snapshot is made whole or
- * not at all by config_load(), is never changed afterwards, and may be read by any
- * thread. A reload makes a new one.
+ * scheme_, route_, upstream_, access_, limit_, media_ and publish_options.def. A snapshot is made
+ * whole or not at all by config_load(), is never changed afterwards, and may be read by any thread.
+ * A reload makes a new one.
  */
 #ifndef CRIPROXY_CONFIG_H
 #define CRIPROXY_CONFIG_H
@@ -22,6 +22,8 @@
 #include <stdio.h>
 
 struct access;
+struct config_own_name;
+struct config_publish;
 struct media_own;
 
 /* A key that may be repeated. */
@@ -161,7 +163,13 @@ struct config {
     size_t limit_count;
     const struct config_media *media_sections;
     size_t media_count;
-    const struct media_own *media_own; /* the same as rows of the table */
+    const struct media_own *media_own;      /* the same as rows of the table */
+    const struct config_publish *publishes; /* conf/publish.h */
+    size_t publish_count;
+    size_t publish_link_bytes; /* of all links, with a comma each */
+
+    const struct config_own_name *own_names; /* proxy.names, parsed */
+    size_t own_name_count;
 
     struct keyring *keyring;     /* fetch/keyring.h: loaded later, the snapshot's; or NULL */
     const struct access *access; /* policy/access.h: these, and the section policy, compiled */

@@ -203,6 +203,28 @@ void loader_check_routes(struct loader *loader);
  */
 void loader_check_upstreams(struct loader *loader);
 
+struct cri;
+struct cri_list;
+
+/**
+ * Read @p text, a URI or IRI, into a CRI.
+ *
+ * @param encoded room for the CRI, of @p capacity bytes, which @p ret_cri borrows from.
+ * @return false where it is no URI, or too long.
+ */
+bool loader_read_uri(const struct loader *loader, const char *text, uint8_t *encoded,
+                     size_t capacity, struct cri *ret_cri);
+
+/** The labels of a host name, joined, in the snapshot's arena; NULL if no resolver takes it. */
+const char *loader_join_labels(struct loader *loader, const struct cri_list *labels);
+
+/**
+ * Checks [publish NAME], after the schemes, and proxy.names; what they become is in the snapshot's
+ * arena.
+ */
+void loader_check_publish(struct loader *loader);
+void loader_check_names(struct loader *loader);
+
 /** Checks [media N]; the rows are in the snapshot's arena. */
 void loader_check_media(struct loader *loader);
 

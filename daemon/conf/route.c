@@ -10,6 +10,7 @@
 
 #define HOST_NAME_MAX_BYTES 253u /* RFC 1035 section 2.3.4, without the last dot */
 #define LABEL_MAX_BYTES 63u
+#define URI_TEXT_MAX 1024u
 
 static bool route_is_name_byte(uint8_t c)
 {
@@ -30,8 +31,7 @@ static bool is_askable(const struct hostname *name)
     return name->len <= HOST_NAME_MAX_BYTES;
 }
 
-/* The labels of a host name, joined; NULL if it is no name for a resolver. */
-static const char *join_labels(struct loader *loader, const struct cri_list *labels)
+const char *loader_join_labels(struct loader *loader, const struct cri_list *labels)
 {
     uint8_t text[HOSTNAME_MAX];
     struct hostname name = {.text = text};
@@ -98,21 +98,28 @@ static bool escape_iri(const char *iri, char *uri, size_t capacity)
     return true;
 }
 
+bool loader_read_uri(const struct loader *loader, const char *text, uint8_t *encoded,
+                     size_t capacity, struct cri *ret_cri)
+{
+    const struct cri_uri_options how = {.table = &loader->config->scheme_table};
+    char escaped[3 * URI_TEXT_MAX];
+    size_t len = 0;
+
+    if (!escape_iri(text, escaped, sizeof(escaped))) {
+        return false;
+    }
+    const struct cri_slice uri = {(const uint8_t *)escaped, strlen(escaped)};
+    return cri_uri_parse(uri, &how, encoded, capacity, &len, NULL) == CRI_OK &&
+           cri_decode((struct cri_slice){encoded, len}, NULL, ret_cri, NULL) == CRI_OK;
+}
+
 /* A host name and a port out of a URI; false where it is something else, or has more. */
 static bool parse_named(struct loader *loader, const char *via, struct config_parent *parent)
 {
-    const struct cri_uri_options how = {.table = &loader->config->scheme_table};
-    char text[1024];
     uint8_t encoded[1024];
-    size_t len = 0;
     struct cri cri;
 
-    if (!escape_iri(via, text, sizeof(text))) {
-        return false;
-    }
-    const struct cri_slice uri = {(const uint8_t *)text, strlen(text)};
-    if (cri_uri_parse(uri, &how, encoded, sizeof(encoded), &len, NULL) != CRI_OK ||
-        cri_decode((struct cri_slice){encoded, len}, NULL, &cri, NULL) != CRI_OK) {
+    if (!loader_read_uri(loader, via, encoded, sizeof(encoded), &cri)) {
         return false;
     }
     struct cri_iter path;
@@ -123,7 +130,7 @@ static bool parse_named(struct loader *loader, const char *via, struct config_pa
         cri.query.count > 0 || cri.has_fragment || cri.has_userinfo) {
         return false;
     }
-    parent->name = join_labels(loader, &cri.labels);
+    parent->name = loader_join_labels(loader, &cri.labels);
     if (cri.has_port) {
         parent->address.port = cri.port;
     }

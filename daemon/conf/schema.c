@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "conf/schema.h"
 
-#include "conf/config.h"
+#include "conf/publish.h"
 
 #include <string.h>
 
@@ -25,6 +25,7 @@
 #include "conf/limit_options.def"
 #include "conf/media_options.def"
 #include "conf/options.def"
+#include "conf/publish_options.def"
 #include "conf/route_options.def"
 #include "conf/scheme_options.def"
 #include "conf/upstream_options.def"
@@ -90,6 +91,10 @@ static const struct config_row limit_rows[] = {
 
 static const struct config_row media_rows[] = {
 #include "conf/media_options.def"
+};
+
+static const struct config_row publish_rows[] = {
+#include "conf/publish_options.def"
 };
 
 static const struct config_row route_rows[] = {

@@ -52,7 +52,8 @@ struct config_row {
     X(UPSTREAM, upstream, upstreams, 256)                                                          \
     X(ACCESS, access, access_rules, 16384)                                                         \
     X(LIMIT, limit, limits, 1024)                                                                  \
-    X(MEDIA, media, media_sections, 256)
+    X(MEDIA, media, media_sections, 256)                                                           \
+    X(PUBLISH, publish, publishes, 256)
 
 #define CONFIG_STRUCT_scheme struct scheme
 #define CONFIG_STRUCT_route struct config_route
@@ -60,6 +61,7 @@ struct config_row {
 #define CONFIG_STRUCT_access struct config_access
 #define CONFIG_STRUCT_limit struct config_limit
 #define CONFIG_STRUCT_media struct config_media
+#define CONFIG_STRUCT_publish struct config_publish
 
 #define CONFIG_NAMED_ENUMERATOR(KIND, kind, all, max) CONFIG_NAMED_##KIND,
 enum config_named { CONFIG_NAMED_KINDS(CONFIG_NAMED_ENUMERATOR) CONFIG_NAMED_COUNT };

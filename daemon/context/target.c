@@ -425,6 +425,18 @@ static bool pack_options(struct builder *builder, uint16_t number, struct segmen
     return true;
 }
 
+/* Path and query of a request for the proxy itself. */
+static bool pack_own(struct builder *builder)
+{
+    struct target *target = builder->target;
+    if (!pack_options(builder, OPTION_uri_path, &target->path) ||
+        !pack_options(builder, OPTION_uri_query, &target->query)) {
+        return false;
+    }
+    path_finish(&target->path);
+    return true;
+}
+
 /* Uri-Port as given; else the port the request came to, read as RFC 7252 section 6.5 does (PXO-22).
  */
 static bool take_uri_port(struct builder *builder)
@@ -473,7 +485,7 @@ static bool from_uri_options(struct builder *builder)
     if (is_default && !target->is_name) {
         /* No name, or an address it is reached under: the proxy itself (TGT-5). */
         target->form = TARGET_FORM_NONE;
-        return pack_options(builder, OPTION_uri_path, &target->path);
+        return pack_own(builder);
     }
     target->is_entrance_name = is_default && builder->options->uri_port.data == NULL;
     if (!take_uri_port(builder) || !pack_options(builder, OPTION_uri_path, &target->path) ||
@@ -559,5 +571,5 @@ bool target_find(const struct config *config, const struct message *message,
     if (options->proxy_scheme.data != NULL || options->proxy_scheme_number.data != NULL) {
         return from_uri_options(&builder);
     }
-    return pack_options(&builder, OPTION_uri_path, &ret_target->path);
+    return pack_own(&builder);
 }

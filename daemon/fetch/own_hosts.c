@@ -47,6 +47,16 @@ bool own_hosts_has_entrance(struct own_hosts *own, uint64_t now_ms, enum transpo
     return false;
 }
 
+bool own_hosts_has_port(const struct own_hosts *own, enum transport transport, uint16_t port)
+{
+    for (uint32_t i = 0; i < own->entrance_count; i++) {
+        if (own->entrances[i].transport == transport && own->entrances[i].bound.port == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void own_hosts_open(struct own_hosts *own, enum transport transport, const struct address *bound)
 {
     if (own->entrance_count < OWN_ENTRANCES_MAX) {

@@ -35,6 +35,9 @@ const struct address *own_hosts_addresses(struct own_hosts *own, uint64_t now_ms
 bool own_hosts_has_entrance(struct own_hosts *own, uint64_t now_ms, enum transport transport,
                             const struct address *address);
 
+/** Whether a listener for @p transport has @p port. */
+bool own_hosts_has_port(const struct own_hosts *own, enum transport transport, uint16_t port);
+
 /**
  * A listener is open at @p bound, which is copied. With more than OWN_ENTRANCES_MAX, more than
  * there are slots for listeners, it is left out.

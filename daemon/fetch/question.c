@@ -6,6 +6,7 @@
 #include "fetch/admit.h"
 #include "fetch/group.h"
 #include "fetch/hops.h"
+#include "fetch/published.h"
 #include "fetch/side.h"
 
 /* --- may it be asked ---------------------------------------------------- */
@@ -15,8 +16,7 @@ static enum reason check_question(struct fetch_side *side, const struct question
 {
     const struct config *config = side->context.config;
     const struct target *target = question->target;
-    if (!target->is_name && own_hosts_has_entrance(&side->own, context_now_ms(&side->context),
-                                                   target->scheme->transport, &target->address)) {
+    if (published_is_own(side, target)) {
         return REASON_local;
     }
     /*

@@ -11,7 +11,7 @@ static const uint8_t links[] = "</.well-known/core>;ct=40";
 /* Content-Format 40, application/link-format, as an encoded option: delta 12, length 1. */
 static const uint8_t link_format[] = {0xc1, 40};
 
-static bool is_well_known_core(const struct segments *path)
+bool self_is_core(const struct segments *path)
 {
     static const uint8_t packed[] = "\x0b.well-known\x04"
                                     "core";
@@ -20,7 +20,7 @@ static bool is_well_known_core(const struct segments *path)
 
 enum reason self_reason(uint8_t method, const struct segments *path)
 {
-    if (!is_well_known_core(path)) {
+    if (!self_is_core(path)) {
         return REASON_local_not_found;
     }
     return method == CODE_GET ? REASON_local : REASON_local_method;

@@ -21,7 +21,10 @@ struct settings {
 };
 
 static const struct settings routes[] = {
-    {"straight", {NULL}},
+    {"straight, and by names and paths of its own",
+     {"proxy.names=me.example", "publish x.path=/x", "publish x.target=coap://a.example/x",
+      "publish p.path=/p", "publish p.target=coap://192.0.2.5/x", "publish w.path=/w",
+      "publish w.target=coap://192.0.2.5/x", "publish w.methods=PUT"}},
     {"all to a parent", {"route up.target=*://*", "route up.via=coap://198.51.100.77"}},
     {"names to a parent by URIs",
      {"route up.target=*://*.example", "route up.via=coap://198.51.100.77",
@@ -107,6 +110,9 @@ static const struct {
     {"coap://0x7f.1/x", "127.0.0.1"},
     {"coap://LocalHost./x", "192.0.2.5"},
     {"coap://h.localhost:61616/.well-known/core", "192.0.2.5"},
+    {"coap://192.0.2.9:61616/p/q?r", "192.0.2.5"},
+    {"coap://192.0.2.9:61616/w", "192.0.2.5"},
+    {"coap://me.example:61616/x", "192.0.2.5"},
     {"http://a.example/x", "192.0.2.5"},
 };
 
@@ -199,10 +205,31 @@ static void test_explain_names_the_own_host(void **state)
     replay_stop(&replay);
 }
 
+/* PUB-12: what a client of a path of ours gets is said with the section that decides. */
+static void test_explain_names_the_published_path(void **state)
+{
+    struct replay replay;
+    char text[4096] = "";
+    (void)state;
+    replay_start(&replay,
+                 (const char *[]){"listen.uri=coap://192.0.2.9", "publish boiler.path=/boiler",
+                                  "publish boiler.target=coap://[2001:db8::7]/s", NULL});
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    assert_non_null(out);
+    assert_int_equal(
+        explain_target(replay.config, NULL, "coap://192.0.2.9/boiler/temp", out).outcome,
+        EXPLAIN_FORWARDED);
+    fclose(out);
+    assert_non_null(strstr(text, "published  /boiler, by the section publish boiler\n"));
+    assert_non_null(strstr(text, "target     coap://[2001:db8::7]:5683/s/temp\n"));
+    replay_stop(&replay);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_explain_names_the_own_host),
+        cmocka_unit_test(test_explain_names_the_published_path),
         cmocka_unit_test(test_explain_says_what_the_proxy_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,6 +189,7 @@ static void write_target(struct message_writer *writer, enum target_form form, c
     size_t len = 0;
     switch (form) {
     case TARGET_FORM_NONE:
+    case TARGET_FORM_PUBLISHED:
     case TARGET_FORM_PROXY_URI:
         break;
     case TARGET_FORM_PROXY_CRI:

@@ -89,6 +89,10 @@ static const struct doc_section named_sections[] = {
               "client decides."},
     {"media", "The media type of a Content-Format that the registry of CoAP does not have, for "
               "HTTP on either side; NAME is the number, such as [media 65001]."},
+    {"publish",
+     "A path of the proxy's own that stands for a target elsewhere: clients ask the proxy as "
+     "if it were the origin server, and need not name a target (a reverse proxy, RFC "
+     "7252 section 5.7.3)."},
     {NULL, NULL},
 };
 

@@ -173,6 +173,40 @@ static const struct bad bad_files[] = {
      "a.conf:2: [media 65001] type: \"Application/JSON\" is Content-Format 50 already"},
     {"[media 65001]\ntype = a/b\n[media 65002]\ntype = a/b\n",
      "a.conf:4: [media 65002] type: \"a/b\" is Content-Format 65001 already"},
+    {"[publish x]\ntitle = a\n",
+     "a.conf:2: [publish x] target: expected a URI, SCHEME://HOST[:PORT]/PATH[?QUERY], got \"\""},
+    {"[publish x]\ntarget = /s/1\npath = /x\n", "a.conf:2: [publish x] target: expected a URI"},
+    {"[publish x]\ntarget = coap://h/s#f\npath = /x\n", "a.conf:2: [publish x] target: expected"},
+    {"[publish x]\ntarget = coap://u@h/s\npath = /x\n", "a.conf:2: [publish x] target: expected"},
+    {"[publish x]\ntarget = ftp://h/s\npath = /x\n",
+     "a.conf:2: [publish x] target: expected a scheme that is served"},
+    {"[publish x]\ntarget = coap://[ff02::1]/s\npath = /x\n",
+     "a.conf:2: [publish x] target: expected the name or the address of a host"},
+    {"[publish x]\ntarget = coap://h:0/s\npath = /x\n",
+     "a.conf:2: [publish x] target: needs a port"},
+    {"[publish x]\ntarget = coap://h/%ff\npath = /x\n",
+     "a.conf:2: [publish x] target: percent-encoding of a byte that is no text"},
+    {"[publish x]\ntarget = coap://h/s\n",
+     "a.conf:2: [publish x] path: expected a path that begins with / and does not end in /"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x/\n", "a.conf:3: [publish x] path: expected"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x?y\n", "a.conf:3: [publish x] path: expected"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\n[publish y]\ntarget = coap://h\npath = /%78\n",
+     "a.conf:6: [publish y] path: another section publish has this path, got \"/%78\""},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\nmethods = GET BREW\n",
+     "a.conf:4: [publish x] methods: expected GET, POST, PUT, DELETE, FETCH, PATCH or iPATCH, got "
+     "\"BREW\""},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\ntitle = a\\b\n",
+     "a.conf:4: [publish x] title: expected text without quotes"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\nresource-type = a\\b\n",
+     "a.conf:4: [publish x] resource-type: expected resource types"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\ninterface = a\\b\n",
+     "a.conf:4: [publish x] interface: expected interface descriptions"},
+    {"[publish x]\ntarget = coap://h/s\npath = /x\ncontent-format = json\n",
+     "a.conf:4: [publish x] content-format: expected numbers"},
+    {"[proxy]\nnames = a b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT, got \"a b\""},
+    {"[proxy]\nnames = a:0\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
+    {"[proxy]\nnames = a/b\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
+    {"[proxy]\nnames = 0.0.0.0\n", "a.conf:2: [proxy] names: expected HOST or HOST:PORT"},
     {"[router x]\nvia = direct\n", "a.conf:1: expected the section proxy"},
 };
 
@@ -228,7 +262,8 @@ static void test_an_unknown_section_is_told_all_there_are(void **state)
     assert_int_equal(config_load(&source, &errors, &config), -EINVAL);
     assert_non_null(strstr(errors.text[0], "resolve, "));
     assert_non_null(strstr(errors.text[0], "include, scheme NAME, route NAME, upstream NAME, "
-                                           "access NAME, limit NAME or media NAME, got \"nope\""));
+                                           "access NAME, limit NAME, media NAME or publish NAME, "
+                                           "got \"nope\""));
 }
 
 static void test_a_section_is_told_what_is_near(void **state)
