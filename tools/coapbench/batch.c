@@ -4,39 +4,44 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The one control message that we send or take. */
+/* The control messages that we send or take: an address, and the size of grouped datagrams. */
 struct control {
-    _Alignas(struct cmsghdr) uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo))];
+    _Alignas(struct cmsghdr)
+        uint8_t bytes[CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(int))];
 };
 
 struct batch {
     unsigned capacity, count;
     unsigned dirty; /* headers that the last call changed */
+    size_t room;    /* of each datagram, bytes */
     struct datagram datagrams[BATCH_MAX];
     struct mmsghdr headers[BATCH_MAX];
     struct iovec slices[BATCH_MAX];
     struct control controls[BATCH_MAX];
-    uint8_t data[BATCH_MAX][WIRE_DATAGRAM_MAX];
+    uint8_t data[]; /* capacity times room */
 };
 
-int batch_new(unsigned capacity, struct batch **ret_batch)
+int batch_new(unsigned capacity, size_t room, struct batch **ret_batch)
 {
-    struct batch *batch = calloc(1, sizeof(*batch));
+    unsigned count = capacity < BATCH_MAX ? capacity : BATCH_MAX;
+    struct batch *batch = calloc(1, sizeof(*batch) + count * room);
 
     if (batch == NULL) {
         return -ENOMEM;
     }
-    batch->capacity = capacity < BATCH_MAX ? capacity : BATCH_MAX;
-    batch->dirty = batch->capacity;
-    for (unsigned i = 0; i < BATCH_MAX; i++) {
+    batch->capacity = count;
+    batch->dirty = count;
+    batch->room = room;
+    for (unsigned i = 0; i < count; i++) {
         struct msghdr *header = &batch->headers[i].msg_hdr;
-        batch->datagrams[i].data = batch->data[i];
-        batch->slices[i].iov_base = batch->data[i];
+        batch->datagrams[i].data = batch->data + i * room;
+        batch->slices[i].iov_base = batch->data + i * room;
         header->msg_iov = &batch->slices[i];
         header->msg_iovlen = 1;
         header->msg_name = &batch->datagrams[i].peer;
@@ -50,24 +55,29 @@ void batch_free(struct batch *batch)
     free(batch);
 }
 
-static uint32_t local_address(struct msghdr *header)
+static void read_control(struct msghdr *header, struct datagram *datagram)
 {
+    datagram->local = 0;
+    datagram->segment = 0;
     for (struct cmsghdr *item = CMSG_FIRSTHDR(header); item != NULL;
          item = CMSG_NXTHDR(header, item)) {
         if (item->cmsg_level == IPPROTO_IP && item->cmsg_type == IP_PKTINFO) {
             struct in_pktinfo info;
             memcpy(&info, CMSG_DATA(item), sizeof(info));
-            return ntohl(info.ipi_addr.s_addr);
+            datagram->local = ntohl(info.ipi_addr.s_addr);
+        } else if (item->cmsg_level == SOL_UDP && item->cmsg_type == UDP_GRO) {
+            int size;
+            memcpy(&size, CMSG_DATA(item), sizeof(size));
+            datagram->segment = size > 0 && (size_t)size < datagram->len ? (size_t)size : 0;
         }
     }
-    return 0;
 }
 
 static void prepare_receive(struct batch *batch)
 {
     for (unsigned i = 0; i < batch->dirty; i++) {
         struct msghdr *header = &batch->headers[i].msg_hdr;
-        batch->slices[i].iov_len = WIRE_DATAGRAM_MAX;
+        batch->slices[i].iov_len = batch->room;
         header->msg_namelen = sizeof(union address);
         header->msg_control = &batch->controls[i];
         header->msg_controllen = sizeof(batch->controls[i]);
@@ -104,7 +114,7 @@ int batch_receive(struct batch *batch, int fd)
     }
     for (int i = 0; i < count; i++) {
         batch->datagrams[i].len = batch->headers[i].msg_len;
-        batch->datagrams[i].local = local_address(&batch->headers[i].msg_hdr);
+        read_control(&batch->headers[i].msg_hdr, &batch->datagrams[i]);
     }
     batch->count = (unsigned)count;
     batch->dirty = batch->count;
@@ -122,6 +132,7 @@ struct datagram *batch_reserve(struct batch *batch)
         return NULL;
     }
     batch->datagrams[batch->count].local = 0;
+    batch->datagrams[batch->count].segment = 0;
     return &batch->datagrams[batch->count];
 }
 
@@ -140,18 +151,33 @@ void batch_set_count(struct batch *batch, unsigned count)
     batch->count = count < batch->capacity ? count : batch->capacity;
 }
 
-static void set_source(struct msghdr *header, struct control *control, uint32_t local)
+/* Appends a control message behind the @p used bytes. @return the bytes used then */
+static size_t put_control(struct control *control, size_t used, int level, int type,
+                          const void *value, size_t len)
 {
-    struct in_pktinfo info = {.ipi_spec_dst.s_addr = htonl(local)};
-    struct cmsghdr *item;
+    struct cmsghdr *item = (struct cmsghdr *)(void *)(control->bytes + used);
 
-    header->msg_control = control;
-    header->msg_controllen = sizeof(*control);
-    item = CMSG_FIRSTHDR(header);
-    item->cmsg_level = IPPROTO_IP;
-    item->cmsg_type = IP_PKTINFO;
-    item->cmsg_len = CMSG_LEN(sizeof(info));
-    memcpy(CMSG_DATA(item), &info, sizeof(info));
+    item->cmsg_level = level;
+    item->cmsg_type = type;
+    item->cmsg_len = CMSG_LEN(len);
+    memcpy(CMSG_DATA(item), value, len);
+    return used + CMSG_SPACE(len);
+}
+
+/* Where it is sent from, and that it is several. @return the bytes of control messages */
+static size_t write_control(const struct datagram *datagram, struct control *control)
+{
+    struct in_pktinfo info = {.ipi_spec_dst.s_addr = htonl(datagram->local)};
+    uint16_t segment = (uint16_t)datagram->segment; /* of a datagram: less than 65,536 */
+    size_t used = 0;
+
+    if (datagram->local != 0) {
+        used = put_control(control, used, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+    }
+    if (segment != 0) {
+        used = put_control(control, used, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+    }
+    return used;
 }
 
 static void prepare_send(struct batch *batch)
@@ -161,11 +187,8 @@ static void prepare_send(struct batch *batch)
         struct msghdr *header = &batch->headers[i].msg_hdr;
         batch->slices[i].iov_len = datagram->len;
         header->msg_namelen = address_len(&datagram->peer);
-        header->msg_control = NULL;
-        header->msg_controllen = 0;
-        if (datagram->local != 0) {
-            set_source(header, &batch->controls[i], datagram->local);
-        }
+        header->msg_controllen = write_control(datagram, &batch->controls[i]);
+        header->msg_control = header->msg_controllen > 0 ? &batch->controls[i] : NULL;
     }
 }
 
@@ -207,6 +230,9 @@ static int set_options(int fd, const struct udp_open *options)
         return -errno;
     }
     if (options->loopback_only && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3) != 0) {
+        return -errno;
+    }
+    if (options->grouped && setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) != 0) {
         return -errno;
     }
     if (bytes > 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0 &&

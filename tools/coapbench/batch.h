@@ -23,19 +23,23 @@ struct datagram {
     uint32_t local; /* IPv4, host byte order; 0: unknown, or left to the socket */
     uint8_t *data;
     size_t len;
+    size_t segment; /* several datagrams of that size, the last may be shorter; 0: it is one */
 };
 
 struct batch;
 
-/** @p capacity 1 to BATCH_MAX: datagrams per system call. @return 0 or -ENOMEM. */
-int batch_new(unsigned capacity, struct batch **ret_batch);
+/**
+ * @p capacity 1 to BATCH_MAX: datagrams per system call. @p room in bytes for each, at least
+ * WIRE_DATAGRAM_MAX. @return 0 or -ENOMEM.
+ */
+int batch_new(unsigned capacity, size_t room, struct batch **ret_batch);
 void batch_free(struct batch *batch);
 
 /** Receives the waiting datagrams of @p fd. @return the count, 0 when there is nothing, or -errno.
  */
 int batch_receive(struct batch *batch, int fd);
 
-/** A received or reserved datagram; data has room for WIRE_DATAGRAM_MAX bytes. */
+/** A received or reserved datagram; data has the room of batch_new(). */
 struct datagram *batch_at(struct batch *batch, unsigned index);
 
 /**
@@ -59,6 +63,7 @@ struct udp_open {
     sa_family_t family;
     bool pktinfo;       /* IPv4: local addresses are wanted */
     bool loopback_only; /* take nothing from other interfaces */
+    bool grouped;       /* datagrams of one peer may come as one (UDP_GRO) */
     int buffer_bytes;   /* of the kernel's queues; 0: the system's default */
 };
 

@@ -223,8 +223,9 @@ int link_open_udp(const struct link_options *options, struct link **ret_link)
     udp->out_fd = -1;
     udp->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     udp->endpoint_of = malloc((size_t)options->clients * sizeof(*udp->endpoint_of));
-    if (udp->epoll_fd < 0 || udp->endpoint_of == NULL || batch_new(BATCH_MAX, &udp->in) != 0 ||
-        batch_new(BATCH_MAX, &udp->out) != 0) {
+    if (udp->epoll_fd < 0 || udp->endpoint_of == NULL ||
+        batch_new(BATCH_MAX, WIRE_DATAGRAM_MAX, &udp->in) != 0 ||
+        batch_new(BATCH_MAX, WIRE_DATAGRAM_MAX, &udp->out) != 0) {
         int err = udp->epoll_fd < 0 ? -errno : -ENOMEM;
         close_link(&udp->base);
         return err;

@@ -421,7 +421,8 @@ static int open_tables(struct origin *origin)
     origin->seen = calloc(SEEN, sizeof(*origin->seen));
     origin->slot_of_mid = calloc(MIDS, sizeof(*origin->slot_of_mid));
     if (origin->slots == NULL || origin->seen == NULL || origin->slot_of_mid == NULL ||
-        batch_new(BATCH_MAX, &origin->in) != 0 || batch_new(BATCH_MAX, &origin->out) != 0) {
+        batch_new(BATCH_MAX, WIRE_DATAGRAM_MAX, &origin->in) != 0 ||
+        batch_new(BATCH_MAX, WIRE_DATAGRAM_MAX, &origin->out) != 0) {
         return -ENOMEM;
     }
     origin->free_slot = NO_SLOT;

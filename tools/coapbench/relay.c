@@ -27,13 +27,17 @@ enum {
     CLIENTS_MAX = 1 << 20,
     TABLE_SIZE = 2 * CLIENTS_MAX,
     BUFFER_BYTES = 4 << 20,
-    POLL_MS = 200, /* how soon a signal or the time limit is noticed at the latest */
+    GROUP_MAX = 65535,    /* bytes of datagrams that come as one */
+    GROUP_BYTES = 65000,  /* that leave as one, */
+    GROUP_DATAGRAMS = 64, /* and how many */
+    POLL_MS = 200,        /* how soon a signal or the time limit is noticed at the latest */
 };
 
 struct relay_options {
     union address listen, upstream;
     uint64_t time_ns;
     unsigned batch;
+    bool has_offload;
 };
 
 struct relay_client {
@@ -48,7 +52,7 @@ struct relay {
     uint32_t *table; /* [TABLE_SIZE] of client number + 1; 0: free */
     struct relay_client *clients;
     uint32_t client_count;
-    uint64_t up, down, dropped, batches;
+    uint64_t up, down, dropped, batches, messages;
 };
 
 /* Open addressing over twice the cap, so probes stay short. CLIENTS_MAX when full. */
@@ -94,17 +98,58 @@ static bool turn_down(struct relay *relay, struct datagram *datagram)
     return true;
 }
 
-/* Turn each datagram round in place; those that have no way on are closed up. */
-static unsigned turn_batch(struct relay *relay, bool up)
+/* How many it is. */
+static uint64_t datagrams_in(const struct datagram *datagram)
+{
+    return datagram->segment == 0 ? 1 : (datagram->len + datagram->segment - 1) / datagram->segment;
+}
+
+/*
+ * Put the datagram behind the last one for its peer, of those that are @p kept, so that they leave
+ * as one message. A shorter one ends such a message. False: it is one of its own.
+ */
+static bool join_group(struct relay *relay, unsigned kept, const struct datagram *datagram)
+{
+    struct datagram *last = NULL;
+
+    for (unsigned i = kept; i > 0 && last == NULL; i--) {
+        struct datagram *slot = batch_at(relay->batch, i - 1);
+        bool is_same = slot->local == datagram->local &&
+                       slot->peer.v4.sin_port == datagram->peer.v4.sin_port &&
+                       slot->peer.v4.sin_addr.s_addr == datagram->peer.v4.sin_addr.s_addr;
+        last = is_same ? slot : NULL;
+    }
+    size_t size = last == NULL ? 0 : last->segment != 0 ? last->segment : last->len;
+    if (size == 0 || last->len % size != 0 || datagram->segment != 0 || datagram->len == 0 ||
+        datagram->len > size || last->len + datagram->len > GROUP_BYTES ||
+        last->len / size == GROUP_DATAGRAMS) {
+        return false;
+    }
+    memcpy(last->data + last->len, datagram->data, datagram->len);
+    last->len += datagram->len;
+    last->segment = size;
+    return true;
+}
+
+/*
+ * Turn each datagram round in place; those that have no way on are closed up. With offload, what
+ * came as one (UDP_GRO) goes on as one (UDP_SEGMENT). @return how many datagrams go on
+ */
+static uint64_t turn_batch(struct relay *relay, bool up)
 {
     unsigned count = batch_count(relay->batch);
     unsigned kept = 0;
+    uint64_t datagrams = 0;
 
     for (unsigned i = 0; i < count; i++) {
         struct datagram *datagram = batch_at(relay->batch, i);
         struct datagram *slot = batch_at(relay->batch, kept);
         if (!(up ? turn_up(relay, datagram) : turn_down(relay, datagram))) {
-            relay->dropped++;
+            relay->dropped += datagrams_in(datagram);
+            continue;
+        }
+        datagrams += datagrams_in(datagram);
+        if (relay->options.has_offload && join_group(relay, kept, datagram)) {
             continue;
         }
         if (slot != datagram) {
@@ -112,11 +157,13 @@ static unsigned turn_batch(struct relay *relay, bool up)
             slot->len = datagram->len;
             slot->peer = datagram->peer;
             slot->local = datagram->local;
+            slot->segment = datagram->segment;
         }
         kept++;
     }
     batch_set_count(relay->batch, kept);
-    return kept;
+    relay->messages += kept;
+    return datagrams;
 }
 
 /* All that is there, at most 64 batches so that the other direction has its turn. */
@@ -162,9 +209,14 @@ static int run_loop(struct relay *relay)
 
 static int open_sockets(struct relay *relay)
 {
-    struct udp_open listen = {.bind = &relay->options.listen, .buffer_bytes = BUFFER_BYTES};
-    struct udp_open upstream = {
-        .family = AF_INET, .pktinfo = true, .loopback_only = true, .buffer_bytes = BUFFER_BYTES};
+    bool grouped = relay->options.has_offload;
+    struct udp_open listen = {
+        .bind = &relay->options.listen, .grouped = grouped, .buffer_bytes = BUFFER_BYTES};
+    struct udp_open upstream = {.family = AF_INET,
+                                .pktinfo = true,
+                                .loopback_only = true,
+                                .grouped = grouped,
+                                .buffer_bytes = BUFFER_BYTES};
     struct epoll_event event = {.events = EPOLLIN};
     int err = udp_open(&listen, &relay->listen_fd);
 
@@ -189,10 +241,12 @@ static int open_sockets(struct relay *relay)
 
 static int open_relay(struct relay *relay)
 {
+    size_t room = relay->options.has_offload ? GROUP_MAX : WIRE_DATAGRAM_MAX;
+
     relay->table = calloc(TABLE_SIZE, sizeof(*relay->table));
     relay->clients = calloc(CLIENTS_MAX, sizeof(*relay->clients));
     if (relay->table == NULL || relay->clients == NULL ||
-        batch_new(relay->options.batch, &relay->batch) != 0) {
+        batch_new(relay->options.batch, room, &relay->batch) != 0) {
         return -ENOMEM;
     }
     return open_sockets(relay);
@@ -219,6 +273,7 @@ static void print_usage(FILE *out)
           "  --listen ADDRESS:PORT    address for clients (127.0.0.1:0; the port is printed)\n"
           "  --upstream ADDRESS:PORT  address to pass datagrams on to, in 127.0.0.0/8\n"
           "  --single                 one system call for each datagram, no batches of 64\n"
+          "  --offload                datagrams of one peer in one message (UDP_GRO, UDP_SEGMENT)\n"
           "  --time DURATION          end after this (1h)\n"
           "  --allow-remote           listen on an address that is not loopback\n"
           "  --help\n",
@@ -226,13 +281,10 @@ static void print_usage(FILE *out)
 }
 
 static const struct option long_options[] = {
-    {"listen", required_argument, NULL, 'l'},
-    {"upstream", required_argument, NULL, 'u'},
-    {"single", no_argument, NULL, 's'},
-    {"time", required_argument, NULL, 't'},
-    {"allow-remote", no_argument, NULL, 'r'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"listen", required_argument, NULL, 'l'}, {"upstream", required_argument, NULL, 'u'},
+    {"single", no_argument, NULL, 's'},       {"offload", no_argument, NULL, 'o'},
+    {"time", required_argument, NULL, 't'},   {"allow-remote", no_argument, NULL, 'r'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 static int check_options(const struct relay_options *options, bool allow_remote)
@@ -266,6 +318,8 @@ static int parse_options(int argc, char **argv, struct relay_options *options)
             return args_bad_value("time", optarg, "a duration such as 30s");
         } else if (letter == 's') {
             options->batch = 1;
+        } else if (letter == 'o') {
+            options->has_offload = true;
         } else if (letter == 'r') {
             allow_remote = true;
         } else if (letter == 'h') {
@@ -309,8 +363,9 @@ int relay_main(int argc, char **argv)
         print_listening(&relay);
         err = run_loop(&relay);
         printf("up=%" PRIu64 " down=%" PRIu64 " dropped=%" PRIu64 " batches=%" PRIu64
-               " clients=%" PRIu32 "\n",
-               relay.up, relay.down, relay.dropped, relay.batches, relay.client_count);
+               " messages=%" PRIu64 " clients=%" PRIu32 "\n",
+               relay.up, relay.down, relay.dropped, relay.batches, relay.messages,
+               relay.client_count);
     }
     close_relay(&relay);
     return err == 0 ? STATUS_OK : args_failed("relay", err);

@@ -63,10 +63,10 @@ def test_a_content_format_has_a_name():
     assert (result["content_format"], result["media_type"]) == (112, "application/senml+cbor")
 
 
-@pytest.mark.parametrize("single", [[], ["--single"]])
-def test_relay_brings_each_answer_to_its_client(single):
+@pytest.mark.parametrize("how", [[], ["--single"], ["--offload"]])
+def test_relay_brings_each_answer_to_its_client(how):
     with started("origin") as (_, origin), \
-            started("relay", "--upstream", origin, *single) as (relay, address):
+            started("relay", "--upstream", origin, *how) as (relay, address):
         result = load("--proxy", address, "--form", "direct", "--count", "20000", "--warmup", "0",
                       "--clients", "3000", "--in-flight", "200")
         relay.terminate()
@@ -75,6 +75,19 @@ def test_relay_brings_each_answer_to_its_client(single):
     assert result["wrong"] == 0
     assert counters["clients"] == "3000"
     assert counters["dropped"] == "0"
+
+
+def test_the_relay_sends_datagrams_of_one_client_as_one_message():
+    """One client with 64 in flight: where several come in a turn, they leave as one."""
+    with started("origin", "--delay", "20ms") as (_, origin), \
+            started("relay", "--upstream", origin, "--offload") as (relay, address):
+        result = load("--proxy", address, "--form", "direct", "--count", "5000", "--warmup", "0",
+                      "--clients", "1", "--window", "64", "--type", "non")
+        relay.terminate()
+        counters = dict(pair.split("=") for pair in relay.stdout.read().split())
+    assert result["ends"]["answered"] == 5000 and result["wrong"] == 0
+    assert counters["up"] == counters["down"] == "5000"
+    assert int(counters["messages"]) < 10000
 
 
 def test_delay_shows_as_latency_and_separate_answers_are_acknowledged():
