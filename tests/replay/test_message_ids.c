@@ -115,25 +115,6 @@ static void test_ids_of_further_ports_are_few(void **state)
     expect_throttling();
 }
 
-/* Message ids that wrap from 65535 to 0 are nothing special, on either side. */
-static void test_ids_wrap(void **state)
-{
-    (void)state;
-    struct fake_datagram request;
-    char hex[64];
-    replay_start(&replay, NULL);
-    for (unsigned i = 0; i < 40; i++) {
-        unsigned mid = (65516 + i) % IDS;
-        snprintf(hex, sizeof(hex), "4101%04xaad8de8320816168816178", mid);
-        replay_ask(&replay, hex);
-        fake_peer_expect(replay.origin, "48 01 MID TOKEN 31688178", &request);
-        fake_peer_reply(replay.origin, &request, "6T 45 MID TOKEN ff 31");
-        snprintf(hex, sizeof(hex), "61 45 %04x aa ff 31", mid);
-        fake_peer_expect(replay.client, hex, NULL);
-    }
-    replay_stop(&replay);
-}
-
 /* Answers to NON requests have ids of ours: those are not used twice either. */
 static void test_answers_to_one_client_run_out_of_ids(void **state)
 {
@@ -171,7 +152,6 @@ int main(void)
         cmocka_unit_test(test_further_ports_carry_on_when_ids_are_used_up),
         cmocka_unit_test(test_without_further_ports_it_throttles),
         cmocka_unit_test(test_ids_of_further_ports_are_few),
-        cmocka_unit_test(test_ids_wrap),
         cmocka_unit_test(test_answers_to_one_client_run_out_of_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

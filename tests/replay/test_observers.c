@@ -130,32 +130,6 @@ static void test_registration_is_charged_to_who_is_left(void **state)
     assert_int_equal(registered_for("192.0.2.8:1"), 1);
 }
 
-/* Half of limits.clients may observe: the host with most ports among them makes room. */
-static void test_clients_of_one_host_make_room(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"limits.clients=16", NULL};
-    struct fake_datagram registration;
-    struct fake_peer *ports[8];
-    observe_teardown(state);
-    observe_start(settings);
-    observe_x(&registration);
-    for (unsigned i = 1; i < 8; i++) {
-        char address[32];
-        snprintf(address, sizeof(address), "192.0.2.7:%u", 41000 + i);
-        ports[i] = fake_peer_new(address);
-        fake_peer_send(ports[i], PROXY, REGISTER("0001", "aa"));
-        (void)expect_state(ports[i], MESSAGE_ACK, 0xaa, "30", NULL);
-    }
-    fake_peer_send(other, PROXY, REGISTER("0001", "bb"));
-    (void)expect_state(other, MESSAGE_ACK, 0xbb, "30", NULL);
-    expect_displaced(replay.client, "aa");
-    assert_int_equal(replay.engine->client.observers.watcher_count, 8);
-    for (unsigned i = 1; i < 8; i++) {
-        fake_peer_close(ports[i]);
-    }
-}
-
 /* Observe @p name, whose state is 7,000 bytes, of which the client gets the first block. */
 static void observe_long_name(struct fake_peer *peer, unsigned mid, const char *name)
 {
@@ -261,7 +235,6 @@ int main(void)
         OBSERVE_TEST(test_state_that_grows_displaces_several),
         OBSERVE_TEST(test_registrations_of_one_host_make_room),
         OBSERVE_TEST(test_registration_is_charged_to_who_is_left),
-        OBSERVE_TEST(test_clients_of_one_host_make_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,16 +261,33 @@ static const char *act_idles(struct fake_stream *stream, struct words words)
     return said == ms ? NULL : "the connection is closed at another time, or kept";
 }
 
+/* closes, moves, moves ADDRESS, reached ADDRESS, room BYTES */
+static const char *act_of_dtls(struct engine_stage *engine, struct endpoint *endpoint,
+                               struct words words)
+{
+    const char *verb = words.at[0];
+    if (strcmp(verb, "closes") == 0) {
+        fake_dtls_close(endpoint->session);
+        fake_net_run(0);
+    } else if (strcmp(verb, "moves") == 0 && words.count == 1) {
+        endpoint->session = fake_dtls_replace(endpoint->session);
+    } else if (strcmp(verb, "moves") == 0) {
+        endpoint->moved_to = pool_format(&engine->pool, "%s", words.at[1]);
+    } else if (strcmp(verb, "reached") == 0 && words.count == 2) {
+        return fake_dtls_was_at(endpoint->session, words.at[1]) ? NULL : "at another address";
+    } else if (strcmp(verb, "room") == 0 && words.count == 2) {
+        fake_dtls_set_room(endpoint->session, (size_t)number_of(words.at[1]));
+    } else {
+        return "a session closes, moves, moves ADDRESS, is reached ADDRESS, or has room BYTES";
+    }
+    return NULL;
+}
+
 static const char *act_of_stream(struct actor *actor, struct words words)
 {
     struct endpoint *endpoint = actor->end;
     const char *verb = words.at[0];
-    if (strcmp(verb, "closes") == 0 && endpoint->session != NULL) {
-        fake_dtls_close(endpoint->session);
-        fake_net_run(0);
-    } else if (endpoint->session != NULL && strcmp(verb, "moves") == 0) {
-        endpoint->session = fake_dtls_replace(endpoint->session);
-    } else if (strcmp(verb, "is") == 0 && endpoint->stream == NULL) { /* is refused */
+    if (strcmp(verb, "is") == 0 && endpoint->stream == NULL) { /* is refused */
         return engine_stage_is_refused(actor) ? NULL : "the connection is accepted";
     } else if (endpoint->stream == NULL) {
         return "there is no connection";
@@ -373,9 +390,11 @@ const char *engine_stage_act(void *context, struct actor *actor, char **words, s
         return engine_web_act(engine, actor, words, count);
     }
     if (actor != NULL) {
-        return actor->way == WAY_SESSION                       ? act_of_session(actor, all)
-               : ((struct endpoint *)actor->end)->peer != NULL ? act_of_peer(actor, all)
-                                                               : act_of_stream(actor, all);
+        struct endpoint *endpoint = actor->end;
+        return actor->way == WAY_SESSION   ? act_of_session(actor, all)
+               : endpoint->peer != NULL    ? act_of_peer(actor, all)
+               : endpoint->session != NULL ? act_of_dtls(engine, endpoint, all)
+                                           : act_of_stream(actor, all);
     }
     const char *fault = engine_session_act(NULL, words, count);
     if (fault == NULL || fault[0] != '\0') {

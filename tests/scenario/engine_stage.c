@@ -234,14 +234,18 @@ static void send_on_stream(struct fake_stream *stream, struct wire_bytes bytes, 
 }
 
 /* A fake session takes hex. */
-static void send_on_session(struct dtls_session *session, struct wire_bytes bytes)
+static void send_on_session(const struct endpoint *endpoint, struct wire_bytes bytes)
 {
     char *hex = calloc(2, bytes.len + 1);
     assert_non_null(hex);
     for (size_t i = 0; i < bytes.len; i++) {
         (void)snprintf(hex + 2 * i, 3, "%02x", bytes.data[i]);
     }
-    fake_dtls_send(session, hex);
+    if (endpoint->moved_to != NULL) {
+        fake_dtls_send_from(endpoint->session, endpoint->moved_to, hex);
+    } else {
+        fake_dtls_send(endpoint->session, hex);
+    }
     free(hex);
 }
 
@@ -268,7 +272,7 @@ static const char *stage_send(void *context, struct actor *actor, const struct p
     } else if (endpoint->stream != NULL) {
         send_on_stream(endpoint->stream, bytes, is_slow);
     } else if (endpoint->session != NULL) {
-        send_on_session(endpoint->session, bytes);
+        send_on_session(endpoint, bytes);
     } else {
         memcpy(&address, to->raw, sizeof(address));
         if (is_zero(to)) {

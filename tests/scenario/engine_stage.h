@@ -18,8 +18,9 @@ struct endpoint {
     struct dtls_session *session;
     struct fake_datagram last; /* that came to the peer */
     char address[ADDRESS_TEXT_MAX];
-    bool has_left;     /* what is sent to it gets lost */
-    bool is_elsewhere; /* the proxy is used at this address of its own, not at the first */
+    const char *moved_to; /* whence a session sends now, by its connection ID; NULL: address */
+    bool has_left;        /* what is sent to it gets lost */
+    bool is_elsewhere;    /* the proxy is used at this address of its own, not at the first */
     struct address proxy;
 };
 

@@ -21,7 +21,7 @@ struct dtls_session {
     size_t room;
     size_t head, count;
     size_t len[QUEUE_MAX];
-    struct address sent_to[QUEUE_MAX];
+    struct address sent_to[QUEUE_MAX], taken_at; /* what fake_dtls_take() gave last */
     uint8_t data[QUEUE_MAX][DATAGRAM_MAX];
 };
 
@@ -352,10 +352,18 @@ bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capaci
     size_t len = session->len[session->head];
     assert_true(len <= capacity);
     memcpy(buffer, session->data[session->head], len);
+    session->taken_at = session->sent_to[session->head];
     session->head = (session->head + 1) % QUEUE_MAX;
     session->count--;
     *ret_len = len;
     return true;
+}
+
+bool fake_dtls_was_at(const struct dtls_session *session, const char *at)
+{
+    struct address address;
+    return address_parse(at, strlen(at), 0, &address) &&
+           address_equal(&session->taken_at, &address);
 }
 
 void fake_dtls_expect(struct dtls_session *session, const char *pattern)

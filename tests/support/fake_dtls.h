@@ -31,6 +31,9 @@ bool fake_dtls_is_open(const struct dtls_session *session);
 bool fake_dtls_take(struct dtls_session *session, uint8_t *buffer, size_t capacity,
                     size_t *ret_len);
 
+/** Whether what fake_dtls_take() gave last was sent to @p at, an address with its port. */
+bool fake_dtls_was_at(const struct dtls_session *session, const char *at);
+
 /** The peer goes: the engine hears of it in its next turn. */
 void fake_dtls_close(struct dtls_session *session);
 
