@@ -21,9 +21,38 @@
 
 #include "base/free_slots.h"
 #include "base/hash.h"
-#include "base/ring.h"
 #include "cache/freshness.h"
 #include "cache/key.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Records of different lengths in a ring of bytes, each in one piece: added at one end,
+ * taken from the other, in order. A record's owner is written in front of it, as a number.
+ */
+
+#define RING_NO_OWNER UINT32_MAX
+
+/* Bytes in front of each record. */
+#define RING_HEAD_BYTES 8u
+
+struct ring {
+    uint8_t *data;
+    uint32_t capacity;
+    uint32_t head, tail; /* where the next record goes; the oldest one */
+    uint32_t used;       /* bytes from tail to head, gaps at the end of the memory included */
+};
+
+/** @p capacity in bytes; @return 0 or -ENOMEM. */
+int ring_init(struct ring *ring, uint32_t capacity);
+
+/** The bytes of a record. */
+static inline uint8_t *ring_at(const struct ring *ring, uint32_t record)
+{
+    return ring->data + record;
+}
 
 /* Representations of one key, and entries of one target, that are kept at most. */
 #define CACHE_REPRESENTATIONS_MAX 4u

@@ -9,7 +9,7 @@
 
 #include "client/leg.h"
 #include "coap/reason.h"
-#include "fetch/body.h"
+#include "fetch/transfer.h"
 
 struct client_side;
 

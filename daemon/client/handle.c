@@ -6,28 +6,280 @@
 #include "client/handle.h"
 
 #include "client/admission.h"
-#include "client/blocks.h"
-#include "client/echo.h"
 #include "client/local.h"
 #include "client/registration.h"
 #include "client/reply.h"
 #include "client/request.h"
-#include "client/room.h"
 #include "client/scan.h"
 #include "client/serve.h"
 #include "client/side.h"
 #include "client/trace.h"
 #include "coap/option.h"
 #include "context/target.h"
+#include "fetch/cached.h"
 #include "fetch/coalesce.h"
 #include "fetch/forward.h"
 #include "fetch/make.h"
 #include "fetch/published.h"
-#include "fetch/question.h"
 #include "fetch/transfer.h"
+#include "net/cookie.h"
+#include "net/dtls.h"
+#include "policy/access.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* --- room --------------------------------------------------------------- */
+
+/*
+ * Where all sources hold as much as the newcomer will, what has waited for so long makes room
+ * all the same: longer than the retransmission of a request, an answer and what lies between,
+ * so that a proxy with too much to do still gets it done.
+ */
+#define PATIENCE_MS 5000u
+
+/* What a request has more in memory than in its datagram: target, token, key. */
+#define EXTRA_BYTES 512u
+
+/*
+ * Requests that follow it go their own way: they are others'. Its client is told once: to say
+ * so again until it is acknowledged would take the place that is needed.
+ */
+static void displace(struct client_side *side, struct request *request)
+{
+    uint64_t id = request->trail.id;
+    if (request->fetch != NULL) {
+        coalesce_scatter(&side->fetch, request->fetch);
+    }
+    if (request->is_delivering) {
+        metric_add(&side->context.metrics.deliveries_cut, 1);
+        request_drop(side, request, REASON_client_unreachable);
+        return;
+    }
+    fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
+    if (request->is_delivering && request->trail.id == id) {
+        reply_nothing(side, request);
+    }
+}
+
+/* The request whose @p member is the holding that makes room in @p book, or NULL. */
+static struct request *choose_request(const struct client_side *side,
+                                      const struct account_book *book, size_t member,
+                                      const struct leg *leg)
+{
+    /* Answers that wait for their acknowledgement make room by themselves (client/handle), but for
+     * no fetch. */
+    bool is_urgent =
+        list_is_empty(&side->requests.delivering) || fetch_table_is_full(&side->fetch.fetches);
+    bool is_owed;
+    struct holding *holding = account_yield(book, &leg->asker.path.remote, 1, &is_owed);
+    if (holding == NULL) {
+        return NULL;
+    }
+    struct request *request = (struct request *)(void *)((char *)holding - member);
+    bool has_waited = context_now_ms(&side->context) - request->trail.started_ms >= PATIENCE_MS;
+    bool goes = is_owed || (has_waited && is_urgent);
+    if (goes) {
+        account_note_displaced(holding);
+    }
+    return goes ? request : NULL;
+}
+
+static bool is_short_of_memory(const struct client_side *side, const struct leg *leg, size_t bytes)
+{
+    return side->fetch.large.free_count == 0 &&
+           (2 * bytes + EXTRA_BYTES > FETCH_MEMORY_BYTES || leg->token.len > REQUEST_MEMORY_BYTES);
+}
+
+/* Transfers that have taken most of the budget for bodies: they end until there is room again. */
+static void reclaim_bodies(struct client_side *side, const struct leg *leg, size_t bytes)
+{
+    struct body_store *store = &side->fetch.bodies;
+    while (body_store_is_short(store)) {
+        bool is_owed;
+        struct holding *holding =
+            account_yield(&store->transfers, &leg->asker.path.remote, bytes, &is_owed);
+        if (holding == NULL) {
+            return;
+        }
+        struct fetch *fetch = HASH_ENTRY(holding, struct body_share, holding)->fetch;
+        if (!is_owed && context_now_ms(&side->context) - fetch->trail->started_ms < PATIENCE_MS) {
+            return;
+        }
+        account_note_displaced(holding);
+        struct request *request = request_of_fetch(fetch);
+        if (request != NULL) {
+            displace(side, request);
+        } else {
+            coalesce_scatter(&side->fetch, fetch);
+            fetch_fail(&side->fetch, fetch, REASON_displaced, NULL);
+        }
+    }
+}
+
+/* Of a table of slots or of large blocks: one. */
+static void reclaim_request(struct client_side *side, const struct leg *leg, size_t bytes)
+{
+    struct request *request = NULL;
+    if (request_table_is_full(&side->requests)) {
+        request =
+            choose_request(side, &side->requests.accounts, offsetof(struct request, holding), leg);
+    } else if (is_short_of_memory(side, leg, bytes)) {
+        request =
+            choose_request(side, &side->fetch.large.accounts, offsetof(struct request, large), leg);
+    }
+    if (request != NULL) {
+        displace(side, request);
+    }
+}
+
+/*
+ * Observations and transfers have fetches of their own, so there can be none left while there is
+ * room for requests; of those, the ones whose answer is being delivered have none to give back.
+ */
+static void reclaim_fetch(struct client_side *side, const struct leg *leg)
+{
+    const size_t member = offsetof(struct request, holding);
+    while (fetch_table_is_full(&side->fetch.fetches)) {
+        struct request *request = choose_request(side, &side->requests.accounts, member, leg);
+        if (request == NULL) {
+            return;
+        }
+        displace(side, request);
+    }
+}
+
+/*
+ * Whether there is room for a request over @p leg, of @p bytes, as far as the client side knows;
+ * its fetch needs room as well (fetch_has_room()).
+ */
+static bool room_is_there(const struct client_side *side, const struct leg *leg, size_t bytes)
+{
+    return !request_table_is_full(&side->requests) && !is_short_of_memory(side, leg, bytes);
+}
+
+/*
+ * Make room for a request over @p leg, of @p bytes, where its source holds less than the largest
+ * one, or where an entry has waited for long. If neither is so, nothing is done and the allocation
+ * that follows fails. May end and free any request, of this client too, and uses the engine's
+ * memory for keys and messages: nothing may be half made.
+ */
+static void room_make(struct client_side *side, struct leg *leg, size_t bytes)
+{
+    if (room_is_there(side, leg, bytes) && fetch_has_room(&side->fetch)) {
+        return;
+    }
+    leg->peer->in_flight++; /* its connection is not through: there is the new request */
+    reclaim_request(side, leg, bytes);
+    reclaim_fetch(side, leg);
+    reclaim_bodies(side, leg, bytes);
+    leg->peer->in_flight--;
+}
+
+/* --- echo --------------------------------------------------------------- */
+
+static uint32_t now_s(const struct client_side *side)
+{
+    return (uint32_t)(context_now_ms(&side->context) / 1000);
+}
+
+static bool is_verified(const struct client_side *side, const struct client *client)
+{
+    return client->verified_until_s > now_s(side);
+}
+
+/* The answer to "is it exempt" is kept while the rules stand. */
+static bool is_exempt(const struct client_side *side, struct client *client)
+{
+    if (client->exempt_epoch != side->context.policy_epoch) {
+        client->exempt_epoch = side->context.policy_epoch;
+        client->is_exempt = access_is_echo_exempt(side->context.config->access, &client->address);
+    }
+    return client->is_exempt;
+}
+
+void echo_note(const struct client_side *side, struct leg *leg, const struct datagram *datagram)
+{
+    leg->request_len = (uint32_t)datagram->len;
+    /* A session is where it is believed to be; a record with its id may come from elsewhere. */
+    leg->is_unverified =
+        leg->session != NULL
+            ? !address_equal(&datagram->path.remote, &dtls_session_path(leg->session)->remote)
+            : !is_exempt(side, leg->client) && !is_verified(side, leg->client);
+}
+
+bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
+{
+    bool is_challenged =
+        leg->kind == LEG_DATAGRAM && (leg->session != NULL || !is_exempt(side, leg->client));
+    if (!is_challenged || echo.data == NULL || echo.len != ECHO_LEN || side->cookies == NULL ||
+        !cookie_is_good(side->cookies, context_now_ms(&side->context), &leg->asker.path, echo.data,
+                        echo.len)) {
+        return false; /* not of ours: perhaps the origin server's (AMP-7, AMP-10) */
+    }
+    if (leg->session != NULL && leg->is_unverified) {
+        dtls_believe(leg->session, &leg->asker.path);
+    }
+    leg->client->verified_until_s = now_s(side) + side->context.config->policy_echo_time / 1000;
+    leg->is_unverified = false;
+    return true;
+}
+
+/*
+ * Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12); false
+ * for a verified client, and for a safe request that asks for one answer.
+ */
+static bool echo_is_required(const struct leg *leg, const struct request_options *options)
+{
+    return leg->is_unverified && (!leg->is_safe || options->observe.data != NULL ||
+                                  options->multicast_timeout.data != NULL);
+}
+
+/*
+ * The challenge (AMP-3): 4.01 with Echo. Its options are in @p buffer, which the reply borrows;
+ * they are empty where no cookie can be made.
+ */
+static struct reply echo_challenge(struct client_side *side, const struct leg *leg,
+                                   uint8_t buffer[ECHO_OPTIONS_MAX])
+{
+    uint8_t cookie[COOKIE_LEN];
+    struct message_writer writer = {.buffer = buffer, .capacity = ECHO_OPTIONS_MAX};
+    bool is_ready =
+        side->cookies != NULL || cookies_new(context_now_ms(&side->context), &side->cookies) == 0;
+    if (is_ready &&
+        cookie_make(side->cookies, context_now_ms(&side->context), &leg->asker.path, cookie)) {
+        message_writer_option(&writer, OPTION_echo, (struct bytes){cookie, ECHO_LEN});
+    }
+    metric_add(&side->context.metrics.echo_challenges, 1);
+    return (struct reply){.code = CODE(4, 1), .options = {buffer, writer.len}};
+}
+
+/* Bytes of the datagram that @p reply makes. */
+static size_t len_of(const struct client_side *side, const struct leg *leg,
+                     const struct reply *reply)
+{
+    return reply_encode(side->context.scratch, (size_t)side->context.config->limits_datagram_bytes,
+                        MESSAGE_CON, 0, leg, reply)
+        .len;
+}
+
+bool echo_shorten(struct client_side *side, const struct leg *leg, const struct reply *reply,
+                  uint8_t buffer[ECHO_OPTIONS_MAX], struct reply *ret_reply)
+{
+    size_t most = (size_t)leg->request_len * side->context.config->policy_echo_factor;
+    if (!leg->is_unverified || len_of(side, leg, reply) <= most) {
+        return false;
+    }
+    bool is_refusal = reply->options.len == 0 && CODE_CLASS(reply->code) != 2;
+    *ret_reply = *reply;
+    ret_reply->payload = (struct bytes){0};
+    if (!is_refusal || len_of(side, leg, ret_reply) > most) {
+        *ret_reply = echo_challenge(side, leg, buffer);
+    }
+    return true;
+}
+
+/* --- handle ------------------------------------------------------------- */
 
 #define METHOD_DETAIL_MAX 7u /* 0.07 iPATCH: the last that is defined (RFC 8132) */
 

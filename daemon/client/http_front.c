@@ -1,13 +1,261 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "client/http_front_internal.h"
+#include "client/http_front.h"
 
 #include "client/handle.h"
+#include "client/http_front_internal.h"
 #include "client/http_status.h"
 #include "client/http_token.h"
+#include "client/side.h"
 #include "coap/block.h"
+#include "coap/option.h"
+#include "conf/config.h"
 #include "net/entropy.h"
 
+#include <cri/cri.h>
+#include <cri/uri.h>
 #include <stdlib.h>
+
+/* --- http exchange ------------------------------------------------------ */
+
+/* The target as a URI, which a Location is relative to; "/" of our own paths; "" where it has none.
+ */
+static size_t target_text(const struct http_ask *ask, char text[HTTP_URI_MAX])
+{
+    const struct cri_slice encoded = {(const uint8_t *)ask->uri.text, ask->uri.len};
+    struct cri cri;
+    size_t len = 0;
+    if (ask->uri.kind == HTTP_URI_OWN) {
+        text[0] = '/';
+        return 1;
+    }
+    if (ask->uri.kind == HTTP_URI_TARGET) {
+        memcpy(text, ask->uri.text, ask->uri.len);
+        return ask->uri.len;
+    }
+    bool has_uri =
+        ask->uri.kind == HTTP_URI_CRI && cri_decode(encoded, NULL, &cri, NULL) == CRI_OK &&
+        cri_uri_format(&cri, &ask->config->scheme_table, text, HTTP_URI_MAX, &len, NULL) == CRI_OK;
+    return has_uri ? len : 0;
+}
+
+/* @return NULL without memory, or where the options do not fit; free with free(). */
+static struct http_exchange *http_exchange_new(const struct http_ask *ask)
+{
+    uint8_t buffer[HTTP_OPTIONS_MAX];
+    struct bytes options = http_ask_options(ask, http_ask_has_body(ask), buffer);
+    char target[HTTP_URI_MAX];
+    size_t target_len = target_text(ask, target), origin_len = strlen(ask->origin);
+    if (options.len == 0) {
+        return NULL;
+    }
+    struct http_exchange *exchange =
+        malloc(sizeof(*exchange) + options.len + target_len + origin_len + 2);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    *exchange = (struct http_exchange){
+        .code = ask->code,
+        .is_head = ask->is_head,
+        .is_1_0 = ask->line.is_1_0,
+        .wants_events = ask->wants_events && ask->uri.kind != HTTP_URI_CORE,
+        .keeps_alive = ask->line.keeps_alive,
+        .is_absolute = ask->uri.is_absolute,
+        .cache_wish =
+            (uint8_t)((ask->no_cache ? LEG_NO_CACHE : 0) | (ask->no_store ? LEG_NO_STORE : 0) |
+                      (ask->only_if_cached ? LEG_ONLY_IF_CACHED : 0)),
+        .options_len = options.len,
+    };
+    memcpy(exchange->options, options.data, options.len);
+    exchange->target = (char *)exchange->options + options.len;
+    memcpy(exchange->target, target, target_len);
+    exchange->target[target_len] = '\0';
+    exchange->origin = exchange->target + target_len + 1;
+    memcpy(exchange->origin, ask->origin, origin_len + 1);
+    return exchange;
+}
+
+/* Nothing of a first request that the one for a later block, or to a group, does not have. */
+static bool is_kept_for_block(uint16_t number)
+{
+    return number != OPTION_observe && number != OPTION_etag && number != OPTION_block2;
+}
+
+/*
+ * Encoded options of its CoAP request, or of the one for @p block of the answer (NULL: the first,
+ * or the one to a group).
+ *
+ * @return borrowed from the exchange or @p buffer; empty where they do not fit.
+ */
+static struct bytes http_exchange_options(const struct http_exchange *exchange,
+                                          const struct block *block,
+                                          uint8_t buffer[HTTP_OPTIONS_MAX])
+{
+    struct message_writer writer = {.buffer = buffer, .capacity = HTTP_OPTIONS_MAX};
+    struct bytes options = {exchange->options, exchange->options_len};
+    if (block == NULL && exchange->group_s == 0) {
+        return options;
+    }
+    /* Both are less than 2^24: blocks by their format, seconds by multicast.timeout-max. */
+    uint32_t value = block != NULL ? block_value(block) : exchange->group_s;
+    const uint8_t number[] = {(uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
+    size_t skip = value > 0xffffu ? 0 : value > 0xffu ? 1 : value > 0 ? 2 : 3;
+    const struct option own = {block != NULL ? OPTION_block2 : OPTION_multicast_timeout,
+                               {number + skip, sizeof(number) - skip}};
+    message_writer_options(&writer, options, is_kept_for_block, &own);
+    return (struct bytes){buffer, writer.overflow ? 0 : writer.len};
+}
+
+bool http_reply_block2(const struct reply *reply, struct block *ret_block)
+{
+    struct bytes value;
+    if (reply->has_block2) {
+        const uint8_t number[] = {(uint8_t)(reply->block2 >> 16), (uint8_t)(reply->block2 >> 8),
+                                  (uint8_t)reply->block2};
+        *ret_block = block_of((struct bytes){number, sizeof(number)});
+        return true;
+    }
+    if (!option_find(reply->options, OPTION_block2, &value)) {
+        return false;
+    }
+    *ret_block = block_of(value);
+    return true;
+}
+
+struct http_tag http_reply_tag(const struct reply *reply)
+{
+    struct http_tag tag = {.len = 0};
+    struct bytes value;
+    if (option_find(reply->options, OPTION_etag, &value) && value.len <= HTTP_TAG_LEN) {
+        tag.len = (uint8_t)value.len;
+        memcpy(tag.bytes, value.data, value.len);
+    }
+    return tag;
+}
+
+/* --- http body ---------------------------------------------------------- */
+
+/* As long as all sources hold as much as another, no body ends before it has had so long. */
+#define PATIENCE_MS 5000u
+
+/*
+ * The lengths of the body that follows the head of @p line, from the client at @p remote, copied.
+ * @p body has been cleared.
+ */
+static void http_body_begin(struct http_body *body, const struct http_line *line,
+                            const struct address *remote, uint64_t now_ms)
+{
+    *body = (struct http_body){.is_chunked = line->is_chunked,
+                               .left = line->length,
+                               .remote = *remote,
+                               .begun_ms = now_ms};
+}
+
+/* How much more memory it needs for @p len bytes in all. */
+static size_t body_growth(const struct http_body *body, size_t len)
+{
+    size_t capacity = body->capacity * 2 > len ? body->capacity * 2 : len;
+    capacity = capacity < HTTP_BODY_BYTES_MIN ? HTTP_BODY_BYTES_MIN : capacity;
+    return len <= body->capacity ? 0 : capacity - body->capacity;
+}
+
+static bool budget_has(const struct client_side *side, size_t more)
+{
+    return more <= side->context.config->block_bodies_bytes - side->http.body_bytes;
+}
+
+/*
+ * The body that has to go before @p body can have room for @p len bytes in all: the oldest of the
+ * source that holds most of block.bodies-bytes, unless all holds are equal and it has just begun.
+ *
+ * @return borrowed, and not @p body: its owner clears it, and asks again. NULL: none, there is room
+ *         or none to be had.
+ */
+static struct http_body *http_body_in_the_way(const struct http_body *body,
+                                              const struct client_side *side, size_t len)
+{
+    size_t more = body_growth(body, len);
+    bool is_owed;
+    if (len > side->fetch.bodies.body_max || budget_has(side, more)) {
+        return NULL;
+    }
+    struct holding *holding = account_yield(&side->http.bodies, &body->remote, more, &is_owed);
+    if (holding == NULL || holding == &body->holding) {
+        return NULL;
+    }
+    struct http_body *other = HASH_ENTRY(holding, struct http_body, holding);
+    bool goes = is_owed || context_now_ms(&side->context) - other->begun_ms >= PATIENCE_MS;
+    return goes ? other : NULL;
+}
+
+/*
+ * Room for @p len bytes in all.
+ *
+ * @return false without memory, and where block.bodies-bytes would be passed.
+ */
+static bool http_body_reserve(struct http_body *body, struct client_side *side, size_t len)
+{
+    struct http_fronts *all = &side->http;
+    size_t more = body_growth(body, len);
+    if (more == 0) {
+        return true;
+    }
+    if (!budget_has(side, more)) {
+        return false;
+    }
+    uint8_t *data = realloc(body->data, body->capacity + more);
+    if (data == NULL) {
+        return false;
+    }
+    if (body->capacity == 0) {
+        account_charge(&all->bodies, &body->holding, &body->remote, more);
+    } else {
+        account_resize(&all->bodies, &body->holding, body->capacity + more);
+    }
+    all->body_bytes += more;
+    body->data = data;
+    body->capacity += more;
+    return true;
+}
+
+/* Append bytes, copied. @return false where block.body-bytes is passed, or there is no room. */
+static bool http_body_add(struct http_body *body, struct client_side *side, struct bytes piece)
+{
+    if (piece.len > side->fetch.bodies.body_max - body->len ||
+        !http_body_reserve(body, side, body->len + piece.len)) {
+        return false;
+    }
+    memcpy(body->data + body->len, piece.data, piece.len);
+    body->len += piece.len;
+    return true;
+}
+
+/* How many bytes at the start of @p input are the body's; HTTP_CHUNKS_BAD: they are malformed. */
+static size_t http_body_check(struct http_body *body, struct bytes input)
+{
+    if (body->is_chunked) {
+        return http_chunks_check(&body->chunks, input);
+    }
+    size_t len = input.len < body->left ? input.len : (size_t)body->left;
+    body->left -= len;
+    return len;
+}
+
+/* Whether all of it has been checked; false before. */
+static bool http_body_is_whole(const struct http_body *body)
+{
+    return body->is_chunked ? http_chunks_ended(&body->chunks) : body->left == 0;
+}
+
+/* Frees what it holds, and gives it back to its source. */
+static void http_body_clear(struct http_body *body, struct client_side *side)
+{
+    account_discharge(&side->http.bodies, &body->holding);
+    side->http.body_bytes -= body->capacity;
+    free(body->data);
+    *body = (struct http_body){.is_chunked = false};
+}
+
+/* --- http front --------------------------------------------------------- */
 
 static struct http_fronts *fronts_of(const struct http_front *front)
 {

@@ -4,8 +4,6 @@
 #define CRIPROXY_HTTP_FRONT_INTERNAL_H
 
 #include "base/timer.h"
-#include "client/http_body.h"
-#include "client/http_exchange.h"
 #include "client/http_front.h"
 #include "client/side.h"
 #include "client/stream_internal.h"

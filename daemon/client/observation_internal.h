@@ -7,16 +7,6 @@
 #include "fetch/make.h"
 
 /**
- * A new one in state registering, for the client at @p remote, found by @p key from now on (NULL:
- * never found). Where observe.targets or observe.bytes are in use the source that holds most loses
- * its oldest: that may use the engine's memory for messages.
- *
- * @return NULL past the caps, where no source holds more than that of @p remote would.
- */
-struct observation *observation_new(struct client_side *side, const struct cache_key *key,
-                                    const struct address *remote);
-
-/**
  * It makes room: ends it at once and frees it. Its observers, and the clients that wait for it, are
  * told so once. Not under a caller that has it.
  */
@@ -26,9 +16,6 @@ void observation_displace(struct client_side *side, struct observation *observat
  * Frees its key and representation, and the slot. It has no fetch, follower or observer any more.
  */
 void observation_free(struct client_side *side, struct observation *observation);
-
-/** The one that takes observers for @p key, or NULL. */
-struct observation *observation_find(const struct client_side *side, const struct cache_key *key);
 
 /**
  * Have room for a latest state of @p len bytes. Where observe.bytes are in use, others may be
@@ -42,7 +29,6 @@ bool observation_reserve(struct client_side *side, struct observation *observati
 
 /** For observe.retry no registration is made for this key. */
 void observation_remember_unobservable(struct client_side *side, const struct cache_key *key);
-bool observation_is_unobservable(const struct client_side *side, const struct cache_key *key);
 
 /** Look at the end of the turn whether the observation is still wanted. It is not freed before. */
 void observation_check(struct client_side *side, struct observation *observation);

@@ -5,7 +5,7 @@
  */
 #include "client/request.h"
 
-#include "client/echo.h"
+#include "client/handle.h"
 #include "client/observation.h"
 #include "client/observer.h"
 #include "client/reply.h"

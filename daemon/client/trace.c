@@ -3,17 +3,313 @@
 
 #include "base/escape.h"
 #include "base/log.h"
-#include "client/access_log.h"
-#include "client/describe.h"
 #include "client/side.h"
 #include "coap/method.h"
 #include "coap/option.h"
+#include "fetch/make.h"
 
+#include <cri/diag.h>
+#include <cri/uri.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- describe ----------------------------------------------------------- */
+
+/* Longest piece of an option's value that is shown. */
+#define VALUE_TEXT_MAX 160
+
+/* "Proxy-Cri", ... Static text. */
+static const char *target_form_name(enum target_form form)
+{
+    switch (form) {
+    case TARGET_FORM_NONE:
+        return "none";
+    case TARGET_FORM_PROXY_CRI:
+        return "Proxy-Cri";
+    case TARGET_FORM_PROXY_URI:
+        return "Proxy-Uri";
+    case TARGET_FORM_PROXY_SCHEME_NUMBER:
+        return "Proxy-Scheme-Number";
+    case TARGET_FORM_PROXY_SCHEME:
+        return "Proxy-Scheme";
+    case TARGET_FORM_PUBLISHED:
+        return "published";
+    }
+    return "none";
+}
+
+const char *describe_target(const struct target *target, char *text, size_t capacity)
+{
+    struct target shown = *target;
+    shown.query = (struct segments){0};
+    return target_format(&shown, text, capacity);
+}
+
+const char *describe_cri(const struct target *target, char *text, size_t capacity)
+{
+    char uri[4096];
+    uint8_t encoded[NAMING_CRI_ROOM];
+    size_t len, text_len;
+    struct cri_uri_options how = {.elide_default_port = true};
+    target_format(target, uri, sizeof(uri));
+    struct cri_slice from = {(const uint8_t *)uri, strlen(uri)};
+    /* A zone has no place in a URI (draft section 6.1). */
+    bool good = target->zone[0] != '\0'
+                    ? naming_cri(target, encoded, &len)
+                    : cri_uri_parse(from, &how, encoded, sizeof(encoded), &len, NULL) == CRI_OK;
+    if (!good || cri_diag_format((struct cri_slice){encoded, len}, text, capacity - 1, &text_len,
+                                 NULL) != CRI_OK) {
+        snprintf(text, capacity, "(too long to show)");
+        return text;
+    }
+    text[text_len] = '\0';
+    return text;
+}
+
+/* "uri_path" of options.def as "Uri-Path". */
+static void option_title(uint16_t number, char *title, size_t capacity)
+{
+    const struct option_row *row = option_row(number);
+    if (row == NULL) {
+        snprintf(title, capacity, "%u", number);
+        return;
+    }
+    size_t i = 0;
+    for (bool start = true; row->name[i] != '\0' && i + 1 < capacity; i++) {
+        char c = row->name[i];
+        title[i] = c == '_' ? '-' : start && c >= 'a' && c <= 'z' ? (char)(c - 0x20) : c;
+        start = c == '_';
+    }
+    title[i] = '\0';
+}
+
+static bool is_text_option(uint16_t number)
+{
+    return number == OPTION_uri_host || number == OPTION_uri_path || number == OPTION_uri_query ||
+           number == OPTION_location_path || number == OPTION_location_query ||
+           number == OPTION_proxy_uri || number == OPTION_proxy_scheme;
+}
+
+static bool is_uint_option(uint16_t number)
+{
+    return number == OPTION_uri_port || number == OPTION_content_format ||
+           number == OPTION_accept || number == OPTION_max_age || number == OPTION_hop_limit ||
+           number == OPTION_observe || number == OPTION_proxy_scheme_number;
+}
+
+static size_t describe_option(const struct option *option, char *text, size_t capacity)
+{
+    char title[40], value[VALUE_TEXT_MAX];
+    option_title(option->number, title, sizeof(title));
+    size_t shown = option->value.len < VALUE_TEXT_MAX / 4 ? option->value.len : VALUE_TEXT_MAX / 4;
+    int len;
+    if (is_text_option(option->number)) {
+        escape_text(value, sizeof(value), (const char *)option->value.data, option->value.len);
+        len = snprintf(text, capacity, "%s \"%s\"", title, value);
+    } else if (is_uint_option(option->number)) {
+        len = snprintf(text, capacity, "%s %u", title, option_uint(option->value));
+    } else {
+        value[0] = '\0';
+        for (size_t i = 0; i < shown; i++) {
+            snprintf(value + 2 * i, 3, "%02x", option->value.data[i]);
+        }
+        len = snprintf(text, capacity, "%s h'%s%s'", title, value,
+                       shown < option->value.len ? "..." : "");
+    }
+    return len < 0 || (size_t)len >= capacity ? 0 : (size_t)len;
+}
+
+const char *describe_options(const uint8_t *datagram, size_t len, char *text, size_t capacity)
+{
+    struct message message;
+    struct option_iter iter;
+    struct option option;
+    size_t used = 0;
+    snprintf(text, capacity, "none");
+    if (message_decode(datagram, len, &message) != MESSAGE_OK) {
+        return text;
+    }
+    option_iter_init(&iter, message.options);
+    while (option_iter_next(&iter, &option)) {
+        size_t separator = used > 0 ? 2 : 0;
+        if (capacity - used < separator + 8) {
+            break;
+        }
+        size_t added =
+            describe_option(&option, text + used + separator, capacity - used - separator - 4);
+        if (added == 0) {
+            snprintf(text + used, 4, "...");
+            break;
+        }
+        memcpy(text + used, ", ", separator);
+        used += separator + added;
+    }
+    return text;
+}
+
+/* --- access log --------------------------------------------------------- */
+
+static bool access_is_wanted(struct client_side *side, enum reason reason)
+{
+    const struct config *config = side->context.config;
+
+    switch (config->log_access) {
+    case LOG_ACCESS_OFF:
+        return false;
+    case LOG_ACCESS_ERRORS:
+        return !reason_is_success(reason);
+    case LOG_ACCESS_SAMPLED:
+        return side->access_count++ % config->log_access_sample == 0;
+    case LOG_ACCESS_ON:
+        break;
+    }
+    return true;
+}
+
+/* The fields of a line, put together. */
+struct line {
+    size_t len;
+    char text[LOG_LINE_MAX];
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
+{
+    size_t left = sizeof(line->text) - line->len;
+    va_list args;
+
+    if (line->len > 0 && left > 1) {
+        line->text[line->len++] = ' ';
+        left--;
+    }
+    va_start(args, format);
+    int len = vsnprintf(line->text + line->len, left, format, args);
+    va_end(args);
+    line->len += len > 0 && (size_t)len < left ? (size_t)len : left - 1;
+}
+
+/* The fields of a request with a known target. */
+static void add_way(struct line *line, const struct access_record *record, enum access_field field)
+{
+    const struct fetch *fetch = record->request != NULL ? record->request->fetch : NULL;
+    char target[TARGET_TEXT_MAX], address[ADDRESS_TEXT_MAX];
+    bool was_sent = fetch != NULL && fetch->candidate_count > 0;
+    bool was_looked_up = fetch != NULL || record->cache != CACHE_ANSWER_OFF;
+
+    if (field == ACCESS_form) {
+        add(line, "form=%s", target_form_name(record->target->form));
+    } else if (field == ACCESS_target) {
+        add(line, "target=%s", describe_target(record->target, target, sizeof(target)));
+    } else if (field == ACCESS_cache && was_looked_up) {
+        add(line, "cache=%s", cache_answer_name(record->cache));
+    } else if (field == ACCESS_route && fetch != NULL && fetch->hop.route.len > 0) {
+        add(line, "route=%.*s", (int)fetch->hop.route.len, (const char *)fetch->hop.route.data);
+    } else if (field == ACCESS_origin && was_sent) {
+        add(line, "origin=%s", address_format(&fetch->candidates[fetch->candidate], address));
+    } else if (field == ACCESS_sent && was_sent) {
+        add(line, "sent=%u", fetch->sending.again.count + 1u);
+    }
+}
+
+static void access_add_client(struct line *line, const struct client_side *side,
+                              const struct leg *leg, enum access_field field)
+{
+    char text[ADDRESS_TEXT_MAX + IDENTITY_TEXT_MAX];
+
+    if (field == ACCESS_client) {
+        add(line, "client=%s", address_format(&leg->asker.path.remote, text));
+    } else if (field == ACCESS_identity && identity_is_known(leg->asker.identity)) {
+        add(line, "identity=%s", identity_format(leg->asker.identity, text));
+    } else if (field == ACCESS_over) {
+        const struct scheme *scheme =
+            config_scheme_by_number(side->context.config, leg->asker.scheme);
+        add(line, "over=%s", scheme != NULL ? scheme->name : "-");
+    } else if (field == ACCESS_rule) {
+        add(line, "rule=%s", leg->asker.rule != NULL ? leg->asker.rule : "-");
+    }
+}
+
+static void add_outcome(struct line *line, const struct client_side *side,
+                        const struct access_record *record, enum access_field field)
+{
+    char why[2 * PROBLEM_TEXT_MAX];
+
+    if (field == ACCESS_exchange && record->request != NULL) {
+        add(line, "exchange=%" PRIu64, record->request->trail.id);
+    } else if (field == ACCESS_method && record->method != 0) {
+        add(line, "method=%s", method_name(record->method));
+    } else if (field == ACCESS_code) {
+        add(line, "code=%u.%02u", CODE_CLASS(record->code), CODE_DETAIL(record->code));
+    } else if (field == ACCESS_why && record->why != NULL && record->why[0] != '\0') {
+        add(line, "why=%s", escape_value(why, sizeof(why), record->why, strlen(record->why)));
+    } else if (field == ACCESS_ms && record->request != NULL) {
+        uint64_t us = loop_clock_us(side->context.loop) - record->request->trail.started_us;
+        add(line, "ms=%" PRIu64 ".%03u", us / 1000, (unsigned)(us % 1000));
+    }
+}
+
+static void access_add_field(struct line *line, const struct client_side *side,
+                             const struct access_record *record, enum access_field field)
+{
+    switch (field) {
+    case ACCESS_form:
+    case ACCESS_target:
+    case ACCESS_route:
+    case ACCESS_origin:
+    case ACCESS_sent:
+    case ACCESS_cache:
+        if (record->target != NULL) {
+            add_way(line, record, field);
+        }
+        break;
+    case ACCESS_client:
+    case ACCESS_identity:
+    case ACCESS_over:
+    case ACCESS_rule:
+        access_add_client(line, side, record->leg, field);
+        break;
+    case ACCESS_exchange:
+    case ACCESS_method:
+    case ACCESS_code:
+    case ACCESS_why:
+    case ACCESS_ms:
+        add_outcome(line, side, record, field);
+        break;
+    case ACCESS_FIELD_COUNT:
+        break;
+    }
+}
+
+/*
+ * Writes the line of a request that has ended, if log.access selects it. @p record is borrowed for
+ * the call; a line that cannot be written is counted as lost.
+ */
+static void access_log(struct client_side *side, const struct access_record *record)
+{
+    const struct access_format *format = &side->context.config->access_format;
+    struct line line;
+
+    const char *event = reason_row(record->reason)->name;
+
+    if (!access_is_wanted(side, record->reason)) {
+        return;
+    }
+    /* A client could fill the log with requests that fail, so their lines are limited. */
+    if (side->context.config->log_access == LOG_ACCESS_ERRORS && !log_take(event)) {
+        return;
+    }
+    line.len = 0;
+    line.text[0] = '\0';
+    for (size_t i = 0; i < format->count; i++) {
+        access_add_field(&line, side, record, format->fields[i]);
+    }
+    log_access(event, "%s", line.text);
+}
+
+/* --- trace -------------------------------------------------------------- */
 
 static const char *code_text(uint8_t code, char text[8])
 {

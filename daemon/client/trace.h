@@ -10,6 +10,10 @@
 #define CRIPROXY_TRACE_H
 
 #include "client/request.h"
+#include "coap/message.h"
+#include "coap/reason.h"
+#include "coap/target.h"
+#include "fetch/ticket.h"
 #include "ops/events.h"
 
 struct client_side;
@@ -96,5 +100,52 @@ void trace_answered(struct client_side *side, const struct leg *leg, const struc
 /** The same with the code of the problem's reason. */
 void trace_refused(struct client_side *side, const struct leg *leg, const struct target *target,
                    const struct message *request, const struct problem *problem);
+
+/*
+ * What a request became, in words: for the trace and --explain. All text is
+ * printable, bounded and NUL-terminated.
+ */
+
+/** Room for a target in a line of the log; what is longer is cut. */
+#define TARGET_TEXT_MAX 512
+
+/**
+ * The target as a URI without its query, which may hold secrets.
+ *
+ * @return @p text, the caller's; cut where it is too long.
+ */
+const char *describe_target(const struct target *target, char *text, size_t capacity);
+
+/** The target as a CRI in diagnostic notation. */
+const char *describe_cri(const struct target *target, char *text, size_t capacity);
+
+/**
+ * Options of an encoded message: `Uri-Host "h", Uri-Path "x", 65 h'01'`.
+ *
+ * @return @p text, the caller's: "none" for a message without options or a malformed one; cut
+ *         where it is too long.
+ */
+const char *describe_options(const uint8_t *datagram, size_t len, char *text, size_t capacity);
+
+/*
+ * The access log: one line for each request that ends, as log.access and log.access-format want it:
+ * the reason's name, then fields. Unknown fields of a request are left out.
+ */
+
+struct client_side;
+struct request;
+struct leg;
+
+/* A request at its end. */
+struct access_record {
+    const struct leg *leg;
+    const struct request *request; /* NULL: it was not kept */
+    const struct target *target;   /* NULL: not known, or not any more */
+    enum cache_answer cache;
+    enum reason reason;
+    uint8_t method; /* 0: not known */
+    uint8_t code;
+    const char *why; /* text of a refusal, or NULL */
+};
 
 #endif

@@ -9,7 +9,6 @@
 #include "net/raw_keys.h"
 #include "policy/access.h"
 #include "policy/aif.h"
-#include "policy/embedded.h"
 #include "policy/ranges.h"
 
 #include <errno.h>

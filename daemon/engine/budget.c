@@ -6,7 +6,7 @@
  */
 #include "engine/budget.h"
 
-#include "client/http_body.h"
+#include "client/http_front.h"
 #include "coap/transport.h"
 #include "engine/engine.h"
 

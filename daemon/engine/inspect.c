@@ -3,7 +3,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
-#include "client/describe.h"
+#include "client/trace.h"
 #include "engine/engine.h"
 #include "net/dtls.h"
 #include "net/upstream.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/encode.h"
 
+#include "fetch/make.h"
+
 #include "coap/block.h"
 #include "coap/observe.h"
 #include "coap/option.h"

@@ -3,7 +3,10 @@
 #ifndef CRIPROXY_ENCODE_H
 #define CRIPROXY_ENCODE_H
 
-#include "fetch/naming.h"
+#include "coap/message.h"
+#include "coap/target.h"
+
+struct naming;
 
 /* An option of one hop: the client's is passed on, or we have our own, or none. */
 struct own_option {

@@ -44,7 +44,8 @@ static enum waiter_wish on_answer_without_waiter(struct fetch_side *side, void *
 
 static const struct waiter_calls calls_without_waiter = {.on_answer = on_answer_without_waiter};
 
-bool fetch_is_disowned(const struct fetch *fetch)
+/* Whether it was disowned. */
+static bool fetch_is_disowned(const struct fetch *fetch)
 {
     return fetch->waiter.calls == &calls_without_waiter;
 }

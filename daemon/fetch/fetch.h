@@ -23,7 +23,7 @@
 #include "fetch/route.h"
 #include "fetch/ticket.h"
 #include "origin/names.h"
-#include "origin/sending.h"
+#include "origin/origin.h"
 #include "policy/asker.h"
 
 struct block;
@@ -259,8 +259,5 @@ bool fetch_lost(struct fetch_side *side, struct fetch *fetch);
  * of the request that it borrowed (asker, trail) are copied; the identity is acquired.
  */
 void fetch_disown(struct fetch *fetch);
-
-/** Whether it was disowned. */
-bool fetch_is_disowned(const struct fetch *fetch);
 
 #endif

@@ -1,16 +1,239 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fetch/forward.h"
 
+#include "cache/freshness.h"
+#include "coap/block.h"
+#include "coap/option.h"
 #include "fetch/admit.h"
 #include "fetch/group.h"
 #include "fetch/keyring.h"
-#include "fetch/receive.h"
 #include "fetch/redirect.h"
 #include "fetch/self.h"
 #include "fetch/side.h"
 #include "fetch/transfer.h"
 
 #include <string.h>
+
+/* --- hops --------------------------------------------------------------- */
+
+enum reason hops_take(const struct config *config, struct bytes received, uint8_t *ret_next)
+{
+    if (received.data == NULL) {
+        *ret_next = (uint8_t)(config->proxy_hop_limit ? config->proxy_hop_limit_initial : 0);
+        return REASON_none;
+    }
+    uint32_t value = option_uint(received);
+    if (value == 0) {
+        return REASON_hop_limit_invalid; /* HOP-2 */
+    }
+    /* Lowered, never raised: a loop that crosses us ends all the same (HOP-9). */
+    value = value - 1 < config->proxy_hop_limit_max ? value - 1 : config->proxy_hop_limit_max;
+    *ret_next = (uint8_t)value;
+    return value == 0 ? REASON_hop_limit_reached : REASON_none;
+}
+
+/* The next name in a list that spaces separate; false at the end. */
+static bool hops_next_name(struct bytes *rest, struct bytes *ret_name)
+{
+    while (rest->len > 0 && rest->data[0] == ' ') {
+        rest->data++;
+        rest->len--;
+    }
+    if (rest->len == 0) {
+        return false;
+    }
+    const uint8_t *space = memchr(rest->data, ' ', rest->len);
+    size_t len = space == NULL ? rest->len : (size_t)(space - rest->data);
+    *ret_name = (struct bytes){rest->data, len};
+    rest->data += len;
+    rest->len -= len;
+    return true;
+}
+
+static bool is_name(struct bytes name, const char *ours)
+{
+    return name.len == strlen(ours) && memcmp(name.data, ours, name.len) == 0;
+}
+
+/* Names with a space between them. */
+struct hop_names {
+    char *text;
+    size_t len;
+};
+
+static bool add_name(struct hop_names *names, struct bytes name)
+{
+    size_t separator = names->len > 0 ? 1 : 0;
+    if (name.len + separator > HOPS_NAMES_MAX - names->len) {
+        return false;
+    }
+    if (separator > 0) {
+        names->text[names->len] = ' ';
+        names->len++;
+    }
+    memcpy(names->text + names->len, name.data, name.len);
+    names->len += name.len;
+    return true;
+}
+
+/*
+ * The diagnostic payload of a 5.08 on its way back (RFC 8768 section 4).
+ *
+ * @param ret_names NAMED: the payload to pass on. LOOP: names of the proxies in the loop,
+ *                  ours first, each as it came. Not NUL-terminated.
+ * @param ret_len   bytes of it; untouched for UNCHANGED.
+ */
+static enum hops_verdict hops_pass_back(const struct config *config, struct bytes payload,
+                                        char ret_names[HOPS_NAMES_MAX], size_t *ret_len)
+{
+    const char *ours = config->proxy_name;
+    struct hop_names names = {ret_names, 0};
+    struct bytes rest = payload, name;
+    bool is_loop = false,
+         fits = add_name(&names, (struct bytes){(const uint8_t *)ours, strlen(ours)});
+    while (hops_next_name(&rest, &name)) {
+        if (is_name(name, ours)) {
+            is_loop = true;
+        } else if (config->proxy_hop_trail) {
+            fits = fits && add_name(&names, name);
+        }
+    }
+    if (!is_loop && !fits) {
+        return HOPS_UNCHANGED; /* no room for us (RFC 8768 section 4) */
+    }
+    *ret_len = names.len;
+    return is_loop ? HOPS_LOOP : HOPS_NAMED;
+}
+
+/* --- receive ------------------------------------------------------------ */
+
+/*
+ * RFC 7959 section 2.2: size 7 is for reliable transports, and a block that more follow is
+ * whole. How a client would take another one is unknown (BLK-3, BLK-6).
+ */
+static bool is_good_block(const struct message *message, const struct option *option,
+                          const struct scheme *scheme)
+{
+    const struct block block = block_of(option->value);
+    if (transport_is_datagram(scheme->transport) && block.szx == BLOCK_SZX_BERT) {
+        return false;
+    }
+    return option->number == OPTION_block1 || CODE_CLASS(message->code) != 2 || !block.more ||
+           block_fits_payload(&block, message->payload.len);
+}
+
+/* An unsafe option that is not recognised makes an answer unusable (OPT-8, OPT-9). */
+static bool has_bad_option(const struct message *message, const struct scheme *scheme)
+{
+    struct option_iter iter;
+    struct option option;
+    const struct option_row *last = NULL;
+    option_iter_init(&iter, message->options);
+    while (option_iter_next(&iter, &option)) {
+        const struct option_row *row = option_row(option.number);
+        bool is_recognised = row != NULL && row->in_response != OPTION_USE_NONE &&
+                             option_length_is_good(row, option.value) &&
+                             (row != last || row->repeats_in_response);
+        last = row;
+        bool is_block = option.number == OPTION_block1 || option.number == OPTION_block2;
+        if (!is_recognised && option_is_unsafe(option.number)) {
+            return true;
+        }
+        if (is_block && !is_good_block(message, &option, scheme)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 2.31 asks for the next block (RFC 7959 section 2.9.1): of a request that has one. */
+static bool is_stray_continue(const struct fetch *fetch)
+{
+    struct message request;
+    struct bytes block1;
+    return message_decode(fetch->sending.datagram, fetch->sending.datagram_len, &request) !=
+               MESSAGE_OK ||
+           !option_find(request.options, OPTION_block1, &block1) || !block_of(block1).more;
+}
+
+/*
+ * A 5.08 on its way back takes our name along (HOP-5). One that has it already is not
+ * passed on: the request has come around, and the 5.08 that says so is our own (HOP-6).
+ */
+static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
+                                const struct reply *reply)
+{
+    char names[HOPS_NAMES_MAX + 1];
+    struct reply named = *reply;
+    size_t len = 0;
+    switch (hops_pass_back(side->context.config, reply->payload, names, &len)) {
+    case HOPS_LOOP:
+        names[len] = '\0';
+        fetch_fail(side, fetch, REASON_hop_loop, names);
+        return;
+    case HOPS_NAMED:
+        named.payload = (struct bytes){(const uint8_t *)names, len};
+        break;
+    case HOPS_UNCHANGED:
+        break;
+    }
+    cached_answer(side, fetch, &named);
+}
+
+bool receive_is_usable(const struct message *message, const struct scheme *scheme)
+{
+    unsigned class = CODE_CLASS(message->code);
+    bool is_good_code = message->code == CODE(2, 31) ? message_has_option(message, OPTION_block1)
+                                                     : class == 2 || class == 4 || class == 5;
+    return is_good_code && !has_bad_option(message, scheme); /* MSG-40, MSG-41 */
+}
+
+/*
+ * A response to the request of @p fetch, whatever transport brought it: checked, and given to its
+ * waiter or turned into a failure. The message layer has done its part. The fetch may be freed.
+ *
+ * @param message borrowed during the call.
+ * @param truncated only the beginning of it is here: an error.
+ */
+static void receive_response(struct fetch_side *side, struct fetch *fetch,
+                             const struct message *message, bool truncated)
+{
+    trail_event(&side->context, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
+    if (fetch->asking.name != NULL) { /* a notification: its address is in use still */
+        names_forget(&side->origin, &fetch->asking);
+        timer_cancel(&side->context.wheel, &fetch->timer);
+    }
+    if (truncated) {
+        fetch_fail(side, fetch, REASON_response_too_large, NULL);
+        return;
+    }
+    /* Before anything in it counts: libcoap's 4.02 has the option that it does not know. */
+    if (fetch->hop.is_parent && rename_and_ask_again(side, fetch, message->code)) {
+        return;
+    }
+    if (!receive_is_usable(message, fetch->hop.scheme) ||
+        (message->code == CODE(2, 31) && is_stray_continue(fetch))) {
+        fetch_fail(side, fetch, REASON_origin_invalid, NULL);
+        return;
+    }
+    if (message->code == CODE(4, 29)) {
+        throttle_note(&side->origin, &fetch->target, fetch->sending.datagram[1],
+                      freshness_max_age_s(message->options));
+    }
+    struct reply reply = {
+        .code = message->code,
+        .options = message->options,
+        .payload = message->payload,
+    };
+    /* With a diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
+    if (message->code == CODE(5, 8) && !message_has_option(message, OPTION_content_format)) {
+        pass_hop_limit_back(side, fetch, &reply);
+    } else {
+        cached_answer(side, fetch, &reply);
+    }
+}
+
+/* --- forward ------------------------------------------------------------ */
 
 bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
                     const struct fetch_recipe *recipe, const struct naming *naming)
@@ -32,6 +255,14 @@ bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
 }
 
 /* --- what comes of it --------------------------------------------------- */
+
+/*
+ * The candidate address failed for @p reason: try the next one, or end.
+ *
+ * @param text diagnostic payload; NULL or "": the reason's own.
+ */
+static void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
+                           const char *text);
 
 static struct fetch *fetch_of_sending(struct sending *sending)
 {
@@ -277,8 +508,12 @@ static void meet_ourselves(struct fetch_side *side, struct fetch *fetch)
     }
 }
 
-void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
-                            const struct address *addresses, size_t count)
+/*
+ * The addresses of its name are known; copied. The fetch fails, and may be freed, where none of
+ * them may be used.
+ */
+static void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
+                                   const struct address *addresses, size_t count)
 {
     const size_t max = sizeof(fetch->candidates) / sizeof(fetch->candidates[0]);
     enum reason against = REASON_target_refused;
@@ -366,8 +601,8 @@ static bool may_try_next(const struct fetch *fetch, enum reason reason)
            (fetch->is_safe || !fetch_may_have_acted(fetch, reason));
 }
 
-void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
-                    const char *text)
+static void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
+                           const char *text)
 {
     if (!may_try_next(fetch, reason)) {
         fetch_fail(side, fetch, reason, text);

@@ -6,9 +6,14 @@
 #ifndef CRIPROXY_FORWARD_H
 #define CRIPROXY_FORWARD_H
 
+#include "coap/message.h"
+#include "coap/reason.h"
+#include "conf/config.h"
 #include "fetch/fetch.h"
 #include "fetch/make.h"
-#include "origin/sending.h"
+#include "origin/origin.h"
+
+#include <stdbool.h>
 
 /**
  * Encode the request to the next hop into the fetch's memory.
@@ -21,21 +26,6 @@ bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
 
 /** Begin: the fetch has its target and its datagram. A failure may end it, and free it, at once. */
 void forward_start(struct fetch_side *side, struct fetch *fetch);
-
-/**
- * The addresses of its name are known; copied. The fetch fails, and may be freed, where none of
- * them may be used.
- */
-void forward_with_addresses(struct fetch_side *side, struct fetch *fetch,
-                            const struct address *addresses, size_t count);
-
-/**
- * The candidate address failed for @p reason: try the next one, or end.
- *
- * @param text diagnostic payload; NULL or "": the reason's own.
- */
-void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
-                    const char *text);
 
 /** How a fetch hears of what it has sent. */
 extern const struct sending_calls forward_calls;
@@ -77,5 +67,45 @@ void forward_renamed(struct fetch_side *side, struct fetch *fetch);
  * is borrowed from a store stays there.
  */
 void forward_release(struct fetch_side *side, struct fetch *fetch);
+
+/*
+ * Loops of proxies (RFC 8768): Hop-Limit counts down on the way out, and the names of
+ * the proxies come back in the diagnostic payload of 5.08.
+ *
+ * The proxy's name comes first in the payload of a 5.08. One that has the name already is not
+ * passed on (section 4): the request has come around, and a 5.08 of our own has the names of
+ * the loop once each.
+ */
+
+/* Longest list of names that is put together: it has to fit any path (RFC 7252 section 4.6). */
+#define HOPS_NAMES_MAX 1024u
+
+/**
+ * Hop-Limit towards the next hop (RFC 8768 section 3).
+ *
+ * @param received value of the request's option; no data where it has none.
+ * @param ret_next 0: send none.
+ * @return REASON_none; REASON_hop_limit_invalid for a 0; REASON_hop_limit_reached where
+ *         the request may go no further.
+ */
+enum reason hops_take(const struct config *config, struct bytes received, uint8_t *ret_next);
+
+enum hops_verdict {
+    HOPS_UNCHANGED, /* passes as it is */
+    HOPS_NAMED,     /* passes with our name in front */
+    HOPS_LOOP,      /* has our name already: the request has come around */
+};
+
+/* Responses of origin servers: what may be passed on, and how. */
+
+struct fetch_side;
+struct fetch;
+struct message;
+
+/**
+ * Whether a response that came over @p scheme may be given to a client; false where its code or an
+ * option is invalid.
+ */
+bool receive_is_usable(const struct message *message, const struct scheme *scheme);
 
 #endif

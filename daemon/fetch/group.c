@@ -2,8 +2,8 @@
 #include "fetch/group.h"
 
 #include "coap/option.h"
-#include "fetch/naming.h"
-#include "fetch/receive.h"
+#include "fetch/forward.h"
+#include "fetch/make.h"
 #include "fetch/side.h"
 
 static bool is_global(const struct address *address)

@@ -4,11 +4,11 @@
 #define CRIPROXY_FETCH_SIDE_H
 
 #include "cache/store.h"
-#include "fetch/body.h"
+#include "fetch/admit.h"
 #include "fetch/cached.h"
 #include "fetch/fetch.h"
-#include "fetch/own_hosts.h"
-#include "fetch/rename.h"
+#include "fetch/make.h"
+#include "fetch/transfer.h"
 #include "fetch/zones.h"
 #include "origin/side.h"
 

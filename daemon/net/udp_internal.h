@@ -7,6 +7,7 @@
 #include "net/udp.h"
 
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 struct event;
 
@@ -111,5 +112,23 @@ static inline void udp_count(_Atomic uint64_t *counter, uint64_t n)
 /** @return NULL when out of memory; free with udp_out_free(). */
 struct udp_out *udp_out_new(void);
 void udp_out_free(struct udp_out *out);
+
+/*
+ * Several datagrams with one system call, recvmmsg() and sendmmsg(); where a sandbox refuses these,
+ * one call for each datagram. Which it is shows at the first socket that is opened.
+ */
+
+/**
+ * Finds out once for the process, in any thread, which calls are refused, and logs a line if one
+ * is. Before this mmsg_receive() and mmsg_send() take the quick calls.
+ */
+void mmsg_probe(void);
+
+/** As recvmmsg() without waiting: the number of datagrams, at least 1, or -1 with errno. */
+int mmsg_receive(int fd, struct mmsghdr *headers, unsigned count);
+
+/** As sendmmsg() without waiting and without SIGPIPE: the number of datagrams, at least 1, or -1
+ * with errno for the first one. */
+int mmsg_send(int fd, struct mmsghdr *headers, unsigned count);
 
 #endif

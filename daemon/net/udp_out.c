@@ -15,7 +15,6 @@
  * it refuses the group (EINVAL), and without a checksum in the device or with IPsec it says EIO.
  * Then the datagrams leave one by one, and the socket remembers it.
  */
-#include "net/mmsg.h"
 #include "net/udp_internal.h"
 
 #include <errno.h>

@@ -137,6 +137,9 @@ static void drain_errors(struct session *session)
     }
 }
 
+/* A datagram of the origin server, borrowed for the call; may call handlers. */
+static void client_dtls_feed(struct session *session, const uint8_t *data, size_t len);
+
 static void on_dtls_readable(evutil_socket_t fd, short what, void *context)
 {
     struct session *session = context;
@@ -370,7 +373,7 @@ static void shake_feed_client(struct session *session, const uint8_t *data, size
     }
 }
 
-void client_dtls_feed(struct session *session, const uint8_t *data, size_t len)
+static void client_dtls_feed(struct session *session, const uint8_t *data, size_t len)
 {
     struct dtls_end *end = session->dtls;
 

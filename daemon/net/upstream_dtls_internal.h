@@ -48,9 +48,6 @@ struct dtls_end {
 bool client_dtls_put(struct session *session, const uint8_t *data, size_t len,
                      enum upstream_status *ret_status);
 
-/** A datagram of the origin server, borrowed for the call; may call handlers. */
-void client_dtls_feed(struct session *session, const uint8_t *data, size_t len);
-
 /* ---- upstream_dtls_record.c ---- */
 
 /**

@@ -8,7 +8,7 @@
 #include "coap/option.h"
 #include "net/entropy.h"
 #include "net/web.h"
-#include "origin/sending.h"
+#include "origin/origin.h"
 #include "origin/side.h"
 
 #include <stdio.h>

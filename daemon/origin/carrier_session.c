@@ -2,7 +2,7 @@
 #include "origin/carrier_session.h"
 
 #include "net/upstream.h"
-#include "origin/sending.h"
+#include "origin/origin.h"
 #include "origin/side.h"
 
 #include <stdio.h>

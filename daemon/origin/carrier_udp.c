@@ -8,8 +8,7 @@
  */
 #include "origin/carrier_udp.h"
 
-#include "origin/probe.h"
-#include "origin/sending.h"
+#include "origin/origin.h"
 #include "origin/side.h"
 
 #include <errno.h>

@@ -18,8 +18,12 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "coap/mid.h"
+#include "coap/reason.h"
+#include "coap/retransmit.h"
 #include "conf/config.h"
 #include "net/udp.h"
+#include "ops/events.h"
+#include "origin/carrier.h"
 #include "origin/window.h"
 
 struct origin_side;
@@ -136,12 +140,6 @@ struct origin *origin_find(const struct origin_table *table, const struct addres
 struct origin *origin_find_dtls(const struct origin_table *table, const struct address *address);
 
 /**
- * Whether there is a socket to reach @p address from; false on a host without IPv6 for an address
- * of that family.
- */
-bool origin_has_port(struct origin_side *side, const struct address *address);
-
-/**
  * A message id towards @p origin and the source port it belongs to; opens
  * another source port where the last one's ids are used up.
  *
@@ -154,10 +152,177 @@ bool origin_take_mid(struct origin_side *side, struct origin *origin, struct por
 bool origin_take_mid_of(struct origin_side *side, struct origin *origin, const struct port *port,
                         uint16_t *ret_mid);
 
-/** Add to the queue, in the round of its client's turn. Borrowed until it is removed. */
-void origin_queue_add(struct origin *origin, struct queued *queued);
+/*
+ * A request on its way to one origin server: in its queue, out, or acknowledged. Embedded in what
+ * is asked (struct fetch), which hears of it by struct sending_calls. All transports share what is
+ * here; a carrier (origin/carrier.h) brings the bytes there and back.
+ *
+ *               sending_start()       window open         sending_acknowledged()
+ *     at rest ------------------> queued -------> out ------------------------> acknowledged
+ *        ^                          |              |                                 |
+ *        +---- sending_keep(), _take_back(), _release() ----------------------------+
+ *
+ * The window counts what is out and neither acknowledged, answered nor given up.
+ */
 
-/** Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
-void origin_queue_remove(struct origin *origin, struct queued *queued);
+struct message;
+struct upstream_request;
+struct web_request;
+
+enum sending_stage {
+    SENDING_AT_REST, /* nothing is out; or between the answers of one that is_kept */
+    SENDING_QUEUED,
+    SENDING_OUT,
+    SENDING_ACKNOWLEDGED, /* an answer was promised: sent no more */
+};
+
+struct sending {
+    enum sending_stage stage;
+    enum reason reason; /* of CARRIER_FAILED, until it is told */
+
+    /* Set by the owner before sending_start(). */
+    const struct scheme *scheme; /* of the next hop; borrowed from the configuration in use */
+    uint8_t *datagram;           /* the message as over UDP; borrowed while it is queued or out */
+    uint32_t datagram_len;
+    struct bytes body;    /* HTTP: the payload, in place of the message's; data == NULL: none */
+    bool is_confirmable;  /* as CON (MSG-37); carriers without message types ignore it */
+    bool is_group;        /* to a group: sent once as NON, its end is the owner's (MCAST-8) */
+    bool is_kept;         /* further answers may follow the first, until it is cancelled */
+    uint64_t deadline_ms; /* of the whole request */
+
+    /* For the owner to read. */
+    struct origin *origin; /* NULL before it is known */
+    bool is_sent; /* a copy has left (a session: may have), no answer tells what became of it */
+    bool is_outstanding;  /* counted in the origin server's window */
+    bool is_private;      /* HTTP: the answer is for this request alone, and not to be kept */
+    bool has_credentials; /* HTTP: it was sent with those of the configuration */
+    bool is_elsewhere;    /* HTTP: it goes where a redirect has led; set by the owner */
+    uint8_t known_etag[8], known_len; /* HTTP: of what is here already; set by the owner */
+    struct retransmission again;
+
+    /* Of origin.c and the carriers alone. */
+    struct queued queued;
+    struct timer timer;                /* the queue's time, a retransmission, or the deadline */
+    uint64_t sent_ms;                  /* first transmission of what is out */
+    uint64_t sent_us;                  /* the same, for the metrics */
+    struct hash_node by_message;       /* datagrams: message id of what is out */
+    struct port *port;                 /* datagrams: the source port, also for the next time */
+    struct upstream_request *upstream; /* sessions: what of it is on one; NULL: nothing */
+    struct web_request *web;           /* HTTP: likewise */
+    bool has_malformed;                /* something came that could not be read */
+    bool is_starting;                  /* in sending_start(): the owner sees for itself */
+};
+
+/*
+ * How the owner of a struct sending is told. Called from a timer, from the network, or from
+ * sending_answered() and the like, never from inside sending_start() of the same struct. Each
+ * on_ call but on_sent may end the request: have the struct released and freed.
+ */
+struct sending_calls {
+    /* It has left the queue: stage is SENDING_OUT. Must not start, end or release any. */
+    void (*on_sent)(struct origin_side *side, struct sending *sending);
+    /* An answer was promised. */
+    void (*on_acknowledged)(struct origin_side *side, struct sending *sending);
+    /* The answer, borrowed; @p truncated: only its beginning. The message layer has done its
+     * part, and the window and counters know. Unless it is_kept, the request holds nothing any
+     * more, as after sending_release(); is_sent still says that a copy has left. */
+    void (*on_response)(struct origin_side *side, struct sending *sending,
+                        const struct message *response, bool truncated);
+    /* An answer of a member of the group, from @p remote; each is told once. */
+    void (*on_member)(struct origin_side *side, struct sending *sending,
+                      const struct message *response, const struct address *remote);
+    /* HTTP: the server says to ask for @p cri instead, a full CRI; nothing is out any more. */
+    void (*on_redirect)(struct origin_side *side, struct sending *sending, struct bytes cri);
+    /* There will be no answer from there, for @p reason. @p text: NULL or "": the reason's own. */
+    void (*on_failure)(struct origin_side *side, struct sending *sending, enum reason reason,
+                       const char *text);
+    /* Nothing has come in time: @p reason, unless no answer is wanted. */
+    void (*on_timeout)(struct origin_side *side, struct sending *sending, enum reason reason);
+    /* For the trace; called only while there is one. */
+    void (*on_event)(struct origin_side *side, struct sending *sending, enum event_kind kind,
+                     uint32_t number);
+    /* The one whose datagram has @p token, or NULL. */
+    struct sending *(*by_token)(struct origin_side *side, struct bytes token);
+    /* For carriers that need more than the address. */
+    void (*find_way)(struct origin_side *side, struct sending *sending,
+                     struct carrier_way *ret_way);
+};
+
+/**
+ * Choose the origin server at @p address; sending->scheme is set. Counts as one of its fetches
+ * until sending_release(), or until it is answered.
+ *
+ * @return REASON_none; REASON_no_route where there is no socket to reach it from, as on a host
+ *         without IPv6; REASON_proxy_busy where the table of origin servers is full.
+ */
+enum reason sending_choose(struct origin_side *side, struct sending *sending,
+                           const struct address *address);
+
+/**
+ * Send to the chosen origin server, or wait for its window; once more where it was sent before.
+ * Others in the queue may be sent as well, but none ends, and no call is made for this one.
+ *
+ * @return REASON_none: its stage is SENDING_OUT or SENDING_QUEUED. Else why it may not even wait;
+ *         it is at rest.
+ */
+enum reason sending_start(struct origin_side *side, struct sending *sending);
+
+/** It was answered and stays for further answers: not queued, no timer, at rest. */
+void sending_keep(struct origin_side *side, struct sending *sending);
+
+/** What is queued or out is taken back, so that its datagram may be replaced; the origin server
+ * stays chosen. Takes one of which nothing is out. */
+void sending_take_back(struct origin_side *side, struct sending *sending);
+
+/**
+ * It holds nothing any more, not even its origin server. Others that wait for the window may be
+ * sent, but none ends. Takes one that was never started.
+ */
+void sending_release(struct origin_side *side, struct sending *sending);
+
+/* --- for carriers ------------------------------------------------------- */
+
+/** Have sending->timer end it at its deadline. */
+void sending_await_end(struct origin_side *side, struct sending *sending);
+
+/**
+ * It counts no more in the window: answered or acknowledged (@p is_success), or given up. Those
+ * that wait may be sent. Takes one that does not count.
+ */
+void sending_settle(struct origin_side *side, struct sending *sending, bool is_success);
+
+/** An answer was promised: on_acknowledged. Nothing is sent again, its deadline stays. */
+void sending_acknowledged(struct origin_side *side, struct sending *sending);
+
+/** A response has come that belongs to it: on_response. May free it. */
+void sending_answered(struct origin_side *side, struct sending *sending,
+                      const struct message *response, bool truncated);
+
+/** The answer leads to @p cri: on_redirect. May free it. */
+void sending_redirected(struct origin_side *side, struct sending *sending, struct bytes cri);
+
+/**
+ * There will be no answer: on_failure. May free it.
+ *
+ * @param text as in on_failure; borrowed.
+ */
+void sending_failed(struct origin_side *side, struct sending *sending, enum reason reason,
+                    const char *text);
+
+/** Its time is over: on_timeout. May free it. */
+void sending_timed_out(struct origin_side *side, struct sending *sending);
+
+/** Something has happened to it, for the trace: on_event, if there is one. */
+void sending_event(struct origin_side *side, struct sending *sending, enum event_kind kind,
+                   uint32_t number);
+
+/** Something came from a silent origin server: what waits for it may be sent. */
+void origin_on_heard(struct origin_side *side, struct origin *origin);
+
+/** The first of the queue of @p origin, in which something waits. */
+static inline struct sending *sending_first(const struct origin *origin)
+{
+    return HASH_ENTRY(origin->queue.first, struct sending, queued.node);
+}
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "coap/target.h"
 #include "policy/aif.h"
-#include "policy/embedded.h"
 #include "policy/hostname.h"
 #include "policy/ranges.h"
 

@@ -21,7 +21,7 @@
 #ifndef CRIPROXY_PATTERN_H
 #define CRIPROXY_PATTERN_H
 
-#include "policy/prefix.h"
+#include "policy/ranges.h"
 
 struct config_arena;
 struct cri_scheme_table;

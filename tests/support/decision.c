@@ -7,7 +7,7 @@
 #include "coap/option.h"
 #include "engine/engine.h"
 #include "fetch/keyring.h"
-#include "fetch/naming.h"
+#include "fetch/make.h"
 #include "net/resolve.h"
 #include "support/fake_client.h"
 #include "support/fake_dtls.h"

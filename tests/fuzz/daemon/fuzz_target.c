@@ -7,8 +7,8 @@
  * Input: a byte of flags (1: strict, 2: the other port, 4: the other port rule), the
  * code, then encoded options and payload.
  */
-#include "client/describe.h"
 #include "client/scan.h"
+#include "client/trace.h"
 #include "coap/option.h"
 #include "conf/config.h"
 #include "context/target.h"

@@ -2,7 +2,6 @@
 /* IPv6 addresses that lead to IPv4 ones, and ranges that have names. */
 #include "support/test.h"
 
-#include "policy/embedded.h"
 #include "policy/ranges.h"
 
 #include <stdio.h>

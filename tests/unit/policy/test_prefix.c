@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "support/test.h"
 
-#include "policy/prefix.h"
+#include "policy/ranges.h"
 
 #include <string.h>
 
