@@ -159,15 +159,6 @@ static struct account *account_open(struct account_book *book, const struct addr
     return account;
 }
 
-static void account_close(struct account_book *book, struct account *account)
-{
-    hash_map_remove(&account->node);
-    rank_leave(book, account);
-    rank_settle(book);
-    account->next = book->free;
-    book->free = account;
-}
-
 /* --- holdings ----------------------------------------------------------- */
 
 static void account_append(struct account *account, struct holding *holding)
@@ -236,7 +227,11 @@ void account_discharge(struct account_book *book, struct holding *holding)
     }
     unlink_holding(account, holding);
     if (account->oldest == NULL) {
-        account_close(book, account);
+        hash_map_remove(&account->node);
+        rank_leave(book, account);
+        rank_settle(book);
+        account->next = book->free;
+        book->free = account;
     } else {
         set_amount(book, account, account->amount - holding->amount);
     }

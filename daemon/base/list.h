@@ -44,9 +44,4 @@ static inline void list_remove(struct list *list, struct list_node *node)
     node->previous = NULL;
 }
 
-static inline bool list_is_empty(const struct list *list)
-{
-    return list->first == NULL;
-}
-
 #endif

@@ -141,13 +141,6 @@ static void note_ghost(struct cache_store *store, uint64_t hash)
     *ghost_of(store, hash) = (struct cache_ghost){(uint32_t)hash, ++store->ghost_clock};
 }
 
-bool cache_was_pushed_out(const struct cache_store *store, uint64_t hash)
-{
-    const struct cache_ghost *ghost = ghost_of(store, hash);
-    return ghost->at != 0 && ghost->print == (uint32_t)hash &&
-           store->ghost_clock - ghost->at < store->free.capacity;
-}
-
 static void cache_lose(struct cache_store *store, struct cache_entry *entry);
 
 static void evict(struct cache_store *store, struct cache_entry *entry)
@@ -620,7 +613,10 @@ struct cache_entry *cache_store_put(struct cache_store *store, const struct cach
         fill(store, own, item);
         return own;
     }
-    enum cache_ring ring = cache_was_pushed_out(store, item->key->hash) ? CACHE_MAIN : CACHE_SMALL;
+    const struct cache_ghost *ghost = ghost_of(store, item->key->hash);
+    bool was_pushed_out = ghost->at != 0 && ghost->print == (uint32_t)item->key->hash &&
+                          store->ghost_clock - ghost->at < store->free.capacity;
+    enum cache_ring ring = was_pushed_out ? CACHE_MAIN : CACHE_SMALL;
     if (own != NULL) {
         ring = own->ring;
         cache_store_remove(store, own);

@@ -211,10 +211,4 @@ uint32_t cache_flush(struct cache_store *store, cache_match_fn match, void *cont
 bool cache_entry_pin(struct cache_entry *entry);
 void cache_store_unpin(struct cache_store *store, struct cache_entry *entry);
 
-/**
- * Whether what has the hash of its key was pushed out of the small ring no longer ago than
- * as many others were as fit.
- */
-bool cache_was_pushed_out(const struct cache_store *store, uint64_t hash);
-
 #endif

@@ -32,6 +32,11 @@
 /* --- room --------------------------------------------------------------- */
 
 /*
+ * Room for one more request where the tables that it needs are full: the source that holds
+ * most of one loses its oldest request there (base/account.h).
+ */
+
+/*
  * Where all sources hold as much as the newcomer will, what has waited for so long makes room
  * all the same: longer than the retransmission of a request, an answer and what lies between,
  * so that a proxy with too much to do still gets it done.
@@ -70,7 +75,7 @@ static struct request *choose_request(const struct client_side *side,
     /* Answers that wait for their acknowledgement make room by themselves (client/handle), but for
      * no fetch. */
     bool is_urgent =
-        list_is_empty(&side->requests.delivering) || fetch_table_is_full(&side->fetch.fetches);
+        side->requests.delivering.first == NULL || fetch_table_is_full(&side->fetch.fetches);
     bool is_owed;
     struct holding *holding = account_yield(book, &leg->asker.path.remote, 1, &is_owed);
     if (holding == NULL) {
@@ -226,16 +231,6 @@ bool echo_take(struct client_side *side, struct leg *leg, struct bytes echo)
 }
 
 /*
- * Whether the request is to be challenged before anything is done with it (AMP-9, AMP-12); false
- * for a verified client, and for a safe request that asks for one answer.
- */
-static bool echo_is_required(const struct leg *leg, const struct request_options *options)
-{
-    return leg->is_unverified && (!leg->is_safe || options->observe.data != NULL ||
-                                  options->multicast_timeout.data != NULL);
-}
-
-/*
  * The challenge (AMP-3): 4.01 with Echo. Its options are in @p buffer, which the reply borrows;
  * they are empty where no cookie can be made.
  */
@@ -359,7 +354,7 @@ static enum reason make_request(struct client_side *side, const struct incoming 
 {
     struct leg *leg = incoming->leg;
     struct request_table *table = &side->requests;
-    if (request_table_is_full(table) && !list_is_empty(&table->delivering)) {
+    if (request_table_is_full(table) && table->delivering.first != NULL) {
         metric_add(&side->context.metrics.deliveries_cut, 1);
         request_drop(side, HASH_ENTRY(table->delivering.first, struct request, waiting),
                      REASON_client_unreachable);
@@ -565,14 +560,18 @@ static struct question question_of(const struct client_side *side, struct incomi
                                    size_t bytes)
 {
     struct leg *leg = incoming->leg;
+    const struct request_options *options = &incoming->options;
     bool is_later_block = leg->has_block2 && leg->block2.num > 0;
+    /* A safe request that asks for one answer is challenged later, if at all (AMP-9, AMP-12). */
+    bool needs_echo = leg->is_unverified && (!leg->is_safe || options->observe.data != NULL ||
+                                             options->multicast_timeout.data != NULL);
     return (struct question){
         .asker = &leg->asker,
         .target = &incoming->target,
         .message = incoming->message,
         .options = &incoming->options,
         .drops_echo = incoming->drops_echo,
-        .needs_echo = echo_is_required(leg, &incoming->options),
+        .needs_echo = needs_echo,
         .is_registration =
             incoming->options.observe.data != NULL && registration_is_one(side, &incoming->options),
         .takes_blocks = leg_takes_blocks(leg),

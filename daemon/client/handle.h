@@ -14,6 +14,7 @@
 
 struct address;
 struct client_side;
+struct datagram;
 
 /**
  * Deal with a request that is no repetition: it is answered or refused before this returns, or a
@@ -32,14 +33,6 @@ void request_refuse(struct client_side *side, struct leg *leg, const struct mess
                     enum reason reason);
 
 /*
- * Room for one more request where the tables that it needs are full: the source that holds
- * most of one loses its oldest request there (base/account.h).
- */
-
-struct client_side;
-struct leg;
-
-/*
  * Is a client where its datagrams say it is? A sender with a made-up address must not
  * have the proxy send much to it (RFC 7252 section 11.3). A client on UDP in the clear,
  * outside policy.echo-exempt, has to show once that it receives what is sent to it: it is
@@ -55,8 +48,6 @@ struct leg;
  * address than before, by its connection id (RFC 9146 section 6), is as unverified there, until it
  * has brought the cookie back; the answer goes to the new address, all else to the old one.
  */
-
-struct datagram;
 
 /** Bytes of our Echo values. */
 #define ECHO_LEN 8u

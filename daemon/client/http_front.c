@@ -781,7 +781,7 @@ static void front_turn(struct http_front *front)
 
 void http_fronts_turn(struct client_side *side)
 {
-    while (!list_is_empty(&side->http.ready)) {
+    while (side->http.ready.first != NULL) {
         struct http_front *front = HASH_ENTRY(side->http.ready.first, struct http_front, ready);
         front_leave_ready(front);
         front_turn(front);

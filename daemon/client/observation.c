@@ -236,7 +236,7 @@ static enum reason reason_against_follower(struct client_side *side,
 static void answer_followers(struct client_side *side, struct observation *observation,
                              enum reason reason, const struct reply *reply)
 {
-    while (!list_is_empty(&observation->followers)) {
+    while (observation->followers.first != NULL) {
         struct request *request = first_follower(observation);
         enum reason against = reason_against_follower(side, observation, request);
         observation_unfollow(side, request);
@@ -259,7 +259,7 @@ static void answer_followers(struct client_side *side, struct observation *obser
 static void answer_followers_for(struct client_side *side, struct observation *observation,
                                  enum reason reason)
 {
-    while (!list_is_empty(&observation->followers)) {
+    while (observation->followers.first != NULL) {
         struct request *request = first_follower(observation);
         observation_unfollow(side, request);
         fetch_fail(&side->fetch, request->fetch, reason, NULL);
@@ -274,7 +274,7 @@ static void end_observation(struct client_side *side, struct observation *observ
     timer_cancel(&side->context.wheel, &observation->timer);
     observation->state = OBSERVATION_ENDED;
     answer_followers(side, observation, reason, reply);
-    if (!list_is_empty(&observation->observers) && !keep_latest(side, observation, reply)) {
+    if (observation->observers.first != NULL && !keep_latest(side, observation, reply)) {
         struct reply busy = reply_of(REASON_proxy_busy, NULL);
         busy.payload.len = 0; /* so that it fits where no more bytes are to be had */
         (void)keep_latest(side, observation, &busy);
@@ -305,8 +305,8 @@ static bool is_registrant(const struct observation *observation, const struct re
 static void end_for_one(struct client_side *side, struct observation *observation,
                         const struct reply *reply)
 {
-    bool has_observers = !list_is_empty(&observation->observers), is_given = false;
-    while (!list_is_empty(&observation->followers)) {
+    bool has_observers = observation->observers.first != NULL, is_given = false;
+    while (observation->followers.first != NULL) {
         struct request *request = first_follower(observation);
         bool is_its = !has_observers && !is_given && is_registrant(observation, request);
         enum reason against =
@@ -336,7 +336,7 @@ static void register_for_present(struct observation *observation)
     const struct leg *present = NULL;
     if (observer != NULL) {
         present = &observer->leg;
-    } else if (!list_is_empty(&observation->followers)) {
+    } else if (observation->followers.first != NULL) {
         present = &first_follower(observation)->leg;
     }
     struct asker *asker = observation->fetch->asker;
@@ -568,7 +568,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
     if (reply->code == CODE(2, 3) && !stands_by_latest(observation, reply)) {
         return ask_for_state(side, observation);
     }
-    if (!has_observe && is_asked && fetch_is_for_one(observation->fetch)) {
+    if (!has_observe && is_asked && observation->fetch->sending.is_private) {
         observation_remember_unobservable(side, &observation->key);
         end_for_one(side, observation, reply);
         return false;
@@ -613,7 +613,7 @@ static bool on_notification(struct client_side *side, struct observation *observ
  */
 static bool may_come_back(const struct observation *observation, enum reason reason)
 {
-    return reason_row(reason)->may_pass && !list_is_empty(&observation->observers) &&
+    return reason_row(reason)->may_pass && observation->observers.first != NULL &&
            !observation->is_private && observation->failures + 1u < FAILURES_MAX;
 }
 
@@ -639,7 +639,7 @@ static bool end_registrant(struct client_side *side, struct observation *observa
             observer_end(side, observer, reason);
         }
     }
-    return !list_is_empty(&observation->observers);
+    return observation->observers.first != NULL;
 }
 
 static enum waiter_wish on_registration_answer(struct fetch_side *below, void *owner,
@@ -735,7 +735,7 @@ static void displace_fetch(struct client_side *side, struct observation *observa
 void observation_displace(struct client_side *side, struct observation *observation)
 {
     hash_map_remove(&observation->node);
-    while (!list_is_empty(&observation->followers)) {
+    while (observation->followers.first != NULL) {
         struct request *request = first_follower(observation);
         observation_unfollow(side, request);
         fetch_fail(&side->fetch, request->fetch, REASON_displaced, NULL);
@@ -754,8 +754,7 @@ void observation_displace(struct client_side *side, struct observation *observat
 void observation_settle(struct client_side *side, struct observation *observation)
 {
     struct fetch *fetch = observation->fetch;
-    bool is_wanted =
-        !list_is_empty(&observation->observers) || !list_is_empty(&observation->followers);
+    bool is_wanted = observation->observers.first != NULL || observation->followers.first != NULL;
     if (fetch != NULL && fetch->state == FETCH_observing &&
         (!is_wanted || observation->state == OBSERVATION_ENDED)) {
         cancel(side, observation);
@@ -774,7 +773,7 @@ void observations_drain(struct client_side *side)
                        observation->state == OBSERVATION_CANCELLING ||
                        observation->state == OBSERVATION_ENDED;
         /* Those whose registration is under way are answered first, and end then. */
-        if (!is_over && list_is_empty(&observation->followers)) {
+        if (!is_over && observation->followers.first == NULL) {
             end_for_reason(side, observation, REASON_shutting_down);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Between observation.c, which has the protocol, and observation_table.c, which has the memory. */
+/* Between observation.c, which has the protocol, and registration.c, which has the table. */
 #ifndef CRIPROXY_OBSERVATION_INTERNAL_H
 #define CRIPROXY_OBSERVATION_INTERNAL_H
 

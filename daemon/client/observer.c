@@ -560,7 +560,7 @@ static bool may_send(struct client_side *side, struct observer *observer)
 static void send_waiting(struct client_side *side, struct watcher *watcher)
 {
     const struct peer *peer = watcher->peer;
-    while (peer->watcher == watcher && !list_is_empty(&watcher->waiting)) {
+    while (peer->watcher == watcher && watcher->waiting.first != NULL) {
         struct observer *observer = HASH_ENTRY(watcher->waiting.first, struct observer, waiting);
         if (!may_send(side, observer)) {
             return;
@@ -573,7 +573,7 @@ static void send_waiting(struct client_side *side, struct watcher *watcher)
 void observers_turn(struct client_side *side)
 {
     struct observer_table *table = &side->observers;
-    while (!list_is_empty(&table->ready)) {
+    while (table->ready.first != NULL) {
         struct watcher *watcher = HASH_ENTRY(table->ready.first, struct watcher, ready);
         leave_ready(table, watcher);
         send_waiting(side, watcher);

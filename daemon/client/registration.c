@@ -480,7 +480,7 @@ bool registration_take(struct client_side *side, struct request *request,
                        const struct fetch_recipe *recipe)
 {
     const struct cache_key key = request->fetch->ticket.key;
-    bool is_alone = message_has_option(recipe->message, OPTION_oscore); /* OSC-6 */
+    bool is_alone = options_have(recipe->message->options, OPTION_oscore); /* OSC-6 */
     leave_other(side, &request->leg, request->fetch->ticket.has_key ? &key : NULL);
     if (!request->fetch->ticket.has_key && !is_alone) {
         return false;

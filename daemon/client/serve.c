@@ -57,7 +57,7 @@ static bool is_in_key(uint16_t number, bool tags)
 
 uint64_t serve_query(const struct client_side *side, const struct message *request)
 {
-    if (request->code != CODE_FETCH || message_has_option(request, OPTION_block1)) {
+    if (request->code != CODE_FETCH || options_have(request->options, OPTION_block1)) {
         return 0; /* pieces: the Block2 requests that follow do not have them */
     }
     return hash_bytes(request->payload.data, request->payload.len, side->fetch.bodies.seed);
@@ -623,7 +623,7 @@ static bool passes_whole(const struct block_request *request)
     size_t at_most = REQUEST_OWN_BYTES + target_bytes + request->message->options.len +
                      request->message->payload.len;
     return at_most <= SERVE_OSCORE_WHOLE_BYTES - DTLS_RECORD_OVERHEAD &&
-           message_has_option(request->message, OPTION_oscore);
+           options_have(request->message->options, OPTION_oscore);
 }
 
 enum block_plan blocks_plan(struct client_side *side, const struct block_request *request,

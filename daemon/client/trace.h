@@ -127,25 +127,4 @@ const char *describe_cri(const struct target *target, char *text, size_t capacit
  */
 const char *describe_options(const uint8_t *datagram, size_t len, char *text, size_t capacity);
 
-/*
- * The access log: one line for each request that ends, as log.access and log.access-format want it:
- * the reason's name, then fields. Unknown fields of a request are left out.
- */
-
-struct client_side;
-struct request;
-struct leg;
-
-/* A request at its end. */
-struct access_record {
-    const struct leg *leg;
-    const struct request *request; /* NULL: it was not kept */
-    const struct target *target;   /* NULL: not known, or not any more */
-    enum cache_answer cache;
-    enum reason reason;
-    uint8_t method; /* 0: not known */
-    uint8_t code;
-    const char *why; /* text of a refusal, or NULL */
-};
-
 #endif

@@ -122,7 +122,7 @@ static void take_signal(struct endpoint *endpoint, const struct message *signal)
     case CODE_PING:
         /* Custody may be confirmed at once: what came before has been taken over. */
         send_signal(endpoint, CODE_PONG, signal->token,
-                    message_has_option(signal, PING_CUSTODY) ? PING_CUSTODY : 0, 0, "");
+                    options_have(signal->options, PING_CUSTODY) ? PING_CUSTODY : 0, 0, "");
         break;
     case CODE_CSM:
         take_csm(endpoint, signal);

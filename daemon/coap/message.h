@@ -124,12 +124,6 @@ bool option_find(struct bytes options, uint16_t number, struct bytes *ret_value)
  */
 bool options_have(struct bytes options, uint16_t number);
 
-/** Whether a decoded message has an option of that number. */
-static inline bool message_has_option(const struct message *message, uint16_t number)
-{
-    return options_have(message->options, number);
-}
-
 /** An unsigned integer option value (RFC 7252 section 3.2), at most 4 bytes of it. */
 uint32_t option_uint(struct bytes value);
 

@@ -96,6 +96,28 @@ void loader_preset(struct loader *loader);
 void loader_size(struct loader *loader);
 
 /**
+ * Sets the field of @p row in @p base to its default, with texts and lists in the loader's arena.
+ * Without memory sets loader->no_memory.
+ */
+void loader_preset_row(struct loader *loader, void *base, const struct config_row *row);
+
+/**
+ * The field of @p row in @p base takes @p value, set at loader->here.
+ *
+ * @param set_at where the key was set before; changed to the new place.
+ * @param section name of the section for error messages.
+ */
+void loader_assign_row(struct loader *loader, void *base, const struct config_row *row,
+                       struct place *set_at, const char *section, const char *value);
+
+/**
+ * Reports the error that @p section, whose keys are those of @p rows, has no key @p key, with the
+ * most similar one.
+ */
+void loader_unknown_key(struct loader *loader, const char *section, const char *key,
+                        const struct config_row *rows, size_t row_count);
+
+/**
  * Reads the text between the brackets of a section's line, or before the key in --set. Reports an
  * error if it is no section; @p ret_section then has no name. The result is a copy.
  */
@@ -110,6 +132,22 @@ void loader_assign(struct loader *loader, const struct section *section, const c
                    const char *value);
 
 /* named.c */
+
+/** A draft at the defaults of its kind; NULL when there is no memory. It has to fit. */
+struct named_draft *named_add(struct loader *loader, enum config_named kind, const char *name);
+
+/**
+ * Sets one key of a named section at loader->here; the first key creates the section. Reports
+ * unknown keys, invalid values and too many sections as errors. @p value is copied.
+ */
+void named_assign(struct loader *loader, const struct section *section, const char *key,
+                  const char *value);
+
+/**
+ * Whether @p name is valid for a section of @p kind; the name of a scheme is converted to lower
+ * case in place. False for an invalid name.
+ */
+bool named_take_name(enum config_named kind, char *name);
 
 /**
  * Where @p key was set last; a PLACE_PRESET if it never was. Borrowed from @p draft. @p key has to

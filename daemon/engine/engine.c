@@ -188,26 +188,25 @@ uint64_t engine_turn(struct engine *engine, uint64_t now_ms)
     uint64_t session_ms, web_ms;
     do {
         do { /* what ends may send a last notification */
-            if (!list_is_empty(&engine->client.http.ready)) {
+            if (engine->client.http.ready.first != NULL) {
                 http_fronts_turn(&engine->client);
             }
-            if (!list_is_empty(&engine->client.observers.ready)) {
+            if (engine->client.observers.ready.first != NULL) {
                 observers_turn(&engine->client);
             }
             if (engine->client.observations.idle != NULL) {
                 observations_turn(&engine->client);
             }
-        } while (!list_is_empty(&engine->client.observers.ready) ||
-                 !list_is_empty(&engine->client.http.ready));
+        } while (engine->client.observers.ready.first != NULL ||
+                 engine->client.http.ready.first != NULL);
         session_ms = engine->origin.upstream != NULL
                          ? carrier_session_turn(&engine->origin, now_ms) /* may end some */
                          : UINT64_MAX;
         web_ms = engine->origin.web != NULL
                      ? carrier_http_turn(&engine->origin, now_ms) /* likewise */
                      : UINT64_MAX;
-    } while (!list_is_empty(&engine->client.observers.ready) ||
-             engine->client.observations.idle != NULL ||
-             !list_is_empty(&engine->client.http.ready));
+    } while (engine->client.observers.ready.first != NULL ||
+             engine->client.observations.idle != NULL || engine->client.http.ready.first != NULL);
     publish_cache(engine);
     uint64_t next_ms = listen_turn(&engine->client, now_ms);
     /* Before requests leave: an origin server that has one may ask for the number in flight. */

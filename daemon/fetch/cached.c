@@ -273,7 +273,8 @@ size_t cached_bytes(const struct cached_lookup *lookup, const struct message *me
     if (lookup == NULL || !lookup->has_key) {
         return 0;
     }
-    return lookup->key.len + (message_has_option(message, OPTION_etag) ? message->options.len : 0);
+    return lookup->key.len +
+           (options_have(message->options, OPTION_etag) ? message->options.len : 0);
 }
 
 static bool keep_etags(struct fetch *fetch, const struct message *message)
@@ -315,7 +316,7 @@ bool cached_begin(struct fetch_side *side, struct fetch *fetch, const struct cac
     }
     uint8_t *bytes = memory_alloc(&fetch->memory, lookup->key.len);
     if (bytes == NULL ||
-        (message_has_option(message, OPTION_etag) && !keep_etags(fetch, message))) {
+        (options_have(message->options, OPTION_etag) && !keep_etags(fetch, message))) {
         return false;
     }
     ticket->has_key = true;
@@ -519,7 +520,7 @@ static void answer_valid(struct fetch_side *side, struct fetch *fetch, const str
 static struct answer_facts facts_of(const struct fetch *fetch, const struct reply *reply)
 {
     struct answer_facts facts = freshness_facts(reply->code, reply->options);
-    if (!fetch->ticket.has_key || fetch_is_for_one(fetch)) {
+    if (!fetch->ticket.has_key || fetch->sending.is_private) {
         facts.use = ANSWER_FOR_ONE;
     }
     return facts;

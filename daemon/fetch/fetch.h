@@ -198,12 +198,6 @@ static inline bool fetch_answer_may_follow_action(const struct fetch *fetch, uin
            code == CODE(5, 4) || is_given_up;
 }
 
-/** Whether its answer is for the client that has asked, and no other (CH-5, CH-6). */
-static inline bool fetch_is_for_one(const struct fetch *fetch)
-{
-    return fetch->sending.is_private;
-}
-
 /** The fetch whose token towards an origin server is @p token, or NULL. */
 struct fetch *fetch_by_token(const struct fetch_table *table, struct bytes token);
 

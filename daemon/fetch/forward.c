@@ -16,6 +16,15 @@
 
 /* --- hops --------------------------------------------------------------- */
 
+/* Longest list of names that is put together: it has to fit any path (RFC 7252 section 4.6). */
+#define HOPS_NAMES_MAX 1024u
+
+enum hops_verdict {
+    HOPS_UNCHANGED, /* passes as it is */
+    HOPS_NAMED,     /* passes with our name in front */
+    HOPS_LOOP,      /* has our name already: the request has come around */
+};
+
 enum reason hops_take(const struct config *config, struct bytes received, uint8_t *ret_next)
 {
     if (received.data == NULL) {
@@ -107,6 +116,11 @@ static enum hops_verdict hops_pass_back(const struct config *config, struct byte
 
 /* --- receive ------------------------------------------------------------ */
 
+static struct fetch *fetch_of_sending(struct sending *sending)
+{
+    return HASH_ENTRY(sending, struct fetch, sending);
+}
+
 /*
  * RFC 7959 section 2.2: size 7 is for reliable transports, and a block that more follow is
  * whole. How a client would take another one is unknown (BLK-3, BLK-6).
@@ -183,21 +197,20 @@ static void pass_hop_limit_back(struct fetch_side *side, struct fetch *fetch,
 bool receive_is_usable(const struct message *message, const struct scheme *scheme)
 {
     unsigned class = CODE_CLASS(message->code);
-    bool is_good_code = message->code == CODE(2, 31) ? message_has_option(message, OPTION_block1)
+    bool is_good_code = message->code == CODE(2, 31) ? options_have(message->options, OPTION_block1)
                                                      : class == 2 || class == 4 || class == 5;
     return is_good_code && !has_bad_option(message, scheme); /* MSG-40, MSG-41 */
 }
 
 /*
- * A response to the request of @p fetch, whatever transport brought it: checked, and given to its
+ * A response to the request of a fetch, whatever transport brought it: checked, and given to its
  * waiter or turned into a failure. The message layer has done its part. The fetch may be freed.
- *
- * @param message borrowed during the call.
- * @param truncated only the beginning of it is here: an error.
  */
-static void receive_response(struct fetch_side *side, struct fetch *fetch,
-                             const struct message *message, bool truncated)
+static void forward_on_response(struct origin_side *below, struct sending *sending,
+                                const struct message *message, bool truncated)
 {
+    struct fetch_side *side = fetch_side_of(below);
+    struct fetch *fetch = fetch_of_sending(sending);
     trail_event(&side->context, fetch->trail, EVENT_answer, (uint32_t)message->payload.len);
     if (fetch->asking.name != NULL) { /* a notification: its address is in use still */
         names_forget(&side->origin, &fetch->asking);
@@ -226,7 +239,7 @@ static void receive_response(struct fetch_side *side, struct fetch *fetch,
         .payload = message->payload,
     };
     /* With a diagnostic payload, not a representation (RFC 7252 section 5.5.2). */
-    if (message->code == CODE(5, 8) && !message_has_option(message, OPTION_content_format)) {
+    if (message->code == CODE(5, 8) && !options_have(message->options, OPTION_content_format)) {
         pass_hop_limit_back(side, fetch, &reply);
     } else {
         cached_answer(side, fetch, &reply);
@@ -264,11 +277,6 @@ bool forward_encode(const struct fetch_side *side, struct fetch *fetch,
 static void forward_failed(struct fetch_side *side, struct fetch *fetch, enum reason reason,
                            const char *text);
 
-static struct fetch *fetch_of_sending(struct sending *sending)
-{
-    return HASH_ENTRY(sending, struct fetch, sending);
-}
-
 /* It has left, at once or from the queue. */
 static void forward_note_sent(struct fetch_side *side, struct fetch *fetch)
 {
@@ -290,13 +298,6 @@ static void forward_on_acknowledged(struct origin_side *below, struct sending *s
     struct fetch *fetch = fetch_of_sending(sending);
     fetch_set_state(side, fetch, FETCH_acknowledged);
     trail_event(&side->context, fetch->trail, EVENT_acknowledged, 0);
-}
-
-static void forward_on_response(struct origin_side *below, struct sending *sending,
-                                const struct message *response, bool truncated)
-{
-    struct fetch_side *side = fetch_side_of(below);
-    receive_response(side, fetch_of_sending(sending), response, truncated);
 }
 
 static void forward_on_member(struct origin_side *below, struct sending *sending,

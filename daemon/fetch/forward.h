@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The way to the origin server: encode, find the address, have it sent there (origin/sending.h),
+ * The way to the origin server: encode, find the address, have it sent there (origin/origin.h),
  * and what comes of that: the answer, another address, or a failure.
  */
 #ifndef CRIPROXY_FORWARD_H
@@ -77,9 +77,6 @@ void forward_release(struct fetch_side *side, struct fetch *fetch);
  * the loop once each.
  */
 
-/* Longest list of names that is put together: it has to fit any path (RFC 7252 section 4.6). */
-#define HOPS_NAMES_MAX 1024u
-
 /**
  * Hop-Limit towards the next hop (RFC 8768 section 3).
  *
@@ -90,17 +87,7 @@ void forward_release(struct fetch_side *side, struct fetch *fetch);
  */
 enum reason hops_take(const struct config *config, struct bytes received, uint8_t *ret_next);
 
-enum hops_verdict {
-    HOPS_UNCHANGED, /* passes as it is */
-    HOPS_NAMED,     /* passes with our name in front */
-    HOPS_LOOP,      /* has our name already: the request has come around */
-};
-
 /* Responses of origin servers: what may be passed on, and how. */
-
-struct fetch_side;
-struct fetch;
-struct message;
 
 /**
  * Whether a response that came over @p scheme may be given to a client; false where its code or an

@@ -103,7 +103,7 @@ static void body_share_close(struct body_store *store, struct body_share *share)
     account_discharge(book_of(store, share), &share->holding);
 }
 
-/* An eighth is left for newcomers until it is known what makes room for them (client/room). */
+/* An eighth is left for newcomers until it is known what makes room for them (client/handle.c). */
 bool body_store_is_short(const struct body_store *store)
 {
     return store->transfer_bytes > store->bytes_max - store->bytes_max / 8;

@@ -23,16 +23,9 @@
 /* The longest wait; a turn a day does no harm, and no sum can overflow. */
 #define WAIT_MAX_MS UINT64_C(86400000)
 
-static uint64_t clock_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
-}
-
 static void loop_read_clock(struct loop *loop)
 {
-    loop->now_us = clock_us();
+    loop->now_us = loop_clock_us(loop);
     loop->now_ms = loop->now_us / US_PER_MS;
 }
 
@@ -56,8 +49,11 @@ uint64_t loop_now_us(const struct loop *loop)
 
 uint64_t loop_clock_us(const struct loop *loop)
 {
+    struct timespec now;
+
     (void)loop;
-    return clock_us();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / NS_PER_US;
 }
 
 uint64_t loop_wall_s(const struct loop *loop)

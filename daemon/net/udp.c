@@ -308,19 +308,14 @@ static void deliver(struct udp_socket *socket, struct udp_batch *batch, unsigned
     }
 }
 
-/* Messages to ask for: fewer where those of the last batch were of many datagrams. */
-static unsigned messages_of_a_turn(struct udp_socket *socket)
-{
-    unsigned count = RECEIVE_DATAGRAMS / socket->gro_most;
-
-    socket->gro_most = 1;
-    return count < 1 ? 1 : count > RECEIVE_BATCH ? RECEIVE_BATCH : count;
-}
-
 static void receive_batch(struct udp_socket *socket, struct udp_batch *batch)
 {
-    unsigned most = messages_of_a_turn(socket);
+    /* Fewer messages where those of the last batch were of many datagrams. */
+    unsigned messages = RECEIVE_DATAGRAMS / socket->gro_most;
+    unsigned most = messages < 1 ? 1 : messages > RECEIVE_BATCH ? RECEIVE_BATCH : messages;
     int count;
+
+    socket->gro_most = 1;
 
     batch_set_part_len(batch, socket->has_gro ? UDP_DATAGRAM_MAX : socket->datagram_max);
     do {

@@ -114,13 +114,6 @@ static uint32_t set_segment(uint8_t *control, uint32_t size)
     return (uint32_t)CMSG_SPACE(sizeof value);
 }
 
-/* A socket bound to one address uses that; nothing can be sent from a multicast address. */
-static bool names_source(const struct udp_socket *socket, const struct address *local)
-{
-    return socket->is_wildcard && local->family == socket->local.family &&
-           (local->family == ADDRESS_IPV6 || !address_is_multicast(local));
-}
-
 /* The message of group @p i, with its datagrams in @p parts. */
 static void lay_out_group(struct udp_socket *socket, unsigned i, struct iovec *parts)
 {
@@ -128,6 +121,10 @@ static void lay_out_group(struct udp_socket *socket, unsigned i, struct iovec *p
     const struct udp_group *group = &out->groups[i];
     struct msghdr *header = &out->headers[i].msg_hdr;
     uint8_t *control = out->controls[i].bytes;
+    const struct address *local = &group->path.local;
+    /* A socket bound to one address uses that; nothing can be sent from a multicast address. */
+    bool names_source = socket->is_wildcard && local->family == socket->local.family &&
+                        (local->family == ADDRESS_IPV6 || !address_is_multicast(local));
     uint32_t len = 0;
 
     header->msg_namelen = sockaddr_from_address(&group->path.remote, &out->names[i]);
@@ -136,24 +133,14 @@ static void lay_out_group(struct udp_socket *socket, unsigned i, struct iovec *p
     for (uint32_t at = group->first; at != UDP_SEND_BATCH; at = out->queue[at].next) {
         *parts++ = (struct iovec){.iov_base = out->queue[at].data, .iov_len = out->queue[at].len};
     }
-    if (names_source(socket, &group->path.local)) {
-        len = set_source(control, &group->path.local);
+    if (names_source) {
+        len = set_source(control, local);
     }
     if (group->count > 1) {
         len += set_segment(control + len, group->size);
     }
     header->msg_control = len > 0 ? control : NULL;
     header->msg_controllen = len;
-}
-
-static void lay_out_groups(struct udp_socket *socket)
-{
-    struct iovec *parts = socket->out->parts;
-
-    for (unsigned i = 0; i < socket->out->group_count; i++) {
-        lay_out_group(socket, i, parts);
-        parts += socket->out->groups[i].count;
-    }
 }
 
 /* ---- flush ---- */
@@ -317,12 +304,16 @@ static unsigned send_messages(struct udp_socket *socket, unsigned done, unsigned
 void udp_flush(struct udp_socket *socket)
 {
     struct udp_out *out = socket->out;
+    struct iovec *parts = out->parts;
     unsigned attempts = 0;
 
     if (out->count == 0) {
         return;
     }
-    lay_out_groups(socket);
+    for (unsigned i = 0; i < out->group_count; i++) {
+        lay_out_group(socket, i, parts);
+        parts += out->groups[i].count;
+    }
     for (unsigned done = 0; done < out->group_count;) {
         done += send_messages(socket, done, &attempts);
     }

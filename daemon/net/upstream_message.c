@@ -281,7 +281,7 @@ static void take_separate(struct session *session, const struct message *message
     struct upstream_request *request = client_find(session, message->token);
     if (request == NULL) {
         /* OBS-27; to a NON, too, where it is a notification (RFC 7641 section 3.6). */
-        if (is_con || message_has_option(message, OPTION_observe)) {
+        if (is_con || options_have(message->options, OPTION_observe)) {
             write_empty(session, MESSAGE_RST, message->mid);
         }
         return;

@@ -2,12 +2,12 @@
 /*
  * Carriers: how a request gets to an origin server or parent proxy, and its answer back. A carrier
  * serves one kind of transport: datagrams (carrier_udp.c), sessions (carrier_session.c), or HTTP
- * (carrier_http.c). What they have in common is above them, in sending.c: the queue and window of
+ * (carrier_http.c). What they have in common is above them, in origin.c: the queue and window of
  * the origin server, what is sent to a silent one, the deadline, and who is told. A carrier only
  * sends, cancels and pings.
  *
- *     fetch/  -- sending_start() -->  sending.c  -- send, cancel, ping -->  carrier  -->  net/
- *     fetch/  <-- sending_calls ----  sending.c  <-- sending_acknowledged(),          <--  net/
+ *     fetch/  -- sending_start() -->  origin.c   -- send, cancel, ping -->  carrier  -->  net/
+ *     fetch/  <-- sending_calls ----  origin.c   <-- sending_acknowledged(),          <--  net/
  *                                                    sending_answered(), sending_failed()
  *
  * To add one: a file carrier_NAME.c with a struct carrier, and its case in carrier_of(). What it

@@ -189,15 +189,6 @@ static enum port_family family_of(const struct address *address)
     return is_ipv4 ? PORT_IPV4 : PORT_IPV6;
 }
 
-/*
- * Whether there is a socket to reach @p address from; false on a host without IPv6 for an address
- * of that family.
- */
-static bool origin_has_port(struct origin_side *side, const struct address *address)
-{
-    return port_get(side, family_of(address), 0) != NULL;
-}
-
 /* Where the message ids towards @p origin come from; begun. */
 static struct mid_source *mids_of(struct origin_side *side, struct origin *origin)
 {
@@ -315,15 +306,6 @@ static struct list_node *last_before(const struct origin *origin, uint32_t round
     return last;
 }
 
-/* Add to the queue, in the round of its client's turn. Borrowed until it is removed. */
-static void origin_queue_add(struct origin *origin, struct queued *queued)
-{
-    queued->round = round_of(origin, queued->turn);
-    list_insert(&origin->queue, last_before(origin, queued->round), &queued->node);
-    origin->queue_count++;
-    queued->is_in = true;
-}
-
 /* Remove from anywhere in the queue. Takes one that is not queued; the caller's afterwards. */
 static void origin_queue_remove(struct origin *origin, struct queued *queued)
 {
@@ -366,7 +348,7 @@ static void probe_wait(struct origin_side *side, struct origin *origin);
 /* The scheme of what waits first: origin servers have none of their own. */
 static const struct scheme *scheme_of(const struct origin *origin)
 {
-    return sending_first(origin)->scheme;
+    return HASH_ENTRY(origin->queue.first, struct sending, queued.node)->scheme;
 }
 
 static uint64_t interval_ms(const struct scheme *scheme)
@@ -444,7 +426,7 @@ static bool send_one(struct origin_side *side, struct sending *sending)
         sending->sent_ms = context_now_ms(&side->context);
         sending->sent_us = context_now_us(&side->context);
         sending->is_outstanding = true;
-        window_on_send(&origin->window);
+        origin->window.outstanding++;
         metric_add(&side->context.metrics.upstream_requests, 1);
         origin->requests++;
     } else {
@@ -461,7 +443,7 @@ static void origin_resume(struct origin_side *side, struct origin *origin)
 {
     uint64_t now_ms = context_now_ms(&side->context);
     while (origin->queue.first != NULL && window_is_open(&origin->window)) {
-        struct sending *sending = sending_first(origin);
+        struct sending *sending = HASH_ENTRY(origin->queue.first, struct sending, queued.node);
         /* Although the window is open, it waits while its origin server is silent. */
         bool is_held_back = silence_is_on(&origin->silence, sending->scheme, now_ms) &&
                             now_ms < silence_until_ms(&origin->silence, sending->scheme);
@@ -508,8 +490,9 @@ static enum reason wait_in_queue(struct origin_side *side, struct sending *sendi
 enum reason sending_choose(struct origin_side *side, struct sending *sending,
                            const struct address *address)
 {
-    /* Sessions have sockets of their own. */
-    if (carrier_of(sending->scheme->transport) == &carrier_udp && !origin_has_port(side, address)) {
+    /* Sessions have sockets of their own; a host without IPv6 has none for such an address. */
+    if (carrier_of(sending->scheme->transport) == &carrier_udp &&
+        port_get(side, family_of(address), 0) == NULL) {
         return REASON_no_route;
     }
     sending->origin = origin_get(side, address, sending->scheme);
@@ -522,12 +505,17 @@ enum reason sending_choose(struct origin_side *side, struct sending *sending,
 
 enum reason sending_start(struct origin_side *side, struct sending *sending)
 {
+    struct origin *origin = sending->origin;
+    struct queued *queued = &sending->queued;
     sending->stage = SENDING_QUEUED;
-    origin_queue_add(sending->origin, &sending->queued);
+    queued->round = round_of(origin, queued->turn);
+    list_insert(&origin->queue, last_before(origin, queued->round), &queued->node);
+    origin->queue_count++;
+    queued->is_in = true;
     sending->is_starting = true;
-    origin_resume(side, sending->origin);
+    origin_resume(side, origin);
     sending->is_starting = false;
-    return sending->queued.is_in ? wait_in_queue(side, sending) : REASON_none;
+    return queued->is_in ? wait_in_queue(side, sending) : REASON_none;
 }
 
 void sending_keep(struct origin_side *side, struct sending *sending)
@@ -591,7 +579,7 @@ void sending_settle(struct origin_side *side, struct sending *sending, bool is_s
         return;
     }
     sending->is_outstanding = false;
-    window_on_end(&origin->window);
+    origin->window.outstanding--;
     if (is_success) {
         window_on_answer(&origin->window);
     }

@@ -31,7 +31,7 @@ struct origin;
 struct queued;
 struct sending_calls;
 
-/* When a client may send next to an origin server where several wait (origin_queue_add()). */
+/* When a client may send next to an origin server where several wait (sending_start()). */
 struct queue_turn {
     uint32_t origin; /* where it queued last: slot and generation mixed, */
     uint32_t round;  /* and in which round */
@@ -84,7 +84,7 @@ struct origin {
     uint32_t generation;
     struct window window;
     struct silence silence;
-    struct timer probe_timer; /* set only while something waits (origin/probe.h) */
+    struct timer probe_timer; /* set only while something waits (origin/origin.h) */
     struct port *ping_port;   /* of the last Ping that is unanswered, */
     uint16_t ping_mid;        /* and its message id */
     uint64_t ping_ms;         /* when the next may be sent */
@@ -318,11 +318,5 @@ void sending_event(struct origin_side *side, struct sending *sending, enum event
 
 /** Something came from a silent origin server: what waits for it may be sent. */
 void origin_on_heard(struct origin_side *side, struct origin *origin);
-
-/** The first of the queue of @p origin, in which something waits. */
-static inline struct sending *sending_first(const struct origin *origin)
-{
-    return HASH_ENTRY(origin->queue.first, struct sending, queued.node);
-}
 
 #endif

@@ -29,16 +29,6 @@ bool window_is_open(const struct window *window)
     return window->outstanding < window->size_x256 / ONE;
 }
 
-void window_on_send(struct window *window)
-{
-    window->outstanding++;
-}
-
-void window_on_end(struct window *window)
-{
-    window->outstanding--;
-}
-
 void window_on_success(struct window *window, uint32_t rtt_ms)
 {
     /* RFC 6298 section 2, in the integer form that keeps 3 and 2 bits of fraction. */

@@ -45,12 +45,6 @@ void window_limit(struct window *window, uint32_t nstart_max);
 /** Whether one more may be sent; false while as many are outstanding as the window has. */
 bool window_is_open(const struct window *window);
 
-/** One more is outstanding. */
-void window_on_send(struct window *window);
-
-/** One that was outstanding no longer is, answered or failed. */
-void window_on_end(struct window *window);
-
 /**
  * An acknowledgement or answer came in time for something sent once.
  *

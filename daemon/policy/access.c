@@ -65,11 +65,6 @@ struct judgement {
     struct rule_match match;       /* which decides */
 };
 
-static struct access_verdict allowed_by(const char *rule)
-{
-    return (struct access_verdict){.reason = REASON_none, .rule = rule};
-}
-
 static struct access_verdict refused_by(const char *rule)
 {
     return (struct access_verdict){.reason = REASON_target_refused, .rule = rule};
@@ -81,23 +76,17 @@ static struct access_verdict refused_to(const struct access_client *client, cons
     return (struct access_verdict){.reason = access_refusal(client), .rule = rule};
 }
 
-static struct rule_query query_of(const struct access_request *request)
-{
-    return (struct rule_query){
-        .client = &request->client, .target = request->target, .method = request->method};
-}
-
 /* The first rule with a range that contains the address, or an IPv4 address embedded in it. */
-static struct rule_match find_by_address(const struct judgement *judgement)
+static struct rule_match find_by_address(const struct judgement *judgement,
+                                         const struct rule_query *query)
 {
     const struct access *access = judgement->access;
-    const struct rule_query query = query_of(judgement->request);
     struct address ipv4[EMBEDDED_MAX];
     struct rule_match best =
-        rule_index_find_address(access->index, &query, judgement->address, false);
+        rule_index_find_address(access->index, query, judgement->address, false);
     size_t count = embedded_ipv4(judgement->address, access->nat64, access->nat64_count, ipv4);
     for (size_t i = 0; i < count; i++) {
-        struct rule_match match = rule_index_find_address(access->index, &query, &ipv4[i], true);
+        struct rule_match match = rule_index_find_address(access->index, query, &ipv4[i], true);
         if (match.rule < best.rule) {
             best = match;
         }
@@ -115,12 +104,14 @@ static bool is_by_name(const struct rule_match *match)
 static void find_match(struct judgement *judgement)
 {
     const struct access *access = judgement->access;
-    const struct rule_query query = query_of(judgement->request);
+    const struct access_request *request = judgement->request;
+    const struct rule_query query = {
+        .client = &request->client, .target = request->target, .method = request->method};
     judgement->match = rule_index_find(access->index, &query);
     if (judgement->address == NULL) {
         return;
     }
-    struct rule_match by_address = find_by_address(judgement);
+    struct rule_match by_address = find_by_address(judgement, &query);
     if (by_address.rule == RULE_NONE) {
         return;
     }
@@ -137,7 +128,7 @@ static struct access_verdict judge_by_default(const struct judgement *judgement)
 {
     const struct access *access = judgement->access;
     if (access->is_open && judgement->request->standing == STANDING_CLIENT) {
-        return allowed_by(by_default);
+        return (struct access_verdict){.reason = REASON_none, .rule = by_default};
     }
     return access->selects_clients ? refused_to(&judgement->request->client, by_default)
                                    : refused_by(by_default);
@@ -150,7 +141,7 @@ static struct access_verdict judge_by_rule(const struct judgement *judgement)
     bool depends_on_client = rule_selects_clients(rule) || rule->aif != NULL;
     if (rule->is_allow &&
         (rule->aif == NULL || aif_table_permits(rule->aif, request->target, request->method))) {
-        struct access_verdict verdict = allowed_by(rule->name);
+        struct access_verdict verdict = {.reason = REASON_none, .rule = rule->name};
         const struct target_pattern *pattern = judgement->match.pattern;
         verdict.is_by_range = pattern != NULL && pattern->host == PATTERN_HOST_ADDRESS;
         verdict.is_named = pattern != NULL;

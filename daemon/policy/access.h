@@ -17,7 +17,7 @@
  *     name is refused where the first rule with a range that it is in denies, wherever in the file
  * this rule is. The owner of a DNS zone chooses the addresses.
  *   - A rule that denies by a range covers all IPv6 addresses that lead to its IPv4
- *     addresses (policy/embedded.h); one that allows covers only its own range.
+ *     addresses (policy/ranges.h); one that allows covers only its own range.
  *   - Reserved addresses (policy/ranges.h) are opened only by a rule that allows with a
  *     range, and ports that are not CoAP's only by one that allows with a port.
  *   - A client that is served only because a rule names it may only send requests that rules allow.
@@ -113,7 +113,7 @@ enum access_standing access_standing(const struct access *access,
 
 /**
  * Whether the address of a client on UDP is trusted without a challenge (policy.echo-exempt;
- * client/echo.h). False for an address outside all ranges.
+ * client/handle.h). False for an address outside all ranges.
  */
 bool access_is_echo_exempt(const struct access *access, const struct address *address);
 

@@ -16,7 +16,7 @@
  * A pattern is parsed once, into the arena of the configuration, and compared with the
  * normal form of a target (struct target), never with text: the spelling of neither
  * counts. A range of IPv4 addresses covers IPv4 addresses only; the IPv6 addresses
- * that lead to them as well are policy/embedded.h's matter.
+ * that lead to them as well are policy/ranges.h's matter.
  */
 #ifndef CRIPROXY_PATTERN_H
 #define CRIPROXY_PATTERN_H

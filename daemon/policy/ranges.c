@@ -363,21 +363,16 @@ static const struct {
 
 #define RESERVED_COUNT (sizeof(reserved) / sizeof(reserved[0]))
 
-/* The first byte is enough for most addresses. */
-static bool may_be_reserved(const struct address *address)
-{
-    uint8_t first = address->ip[0];
-    if (address->family == ADDRESS_IPV6) {
-        return first <= 1 || first == 0x5f || first >= 0xfc;
-    }
-    return first == 0 || first == 100 || first == 127 || first == 168 || first == 169 ||
-           first == 192 || first >= 224;
-}
-
 static size_t find_reserved(const struct address *address)
 {
     size_t at = 0;
-    if (!may_be_reserved(address)) {
+    /* The first byte is enough for most addresses. */
+    uint8_t first = address->ip[0];
+    bool may_be = address->family == ADDRESS_IPV6
+                      ? first <= 1 || first == 0x5f || first >= 0xfc
+                      : first == 0 || first == 100 || first == 127 || first == 168 ||
+                            first == 169 || first == 192 || first >= 224;
+    if (!may_be) {
         return RESERVED_COUNT;
     }
     for (; at < RESERVED_COUNT; at++) {

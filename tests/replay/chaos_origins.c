@@ -158,7 +158,7 @@ void chaos_check_request(uint8_t code, const struct message *message)
 {
     struct bytes path = last_of(message->options, OPTION_uri_path);
     struct bytes query = last_of(message->options, OPTION_uri_query);
-    if (path.data == NULL && message_has_option(message, OPTION_proxy_cri)) {
+    if (path.data == NULL && options_have(message->options, OPTION_proxy_cri)) {
         return; /* to a parent proxy */
     }
     assert_true(path.len > 0 && query.len == path.len + 3);

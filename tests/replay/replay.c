@@ -114,7 +114,7 @@ static void expect_nothing_left(const struct engine *engine)
     const struct request_table *requests = &engine->client.requests;
     const struct fetch_table *fetches = &engine->fetch.fetches;
     assert_int_equal(free_slots_taken(&requests->free), 0);
-    assert_true(list_is_empty(&requests->delivering));
+    assert_true(requests->delivering.first == NULL);
     assert_int_equal(requests->delivering_count, 0);
     assert_true(is_empty(&requests->map));
     assert_true(is_empty(&requests->tokens));

@@ -247,7 +247,7 @@ static void stop(void)
     assert(ended == metric_get(&metrics->requests)); /* each for exactly one reason */
     assert(world.engine->fetch.fetches.changes_unknown == 0);
     assert(world.engine->client.http.body_bytes == 0 &&
-           list_is_empty(&world.engine->client.http.ready));
+           world.engine->client.http.ready.first == NULL);
     engine_free(world.engine);
     resolver_free(world.resolver);
     loop_free(world.loop);

@@ -13,6 +13,7 @@
 #include "conf/config.h"
 #include "context/target.h"
 #include "fetch/encode.h"
+#include "fetch/make.h"
 
 #include <assert.h>
 #include <stdio.h>

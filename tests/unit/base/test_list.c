@@ -32,7 +32,7 @@ static void check_order(void)
     }
     assert_int_equal(at, count);
     assert_ptr_equal(list.last, last);
-    assert_int_equal(list_is_empty(&list), count == 0);
+    assert_int_equal(list.first == NULL, count == 0);
 }
 
 static size_t position_of(size_t item)

@@ -14,7 +14,7 @@ static uint32_t fill(struct window *window)
 {
     uint32_t count = 0;
     while (window_is_open(window)) {
-        window_on_send(window);
+        window->outstanding++;
         count++;
         assert_true(count <= 70000);
     }
@@ -23,7 +23,7 @@ static uint32_t fill(struct window *window)
 
 static void answer(struct window *window, uint32_t rtt_ms)
 {
-    window_on_end(window);
+    window->outstanding--;
     window_on_success(window, rtt_ms);
 }
 
@@ -45,7 +45,7 @@ static void test_starts_at_nstart(void **state)
         window_init(&window, nstart, 1024);
         assert_int_equal(fill(&window), nstart);
         assert_int_equal(window_rtt_ms(&window), 0);
-        window_on_end(&window);
+        window.outstanding--;
         assert_true(window_is_open(&window));
     }
 }
@@ -84,7 +84,7 @@ static void test_does_not_grow_while_unused(void **state)
     window_init(&window, 16, 256);
     for (unsigned i = 0; i < 1000; i++) {
         for (unsigned k = 0; k < 7; k++) {
-            window_on_send(&window);
+            window.outstanding++;
         }
         for (unsigned k = 0; k < 7; k++) {
             answer(&window, 50);
@@ -253,12 +253,12 @@ static void test_variation_goes_where_round_trips_are_equal(void **state)
         struct window window;
         window_init(&window, 1, 256);
         for (unsigned n = 0; n < 100; n++) {
-            window_on_send(&window);
+            window.outstanding++;
             answer(&window, times[i]);
             assert_int_equal(window.srtt_ms_x8, times[i] * 8);
         }
         assert_in_range(window.rttvar_ms_x4, 0, 3);
-        window_on_send(&window);
+        window.outstanding++;
         answer(&window, times[i] + 100);
         assert_int_equal(window.srtt_ms_x8, times[i] * 7 + times[i] + 100);
         assert_in_range(window.rttvar_ms_x4, 100, 103);

@@ -109,7 +109,7 @@ static void on_response(void *context, void *user, const struct message *respons
     if (asked->is_one_of_many) {
         one_of_many(CODE_CLASS(response->code) == 2);
     } else {
-        bool is_notification = message_has_option(response, OPTION_observe);
+        bool is_notification = options_have(response->options, OPTION_observe);
         printf("%s %u.%02u %zu %.*s\n", is_notification ? "notification" : "response",
                CODE_CLASS(response->code), CODE_DETAIL(response->code), response->payload.len,
                response->payload.len < 100 ? (int)response->payload.len : 100,
