@@ -6,59 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* OBS-20, OBS-23: every fifth is CON; 3 s between while the round-trip time is not known. */
-static void test_non_notifications_keep_their_distance(void **state)
-{
-    (void)state;
-    static const char *const settings[] = {"observe.notifications=non", NULL};
-    observe_teardown(state);
-    observe_start(settings);
-    struct fake_datagram registration, notification;
-    uint64_t last_ms = 0;
-    unsigned count = 0;
-    observe_x(&registration);
-    for (unsigned i = 1; i <= 150 && count < 4; i++) {
-        char text[64];
-        snprintf(text, sizeof(text), "5T 45 02%02x TOKEN 61 %02x ff 3%u", i, i + 5, i % 10);
-        notify(&registration, text);
-        fake_net_run(100);
-        if (fake_peer_take(replay.client, &notification)) {
-            assert_int_equal(notification.data[0], 0x51); /* NON */
-            assert_true(last_ms == 0 || notification.at_ms - last_ms >= 3000);
-            last_ms = notification.at_ms;
-            count++;
-        }
-    }
-    assert_int_equal(count, 4);
-    /* The fifth asks for an ACK, which takes 40 ms: from now on 40 ms apart. */
-    notify(&registration, "5T 45 02ff TOKEN 61 b0 ff 39");
-    fake_peer_expect_within(replay.client, 5000, "41 45 MID aa ...", &notification);
-    fake_net_run(40);
-    acknowledge(replay.client, &notification);
-    last_ms = 0;
-    for (unsigned i = 1; i <= 20; i++) {
-        char text[64];
-        snprintf(text, sizeof(text), "5T 45 03%02x TOKEN 61 %02x ff 3%u", i, i + 180, i % 10);
-        notify(&registration, text);
-        fake_net_run(10);
-        if (fake_peer_take(replay.client, &notification)) {
-            if (notification.data[0] == 0x41) {
-                acknowledge(replay.client, &notification);
-                continue;
-            }
-            assert_true(last_ms == 0 || notification.at_ms - last_ms >= 40);
-            last_ms = notification.at_ms;
-        }
-    }
-    assert_true(last_ms != 0);
-    fake_net_run(100);
-    while (fake_peer_take(replay.client, &notification)) {
-        if (notification.data[0] == 0x41) {
-            acknowledge(replay.client, &notification);
-        }
-    }
-}
-
 /* --- shares ------------------------------------------------------------- */
 
 /* A registration with @p token (hex) for /@p name, and its answer with payload 30. */
@@ -230,7 +177,6 @@ static void test_state_that_grows_displaces_several(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OBSERVE_TEST(test_non_notifications_keep_their_distance),
         OBSERVE_TEST(test_states_of_one_host_make_room),
         OBSERVE_TEST(test_state_that_grows_displaces_several),
         OBSERVE_TEST(test_registrations_of_one_host_make_room),
