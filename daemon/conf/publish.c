@@ -79,13 +79,10 @@ static bool leads_to_host(struct loader *loader, const struct cri *cri, struct t
         memcpy(target->name, name != NULL ? name : "", len);
         return len > 0 && len <= TARGET_NAME_MAX;
     }
-    if (cri->authority != CRI_AUTHORITY_HOST_IP || cri->zone.len >= sizeof(target->zone)) {
+    if (cri->authority != CRI_AUTHORITY_HOST_IP) {
         return false;
     }
-    address_set_ip(&target->address, cri->ip.data, cri->ip.len, 0);
-    if (cri->has_zone && cri->zone.len > 0) {
-        memcpy(target->zone, cri->zone.data, cri->zone.len);
-    }
+    address_set_ip(&target->address, cri->ip.data, cri->ip.len, 0); /* URIs have no zones */
     return !address_is_multicast(&target->address) && !address_is_unspecified(&target->address) &&
            !address_is_ipv4_mapped(&target->address);
 }

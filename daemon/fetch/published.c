@@ -119,8 +119,7 @@ static bool is_same_server(const struct target *a, const struct target *b)
     return a->scheme->number == b->scheme->number && a->port == b->port &&
            a->is_name == b->is_name &&
            (a->is_name ? a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0
-                       : memcmp(a->address.ip, b->address.ip, sizeof(a->address.ip)) == 0 &&
-                             strcmp(a->zone, b->zone) == 0);
+                       : memcmp(a->address.ip, b->address.ip, sizeof(a->address.ip)) == 0);
 }
 
 /* Location-Path packed in @p room; false where it does not fit, or there is none. */
