@@ -27,12 +27,14 @@ static uint64_t fold_product(uint64_t a, uint64_t b)
 }
 #endif
 
+/* Odd, so that a zero word does not wipe the other one out. */
+#define WORD_KEY UINT64_C(0x9e3779b97f4a7c15)
+#define SEED_KEY UINT64_C(0xd1b54a32d192ed03)
+
 uint64_t hash_mix(uint64_t a, uint64_t b)
 {
-    /* A multiplication spreads every bit of one word over the other's; two odd
-     * constants keep a zero word from wiping the other out. */
-    uint64_t mixed =
-        fold_product(a ^ UINT64_C(0x9e3779b97f4a7c15), b ^ UINT64_C(0xd1b54a32d192ed03));
+    /* A multiplication spreads every bit of one word over the other's. */
+    uint64_t mixed = fold_product(a ^ WORD_KEY, b ^ SEED_KEY);
     /* Words in even steps (slots, message ids) are still in even steps now, and under
      * one seed in a hundred they would share a few buckets: break the steps up. */
     mixed = (mixed ^ mixed >> 32) * UINT64_C(0x94d049bb133111eb);
@@ -41,17 +43,17 @@ uint64_t hash_mix(uint64_t a, uint64_t b)
 
 uint64_t hash_bytes(const uint8_t *data, size_t len, uint64_t seed)
 {
-    uint64_t hash = hash_mix(seed, len), word = 0;
+    uint64_t hash = seed ^ len, word = 0;
     for (; len >= sizeof(word); data += sizeof(word), len -= sizeof(word)) {
         memcpy(&word, data, sizeof(word));
-        hash = hash_mix(hash ^ word, seed);
+        hash = fold_product(hash ^ word ^ WORD_KEY, seed ^ SEED_KEY);
     }
     if (len > 0) {
         word = 0;
         memcpy(&word, data, len);
-        hash = hash_mix(hash ^ word, seed);
+        hash ^= word;
     }
-    return hash;
+    return hash_mix(hash, seed); /* spreads the steps of the last word, too */
 }
 
 int hash_map_init(struct hash_map *map, size_t capacity, uint64_t seed)

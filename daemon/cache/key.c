@@ -37,7 +37,7 @@ static void put_bytes(struct key_writer *writer, const uint8_t *data, size_t len
 }
 
 /* The @p width low bytes of @p value. */
-static void put_uint(struct key_writer *writer, uint32_t value, size_t width)
+static inline void put_uint(struct key_writer *writer, uint32_t value, size_t width)
 {
     uint8_t *at = key_room(writer, width);
     while (at != NULL && width > 0) {

@@ -33,22 +33,6 @@ static void totals_add_sessions(struct totals *totals, const struct dtls_counter
     }
 }
 
-static void totals_add_datagrams(struct datagram_totals *totals,
-                                 const struct udp_counters *counters)
-{
-    totals->in += metric_get(&counters->datagrams_in);
-    totals->out += metric_get(&counters->datagrams_out);
-    totals->overflowed += metric_get(&counters->receive_overflows);
-    totals->unsent += metric_get(&counters->send_failures);
-    totals->gso_datagrams += metric_get(&counters->gso_datagrams);
-    totals->gso_messages += metric_get(&counters->gso_messages);
-    totals->gso_refusals += metric_get(&counters->gso_refusals);
-    totals->gro_datagrams += metric_get(&counters->gro_datagrams);
-    totals->gro_messages += metric_get(&counters->gro_messages);
-    totals->receive_asked += metric_get(&counters->receive_asked_bytes);
-    totals->receive_buffers += metric_get(&counters->receive_bytes);
-}
-
 static void totals_add_connections(struct totals *totals, const struct conn_counters *counters)
 {
     totals->accepted += counters->accepted;
@@ -118,43 +102,37 @@ static void update_sessions(struct client_side *side)
     metric_set(&side->context.metrics.sessions, sessions);
 }
 
-/* Datagrams of clients, in @p down, and of origin servers, in @p up. */
-static void publish_datagrams(const struct datagram_totals *down, const struct datagram_totals *up,
+/* What a counter of clients' sockets and that of the origin servers' have in all. */
+static uint64_t both(const _Atomic uint64_t *down, const _Atomic uint64_t *up)
+{
+    return metric_get(down) + metric_get(up);
+}
+
+static void publish_datagrams(const struct udp_counters *down, const struct udp_counters *up,
                               struct metrics *metrics)
 {
-    metric_set(&metrics->datagrams_in, down->in);
-    metric_set(&metrics->datagrams_out, down->out);
-    metric_set(&metrics->datagrams_overflowed, down->overflowed);
-    metric_set(&metrics->datagrams_unsent, down->unsent);
-    metric_set(&metrics->upstream_overflowed, up->overflowed);
-    metric_set(&metrics->gso_datagrams, down->gso_datagrams + up->gso_datagrams);
-    metric_set(&metrics->gso_messages, down->gso_messages + up->gso_messages);
-    metric_set(&metrics->gso_refusals, down->gso_refusals + up->gso_refusals);
-    metric_set(&metrics->gro_datagrams, down->gro_datagrams + up->gro_datagrams);
-    metric_set(&metrics->gro_messages, down->gro_messages + up->gro_messages);
-    metric_set(&metrics->receive_buffers_asked_bytes, down->receive_asked + up->receive_asked);
-    metric_set(&metrics->receive_buffers_bytes, down->receive_buffers + up->receive_buffers);
+    metric_set(&metrics->datagrams_in, metric_get(&down->datagrams_in));
+    metric_set(&metrics->datagrams_out, metric_get(&down->datagrams_out));
+    metric_set(&metrics->datagrams_overflowed, metric_get(&down->receive_overflows));
+    metric_set(&metrics->datagrams_unsent, metric_get(&down->send_failures));
+    metric_set(&metrics->upstream_overflowed, metric_get(&up->receive_overflows));
+    metric_set(&metrics->gso_datagrams, both(&down->gso_datagrams, &up->gso_datagrams));
+    metric_set(&metrics->gso_messages, both(&down->gso_messages, &up->gso_messages));
+    metric_set(&metrics->gso_refusals, both(&down->gso_refusals, &up->gso_refusals));
+    metric_set(&metrics->gro_datagrams, both(&down->gro_datagrams, &up->gro_datagrams));
+    metric_set(&metrics->gro_messages, both(&down->gro_messages, &up->gro_messages));
+    metric_set(&metrics->receive_buffers_asked_bytes,
+               both(&down->receive_asked_bytes, &up->receive_asked_bytes));
+    metric_set(&metrics->receive_buffers_bytes, both(&down->receive_bytes, &up->receive_bytes));
 }
 
 void totals_update(struct client_side *side)
 {
-    struct datagram_totals down = side->closed_datagrams, up = {0};
     bool has_sessions = side->stream_listener_count > 0;
-    for (uint32_t i = 0; i < slots_used(side); i++) {
-        const struct listener *listener = &side->listeners[i];
-        if (listener->socket != NULL) {
-            totals_add_datagrams(&down, udp_counters(listener->socket));
-        }
-        has_sessions = has_sessions || listener->dtls != NULL;
+    for (uint32_t i = 0; i < slots_used(side) && !has_sessions; i++) {
+        has_sessions = side->listeners[i].dtls != NULL;
     }
-    /* Source ports stay open: what they have counted needs no keeping. */
-    for (unsigned family = 0; family < PORT_FAMILIES; family++) {
-        const struct port_pool *pool = &side->origin.origins.pools[family];
-        for (uint32_t i = 0; i < pool->count; i++) {
-            totals_add_datagrams(&up, udp_counters(pool->ports[i].socket));
-        }
-    }
-    publish_datagrams(&down, &up, &side->context.metrics);
+    publish_datagrams(&side->datagrams, &side->origin.datagrams, &side->context.metrics);
     if (has_sessions) { /* what has only UDP pays nothing */
         update_sessions(side);
     }
@@ -214,6 +192,7 @@ int listen_udp(struct client_side *side, const struct udp_options *options,
         return -ENOSPC;
     }
     with_limit.datagram_max = (uint32_t)side->context.config->limits_datagram_bytes;
+    with_limit.counters = &side->datagrams;
     int error =
         udp_open(side->context.loop, &with_limit, &datagram_handler, listener, &listener->socket);
     if (error == 0) {
@@ -287,11 +266,6 @@ static void close_listener(struct client_side *side, struct listener *listener)
     }
     own_hosts_close(&side->fetch.own, listener->socket != NULL ? TRANSPORT_UDP : TRANSPORT_DTLS,
                     &listener->bound);
-    if (listener->socket != NULL) {
-        totals_add_datagrams(&side->closed_datagrams, udp_counters(listener->socket));
-        side->closed_datagrams.receive_asked = 0; /* gone with the socket */
-        side->closed_datagrams.receive_buffers = 0;
-    }
     udp_close(listener->socket);
     if (listener->dtls != NULL) {
         totals_add_sessions(&side->closed, dtls_counters(listener->dtls));

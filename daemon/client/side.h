@@ -40,12 +40,12 @@ struct client_side {
     struct listener listeners[LISTENERS_MAX]; /* slots; client/listen.c has them */
     uint32_t next_listener;                   /* index of the next one to be opened */
     struct stream_listener stream_listeners[LISTENERS_MAX];
-    uint32_t stream_listener_count;          /* slots that were ever used */
-    struct totals closed;                    /* what closed listeners have counted, */
-    struct datagram_totals closed_datagrams; /* of datagrams, too */
-    struct stream *streams;                  /* connections that are open */
-    uint64_t stream_count, stream_serial;    /* open; ever opened */
-    struct http_fronts http;                 /* those of them that speak HTTP */
+    uint32_t stream_listener_count;        /* slots that were ever used */
+    struct totals closed;                  /* what closed listeners have counted */
+    struct udp_counters datagrams;         /* of the listeners' sockets */
+    struct stream *streams;                /* connections that are open */
+    uint64_t stream_count, stream_serial;  /* open; ever opened */
+    struct http_fronts http;               /* those of them that speak HTTP */
     uint8_t empty_ack[MESSAGE_HEADER_LEN]; /* not in scratch: requests end while messages are being
                                              made there */
 };

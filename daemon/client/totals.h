@@ -20,12 +20,6 @@ struct totals {
     uint64_t failed[HANDSHAKE_COUNT];
 };
 
-struct datagram_totals {
-    uint64_t in, out, overflowed, unsent;
-    uint64_t gso_datagrams, gso_messages, gso_refusals, gro_datagrams, gro_messages;
-    uint64_t receive_asked, receive_buffers; /* of sockets that are open */
-};
-
 /** Once a turn: what all listeners, closed ones too, have counted. */
 void totals_update(struct client_side *side);
 

@@ -105,6 +105,8 @@ static void udp_socket_release(struct udp_socket *socket)
     if (socket->fd >= 0) {
         close(socket->fd);
     }
+    udp_count(&socket->counters->receive_asked_bytes, -socket->asked_bytes);
+    udp_count(&socket->counters->receive_bytes, -socket->got_bytes);
     udp_out_free(socket->out);
     free(socket);
 }
@@ -235,7 +237,7 @@ static void count_kernel_drops(struct udp_socket *socket, const struct cmsghdr *
     uint32_t drops;
 
     memcpy(&drops, CMSG_DATA(cmsg), sizeof drops);
-    udp_count(&socket->counters.receive_overflows, (uint32_t)(drops - socket->kernel_drops));
+    udp_count(&socket->counters->receive_overflows, (uint32_t)(drops - socket->kernel_drops));
     socket->kernel_drops = drops;
 }
 
@@ -271,7 +273,7 @@ static void deliver_one(struct udp_socket *socket, const struct udp_path *path, 
                                 .truncated = is_cut || len > most,
                                 .path = *path};
 
-    udp_count(&socket->counters.datagrams_in, 1);
+    udp_count(&socket->counters->datagrams_in, 1);
     socket->handler->on_datagram(socket->context, socket, &datagram);
 }
 
@@ -281,8 +283,8 @@ static void deliver_group(struct udp_socket *socket, const struct udp_path *path
 {
     uint32_t count = (uint32_t)((len + size - 1) / size);
 
-    udp_count(&socket->counters.gro_messages, 1);
-    udp_count(&socket->counters.gro_datagrams, count);
+    udp_count(&socket->counters->gro_messages, 1);
+    udp_count(&socket->counters->gro_datagrams, count);
     socket->gro_most = count > socket->gro_most ? count : socket->gro_most;
     for (size_t at = 0; at < len && !socket->is_closed; at += size) {
         deliver_one(socket, path, data + at, len - at < size ? len - at : size, false);
@@ -555,8 +557,10 @@ static void note_buffers(struct udp_socket *socket, uint32_t asked)
     int had = buffer_of(socket->fd, SO_RCVBUF);
     uint64_t got = had > 0 ? (uint64_t)had : 0;
 
-    udp_count(&socket->counters.receive_asked_bytes, asked > 0 ? asked : got);
-    udp_count(&socket->counters.receive_bytes, got);
+    socket->asked_bytes = asked > 0 ? asked : got;
+    socket->got_bytes = got;
+    udp_count(&socket->counters->receive_asked_bytes, socket->asked_bytes);
+    udp_count(&socket->counters->receive_bytes, got);
 }
 
 /* An old kernel has neither: then each datagram is a message of its own. */
@@ -602,6 +606,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
     socket->loop = loop;
     socket->handler = handler;
     socket->context = context;
+    socket->counters = options->counters != NULL ? options->counters : &socket->own_counters;
     socket->datagram_max = options->datagram_max != 0 && options->datagram_max < UDP_DATAGRAM_MAX
                                ? options->datagram_max
                                : UDP_DATAGRAM_MAX;
@@ -663,7 +668,7 @@ const struct address *udp_local(const struct udp_socket *socket)
 
 const struct udp_counters *udp_counters(const struct udp_socket *socket)
 {
-    return &socket->counters;
+    return socket->counters;
 }
 
 void udp_hold(struct udp_socket *socket, bool is_held)

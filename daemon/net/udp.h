@@ -51,6 +51,8 @@ struct udp_handler {
                      int error, const uint8_t *quoted, size_t quoted_len);
 };
 
+struct udp_counters;
+
 struct udp_options {
     struct address bind;   /* port 0: the kernel chooses */
     bool reuse_port;       /* SO_REUSEPORT: one of several workers' sockets */
@@ -60,9 +62,10 @@ struct udp_options {
     uint32_t datagram_max; /* a longer datagram arrives truncated; 0: UDP_DATAGRAM_MAX */
     bool gso, gro;         /* group datagrams where the kernel can (udp(7), UDP_SEGMENT, UDP_GRO) */
     int fd;                /* an inherited, bound socket to take over, or -1 */
+    struct udp_counters *counters; /* borrowed, of several sockets of one loop; NULL: its own */
 };
 
-/* Counters of one socket; the owner's thread writes them, others may read. */
+/* Counters of a socket, or of several; the owner's thread writes them, others may read. */
 struct udp_counters {
     _Atomic uint64_t datagrams_in, datagrams_out;
     _Atomic uint64_t receive_overflows; /* dropped by the kernel: receive buffer full */
@@ -71,7 +74,7 @@ struct udp_counters {
     _Atomic uint64_t gso_datagrams, gso_messages;
     _Atomic uint64_t gro_datagrams, gro_messages;
     _Atomic uint64_t gso_refusals; /* such messages that the kernel or the device cannot send */
-    /* The receive buffer that was asked for, and what the kernel gave; constant, in bytes. */
+    /* Receive buffers of open sockets: what was asked for, what the kernel gave; in bytes. */
     _Atomic uint64_t receive_asked_bytes, receive_bytes;
 };
 

@@ -95,7 +95,8 @@ struct udp_socket {
     uint32_t gro_most;     /* in the last batch at most so many */
     const struct udp_handler *handler;
     void *context;
-    struct udp_counters counters;
+    struct udp_counters *counters, own_counters;
+    uint64_t asked_bytes, got_bytes; /* of the receive buffer */
     unsigned failure_count;
     struct udp_failure failures[UDP_FAILURES_MAX];
     struct udp_out *out;

@@ -60,7 +60,7 @@ void udp_out_free(struct udp_out *out)
 static void note_failure(struct udp_socket *socket, const struct address *remote, int error,
                          const uint8_t *data, size_t len)
 {
-    udp_count(&socket->counters.send_failures, 1);
+    udp_count(&socket->counters->send_failures, 1);
     if (socket->failure_count == UDP_FAILURES_MAX) {
         return;
     }
@@ -190,7 +190,7 @@ static void note_ungroupable(struct udp_socket *socket, const struct udp_group *
         return;
     }
     socket->gso_max = longest < socket->gso_max ? longest : socket->gso_max;
-    udp_count(&socket->counters.gso_refusals, 1);
+    udp_count(&socket->counters->gso_refusals, 1);
 }
 
 /* One datagram of group @p i alone. @return what came of it; SEND_AGAIN: it was sent */
@@ -213,13 +213,13 @@ static enum send_result send_single(struct udp_socket *socket, unsigned i,
         if (result == SEND_FAILED) {
             note_failure(socket, &out->groups[i].path.remote, error, queued->data, queued->len);
         } else if (result != SEND_AGAIN) {
-            udp_count(&socket->counters.send_failures, 1);
+            udp_count(&socket->counters->send_failures, 1);
         }
         if (result != SEND_AGAIN) {
             return result;
         }
     }
-    udp_count(&socket->counters.datagrams_out, 1);
+    udp_count(&socket->counters->datagrams_out, 1);
     return SEND_AGAIN;
 }
 
@@ -259,17 +259,17 @@ static void count_sent(struct udp_socket *socket, unsigned from, unsigned count)
         messages += groups[i].count > 1;
         grouped += groups[i].count > 1 ? groups[i].count : 0;
     }
-    udp_count(&socket->counters.datagrams_out, datagrams);
+    udp_count(&socket->counters->datagrams_out, datagrams);
     if (messages > 0) {
-        udp_count(&socket->counters.gso_messages, messages);
-        udp_count(&socket->counters.gso_datagrams, grouped);
+        udp_count(&socket->counters->gso_messages, messages);
+        udp_count(&socket->counters->gso_datagrams, grouped);
     }
 }
 
 static void count_unsent(struct udp_socket *socket, unsigned from, unsigned end)
 {
     for (unsigned i = from; i < end; i++) {
-        udp_count(&socket->counters.send_failures, socket->out->groups[i].count);
+        udp_count(&socket->counters->send_failures, socket->out->groups[i].count);
     }
 }
 

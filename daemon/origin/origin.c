@@ -169,6 +169,7 @@ static struct port *port_get(struct origin_side *side, enum port_family family, 
         .datagram_max = (uint32_t)side->context.config->limits_datagram_bytes,
         .gso = side->context.config->listen_gso,
         .gro = side->context.config->listen_gro,
+        .counters = &side->datagrams,
         .fd = -1,
     };
     *port = (struct port){.side = side, .family = family, .index = index};

@@ -24,6 +24,7 @@ struct origin_side {
     struct dedup dedup;                  /* messages that may be repeated, of clients too */
     struct origin_labels *origin_labels; /* borrowed; NULL: origin servers are not told apart */
     struct changes *changes;             /* borrowed; its seed is that of all cache keys */
+    struct udp_counters datagrams;       /* of all source ports */
     uint8_t key_memory[CACHE_KEY_MAX];
 };
 

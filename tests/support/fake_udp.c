@@ -35,7 +35,7 @@ struct udp_socket {
     bool is_open;
     uint32_t steer_at;
     struct output *outputs, **outputs_end;
-    struct udp_counters counters;
+    struct udp_counters *counters, own_counters;
 };
 
 static struct udp_socket *sockets;
@@ -103,7 +103,7 @@ enum fake_fate fake_udp_deliver(const struct address *from, const struct address
     if (socket->options.want_local) {
         datagram.path.local = *to;
     }
-    socket->counters.datagrams_in++;
+    socket->counters->datagrams_in++;
     fake_loop_wake(socket->loop);
     socket->handler->on_datagram(socket->context, socket, &datagram);
     return FAKE_DELIVERED;
@@ -221,6 +221,7 @@ int udp_open(struct loop *loop, const struct udp_options *options,
                                   .context = context,
                                   .is_open = true};
     socket->outputs_end = &socket->outputs;
+    socket->counters = options->counters != NULL ? options->counters : &socket->own_counters;
     sockets = socket;
     *ret_socket = socket;
     return 0;
@@ -278,7 +279,7 @@ static void output_send(struct udp_socket *socket, const struct output *output)
     struct address from = socket->local;
 
     if (output->len > UDP_DATAGRAM_MAX || output->path.remote.port == 0) {
-        socket->counters.send_failures++;
+        socket->counters->send_failures++;
         fake_wire_error(socket, &output->path.remote,
                         output->path.remote.port == 0 ? EINVAL : EMSGSIZE, output->data,
                         output->len);
@@ -290,7 +291,7 @@ static void output_send(struct udp_socket *socket, const struct output *output)
         from = host_address(&output->path.remote);
     }
     from.port = socket->local.port;
-    socket->counters.datagrams_out++;
+    socket->counters->datagrams_out++;
     fake_wire_send(socket, &from, &output->path.remote, output->data, output->len);
 }
 
@@ -324,5 +325,5 @@ void udp_flush(struct udp_socket *socket)
 const struct udp_counters *udp_counters(const struct udp_socket *socket)
 {
     must_be_open(socket, "udp_counters()");
-    return &socket->counters;
+    return socket->counters;
 }
