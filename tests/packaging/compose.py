@@ -3,7 +3,7 @@
 """What a container is started with, NUL after each word, as an engine would do it.
 
 compose.py command COMPOSE SERVICE INSPECT   entrypoint and command of a service
-compose.py health INSPECT                    the healthcheck of an image
+compose.py health COMPOSE                    the healthcheck of the service proxy
 compose.py check COMPOSE INSPECT             complains about what must hold
 
 INSPECT is what `buildah inspect` prints for the image."""
@@ -40,6 +40,8 @@ def check(compose, config):
     if "org.opencontainers.image.title" not in (config.get("Labels") or {}):
         yield "the image has no labels"
     found = services(compose)
+    if (config.get("Healthcheck") or {}).get("Test") != found["proxy"]["healthcheck"]["test"]:
+        yield "the healthcheck of the service is not the image's"
     if set(found) != {"proxy", "origin", "client"}:
         yield "compose.yaml has the services %r" % sorted(found)
     for name, service in found.items():
@@ -60,7 +62,7 @@ def main():
         print_words((config.get("Entrypoint") or []) + command)
         return 0
     if what == "health":
-        test = image_config(paths[0])["Healthcheck"]["Test"]
+        test = services(paths[0])["proxy"]["healthcheck"]["test"]
         assert test[0] == "CMD", test
         print_words(test[1:])
         return 0

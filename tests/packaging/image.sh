@@ -79,23 +79,21 @@ in_container() {
             mkdir "$root/run/criproxy"
             mount --bind "$volume" "$root/run/criproxy"
             exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-                chroot "$root" setpriv --reuid 5683 --regid 5683 --clear-groups \
-                --inh-caps=-all --bounding-set=-all --no-new-privs "$@"
+                setpriv --no-new-privs chroot --userspec=5683:5683 --groups= "$root" "$@"
         ' sh "$work/hosts" "$work/volume-$1" "${@:2}"
 }
 
-# in_service PID COMMAND...: in the namespaces of a service that runs, as an engine's exec.
+# in_service PID ROOT COMMAND...: in the namespaces of a service that runs, as an engine's exec.
 in_service() {
-    local first=$1 depth
+    local first=$1 root=$2 depth
     # Below the shell of the job: unshare, and its child, which is process 1 there.
     for depth in unshare first; do
         first=$(tr -d ' ' <"/proc/$first/task/$first/children")
         [[ -n $first ]] || die "no process $depth"
     done
-    nsenter --target "$first" --mount --pid --net --ipc --uts --root --wd \
+    nsenter --target "$first" --mount --pid --net --ipc --uts \
         env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        setpriv --reuid 5683 --regid 5683 --clear-groups --inh-caps=-all --bounding-set=-all \
-        --no-new-privs "${@:2}"
+        setpriv --no-new-privs chroot --userspec=5683:5683 --groups= "$root" "${@:3}"
 }
 
 # command_of SERVICE IMAGE: into the array `words`.
@@ -120,12 +118,24 @@ has_traced() {
     }
 }
 
+# Issue 16: below 15 MiB, with a folder for the socket that is the user's.
+test_minimal() {
+    local bytes
+    bytes=$(find "$root_criproxyd" -type f -printf "%s\n" | awk "{ sum += \$1 } END { print sum }")
+    say "the image has $((bytes / 1024)) KiB"
+    [[ $bytes -lt $((15 << 20)) ]] || die "the image has $bytes bytes"
+    [[ $(stat --format '%u %a' "$root_criproxyd/run/criproxy") == "5683 750" ]] ||
+        die "/run/criproxy is not the user's"
+    [[ ! -e $root_criproxyd/bin/sh && ! -e $root_criproxyd/usr/bin/sh ]] || die "there is a shell"
+}
+
 test_image() {
     local healthy
     say "the lab of compose.yaml"
     make_network
     mount_image criproxyd
     mount_image lab
+    test_minimal
     start_service proxy criproxyd
     start_service origin lab
     "$here/compose.py" check compose.yaml "$work/criproxyd.json" || die "see above"
@@ -133,14 +143,15 @@ test_image() {
     # 5683 of any address, as the kernel lists it.
     await "the origin does not start" ip netns exec "$lab-origin" grep -q ':1633 ' /proc/net/udp
 
-    mapfile -d '' -t healthy < <("$here/compose.py" health "$work/criproxyd.json")
-    quietly in_service "${lab_pids[0]}" "${healthy[@]}"
+    mapfile -d '' -t healthy < <("$here/compose.py" health compose.yaml)
+    quietly in_service "${lab_pids[0]}" "$root_criproxyd" "${healthy[@]}"
     # The same where no proxy runs has to fail.
     if in_container client "$root_criproxyd" "${healthy[@]}" >/dev/null 2>&1; then
         die "the healthcheck is green without a proxy"
     fi
-    if in_container proxy "$root_criproxyd" touch /etc/criproxy/new 2>/dev/null; then
-        die "the root can be written"
+    if in_container proxy "$root_criproxyd" criproxyd --set log.file=/etc/criproxy/new \
+        --listen coap://127.0.0.1:0 >"$work/output" 2>&1 || ! grep -q 'key=log.file' "$work/output"; then
+        die "the root can be written: $(cat "$work/output")"
     fi
 
     command_of client lab

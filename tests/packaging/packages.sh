@@ -54,7 +54,7 @@ make_root() {
     local upgrade=$work/upgrade package
     root=$work/root
     mkdir "$root"
-    tar -C "$root" -xf "$kept/base.tar"
+    tar -C "$root" -xf "$kept/$suite.tar"
     cp -r "$packages" "$root/packages"
     for package in "$packages"/*.deb; do
         rm -rf "$upgrade"
@@ -118,7 +118,8 @@ test_install() {
     dependencies=$(on dpkg-deb --field /packages/criproxyd_"$version"_amd64.deb Depends | tr ',' '\n' |
         sed -n 's/^ *\(lib[a-z0-9.+-]*\).*/\1/p' | grep -v '^libcri0$')
     # shellcheck disable=SC2086
-    apt install $dependencies libcbor0.8
+    apt install $dependencies \
+        "$(on dpkg-deb --field /packages/libcri0_"$version"_amd64.deb Depends | grep -o 'libcbor[0-9.]*')"
     files_of_root >"$work/before"
     install_version "$version"
     on systemctl --quiet is-active criproxyd || die "installed, not started"
