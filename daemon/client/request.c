@@ -360,8 +360,11 @@ static void on_fetch_member(struct fetch_side *below, void *owner, struct fetch 
 
 static bool takes_block(const void *owner, const struct block *block)
 {
-    const struct leg *leg = &((const struct request *)owner)->leg;
-    if (block->szx == BLOCK_SZX_BERT) {
+    const struct request *request = owner;
+    const struct leg *leg = &request->leg;
+    /* Parts of a body that an HTTP server sends are cut for each client (client/serve.h). */
+    bool is_cut = transport_is_http(request->fetch->hop.scheme->transport);
+    if (block->szx == BLOCK_SZX_BERT && !is_cut) {
         return leg_takes_bert(leg);
     }
     return leg_takes_blocks(leg);

@@ -320,6 +320,24 @@ static bool cut_whole(struct client_side *side, const struct leg *leg,
 }
 
 /*
+ * The block to give of an answer that is @p block: the one that is asked for, where it is in it, or
+ * the first one. @p ret_skip: where in the payload it begins, in bytes.
+ */
+static struct block first_in_part(const struct client_side *side, const struct leg *leg,
+                                  const struct reply *reply, const struct block *block, size_t most,
+                                  size_t *ret_skip)
+{
+    struct block asked = choose_block(side, leg, most);
+    uint64_t begin = block_offset(block), offset = block_offset(&asked);
+    *ret_skip = 0;
+    if (!leg->has_block2 || offset < begin || offset - begin >= reply->payload.len) {
+        return shrink(leg, *block, most);
+    }
+    *ret_skip = (size_t)(offset - begin);
+    return asked;
+}
+
+/*
  * An answer that is a block of the origin server passes as it is, unless the client takes less
  * in one message: then it gets the first part of it, as a block that it takes, and asks for the
  * rest, which is kept (RFC 8323 section 5.3.1, RFC 7959 section 2.4).
@@ -328,7 +346,8 @@ static void cut_block(struct client_side *side, const struct leg *leg,
                       const struct serve_subject *subject, const struct reply *reply,
                       const struct block *block, struct reply *ret_cut)
 {
-    bool is_bad_size = block->szx == BLOCK_SZX_BERT && !leg_takes_bert(leg);
+    bool is_bad_size = (block->szx == BLOCK_SZX_BERT && !leg_takes_bert(leg)) ||
+                       (leg->has_block2 && leg->block2.szx < block->szx);
     if (CODE_CLASS(reply->code) != 2 || !leg_takes_blocks(leg) ||
         (!is_bad_size && reply_fits(side, leg, reply))) {
         /* Its later blocks are the origin server's: a body kept before is not this one. */
@@ -340,16 +359,16 @@ static void cut_block(struct client_side *side, const struct leg *leg,
         return;
     }
     struct bytes size2 = {0};
-    size_t most = piece_max(side, leg, reply);
-    struct block first = shrink(leg, *block, most);
-    size_t size = block_size(&first);
+    size_t most = piece_max(side, leg, reply), skip;
+    struct block first = first_in_part(side, leg, reply, block, most, &skip);
+    size_t size = block_size(&first), left = reply->payload.len - skip;
     size_t len = first.szx == BLOCK_SZX_BERT ? most - most % size : size;
     if (first.num > BLOCK_NUM_MAX) {
         return;
     }
-    if (reply->payload.len > len) {
-        first.more = true;
-        ret_cut->payload.len = len;
+    first.more = block->more || left > len;
+    if (skip > 0 || left > len) {
+        ret_cut->payload = (struct bytes){reply->payload.data + skip, left < len ? left : len};
         (void)keep_body(side, leg, subject, reply,
                         block); /* else the origin server is asked again */
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "coap/http_response.h"
 
+#include "coap/block.h"
 #include "coap/media.h"
 #include "coap/option.h"
 
@@ -14,6 +15,7 @@
 #define CRI_ROOM 2048u      /* of a Location; longer ones are left out */
 #define DIAGNOSTIC_MAX 256u /* bytes of an error page in text that are passed on */
 #define SECONDS_MAX UINT32_MAX
+#define LAST_MODIFIED_STRONG_S 60u /* older than this it is a strong validator */
 
 /* --- fields ---------------------------------------------------------------- */
 
@@ -508,6 +510,26 @@ static void write_items(struct message_writer *writer, uint16_t number, const st
 
 /* --- all of it ------------------------------------------------------------------ */
 
+static bool is_part_of_body(const struct http_response *response)
+{
+    return response->more || response->offset > 0;
+}
+
+/* Which part of the representation the payload is. */
+static void write_block(const struct mapping *mapping, struct message_writer *writer)
+{
+    const struct http_response *response = mapping->response;
+    struct block block = {.more = response->more, .szx = BLOCK_SZX_BERT};
+    if (mapping->mapped->code != CODE(2, 5) || !is_part_of_body(response)) {
+        return;
+    }
+    block.num = (uint32_t)(response->offset / block_size(&block));
+    message_writer_option_uint(writer, OPTION_block2, block_value(&block));
+    if (block.num == 0 && response->length > 0 && response->length <= UINT32_MAX) {
+        message_writer_option_uint(writer, OPTION_size2, (uint32_t)response->length);
+    }
+}
+
 static void write_answer_options(const struct mapping *mapping, bool with_location,
                                  struct message_writer *writer)
 {
@@ -530,6 +552,7 @@ static void write_answer_options(const struct mapping *mapping, bool with_locati
     if (with_location) {
         write_items(writer, OPTION_location_query, &mapping->target.query);
     }
+    write_block(mapping, writer);
 }
 
 /* Max-Age in so many words, since 60 seconds would be the default. */
@@ -543,6 +566,17 @@ static void map_max_age(struct mapping *mapping)
     }
     if (code == CODE(4, 29) || code == CODE(5, 3)) {
         (void)find_retry_after(mapping->response, &mapping->max_age_s);
+    }
+}
+
+/* The client has to see whether the next part is of the same representation (BLK-10). */
+static void map_part_tag(struct mapping *mapping)
+{
+    const struct bytes tag = mapping->question->part_tag;
+    if (is_part_of_body(mapping->response) && mapping->etag_len == 0 &&
+        tag.len <= HTTP_TAG_ETAG_MAX && tag.len > 0) {
+        memcpy(mapping->etag, tag.data, tag.len);
+        mapping->etag_len = tag.len;
     }
 }
 
@@ -565,6 +599,7 @@ static enum reason map_by_code(struct mapping *mapping)
     } else {
         map_format(mapping);
         check_accept(mapping);
+        map_part_tag(mapping);
     }
     return REASON_none;
 }
@@ -606,4 +641,24 @@ enum reason http_response_map(const struct http_response *response,
     mapped.options = (struct bytes){buffer, writer.len};
     *ret_mapped = mapped;
     return REASON_none;
+}
+
+bool http_response_can_resume(const struct http_response *response, uint64_t seed,
+                              uint8_t ret_etag[HTTP_TAG_ETAG_MAX])
+{
+    const char *etag = http_response_field(response, "ETag");
+    const char *modified = http_response_field(response, "Last-Modified");
+    const char *date = http_response_field(response, "Date");
+    uint64_t modified_s, date_s = response->received_s;
+    if (etag != NULL && etag[0] == '"') {
+        return true;
+    }
+    if (modified == NULL || !http_date_parse(modified, &modified_s) ||
+        (date != NULL && !http_date_parse(date, &date_s)) ||
+        date_s < modified_s + LAST_MODIFIED_STRONG_S) {
+        return false;
+    }
+    const uint64_t facts[] = {modified_s, response->length};
+    block_make_etag(seed, (struct bytes){(const uint8_t *)facts, sizeof(facts)}, ret_etag);
+    return true;
 }

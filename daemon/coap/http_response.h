@@ -22,6 +22,9 @@ struct http_response {
     const struct http_field *fields;
     size_t field_count;
     struct bytes body;
+    uint64_t offset;     /* where in the representation the body begins: 0, or a part of it */
+    bool more;           /* it goes on behind the body, whose length is a multiple of 1,024 then */
+    uint64_t length;     /* of the representation; 0: not known */
     uint64_t received_s; /* the date when it came, in seconds since 1970 */
     uint32_t delay_s;    /* how long it took, rounded up */
 };
@@ -39,6 +42,7 @@ struct http_question {
     struct bytes known;            /* as in struct http_request_source */
     bool is_elsewhere;             /* a redirect has led there: its tag is of another resource */
     uint32_t poll_s;               /* a registration that is answered again and again; 0: no such */
+    struct bytes part_tag;         /* ETag of a part where the server has sent none */
 };
 
 struct http_mapped {
@@ -50,7 +54,8 @@ struct http_mapped {
 };
 
 /**
- * Make the CoAP answer. Options that do not fit the buffer are left out, Max-Age never.
+ * Make the CoAP answer. Options that do not fit the buffer are left out, Max-Age never. A part of a
+ * representation becomes a block of size 7, from a multiple of 1,024 on (RFC 8323 section 6).
  *
  * @return REASON_none; REASON_origin_invalid for a 304 that was not asked for.
  */
@@ -72,6 +77,17 @@ bool http_response_redirect(const struct http_response *response, const char *ur
 
 /** The value of the first field of that name (any case), or NULL. Borrowed. */
 const char *http_response_field(const struct http_response *response, const char *name);
+
+/**
+ * Whether another copy of the representation can be told to be the same, so that a body may be
+ * taken up again in the middle: by a strong entity-tag, or by a Last-Modified that was a minute old
+ * (RFC 9110 section 8.8.2.2).
+ *
+ * @param ret_etag an ETag made of that date and the length, with @p seed, for where there is no
+ *                 entity-tag; else untouched.
+ */
+bool http_response_can_resume(const struct http_response *response, uint64_t seed,
+                              uint8_t ret_etag[HTTP_TAG_ETAG_MAX]);
 
 /**
  * How long the answer is fresh, in seconds (RFC 9111 section 4.2); 0 without freshness information.

@@ -172,7 +172,8 @@ static uint64_t changing_bytes(const struct config *config)
     uint64_t queued = config->limits_exchanges * (uint64_t)FETCH_MEMORY_BYTES +
                       MEMORY_LARGE_COUNT * 4 * config->limits_datagram_bytes;
     uint64_t web = asks_http(config) ? config->block_bodies_bytes +
-                                           config->limits_exchanges * (uint64_t)WEB_CONNECTION_BYTES
+                                           (config->limits_exchanges + config->http_long_bodies) *
+                                               (uint64_t)WEB_CONNECTION_BYTES
                                      : 0;
     uint64_t ports = config->limits_origin_ports *
                      (PORT_FAMILIES * SOCKET_BYTES + PORT_USERS_MAX * sizeof(struct mid_space));

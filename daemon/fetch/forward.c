@@ -388,6 +388,7 @@ static void forward_find_way(struct origin_side *below, struct sending *sending,
     struct fetch_side *side = fetch_side_of(below);
     struct fetch *fetch = fetch_of_sending(sending);
     ret_way->source = fetch->asker->path.remote;
+    ret_way->client = fetch->asker->serial;
     ret_way->host = host_of(&fetch->hop, ret_way->room, sizeof(ret_way->room));
     ret_way->lines = NULL;
     ret_way->line_count = 0;

@@ -166,8 +166,10 @@ static void take_out_request(struct web *web, struct web_request *request)
 {
     struct web_pool *pool = request->pool;
     (void)web_curl.multi_remove_handle(pool->multi, request->easy);
-    list_remove(&web->requests, &request->node);
+    list_remove(request->is_waiting ? &web->waiting : &web->requests, &request->node);
     web->paused_count -= request->is_paused;
+    web->part_count -= request->has_part;
+    web->wanted_count -= request->is_wanted;
     pool->requests--;
     pool->idle_since_ms = loop_now_ms(web->loop);
 }
@@ -185,6 +187,9 @@ void web_free(struct web *web)
     }
     while (web->requests.first != NULL) {
         web_cancel(web, request_of_node(web->requests.first));
+    }
+    while (web->waiting.first != NULL) {
+        web_cancel(web, request_of_node(web->waiting.first));
     }
     while (web->pools.first != NULL) {
         free_pool(pool_of_node(web->pools.first));
@@ -219,6 +224,16 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     list_add(&web->requests, &request->node);
     pool->requests++;
     return request;
+}
+
+void web_next(struct web *web, struct web_request *request, void *user)
+{
+    request->user = user;
+    request->is_waiting = false;
+    request->is_wanted = true;
+    web->wanted_count++;
+    list_remove(&web->waiting, &request->node);
+    list_add(&web->requests, &request->node);
 }
 
 void web_cancel(struct web *web, struct web_request *request)
@@ -257,6 +272,58 @@ static void tell_end(struct web *web, struct web_request *request, CURLcode code
     free_request(web, request);
 }
 
+/* The request stays, and the handler may do with it as it likes. */
+static void tell_part(struct web *web, struct web_request *request)
+{
+    struct http_field fields[HTTP_RESPONSE_FIELDS_MAX];
+    struct http_response response;
+    struct web_part part;
+    struct web_failure failure = {
+        .status = WEB_INVALID, .was_sent = true, .why = "too many http fields"};
+    request->has_part = false;
+    web->part_count--;
+    bool is_answer = web_transfer_response(request, loop_now_ms(web->loop), fields, &response);
+    if (is_answer && !web_transfer_take_part(request, &part)) {
+        failure = (struct web_failure){.status = WEB_NO_MEMORY, .was_sent = true};
+        is_answer = false;
+    }
+    if (!is_answer) {
+        take_out_request(web, request);
+        web->handler->on_failure(web->context, request->user, &failure);
+        free_request(web, request);
+        return;
+    }
+    request->is_waiting = true;
+    list_remove(&web->requests, &request->node);
+    list_add(&web->waiting, &request->node);
+    response.body = (struct bytes){part.data, part.len};
+    response.more = true;
+    web->handler->on_answer(web->context, request->user, &response);
+    web_transfer_free_part(web, &part);
+}
+
+static void tell_parts(struct web *web)
+{
+    while (web->part_count > 0) {
+        struct list_node *node = web->requests.first;
+        while (!request_of_node(node)->has_part) {
+            node = node->next;
+        }
+        tell_part(web, request_of_node(node));
+    }
+}
+
+/* A long body over HTTP/2 has been broken off. @return whether it is asked for again. */
+static bool ask_over_1(struct web_request *request)
+{
+    struct web_pool *pool = request->pool;
+    if (!request->is_over_2 || web_transfer_restart(request) != 0) {
+        return false;
+    }
+    (void)web_curl.multi_remove_handle(pool->multi, request->easy);
+    return web_curl.multi_add_handle(pool->multi, request->easy) == CURLM_OK;
+}
+
 static bool tell_ends(struct web *web)
 {
     bool has_told = false;
@@ -267,7 +334,10 @@ static bool tell_ends(struct web *web)
         while ((message = web_curl.multi_info_read(pool->multi, &left)) != NULL) {
             struct web_request *request = NULL;
             (void)web_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
-            tell_end(web, request, message->data.result);
+            CURLcode code = message->data.result;
+            if (!ask_over_1(request)) {
+                tell_end(web, request, code);
+            }
             has_told = true;
         }
     }
@@ -303,6 +373,19 @@ static void resume_paused(struct web *web)
     }
 }
 
+/* Requests whose next part is wanted. */
+static void resume_wanted(struct web *web)
+{
+    for (struct list_node *node = web->requests.first; node != NULL; node = node->next) {
+        struct web_request *request = request_of_node(node);
+        if (request->is_wanted) {
+            request->is_wanted = false;
+            web->wanted_count--;
+            (void)web_curl.easy_pause(request->easy, CURLPAUSE_CONT);
+        }
+    }
+}
+
 /* Connections of credentials that are not used are closed with their pool. */
 static uint64_t close_idle(struct web *web, uint64_t now_ms)
 {
@@ -328,10 +411,15 @@ uint64_t web_turn(struct web *web, uint64_t now_ms)
         if (web->paused_count > 0) {
             resume_paused(web);
         }
+        if (web->wanted_count > 0) {
+            resume_wanted(web);
+        }
         bool has_run = run_timers(web, now_ms);
-        if (!tell_ends(web) && !has_run) {
+        tell_parts(web);
+        if (!tell_ends(web) && !has_run && web->wanted_count == 0) {
             break;
         }
     }
-    return close_idle(web, now_ms);
+    uint64_t next_ms = close_idle(web, now_ms);
+    return web->wanted_count > 0 ? now_ms : next_ms;
 }

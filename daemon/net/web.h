@@ -11,6 +11,9 @@
  *   - Connections with different credentials are never mixed: each has a multi handle of its own.
  *   - A head and a body are not read beyond their limits; bodies of all requests together have a
  *     budget, past which only the oldest request reads on (CURL_WRITEFUNC_PAUSE).
+ *   - A long body comes in parts, if its owner wants that: after each the transfer is paused, and
+ *     nothing more is read from the server, until the owner asks for the next one. HTTP/2 would go
+ *     on reading megabytes for a paused stream, so the request is made once more over HTTP/1.1.
  *
  * All functions belong to the loop's thread. Handlers are called from web_turn() only.
  */
@@ -47,7 +50,18 @@ struct web_ask {
     struct address address; /* with the port: the only one that is connected to */
     struct upstream_credentials *credentials; /* of https; NULL: none, the handshake fails */
     bool shows_certificate;                   /* that they have, if the server asks for one */
+    uint32_t
+        part_bytes; /* a longer body of a 2xx answer comes in parts of at most so many bytes, */
+                    /* WEB_PART_BYTES_MIN or more; 0: whole, or not at all */
+    uint64_t skip;  /* where such a body is wanted from: a multiple of WEB_PART_UNIT */
 };
+
+/* Parts but the last are multiples of this; what libcurl has at a time fits the least part. */
+#define WEB_PART_UNIT 1024u
+#define WEB_PART_BYTES_MIN (32u * WEB_PART_UNIT)
+
+/* Longest body that comes in parts: what Block2 can number in blocks of 1,024 bytes. */
+#define WEB_PARTED_MAX (UINT64_C(1024) << 20)
 
 enum web_status {
     WEB_REFUSED,          /* nothing listens there, or the network does not lead there */
@@ -69,7 +83,11 @@ struct web_failure {
 };
 
 struct web_handler {
-    /* The answer, borrowed for the call; the request is over. */
+    /*
+     * The answer, borrowed for the call; the request is over. With response->more the body is a
+     * part, and the request stays as it is until web_next() or web_cancel(), which may be called
+     * from within. It then reads nothing.
+     */
     void (*on_answer)(void *context, void *user, const struct http_response *response);
     /* The request is over without one. */
     void (*on_failure)(void *context, void *user, const struct web_failure *failure);
@@ -92,6 +110,12 @@ void web_set_options(struct web *web, const struct web_options *options);
  * @return NULL without memory: nothing was sent, no handler is called.
  */
 struct web_request *web_send(struct web *web, const struct web_ask *ask, void *user);
+
+/**
+ * Read on, after a part of the answer was told; from the next web_turn() on. The end of the answer,
+ * the next part or a failure is told with @p user.
+ */
+void web_next(struct web *web, struct web_request *request, void *user);
 
 /** No handler is called for @p request, which is freed; its connection may close. */
 void web_cancel(struct web *web, struct web_request *request);

@@ -29,7 +29,7 @@ struct web_pool {
 };
 
 struct web_request {
-    struct list_node node; /* of web->requests, the oldest first */
+    struct list_node node; /* of web->requests, the oldest first, or of web->waiting */
     struct web_pool *pool;
     CURL *easy;
     struct curl_slist *fields, *connect_to;
@@ -38,6 +38,13 @@ struct web_request {
     uint64_t head_bytes; /* so far */
     uint8_t *body;
     size_t body_len, body_capacity;
+    uint32_t part_bytes;
+    uint64_t offset; /* where in the representation the body begins */
+    uint64_t skip;   /* where it is wanted from, if it has parts */
+    bool has_part;   /* to be told; it is paused */
+    bool is_waiting; /* after a part was told: in web->waiting */
+    bool is_wanted;  /* the next part: to be resumed */
+    bool is_over_2;  /* it was HTTP/2 that had a long body: to be asked for again over 1.1 */
     uint64_t began_ms;
     bool is_secure;
     bool is_paused;
@@ -53,7 +60,10 @@ struct web {
     struct web_counters counters;
     struct list pools;
     struct list requests;
+    struct list waiting;   /* requests whose owner has a part, and has not asked for the next */
     uint32_t paused_count; /* of them, that wait for the budget */
+    uint32_t part_count;   /* that have a part to be told */
+    uint32_t wanted_count; /* whose next part is wanted */
     uint64_t body_bytes;   /* allocated for all of them */
 };
 
@@ -63,6 +73,31 @@ struct web {
  * @return 0, -ENOMEM.
  */
 int web_transfer_init(struct web_request *request, const struct web_ask *ask);
+
+/* A part of a body, which counts in web->body_bytes. */
+struct web_part {
+    uint8_t *data;
+    size_t len, capacity;
+};
+
+/**
+ * The part that was read leaves the request, which keeps what follows the last whole unit of it.
+ *
+ * @param ret_part free with web_transfer_free_part().
+ * @return false without memory: nothing has changed.
+ */
+bool web_transfer_take_part(struct web_request *request, struct web_part *ret_part);
+
+/** Frees it, and gives it back to the budget. */
+void web_transfer_free_part(struct web *web, const struct web_part *part);
+
+/**
+ * The request as it was before it was sent, for HTTP/1.1 on a connection of its own. It has left
+ * its multi handle.
+ *
+ * @return 0, -ENOMEM.
+ */
+int web_transfer_restart(struct web_request *request);
 
 /** Frees what it holds; the handle has left its multi handle, and is kept where it can be. */
 void web_transfer_clear(struct web *web, struct web_request *request);

@@ -110,14 +110,108 @@ static bool has_to_wait(const struct web_request *request, size_t needed)
            web->body_bytes + needed > web->options.bodies_bytes;
 }
 
+/* --- bodies in parts ------------------------------------------------------------ */
+
+static long info_of(const struct web_request *request, CURLINFO info)
+{
+    long value = 0;
+    (void)web_curl.easy_getinfo(request->easy, info, &value);
+    return value;
+}
+
+/* Whether the body, which is about to be longer than a part, is one that comes in parts. */
+static bool comes_in_parts(const struct web_request *request)
+{
+    return request->part_bytes > 0 && info_of(request, CURLINFO_RESPONSE_CODE) / 100 == 2;
+}
+
+/* What is in front of where the body is wanted from. */
+static void drop_skipped(struct web_request *request)
+{
+    uint64_t left = request->offset < request->skip ? request->skip - request->offset : 0;
+    size_t len = left < request->body_len ? (size_t)left : request->body_len;
+    if (len > 0) {
+        memmove(request->body, request->body + len, request->body_len - len);
+        request->body_len -= len;
+        request->offset += len;
+    }
+}
+
+/* The part is read, and more follows. @return what the callback has to. */
+static size_t hold_part(struct web_request *request)
+{
+    request->is_clean = false;
+    if (info_of(request, CURLINFO_HTTP_VERSION) > CURL_HTTP_VERSION_1_1) {
+        request->is_over_2 = true;
+        return 0;
+    }
+    request->has_part = true;
+    request->pool->web->part_count++;
+    return CURL_WRITEFUNC_PAUSE;
+}
+
+/* Whether @p count more bytes are as many as may be had, in parts or as a whole. */
+static bool is_longer_than_allowed(const struct web_request *request, size_t count, bool has_parts)
+{
+    uint64_t len = request->offset + request->body_len + count;
+    return len > (has_parts ? WEB_PARTED_MAX : request->pool->web->options.body_bytes);
+}
+
+bool web_transfer_take_part(struct web_request *request, struct web_part *ret_part)
+{
+    size_t rest = request->body_len % WEB_PART_UNIT, len = request->body_len - rest;
+    uint8_t *kept = malloc(BODY_FREE_BYTES);
+    if (kept == NULL) {
+        return false;
+    }
+    *ret_part = (struct web_part){request->body, len, request->body_capacity};
+    if (rest > 0) {
+        memcpy(kept, request->body + len, rest);
+    }
+    request->pool->web->body_bytes += BODY_FREE_BYTES;
+    request->body = kept;
+    request->body_capacity = BODY_FREE_BYTES;
+    request->body_len = rest;
+    request->offset += len;
+    return true;
+}
+
+void web_transfer_free_part(struct web *web, const struct web_part *part)
+{
+    web->body_bytes -= part->capacity;
+    free(part->data);
+}
+
+int web_transfer_restart(struct web_request *request)
+{
+    request->is_over_2 = false;
+    request->head_bytes = 0;
+    request->body_len = 0;
+    request->offset = 0;
+    CURLcode code =
+        web_curl.easy_setopt(request->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    code |= web_curl.easy_setopt(request->easy, CURLOPT_FRESH_CONNECT, 1L);
+    return code == CURLE_OK ? 0 : -ENOMEM;
+}
+
 static size_t web_on_body(char *data, size_t size, size_t count, void *context)
 {
     struct web_request *request = context;
     struct web *web = request->pool->web;
+    bool has_parts = request->offset > 0;
     (void)size; /* 1 */
-    if (request->body_len + count > web->options.body_bytes) {
+    if (request->part_bytes > 0 && request->body_len + count > request->part_bytes) {
+        has_parts = comes_in_parts(request);
+    }
+    if (is_longer_than_allowed(request, count, has_parts)) {
         request->is_body_too_long = true;
         return 0;
+    }
+    if (has_parts) {
+        drop_skipped(request);
+        if (request->body_len + count > request->part_bytes) {
+            return hold_part(request);
+        }
     }
     if (has_to_wait(request, request->body_len + count)) {
         request->is_paused = true;
@@ -268,25 +362,29 @@ void web_transfer_free_spares(struct web_pool *pool)
     }
 }
 
-static CURLcode set_web_limits(CURL *easy, const struct web_options *options)
+static CURLcode set_web_limits(CURL *easy, const struct web_options *options, uint64_t longest)
 {
     CURLcode code =
         web_curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)options->connect_ms);
-    code |= web_curl.easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)options->body_bytes);
+    code |= web_curl.easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)longest);
     return code |
            web_curl.easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)(options->idle_ms / MS_PER_S) + 1);
 }
 
 int web_transfer_init(struct web_request *request, const struct web_ask *ask)
 {
+    const struct web_options *options = &request->pool->web->options;
     CURL *easy = take_handle(request->pool);
     request->easy = easy;
     request->address = ask->address;
+    request->part_bytes = ask->part_bytes;
+    request->skip = ask->skip;
     if (easy == NULL || !set_connect_to(request) || !set_fields(request, ask)) {
         return -ENOMEM;
     }
     CURLcode code = set_owner(easy, request) | set_method(easy, ask);
-    code |= set_web_limits(easy, &request->pool->web->options);
+    code |=
+        set_web_limits(easy, options, ask->part_bytes > 0 ? WEB_PARTED_MAX : options->body_bytes);
     code |= web_curl.easy_setopt(easy, CURLOPT_URL, ask->url);
     /* libcurl sends a request again whose connection turns out to be dead. */
     code |= web_curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, ask->may_repeat ? 0L : 1L);
@@ -363,6 +461,14 @@ struct web_failure web_transfer_failure(const struct web_request *request, CURLc
     return failure;
 }
 
+/* As the server has told it, or 0. */
+static uint64_t length_of_body(const struct web_request *request)
+{
+    curl_off_t length = 0;
+    (void)web_curl.easy_getinfo(request->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return length > 0 ? (uint64_t)length : 0;
+}
+
 bool web_transfer_response(const struct web_request *request, uint64_t now_ms,
                            struct http_field *ret_fields, struct http_response *ret_response)
 {
@@ -381,6 +487,8 @@ bool web_transfer_response(const struct web_request *request, uint64_t now_ms,
         .fields = ret_fields,
         .field_count = count,
         .body = {request->body, request->body_len},
+        .offset = request->offset,
+        .length = length_of_body(request),
         .received_s = (uint64_t)time(NULL),
         .delay_s = (uint32_t)((now_ms - request->began_ms + MS_PER_S - 1) / MS_PER_S),
     };

@@ -38,6 +38,13 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
     return NULL;
 }
 
+void web_next(struct web *web, struct web_request *request, void *user)
+{
+    (void)web;
+    (void)request;
+    (void)user;
+}
+
 void web_cancel(struct web *web, struct web_request *request)
 {
     (void)web;

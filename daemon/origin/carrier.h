@@ -88,6 +88,7 @@ static inline const struct carrier *carrier_of(enum transport transport)
 /* What a carrier is told of the way of a request, besides struct sending. */
 struct carrier_way {
     struct address source; /* the client, for whose share a session counts; not a destination */
+    uint64_t client;       /* HTTP: its serial: a body in parts is for it alone */
     const char *host;      /* name for SNI and the certificate, in room; NULL: it is an address */
     struct upstream_credentials *credentials; /* borrowed for the call; NULL in the clear */
     const char *const *lines; /* HTTP: "Name: value" of the configuration; likewise */

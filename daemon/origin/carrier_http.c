@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "origin/carrier_http.h"
 
+#include "coap/block.h"
 #include "coap/http_line.h"
 #include "coap/http_request.h"
 #include "coap/http_response.h"
@@ -13,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A CRI that a redirect leads to. */
 #define REDIRECT_MAX 2048u
@@ -128,17 +130,123 @@ static bool go_where_it_leads(struct origin_side *side, struct sending *sending,
     return true;
 }
 
+/* --- long bodies -------------------------------------------------------------------- */
+
+/* The request is over, also where the server has more to say. Takes one that is. */
+static void carrier_http_cancel(struct origin_side *side, struct sending *sending)
+{
+    if (sending->web != NULL) {
+        web_cancel(side->web, sending->web);
+        sending->web = NULL;
+    }
+    long_body_free(&side->long_bodies, sending->long_body);
+    sending->long_body = NULL;
+}
+
+/* Which block of the answer is asked for; false: none, or it is a request for the whole. */
+static bool find_asked_block(const struct message *request, struct block *ret_block)
+{
+    struct bytes value;
+    bool has_one =
+        request->code == CODE_GET && option_find(request->options, OPTION_block2, &value);
+    if (has_one) {
+        *ret_block = block_of(value);
+    }
+    return has_one;
+}
+
+/* In parts of how many bytes the answer may come; 0: whole. */
+static uint32_t part_bytes_for(const struct origin_side *side, const struct message *request)
+{
+    const struct config *config = side->context.config;
+    uint64_t bytes = config->http_window / 2;
+    bool may_have_parts = request->code == CODE_GET && poll_s_of(side, request) == 0 &&
+                          config->http_long_bodies > 0 && bytes <= config->block_body_bytes;
+    return may_have_parts ? (uint32_t)(bytes - bytes % WEB_PART_UNIT) : 0;
+}
+
+/*
+ * Whether the part @p response can be given to its client, and with which ETag, if the server has
+ * sent none. A body that is taken up again in the middle needs a validator.
+ */
+static enum reason check_part(struct origin_side *side, const struct sending *sending,
+                              const struct message *request, const struct http_response *response,
+                              uint8_t etag[HTTP_TAG_ETAG_MAX])
+{
+    uint64_t seed = side->changes->seed, random = entropy_u64(&side->context.entropy);
+    struct block asked;
+    bool has_block = find_asked_block(request, &asked);
+    bool is_new = sending->long_body == NULL;
+    block_make_etag(seed, (struct bytes){(const uint8_t *)&random, sizeof(random)}, etag);
+    if (!is_new) {
+        memcpy(etag, sending->long_body->etag, HTTP_TAG_ETAG_MAX);
+    } else if (!http_response_can_resume(response, seed, etag) && response->offset > 0) {
+        return REASON_block_gone;
+    }
+    bool is_behind = has_block && block_offset(&asked) >= response->offset + response->body.len;
+    return is_behind ? REASON_block_range : REASON_none;
+}
+
+/* The rest of the body waits until its client asks for it. Without memory it is given up. */
+static void leave_rest(struct origin_side *side, struct sending *sending,
+                       const struct message *request, const struct http_response *response,
+                       const uint8_t etag[HTTP_TAG_ETAG_MAX])
+{
+    struct carrier_way way;
+    struct http_request text;
+    char *room = NULL;
+    side->origins.calls->find_way(side, sending, &way);
+    if (sending->long_body == NULL &&
+        make_http(side, sending, request, &way, &room, &text) == REASON_none) {
+        uint64_t key = long_body_key(side, sending, &text, &way);
+        sending->long_body = long_body_new(&side->long_bodies, key, &way.source);
+        free(room);
+    }
+    if (sending->long_body == NULL) {
+        carrier_http_cancel(side, sending);
+        return;
+    }
+    memcpy(sending->long_body->etag, etag, HTTP_TAG_ETAG_MAX);
+    long_body_wait(side, sending->long_body, sending->web, response->offset + response->body.len);
+    sending->long_body = NULL;
+    sending->web = NULL;
+}
+
+static void tell_http(struct origin_side *side, struct sending *sending,
+                      const struct http_mapped *mapped)
+{
+    const struct message answer = {.type = MESSAGE_ACK,
+                                   .code = mapped->code,
+                                   .options = mapped->options,
+                                   .payload = mapped->payload};
+    sending->is_private = mapped->is_private;
+    sending_answered(side, sending, &answer, false);
+}
+
+static void fail_answer(struct origin_side *side, struct sending *sending, enum reason reason)
+{
+    carrier_http_cancel(side, sending);
+    sending_failed(side, sending, reason, NULL);
+}
+
 static void carrier_http_on_answer(void *context, void *user, const struct http_response *response)
 {
     struct origin_side *side = context;
     struct sending *sending = user;
-    struct message request, answer = {.type = MESSAGE_ACK};
+    struct message request;
     struct http_mapped mapped;
-    uint8_t options[ANSWER_OPTIONS_MAX];
-    sending->web = NULL;
+    uint8_t options[ANSWER_OPTIONS_MAX], etag[HTTP_TAG_ETAG_MAX];
+    sending->web = response->more ? sending->web : NULL;
     note_reached(sending);
     if (!http_request_of(sending, &request)) {
-        sending_failed(side, sending, REASON_internal, NULL);
+        fail_answer(side, sending, REASON_internal);
+        return;
+    }
+    bool is_part = response->more || response->offset > 0;
+    enum reason reason =
+        is_part ? check_part(side, sending, &request, response, etag) : REASON_none;
+    if (reason != REASON_none) {
+        fail_answer(side, sending, reason);
         return;
     }
     char *room = NULL;
@@ -157,18 +265,20 @@ static void carrier_http_on_answer(void *context, void *user, const struct http_
         .refuses_unmapped = side->context.config->http_unmapped == HTTP_UNMAPPED_REFUSE,
         .tags = side->tags,
         .media = side->context.config->media_own,
+        .part_tag = {etag, is_part ? sizeof(etag) : 0},
     };
-    enum reason reason = http_response_map(response, &question, options, sizeof(options), &mapped);
+    reason = http_response_map(response, &question, options, sizeof(options), &mapped);
     free(room);
     if (reason != REASON_none) {
-        sending_failed(side, sending, reason, NULL);
+        fail_answer(side, sending, reason);
         return;
     }
-    answer.code = mapped.code;
-    answer.options = mapped.options;
-    answer.payload = mapped.payload;
-    sending->is_private = mapped.is_private;
-    sending_answered(side, sending, &answer, false);
+    if (response->more && mapped.code == CODE(2, 5)) {
+        leave_rest(side, sending, &request, response, etag);
+    } else {
+        carrier_http_cancel(side, sending);
+    }
+    tell_http(side, sending, &mapped);
 }
 
 static enum reason reason_of_web(enum web_status status)
@@ -194,6 +304,7 @@ static void carrier_http_on_failure(void *context, void *user, const struct web_
     enum reason reason = reason_of_web(failure->status);
     char text[PROBLEM_TEXT_MAX] = "";
     sending->web = NULL;
+    carrier_http_cancel(side, sending);
     sending->is_sent = failure->was_sent;
     if (failure->status == WEB_REFUSED || failure->status == WEB_CONNECT_TIMEOUT) {
         note_unreached(side, sending);
@@ -220,7 +331,8 @@ static struct web_options web_options_of(const struct origin_side *side)
     const struct config *config = side->context.config;
     return (struct web_options){
         .connections_max = config->upstream_sessions,
-        .connections_per_origin = config->http_connections_per_origin,
+        /* Those of long bodies keep no other request waiting; those have their window. */
+        .connections_per_origin = config->http_connections_per_origin + config->http_long_bodies,
         .connect_ms = config->upstream_handshake_timeout,
         .idle_ms = config->upstream_idle_timeout,
         .head_bytes = (uint32_t)config->http_head_bytes,
@@ -236,6 +348,14 @@ static struct web *web_of(struct origin_side *side)
     }
     if (side->web == NULL && side->tags != NULL) {
         const struct web_options options = web_options_of(side);
+        struct long_bodies *bodies = &side->long_bodies;
+        if (bodies->book.slots == NULL &&
+            long_bodies_init(bodies, side->context.config->http_long_bodies, side->changes->seed) !=
+                0) {
+            long_bodies_clear(bodies);
+            *bodies = (struct long_bodies){.waiting = 0};
+            return NULL;
+        }
         (void)web_new(side->context.loop, &options, &carrier_http_handler, side, &side->web);
     }
     return side->web;
@@ -263,20 +383,13 @@ void carrier_http_set_config(struct origin_side *side)
 void carrier_http_free(struct origin_side *side)
 {
     web_free(side->web);
+    long_bodies_clear(&side->long_bodies);
     http_tags_free(side->tags);
     side->web = NULL;
     side->tags = NULL;
 }
 
 /* --- sending ---------------------------------------------------------------------- */
-
-static void carrier_http_cancel(struct origin_side *side, struct sending *sending)
-{
-    if (sending->web != NULL) {
-        web_cancel(side->web, sending->web);
-        sending->web = NULL;
-    }
-}
 
 static enum carrier_result fail_http(struct sending *sending, enum reason reason)
 {
@@ -296,6 +409,38 @@ static size_t join_fields(const struct http_request *request, const struct carri
         fields[count++] = way->lines[i];
     }
     return count;
+}
+
+/* Sent, or about to be: the answer is waited for. */
+static enum carrier_result await_http(struct origin_side *side, struct sending *sending)
+{
+    sending->again.count = 0;
+    sending->is_sent = true;
+    sending_event(side, sending, EVENT_http, 0);
+    sending_await_end(side, sending);
+    return CARRIER_SENT;
+}
+
+/* Where in the body the block that is asked for is, from a whole unit of parts on. */
+static uint64_t offset_of_ask(const struct message *request)
+{
+    struct block block;
+    uint64_t offset = find_asked_block(request, &block) ? block_offset(&block) : 0;
+    return offset - offset % WEB_PART_UNIT;
+}
+
+/* The long body that goes on with what is asked for, if one waits. */
+static bool read_on(struct origin_side *side, struct sending *sending, uint64_t offset,
+                    const struct http_request *request, const struct carrier_way *way)
+{
+    if (offset > 0 && side->long_bodies.waiting > 0) {
+        uint64_t key = long_body_key(side, sending, request, way);
+        sending->long_body = long_body_take(side, key, offset, &sending->web);
+    }
+    if (sending->long_body != NULL) {
+        web_next(side->web, sending->web, sending);
+    }
+    return sending->long_body != NULL;
 }
 
 static enum carrier_result carrier_http_send(struct origin_side *side, struct sending *sending)
@@ -318,6 +463,17 @@ static enum carrier_result carrier_http_send(struct origin_side *side, struct se
     if (reason != REASON_none) {
         return fail_http(sending, reason);
     }
+    uint64_t offset = offset_of_ask(&message);
+    sending->has_credentials = way.line_count > 0 || way.shows_certificate;
+    if (read_on(side, sending, offset, &request, &way)) {
+        free(room);
+        return await_http(side, sending);
+    }
+    uint32_t part_bytes = part_bytes_for(side, &message);
+    if (part_bytes > 0 && offset > side->context.config->block_body_bytes) {
+        free(room);
+        return fail_http(sending, REASON_block_gone);
+    }
     const char *fields[HTTP_REQUEST_FIELDS_MAX + HTTP_LINES_MAX];
     const struct web_ask ask = {
         .method = request.method,
@@ -330,18 +486,15 @@ static enum carrier_result carrier_http_send(struct origin_side *side, struct se
         .address = sending->origin->address,
         .credentials = way.credentials,
         .shows_certificate = way.shows_certificate,
+        .part_bytes = part_bytes,
+        .skip = offset,
     };
-    sending->has_credentials = way.line_count > 0 || way.shows_certificate;
-    sending->again.count = 0;
     sending->web = web_send(web, &ask, sending);
     free(room);
     if (sending->web == NULL) {
         return fail_http(sending, REASON_proxy_busy);
     }
-    sending->is_sent = true;
-    sending_event(side, sending, EVENT_http, 0);
-    sending_await_end(side, sending);
-    return CARRIER_SENT;
+    return await_http(side, sending);
 }
 
 /* TCP and libcurl find out by themselves whether the other side is alive. */

@@ -165,6 +165,7 @@ bool origin_take_mid_of(struct origin_side *side, struct origin *origin, const s
  * The window counts what is out and neither acknowledged, answered nor given up.
  */
 
+struct long_body;
 struct message;
 struct upstream_request;
 struct web_request;
@@ -209,6 +210,7 @@ struct sending {
     struct port *port;                 /* datagrams: the source port, also for the next time */
     struct upstream_request *upstream; /* sessions: what of it is on one; NULL: nothing */
     struct web_request *web;           /* HTTP: likewise */
+    struct long_body *long_body;       /* HTTP: of which the next part is asked for, or NULL */
     bool has_malformed;                /* something came that could not be read */
     bool is_starting;                  /* in sending_start(): the owner sees for itself */
 };

@@ -8,6 +8,7 @@
 #include "coap/dedup.h"
 #include "context/context.h"
 #include "ops/origin_labels.h"
+#include "origin/long_body.h"
 #include "origin/names.h"
 #include "origin/origin.h"
 #include "origin/throttle.h"
@@ -21,6 +22,7 @@ struct origin_side {
     struct upstream *upstream;           /* sessions; NULL before the first is needed */
     struct web *web;                     /* HTTP requests; likewise */
     struct http_tags *tags;              /* long entity-tags of HTTP; with web */
+    struct long_bodies long_bodies;      /* of HTTP; likewise */
     struct dedup dedup;                  /* messages that may be repeated, of clients too */
     struct origin_labels *origin_labels; /* borrowed; NULL: origin servers are not told apart */
     struct changes *changes;             /* borrowed; its seed is that of all cache keys */

@@ -9,7 +9,7 @@
 
 #define REQUESTS_MAX 64u
 #define TEXT_MAX 4096u
-#define BODY_MAX 65536u
+#define BODY_MAX (128u * 1024)
 #define DATE_S 1000000000u /* when answers come, in seconds since 1970 */
 
 struct web_request {
@@ -24,7 +24,9 @@ struct web_request {
     unsigned status;
     char answer_fields[TEXT_MAX];
     uint8_t body[BODY_MAX];
-    size_t body_len;
+    size_t body_len, given; /* bytes, and those of parts that were told or skipped */
+    uint32_t part_bytes;
+    uint64_t skip;
 };
 
 struct web {
@@ -88,7 +90,11 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
         return NULL;
     }
     assert_non_null(user);
+    assert_true(ask->part_bytes == 0 || ask->part_bytes >= WEB_PART_BYTES_MIN);
+    assert_true(ask->skip % WEB_PART_UNIT == 0);
     memset(request, 0, sizeof(*request));
+    request->part_bytes = ask->part_bytes;
+    request->skip = ask->skip;
     request->is_used = true;
     request->serial = ++serial;
     request->user = user;
@@ -107,6 +113,14 @@ struct web_request *web_send(struct web *web, const struct web_ask *ask, void *u
         memcpy(request->sent, ask->body.data, request->sent_len);
     }
     return request;
+}
+
+void web_next(struct web *web, struct web_request *request, void *user)
+{
+    (void)web;
+    assert_true(request->is_used && request->given > 0 && !request->is_due);
+    request->user = user;
+    request->is_due = true;
 }
 
 void web_cancel(struct web *web, struct web_request *request)
@@ -135,12 +149,28 @@ static size_t split_fields(char *text, struct http_field *ret_fields)
     return count;
 }
 
+/* How much of the body is told now, from request->given on; more follows where that is a part. */
+static size_t next_len(struct web_request *request)
+{
+    bool has_parts = request->part_bytes > 0 && request->status / 100 == 2 &&
+                     request->body_len > request->part_bytes;
+    if (has_parts && request->given < request->skip) {
+        request->given =
+            request->skip < request->body_len ? (size_t)request->skip : request->body_len;
+    }
+    size_t rest = request->body_len - request->given;
+    return has_parts && rest > request->part_bytes ? request->part_bytes : rest;
+}
+
 static void tell_web(struct web *web, struct web_request *request)
 {
     static struct web_request told; /* a copy: the place may be another request's by then */
     struct http_field fields[HTTP_RESPONSE_FIELDS_MAX];
+    size_t len = request->is_failure ? 0 : next_len(request);
     memcpy(&told, request, sizeof(told));
-    request->is_used = false;
+    request->given += len;
+    request->is_due = false;
+    request->is_used = !request->is_failure && request->given < request->body_len;
     if (told.is_failure) {
         web->handler->on_failure(web->context, told.user, &told.failure);
         return;
@@ -149,7 +179,10 @@ static void tell_web(struct web *web, struct web_request *request)
         .status = told.status,
         .fields = fields,
         .field_count = split_fields(told.answer_fields, fields),
-        .body = {told.body, told.body_len},
+        .body = {told.body + told.given, len},
+        .offset = told.given,
+        .more = request->is_used,
+        .length = told.body_len,
         .received_s = DATE_S,
     };
     web->handler->on_answer(web->context, told.user, &response);

@@ -20,7 +20,10 @@ bool fake_web_take(const char **ret_line, const char **ret_fields, const char **
 uint64_t fake_web_number(void);
 void fake_web_choose(uint64_t number);
 
-/** Its answer: @p fields as "Name: value" in lines; of @p body what fits, the rest is cut. */
+/**
+ * Its answer: @p fields as "Name: value" in lines; of @p body what fits, the rest is cut. A long
+ * one is given in parts, if that was wanted, with the same fields each time.
+ */
 void fake_web_answer(unsigned status, const char *fields, struct bytes body);
 
 /** It ends without an answer. */

@@ -5,8 +5,11 @@ not ours; what is hostile is written to the socket as it is."""
 import contextlib
 import http.server
 import os
+import select
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 
 import pytest
@@ -19,7 +22,7 @@ from target import FORMS, Target
 from test_upstream import ask, make_certificate
 from web_origins import files, proxy
 
-ETAG, OBSERVE, FORMAT, MAX_AGE, BLOCK1, BLOCK2 = 4, 6, 12, 14, 27, 23
+ETAG, OBSERVE, FORMAT, MAX_AGE, BLOCK1, BLOCK2, SIZE2 = 4, 6, 12, 14, 27, 23, 28
 BODY = b"".join(b"%08d" % number for number in range(1 << 17))  # 1 MiB
 
 
@@ -152,6 +155,103 @@ def test_long_bodies(proxy, server):
             got += answer.payload
             number += 1
     assert got == BODY[:8192] and more
+
+
+def fetch_in_blocks(client, options, szx=6):
+    """The whole body, and the Block2 values that came."""
+    got, seen, more = b"", [], True
+    while more:
+        number = len(got) // 1024
+        value = (number << 4 | szx).to_bytes(3, "big").lstrip(b"\0")
+        answer = client.ask(GET, b"g", options + [(BLOCK2, value)])
+        assert answer.code_text == "2.05", str(answer)
+        seen.append(int.from_bytes(answer.values(BLOCK2)[0], "big"))
+        assert seen[-1] >> 4 == number
+        more = seen[-1] & 8
+        got += answer.payload
+    return got, seen
+
+
+def test_a_body_longer_than_the_memory_for_bodies(server):
+    """CH-10: it comes in parts, in one request, in blocks of any size and in BERT."""
+    proxy = Proxy("--set", "http.window=64KiB", "--set", "block.body-bytes=64KiB",
+                  "--set", "block.bodies-bytes=128KiB", "--set", "cache.max-bytes=0",
+                  "--listen", "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    target, before = server.target("long"), len(server.seen)
+    with Stream(("127.0.0.1", proxy.port("coap+tcp"))) as client:
+        client.send_message(CSM, options=[(2, b"\1\0\0"), (4, b"")])  # 64 KiB, blocks
+        client.expect(CSM)
+        got, seen = fetch_in_blocks(client, target.options("cri"), szx=7)
+        assert got == BODY and all(value & 7 == 7 for value in seen)
+        assert len(server.seen) == before + 1
+        got, seen = fetch_in_blocks(client, target.options("cri"))
+        assert got == BODY and {value & 7 for value in seen} == {6}
+        assert len(server.seen) == before + 2
+    proxy.stop_cleanly()
+
+
+def test_a_server_is_read_no_faster_than_its_client(server):
+    """CH-10: one that would send 512 MiB stands still after a few, which are the kernel's; and
+    others are served while it does."""
+    stalled, sent, length = threading.Event(), [], 512 << 20
+
+    def talk(sock):
+        sock.recv(65536)
+        sock.sendall(b'HTTP/1.1 200 OK\r\nETag: "v1"\r\nContent-Length: %d\r\n\r\n' % length)
+        sock.setblocking(False)
+        while sum(sent) < length and select.select([], [sock], [], 1)[1]:
+            sent.append(sock.send(bytes(65536)))
+        stalled.set()
+        sock.settimeout(PATIENCE_S)
+        sock.recv(1)  # until the proxy ends it
+
+    proxy = Proxy("--set", "http.connections-per-origin=1", listen=("127.0.0.1",))
+    with raw_server(talk) as target, proxy.client() as client:
+        answer = client.ask(target.options("cri"))
+        assert (answer.code_text, len(answer.payload)) == ("2.05", 1024)
+        assert answer.values(SIZE2) == [length.to_bytes(4, "big")]
+        assert stalled.wait(PATIENCE_S) and sum(sent) < length
+        assert ask(proxy, server.target("x")).code_text == "2.05"
+    proxy.stop_cleanly()
+
+
+HTTP_2 = """
+const fs = require("fs"), http2 = require("http2");
+const [certificate, key] = process.argv.slice(1, 3).map((name) => fs.readFileSync(name));
+const server = http2.createSecureServer({cert: certificate, key, allowHTTP1: true});
+server.on("request", (request, response) => {
+  console.log(request.httpVersion + " " + request.url);
+  const words = request.url === "/long" ? "0123456789abcde\\n".repeat(1 << 16) : "short";
+  response.writeHead(200, {ETag: '"v1"'});
+  response.end(words);
+});
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="nodejs is not installed")
+def test_a_long_body_over_http_2(files):
+    """CH-10, CH-12: libcurl would read on for a stream that is paused, so a long body has a
+    connection of HTTP/1.1; others have HTTP/2."""
+    node = subprocess.Popen(["node", "-e", HTTP_2, *files], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, text=True)
+    target = Target("127.0.0.1", int(node.stdout.readline()), ("short",), scheme="https")
+    proxy = Proxy(*UNHURRIED, "--set", "upstream.ca=" + files[0], "--listen",
+                  "coap+tcp://127.0.0.1:0", listen=("127.0.0.1",))
+    try:
+        assert ask(proxy, target).payload == b"short"
+        assert node.stdout.readline() == "2.0 /short\n"
+        with Stream(("127.0.0.1", proxy.port("coap+tcp"))) as client:
+            client.send_message(CSM, options=[(2, b"\1\0\0"), (4, b"")])
+            client.expect(CSM)
+            target = Target("127.0.0.1", target.port, ("long",), scheme="https")
+            got, _ = fetch_in_blocks(client, target.options("cri"), szx=7)
+        assert got == b"0123456789abcde\n" * (1 << 16)
+        assert [node.stdout.readline() for _ in range(2)] == ["2.0 /long\n", "1.1 /long\n"]
+    finally:
+        node.kill()
+        node.communicate()
+        proxy.stop_cleanly()
 
 
 def test_an_upload_in_blocks_is_one_request(proxy, server):
@@ -293,6 +393,11 @@ HOSTILE = {
     "an endless head": endless(b"HTTP/1.1 200 OK\r\n", b"A: " + b"b" * 1000 + b"\r\n"),
     "an endless line": endless(b"HTTP/1.1 200 OK\r\nA: ", b"b" * 1000),
     "endless interim answers": endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "an endless page": endless(b"HTTP/1.1 404 Not Found\r\n\r\n", b"b" * 65536),
+}
+
+# Those are given to the client as far as it asks.
+ENDLESS = {
     "an endless body": endless(b"HTTP/1.1 200 OK\r\n\r\n", b"b" * 65536),
     "endless chunks": endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
                               b"ffff\r\n" + b"b" * 65535 + b"\r\n"),
@@ -306,6 +411,18 @@ def test_hostile_servers(proxy, server, name):
         answer = ask(proxy, target)
     assert answer.code_text == "5.02" and answer.payload.decode()
     assert ask(proxy, server.target("after")).code_text == "2.05"
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("long_bodies", ["0", "64"])
+def test_bodies_without_an_end(server, name, long_bodies):
+    """CH-10, CH-13: as a whole 5.02; else a block, and the rest is not read."""
+    proxy = Proxy("--set", "http.long-bodies=" + long_bodies, listen=("127.0.0.1",))
+    with raw_server(ENDLESS[name]) as target:
+        answer = ask(proxy, target)
+        assert answer.code_text == ("5.02" if long_bodies == "0" else "2.05")
+        assert ask(proxy, server.target("after")).code_text == "2.05"
+    proxy.stop_cleanly()
 
 
 def test_a_slow_server_holds_nobody_up(server):

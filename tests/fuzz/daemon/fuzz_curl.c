@@ -42,8 +42,8 @@ struct easy {
     uint8_t *held; /* a piece that the callback has not taken */
     size_t held_len;
     bool is_added, is_done, is_told;
-    long status, verdict;
-    curl_off_t began_us;
+    long status, verdict, version;
+    curl_off_t began_us, length;
     CURLMsg message;
 };
 
@@ -120,6 +120,10 @@ static CURLcode fake_easy_getinfo(CURL *handle, CURLINFO info, ...)
         memcpy(place, &easy->status, sizeof(long));
     } else if (info == CURLINFO_SSL_VERIFYRESULT) {
         memcpy(place, &easy->verdict, sizeof(long));
+    } else if (info == CURLINFO_HTTP_VERSION) {
+        memcpy(place, &easy->version, sizeof(long));
+    } else if (info == CURLINFO_CONTENT_LENGTH_DOWNLOAD_T) {
+        memcpy(place, &easy->length, sizeof(curl_off_t));
     } else if (info == CURLINFO_PRETRANSFER_TIME_T || info == CURLINFO_STARTTRANSFER_TIME_T) {
         memcpy(place, &easy->began_us, sizeof(curl_off_t));
     }
@@ -207,6 +211,8 @@ static CURLMcode fake_multi_add(CURLM *multi, CURL *handle)
         if (easies[i] == NULL) {
             easies[i] = handle;
             easies[i]->is_added = true;
+            easies[i]->is_done = easies[i]->is_told = false; /* of a request that is made again */
+            easies[i]->version = 0;
             return CURLM_OK;
         }
     }
@@ -312,6 +318,8 @@ struct world {
     struct http_tags *tags;
     struct address address;
     struct web_request *requests[SLOTS];
+    uint64_t offsets[SLOTS]; /* in the body, behind the part that was told; 0: none was */
+    bool waits[SLOTS];       /* for the next part to be asked for */
     uint64_t now_ms;
     uint64_t body_max;
 };
@@ -330,7 +338,14 @@ static void check_answer(const struct world *world, const struct http_response *
     message_writer_option(&writer, OPTION_etag, (struct bytes){etag, 2});
     const struct message request = {.code = method, .options = {asked, writer.len}};
     const struct http_question question = {
-        .request = &request, .url = URL, .tags = world->tags, .poll_s = polls ? 10 : 0};
+        .request = &request,
+        .url = URL,
+        .tags = world->tags,
+        .poll_s = polls ? 10 : 0,
+        .part_tag = {etag, 2},
+    };
+    uint8_t tag[HTTP_TAG_ETAG_MAX];
+    (void)http_response_can_resume(response, 1, tag);
     if (http_response_map(response, &question, options, sizeof(options), &mapped) == REASON_none) {
         unsigned class = CODE_CLASS(mapped.code);
         assert(class == 2 || class == 4 || class == 5);
@@ -358,8 +373,20 @@ static void on_web_answer(void *context, void *user, const struct http_response 
 {
     static const uint8_t methods[] = {CODE_GET, CODE_POST, CODE_PUT, CODE_DELETE, CODE_IPATCH};
     struct world *world = context;
-    forget_request(world, user);
-    assert(response->body.len <= world->body_max);
+    size_t slot = (size_t)((struct web_request **)user - world->requests);
+    bool is_part = response->more || response->offset > 0;
+    assert(is_part
+               ? response->body.len <= WEB_PART_BYTES_MIN
+               : response->body.len <= world->body_max || response->body.len <= WEB_PART_BYTES_MIN);
+    assert(world->offsets[slot] == 0 || response->offset == world->offsets[slot]);
+    world->offsets[slot] = response->offset + response->body.len;
+    world->waits[slot] = response->more;
+    if (response->more) {
+        assert(response->body.len > 0 && response->offset % WEB_PART_UNIT == 0 &&
+               response->body.len % WEB_PART_UNIT == 0);
+    } else {
+        forget_request(world, user);
+    }
     for (size_t i = 0; i < sizeof(methods); i++) {
         check_answer(world, response, methods[i], i == 0);
     }
@@ -427,8 +454,12 @@ static void act_send(struct world *world, unsigned slot, struct input *input)
                                 .fields = fields,
                                 .field_count = 2,
                                 .has_body = (how & 1) != 0,
+                                .part_bytes = (how & 4) != 0 ? WEB_PART_BYTES_MIN : 0,
+                                .skip = (how & 8) != 0 ? (how >> 4) * 8 * WEB_PART_UNIT : 0,
                                 .shows_certificate = (how & 2) != 0,
                                 .address = world->address};
+    world->offsets[slot] = 0;
+    world->waits[slot] = false;
     world->requests[slot] = web_send(world->web, &ask, &world->requests[slot]);
     assert(world->requests[slot] != NULL);
 }
@@ -543,6 +574,17 @@ static void act(struct world *world, struct input *input)
         options = next_options(world, input);
         world->body_max = options.body_bytes < 2u << 20 ? 2u << 20 : options.body_bytes;
         web_set_options(world->web, &options);
+        break;
+    case 7:
+        if (world->waits[slot] && world->requests[slot] != NULL) {
+            world->waits[slot] = false;
+            web_next(world->web, world->requests[slot], &world->requests[slot]);
+        }
+        break;
+    case 8:
+        if (easy_of(world, slot) != NULL && world->offsets[slot] == 0) {
+            easy_of(world, slot)->version = CURL_HTTP_VERSION_2_0;
+        }
         break;
     default:
         world->now_ms += next_byte(input) * 16;
