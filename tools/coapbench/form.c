@@ -262,3 +262,15 @@ int target_parse(const char *text, struct target *ret_target)
     *ret_target = target;
     return 0;
 }
+
+struct target target_further(const struct target *target, uint32_t n)
+{
+    struct target further = *target;
+    uint32_t address;
+
+    memcpy(&address, target->address, sizeof(address));
+    address = htonl(ntohl(address) + n);
+    memcpy(further.address, &address, sizeof(address));
+    inet_ntop(AF_INET, further.address, further.host, sizeof(further.host));
+    return further;
+}

@@ -46,6 +46,9 @@ struct resource {
 /** "127.0.0.1:5683", "[::1]:5683" or "name:5683". @return 0 or -EINVAL. */
 int target_parse(const char *text, struct target *ret_target);
 
+/** The target @p n addresses further, of an IPv4 address, at the same port. */
+struct target target_further(const struct target *target, uint32_t n);
+
 /** Write the options that ask for @p resource of @p target; the path is at most
  *  FORM_PATH_MAX bytes with its slashes. */
 void form_write(struct wire_writer *writer, enum form form, const struct target *target,

@@ -26,6 +26,7 @@ enum {
     LOAD_TOKEN_MAX = 64,
     LOAD_BODY_MAX = 1024,
     LOAD_IDS_MAX = 1 << 16,
+    LOAD_ORIGINS_MAX = 1 << 20,
     LOAD_IN_FLIGHT_MAX = 1 << 18,
     LOAD_TEXT_MAX = 48,    /* of a diagnostic payload, as it is counted */
     LOAD_REASONS_MAX = 64, /* different ones */
@@ -35,6 +36,7 @@ struct load_options {
     union address peer; /* the proxy; for FORM_DIRECT the origin */
     struct target targets[LOAD_TARGETS_MAX];
     unsigned target_count;
+    uint32_t origins; /* addresses of each target in turn, counted up from its own */
     enum form form;
     enum load_type type;
     uint64_t rate; /* requests a second; 0: closed loop */

@@ -43,6 +43,7 @@ enum {
     OPT_BODY,
     OPT_FORMAT,
     OPT_IDS,
+    OPT_ORIGINS,
     OPT_SAME,
     OPT_NO_CHECK,
     OPT_SOCKETS,
@@ -81,6 +82,7 @@ static const struct option long_options[] = {
     {"body", required_argument, NULL, OPT_BODY},
     {"content-format", required_argument, NULL, OPT_FORMAT},
     {"ids", required_argument, NULL, OPT_IDS},
+    {"origins", required_argument, NULL, OPT_ORIGINS},
     {"same", no_argument, NULL, OPT_SAME},
     {"no-check", no_argument, NULL, OPT_NO_CHECK},
     {"own-sockets", no_argument, NULL, OPT_SOCKETS},
@@ -104,6 +106,7 @@ static void print_usage(void)
          "  --proxy ADDRESS:PORT     address of the proxy\n"
          "  --target HOST:PORT       target of the requests; up to 64 of them, in turn\n"
          "  --form FORM              cri, scheme-number, uri, scheme, mix, or direct (cri)\n"
+         "  --origins N              N addresses of a target in turn, counted up from its own (1)\n"
          "  --type TYPE              con, non or mix (con)\n"
          "  --clients N              number of clients, each with its own address and port (8)\n"
          "transport:\n"
@@ -363,6 +366,8 @@ static int set_count(struct load_options *options, int option, const char *text)
         return format_parse(text, &options->format) == 0
                    ? STATUS_OK
                    : args_bad_value("content-format", text, "a media type or a number");
+    case OPT_ORIGINS:
+        return set_u32(1, LOAD_ORIGINS_MAX, &options->origins, "origins", text);
     case OPT_IDS:
         return set_u32(1, LOAD_IDS_MAX, &options->ids, "ids", text);
     case OPT_SEED:
@@ -425,6 +430,11 @@ static int check_options(const struct load_options *options, bool allow_remote)
     if (options->target_count == 0 && options->form != FORM_DIRECT && !options->hold) {
         return complain("--target is required, except with --form direct");
     }
+    for (unsigned i = 0; options->origins > 1 && i < options->target_count; i++) {
+        if (options->targets[i].address_len != 4) {
+            return complain("--origins needs targets with IPv4 addresses");
+        }
+    }
     if (!allow_remote && !address_is_loopback(&options->peer)) {
         return complain("--proxy is not a loopback address; see --allow-remote");
     }
@@ -454,6 +464,7 @@ int load_options_parse(int argc, char **argv, struct load_options *ret_options)
                                    .weight_sum = 1,
                                    .token_len = 8,
                                    .ids = LOAD_IDS_MAX,
+                                   .origins = 1,
                                    .id_in_query = true,
                                    .check = true,
                                    .suites = "PSK-AES128-CCM8",

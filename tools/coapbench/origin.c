@@ -40,7 +40,8 @@ enum {
 
 struct slot {
     union address peer;
-    uint64_t key; /* of the request, in seen[] */
+    uint32_t local; /* where it was asked */
+    uint64_t key;   /* of the request, in seen[] */
     uint32_t next_free;
     uint16_t mid;
     bool confirmable;
@@ -58,6 +59,7 @@ struct origin {
     struct origin_options options;
     int fd, epoll_fd;
     struct batch *in, *out;
+    uint32_t local; /* where the message came to that is answered; 0: at the socket's address */
     struct random random;
     struct wheel wheel;
     uint64_t now_ms;
@@ -69,16 +71,17 @@ struct origin {
     uint64_t received, lost, malformed, requests, repeated, answered, overflow, unacked, refused;
 };
 
-static uint64_t key_of(const union address *peer, uint16_t mid)
+/* Of a message from @p peer to our address @p local: each of those is an endpoint. */
+static uint64_t key_of(const union address *peer, uint32_t local, uint16_t mid)
 {
-    uint64_t hash = mid;
+    uint64_t hash = mid ^ (local != 0 ? random_mix(local) : 0);
 
     if (peer->any.sa_family == AF_INET) {
-        hash |= (uint64_t)peer->v4.sin_addr.s_addr << 32 | (uint64_t)peer->v4.sin_port << 16;
+        hash ^= (uint64_t)peer->v4.sin_addr.s_addr << 32 | (uint64_t)peer->v4.sin_port << 16;
     } else {
         uint64_t parts[2];
         memcpy(parts, &peer->v6.sin6_addr, sizeof(parts));
-        hash |= (uint64_t)peer->v6.sin6_port << 16;
+        hash ^= (uint64_t)peer->v6.sin6_port << 16;
         hash ^= random_mix(parts[0]) ^ random_mix(parts[1] + 1);
     }
     return random_mix(hash + 1);
@@ -106,6 +109,7 @@ static void emit(struct origin *origin, const union address *peer, const uint8_t
         datagram = batch_reserve(origin->out);
     }
     datagram->peer = *peer;
+    datagram->local = origin->local;
     datagram->len = len;
     memcpy(datagram->data, bytes, len);
     batch_commit(origin->out);
@@ -238,6 +242,7 @@ static void on_due(void *context, uint32_t number)
         release_slot(origin, number);
         return;
     }
+    origin->local = slot->local;
     emit(origin, &slot->peer, slot->bytes, slot->len);
     origin->answered += slot->sent == 0;
     slot->sent++;
@@ -297,6 +302,7 @@ static void answer_later(struct origin *origin, const union address *peer,
     }
     claim_slot(origin, number);
     slot->peer = *peer;
+    slot->local = origin->local;
     slot->key = seen->key;
     slot->mid = mid;
     slot->confirmable = separate;
@@ -326,7 +332,7 @@ static void answer_now(struct origin *origin, const union address *peer,
 static void on_request(struct origin *origin, const union address *peer,
                        const struct wire_message *request)
 {
-    uint64_t key = key_of(peer, request->mid);
+    uint64_t key = key_of(peer, origin->local, request->mid);
     struct seen *seen = &origin->seen[key % SEEN];
     bool later = origin->options.delay_ns + origin->options.jitter_ns > 0;
 
@@ -354,6 +360,7 @@ static void on_datagram(struct origin *origin, const struct datagram *datagram)
     struct wire_message message;
 
     origin->received++;
+    origin->local = datagram->local;
     if (is_lost(origin)) {
         return;
     }
@@ -433,7 +440,12 @@ static int open_tables(struct origin *origin)
 
 static int open_origin(struct origin *origin)
 {
-    struct udp_open udp = {.bind = &origin->options.listen, .buffer_bytes = BUFFER_BYTES};
+    const union address any = address_v4(INADDR_ANY, origin->options.listen.v4.sin_port);
+    bool everywhere = origin->options.everywhere;
+    struct udp_open udp = {.bind = everywhere ? &any : &origin->options.listen,
+                           .pktinfo = everywhere,
+                           .loopback_only = everywhere,
+                           .buffer_bytes = BUFFER_BYTES};
     struct epoll_event event = {.events = EPOLLIN};
     int err = open_tables(origin);
 
@@ -475,6 +487,9 @@ static void print_listening(const struct origin *origin)
     char text[ADDRESS_TEXT_MAX];
 
     if (udp_local(origin->fd, &local) == 0) {
+        if (origin->options.everywhere) {
+            local = address_v4(INADDR_LOOPBACK, local.v4.sin_port);
+        }
         address_format(&local, text);
         printf("listening %s\n", text);
         fflush(stdout);

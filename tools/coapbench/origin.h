@@ -18,7 +18,8 @@ struct origin_options {
     uint32_t max_age; /* seconds */
     bool has_max_age;
     bool etag;
-    bool separate; /* empty ACK first, then a confirmable answer */
+    bool everywhere; /* at every address of 127.0.0.0/8, at the port of listen */
+    bool separate;   /* empty ACK first, then a confirmable answer */
 };
 
 /** STATUS_OK: run; -1: help was printed; else an exit status. */

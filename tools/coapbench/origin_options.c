@@ -21,6 +21,7 @@ enum {
     OPT_MAX_AGE,
     OPT_ETAG,
     OPT_SEPARATE,
+    OPT_EVERYWHERE,
     OPT_TIME,
     OPT_REMOTE,
     OPT_HELP,
@@ -36,6 +37,7 @@ static const struct option long_options[] = {
     {"max-age", required_argument, NULL, OPT_MAX_AGE},
     {"etag", no_argument, NULL, OPT_ETAG},
     {"separate", no_argument, NULL, OPT_SEPARATE},
+    {"everywhere", no_argument, NULL, OPT_EVERYWHERE},
     {"time", required_argument, NULL, OPT_TIME},
     {"allow-remote", no_argument, NULL, OPT_REMOTE},
     {"help", no_argument, NULL, OPT_HELP},
@@ -47,6 +49,7 @@ static void print_usage(void)
     puts("usage: coapbench origin [OPTION]...\n"
          "A CoAP server whose payload says what it was asked; ends on SIGTERM.\n"
          "  --listen ADDRESS:PORT  (127.0.0.1:0; the port is printed)\n"
+         "  --everywhere           at every address of 127.0.0.0/8: as many servers\n"
          "  --delay DURATION       before each answer (0)\n"
          "  --jitter DURATION      up to this much more, evenly spread (0)\n"
          "  --separate             an empty ACK at once and a confirmable answer after the delay\n"
@@ -115,6 +118,9 @@ static int set_option(struct origin_options *options, int option, const char *te
     case OPT_SEPARATE:
         options->separate = true;
         return STATUS_OK;
+    case OPT_EVERYWHERE:
+        options->everywhere = true;
+        return STATUS_OK;
     default:
         return STATUS_USAGE; /* getopt has said why */
     }
@@ -141,6 +147,9 @@ int origin_options_parse(int argc, char **argv, struct origin_options *ret_optio
         if (status != STATUS_OK) {
             return status;
         }
+    }
+    if (options.everywhere && options.listen.any.sa_family != AF_INET) {
+        return args_bad_value("everywhere", "", "an IPv4 address to listen on");
     }
     if (optind < argc || (!allow_remote && !address_is_loopback(&options.listen))) {
         fputs(optind < argc ? "coapbench: origin: takes options only\n"

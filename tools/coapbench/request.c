@@ -80,7 +80,14 @@ void request_transmit(struct load *load, const struct pending *request)
                                      .code = request->method,
                                      .mid = request->mid,
                                      .token = {token, load->pending.token_len}});
-    form_write(&writer, request->form, &load->options->targets[request->target], &wording.resource);
+    const struct target *target = &load->options->targets[request->target];
+    if (load->options->origins > 1) {
+        const struct target further =
+            target_further(target, (uint32_t)(request->id % load->options->origins));
+        form_write(&writer, request->form, &further, &wording.resource);
+    } else {
+        form_write(&writer, request->form, target, &wording.resource);
+    }
     wire_add_payload(&writer, wording.payload);
     if (writer.overflow) {
         load->error = -EMSGSIZE;

@@ -90,6 +90,33 @@ def test_the_relay_sends_datagrams_of_one_client_as_one_message():
     assert int(counters["messages"]) < 10000
 
 
+def test_an_origin_is_many():
+    """At each address of 127.0.0.0/8: the same message id twice is two requests there."""
+    with started("origin", "--everywhere") as (process, address):
+        port = int(address.rsplit(":", 1)[1])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.bind(("127.0.0.1", 0))
+            client.settimeout(PATIENCE_S)
+            for host in "127.0.0.1", "127.0.39.16":
+                client.sendto(bytes.fromhex("5001abcd"), (host, port))
+                answer, source = client.recvfrom(2048)
+                assert (answer[0] >> 4, answer[1], source) == (5, 0x45, (host, port))
+        process.terminate()
+        counters = dict(pair.split("=") for pair in process.stdout.read().split())
+    assert (counters["requests"], counters["repeated"]) == ("2", "0")
+
+
+def test_targets_count_up():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.settimeout(PATIENCE_S)
+        load("--proxy", "127.0.0.1:%d" % proxy.getsockname()[1], "--target", "127.0.0.255:5", "--form",
+             "uri", "--type", "non", "--origins", "3", "--count", "4", "--clients", "4",
+             "--timeout", "1s", "--warmup", "0", status=1)
+        found = [re.search(rb"coap://([0-9.:]+)/", proxy.recv(2048))[1] for _ in range(4)]
+    assert found == [b"127.0.0.255:5", b"127.0.1.0:5", b"127.0.1.1:5", b"127.0.0.255:5"]
+
+
 def test_delay_shows_as_latency_and_separate_answers_are_acknowledged():
     with started("origin", "--delay", "30ms", "--separate") as (process, address):
         result = load("--proxy", address, "--form", "direct", "--rate", "500", "--count", "400",
