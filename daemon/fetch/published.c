@@ -177,7 +177,7 @@ struct bytes published_location(const struct config *config, const struct target
 {
     struct message_writer writer = {.buffer = buffer, .capacity = capacity};
     uint8_t room[TARGET_NAME_MAX * 4];
-    struct segments path;
+    struct segments path = {0};
     struct option_iter iter;
     struct option option;
     bool is_written = false;
